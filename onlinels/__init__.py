@@ -3,6 +3,7 @@
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
+from onlinels.answers import answers_only, saved_bytes
 from onlinels.evaluate import (
     ProgressiveScore,
     iter_progressive_val_score,
@@ -67,6 +68,7 @@ __all__ = [
     "WindowFeatures",
     "WindowedClassifier",
     "__version__",
+    "answers_only",
     "debug_one",
     "dumps",
     "feature_effects",
@@ -81,6 +83,7 @@ __all__ = [
     "progressive_val_score",
     "read_filters",
     "save",
+    "saved_bytes",
     "unlearn_many",
     "unlearn_one",
     "windows_of",

@@ -20,6 +20,7 @@ FLOORS = (
     {"accumulators", "features", "scoring"},
     {"linear"},
     {
+        "answers",
         "distributed",
         "evaluate",
         "explain",
@@ -43,6 +44,9 @@ NEIGHBOURS = {
     ("hashing", "rows"),
     ("network", "presets"),
     ("wrappers", "pipelines"),
+    ("answers", "network"),
+    ("answers", "pipelines"),
+    ("answers", "wrappers"),
     ("sites", "pipelines"),
     ("windowed", "pipelines"),
     ("windowed", "wrappers"),

@@ -223,6 +223,7 @@ class Statistics:
 
         That is the machine's memory, or `ONLINELS_MEMORY_LIMIT` bytes.
         """
+        self._sums.check_has_sums()
         if n_features > self.n_features or n_targets > self.n_targets:
             sizes = max(n_features, self.n_features), max(n_targets, self.n_targets)
             what = "To learn and to solve {:,} features with {:,} targets"
@@ -663,6 +664,7 @@ class Statistics:
 
 def check_sums(mine: Any, other: Any) -> None:
     """Raise ValueError if rows are in other folds, too many, or their squares beyond float64."""
+    other.products.check_has_sums()
     empty = [not (each.count or each.weight) for each in (mine, other)]
     if mine.n_folds != other.n_folds and not any(empty):
         raise ValueError(

@@ -200,6 +200,10 @@ class SumsOfProducts(ABC):
         """Return the sums without what rounding has left of features, given as a mask."""
         return self
 
+    def check_has_sums(self) -> None:
+        """Raise ValueError if the sums can neither learn nor be solved."""
+        return
+
     def check_can_remove(self) -> None:
         """Raise ValueError if rows cannot be taken out of this form."""
         if self.removal_error:

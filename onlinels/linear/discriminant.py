@@ -18,6 +18,7 @@ import numpy as np
 
 from onlinels.checks import Floats, check_positive
 from onlinels.labels import Label, read_label
+from onlinels.saving import MATRIX, VECTOR, savable
 
 Priors = str | Mapping[Label, float] | None
 """A setting: None, "learnt", "equal", or prior probabilities by label."""
@@ -35,6 +36,7 @@ UNEXPLAINED = 1e-10
 """Least share of scatter within classes in a direction; a smaller share is lost in rounding."""
 
 
+@savable({"matrix": MATRIX, "constant": VECTOR})
 class Discriminant(NamedTuple):
     """The affine map from least-squares scores to discriminant scores.
 

@@ -17,10 +17,13 @@ from onlinels.saving.fields import (
     INSTEAD,
     KINDS,
     KINDS_BY_NAME,
+    MOST_COMPUTED,
     PLAIN,
+    SHORTER,
     Kind,
     check_fields,
     is_plain,
+    state_of,
 )
 
 Node = Any
@@ -60,6 +63,7 @@ class Writer:
         # By identity; what is described stays alive, so that nothing else takes its place.
         self._described: dict[int, tuple[Any, Node]] = {}
         self._numbers = count()
+        self._most_computed = MOST_COMPUTED
 
     def node(self, value: Any, path: str) -> Node:
         """Return a value's description; its path is for errors, and the name of its array."""
@@ -67,7 +71,7 @@ class Writer:
         if id(value) in self._described:
             return self._described[id(value)][1]
         if made in KINDS:
-            return self._object(value, KINDS[made], path)
+            return self._object(value, path)
         if made in PLAIN:
             return value
         if made is list:
@@ -88,14 +92,24 @@ class Writer:
             instead = f" Instead of it there is {INSTEAD[made]}." if made in INSTEAD else ""
             raise TypeError(f"{place} holds {error}. {REMEDY}{instead}") from error
 
-    def _object(self, value: Any, kind: Kind, path: str) -> Node:
-        state = kind.take(value)
+    def _object(self, value: Any, path: str) -> Node:
+        written = SHORTER.get(type(value), _itself)(value)
+        kind = KINDS[type(written)]
+        state = kind.take(written)
+        n_computed = kind.computed(state)
+        if n_computed > self._most_computed:
+            n_computed, state = 0, state_of(written)
+        self._most_computed -= n_computed
         # In the order of the fields: that of attributes depends on what came to be when.
         nodes = {name: self.node(state[name], f"{path}.{name}") for name in kind.fields}
         check_fields(kind.name, kind.fields, state, TypeError)
         # Parts come before the whole, here and when they are made again.
         self._described[id(value)] = value, {"same": next(self._numbers)}
         return {"object": kind.name, "state": nodes}
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _known_dtype(value: Any) -> str:
@@ -134,6 +148,7 @@ class Builder:
         self._read_array = cache(read_array)
         self._most_values = MAX_VALUES_PER_BYTE * n_described
         self._n_values = 0
+        self._most_computed = MOST_COMPUTED
         # Each with the number of values in it, were what occurs twice two.
         self._made: list[tuple[Any, int]] = []
 
@@ -165,6 +180,9 @@ class Builder:
         before = self._n_values
         state = {name: self.value(node) for name, node in nodes.items()}
         check_fields(kind.name, kind.fields, state, ValueError)
+        self._most_computed -= kind.computed(state)
+        if self._most_computed < 0:
+            raise ValueError("it leaves out more numbers than may be computed")
         value = kind.make(state)
         if not kind.check(value):
             raise ValueError(f"the parts of its {kind.name} do not fit")

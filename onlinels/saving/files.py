@@ -35,6 +35,12 @@ CHECKSUM = "model.sha256"
 The description holds the SHA-256 of every array, so one checksum covers all the content.
 """
 
+LARGEST_COMPRESSED = 1 << 16
+"""Bytes up to which a description is compressed.
+
+What a file may take in memory follows from its size: so a longer description is written as it is.
+"""
+
 try:
     LOCKS: Any = importlib.import_module("fcntl")
 except ImportError:
@@ -130,7 +136,7 @@ def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> Non
             f"model is of type {type(model).__name__}, expected {expected}. Save {remedy}."
         )
     try:
-        with all_held(*_locks(model)):
+        with all_held(*locks_of(model)):
             writer = Writer()
             described = writer.node(model, type(model).__name__)
             with opened() as file, zipfile.ZipFile(file, "w") as archive:
@@ -139,7 +145,9 @@ def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> Non
                 version = sys.modules["onlinels"].__version__
                 said = {"onlinels": version, "format": FORMAT, "model": described, "arrays": sums}
                 text = json.dumps(said, separators=(",", ":")).encode()
-                archive.writestr(zipfile.ZipInfo(DESCRIPTION), text)
+                short = len(text) <= LARGEST_COMPRESSED
+                method = zipfile.ZIP_DEFLATED if short else zipfile.ZIP_STORED
+                archive.writestr(zipfile.ZipInfo(DESCRIPTION), text, method)
                 archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text).hexdigest())
     except RecursionError as error:
         raise TypeError("model holds itself, or values that are nested too deeply.") from error
@@ -178,7 +186,12 @@ def save_method(self: Any, file: File) -> None:
     Output weights that have been solved for are in the file, so that a model that has answered
     answers at once when it is loaded. The file is written at the speed of the disk. It holds no
     rows but those that wait for others: a window that is not full, images before features are
-    fixed.
+    fixed. `onlinels.answers_only` makes a small model that only predicts.
+
+    Random input weights of a HiddenLayer of 1 MiB or more, up to 256 MiB a file, are not in the
+    file: its seed draws them again, and a checksum verifies them. numpy does not promise that its
+    distributions stay the same across versions. Should they change, `load` refuses the file and
+    names the numpy version that reads it.
 
     Threads that learn wait meanwhile; where an open file is slow, write `onlinels.dumps` of the
     model to it. If two processes or threads save to one path at once, neither waits for the other
@@ -207,7 +220,7 @@ save_method.__name__ = save_method.__qualname__ = "save"
 
 def locked_copy(model: Model) -> Model:
     """Return an independent copy: state that two models share would serve neither."""
-    with all_held(*_locks(model)):
+    with all_held(*locks_of(model)):
         return copy.deepcopy(model)
 
 
@@ -217,15 +230,15 @@ def locked_state(model: Any) -> dict[str, Any]:
         return dict(vars(model))
 
 
-def _locks(model: Any) -> list[Lock]:
+def locks_of(model: Any) -> list[Lock]:
     """Return what keeps other threads from changing models, those within others too."""
     if hasattr(model, "_lock"):
         # What a model wraps may be taught without it.
-        return [model._lock, *_locks(getattr(model, "classifier", None))]
+        return [model._lock, *locks_of(getattr(model, "classifier", None))]
     parts = getattr(model, "steps", getattr(model, "transformers", model))
     parts = list(parts.values()) if isinstance(parts, dict) else parts
     each = parts if isinstance(parts, (list, tuple)) else ()
-    return [lock for part in each for lock in _locks(part)]
+    return [lock for part in each for lock in locks_of(part)]
 
 
 REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, or save elsewhere")
@@ -412,8 +425,10 @@ def load(file: File) -> Any:
     ValueError
         If it was not written by `save`, is damaged, or was written by a version whose format is
         another one, which the error names. Nothing is allocated before that is found out but as
-        many bytes as the file has, and for names and labels 50 times theirs. Or if an open file is
-        closed, or is not open for reading.
+        many bytes as the file has, for names and labels 50 times theirs, and up to 256 MiB for
+        input weights that a seed draws. Or if numpy draws these weights differently than the numpy
+        that saved them; the error names its version. Or if an open file is closed, or is not open
+        for reading.
 
     Notes
     -----
@@ -479,7 +494,7 @@ def _read(opened: Callable[[], BinaryIO], name: str) -> Any:
             archive = ArrayArchive(file, largest_ratio=1)
             if archive.start:
                 raise ValueError(f"its last save begins at byte {archive.start}, expected at 0")
-            text = archive.read_bytes(DESCRIPTION)
+            text = archive.read_bytes(DESCRIPTION, LARGEST_COMPRESSED)
             if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM):
                 raise ValueError("its description does not match its checksum")
             said = json.loads(text)
