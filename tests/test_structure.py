@@ -24,6 +24,7 @@ FLOORS = (
         "distributed",
         "evaluate",
         "explain",
+        "from_sums",
         "network",
         "pipelines",
         "presets",

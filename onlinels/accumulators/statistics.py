@@ -31,6 +31,9 @@ from onlinels.saving import SHARE, VECTOR, WHOLE, is_instance, made_of, maybe, s
 MOST_ROWS = int(np.iinfo(np.int64).max)
 """Rows that can be counted."""
 
+MOST_CHECKED = 4096
+"""Features up to which a file's A'A is checked: that takes a third of their cube in operations."""
+
 SMALLEST_DEVIATION = 1e-150
 """Deviation of a feature below which it counts as constant."""
 
@@ -55,7 +58,10 @@ def is_sound(statistics: Any) -> bool:
     n_features, n_targets = shape = statistics._sums.shape
     mean, by_target = statistics._mean, (statistics._targets_taken, statistics._target_squares)
     fits = len(statistics._taken) == n_features and all(len(a) == n_targets for a in by_target)
-    return fits and (mean is None or len(mean.origin) == sum(shape))
+    fits = fits and (mean is None or len(mean.origin) == sum(shape))
+    if fits and not (n_features > MOST_CHECKED or statistics._sums.is_definite(statistics._taken)):
+        raise ValueError("its A'A is indefinite, expected one of rows")
+    return fits
 
 
 def _attribute(path: str, doc: str) -> Any:

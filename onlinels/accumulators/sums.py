@@ -200,6 +200,13 @@ class SumsOfProducts(ABC):
         """Return the sums without what rounding has left of features, given as a mask."""
         return self
 
+    def is_definite(self, taken: Floats) -> bool:
+        """Tell whether A'A may be that of rows: whether no eigenvalue is far below 0.
+
+        `taken` (n_features,) are the squares of rows that were taken out, whose errors stay.
+        """
+        return True
+
     def check_has_sums(self) -> None:
         """Raise ValueError if the sums can neither learn nor be solved."""
         return
