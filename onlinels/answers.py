@@ -39,7 +39,7 @@ def answers_only(model: Model, float32: bool = False) -> Model:
         Whether output weights are rounded to float32, which halves their bytes in the file.
         Predictions are still computed in float64. A least-squares score changes by at most
         ``2^-24 sum_j |x_j - m_j| |W_jk|``, where m is the mean of the rows learnt (0 without an
-        intercept), plus the rounding errors of float64. (Weights below 1e-38 count as 0.)
+        intercept), plus the rounding errors of float64. Weights below 1e-38 lose more digits.
 
     Returns
     -------

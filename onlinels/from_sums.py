@@ -212,7 +212,10 @@ def regressor_from_sums(
 def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
     if type(model) not in kinds:
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"model is of type {type(model).__name__}, expected a {names}.")
+        raise TypeError(
+            f"model is of type {type(model).__name__}, expected a {names}. For a pipeline, compute "
+            "sums of the transformed features, and pass its last step."
+        )
     if model.accumulator == "orthogonal" or isinstance(model.ridge, KFold):
         raise ValueError(
             f"model has accumulator={model.accumulator!r} and ridge={model.ridge!r}, expected "
@@ -222,13 +225,12 @@ def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
 
 
 def _numbers(name: str, values: Any, shape: tuple[int | None, ...]) -> Matrix:
-    """Return sums as an array of a shape: of ints where all are whole, else of float64."""
+    """Return sums as an array of a shape without 0, all finite."""
     array = np.asarray(values)
-    if array.ndim != len(shape) or any(
-        n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
-    ):
-        told = ", ".join("n" if n is None else str(n) for n in shape)
-        raise ValueError(f"{name} has the shape {array.shape}, expected ({told}). Pass an array.")
+    fits = array.ndim == len(shape) and array.size > 0
+    if not fits or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
+        told = ", ".join("1 or more" if n is None else str(n) for n in shape)
+        raise ValueError(f"{name} has the shape {array.shape}, expected ({told}). {OF_ROWS}")
     if array.dtype.kind not in "iufO":
         raise TypeError(f"{name} is of dtype {array.dtype}, expected numbers. Pass float(value).")
     try:

@@ -163,6 +163,7 @@ WRONG = [
     ({"sums_by_class": [[2.0, 2.0]]}, "labels|2 labels|expected 1"),
     ({"sums_by_class": [[2.0, 2.0], [9.0, 3.0]]}, r"sums\[0\] is 11, expected at most 9.3"),
     ({"sums_by_class": [[29.0, 2.0], [-22.0, 3.0]]}, r"cross\[0, 0\] is 29"),
+    ({"sums_by_class": np.zeros((0, 2)), "counts": []}, r"has the shape \(0, 2\)"),
     ({"counts": [2, 0]}, r"counts=\[2, 0\], expected whole numbers of at least 1"),
     ({"counts": [2.5, 1]}, "expected whole numbers"),
     ({"counts": [1]}, r"counts has the shape \(1,\), expected \(2\)"),
