@@ -54,7 +54,8 @@ def answers_only(model: Model, float32: bool = False) -> Model:
         If the model is of another class. StreamClassifier and StreamRegressor adapt with every row:
         they have no answers-only form.
     ValueError
-        If the features of a network are not fixed yet, or a weight exceeds float32.
+        If the features of a network are not fixed yet, or a weight exceeds float32. If float32 is
+        asked of a model that is answers-only already: the means are not in it.
 
     Notes
     -----

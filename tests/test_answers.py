@@ -150,6 +150,18 @@ def test_weights_beyond_float32_are_refused():
     assert answers_only(model).predict_one({0: 2e-60}) == pytest.approx(2.0)
 
 
+def test_answers_only_of_answers_only():
+    for priors in (None, {}, {"a": 0.2}):
+        full = learnt(priors=priors)
+        small = answers_only(full)
+        assert onlinels.dumps(answers_only(small)) == onlinels.dumps(small)
+        np.testing.assert_array_equal(answers(saved(small), X), answers(full, X))
+        with pytest.raises(ValueError, match="made by answers_only"):
+            answers_only(small, float32=True)
+        small32 = answers_only(full, float32=True)
+        assert onlinels.dumps(answers_only(small32, float32=True)) == onlinels.dumps(small32)
+
+
 def test_sizes():
     random = np.random.default_rng(0)
     for n_classes, most, most32 in ((10, 6300, 3800), (3, 2600, 1900)):

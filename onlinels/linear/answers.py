@@ -105,11 +105,14 @@ def answers_of(model: LinearModel, float32: bool = False) -> Answers:
     counts: tuple[int, ...] = ()
     rule = None
     if isinstance(model, LeastSquaresClassifier):
-        counts, rule = tuple(model._class_counts), model.priors and model._rule()
+        counts = tuple(model._class_counts)
+        rule = None if model.priors is None else model._rule()
     ridge, _, weights, intercept, *_ = model._solved()
     with np.errstate(over="ignore"):
         rounded = weights.astype(np.float32)
-    if float32:
+    is_rounded = bool((rounded == weights).all())
+    if float32 and not is_rounded:
+        model._statistics.products.check_has_sums()
         if not np.isfinite(rounded).all():
             raise ValueError(
                 f"float32=True, but output weights are as large as {np.abs(weights).max():g}, "
@@ -129,7 +132,7 @@ def answers_of(model: LinearModel, float32: bool = False) -> Answers:
         model.count,
         model._statistics.weight,
         ridge,
-        rounded if float32 or (rounded == weights).all() else weights,
+        rounded if float32 or is_rounded else weights,
         tuple(intercept.tolist()),
         rule,
     )
