@@ -3,6 +3,7 @@
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
+from onlinels.answers import answers_only, saved_bytes
 from onlinels.evaluate import (
     ProgressiveScore,
     iter_progressive_val_score,
@@ -19,6 +20,7 @@ from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA, ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures, WindowFeatures
+from onlinels.from_sums import classifier_from_sums, regressor_from_sums
 from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
@@ -69,6 +71,8 @@ __all__ = [
     "WindowFeatures",
     "WindowedClassifier",
     "__version__",
+    "answers_only",
+    "classifier_from_sums",
     "debug_one",
     "dumps",
     "feature_effects",
@@ -82,7 +86,9 @@ __all__ = [
     "predict_proba_learn_many",
     "progressive_val_score",
     "read_filters",
+    "regressor_from_sums",
     "save",
+    "saved_bytes",
     "unlearn_many",
     "unlearn_one",
     "windows_of",

@@ -43,7 +43,7 @@ from onlinels.checks import (
     within_bounds,
 )
 from onlinels.numerics import shallow_copy
-from onlinels.saving import FLAG, LABEL, NOTHING, WHOLE, savable, table
+from onlinels.saving import FLAG, LABEL, WHOLE, row, savable, table
 
 Row = Mapping[Any, Any]
 Name = Hashable
@@ -501,17 +501,13 @@ def check_aligned(X: Any, **columns: Any) -> None:
 
 
 @savable(
-    {
-        "_names": table(LABEL, LABEL),
-        "_index": table(LABEL, WHOLE),
-        "_lengths": table(LABEL, WHOLE),
-        "_plain": FLAG,
-        "_last": NOTHING,
+    {"names": row(LABEL), "lengths": table(LABEL, WHOLE), "plain": FLAG},
+    take=lambda columns: {
+        "names": columns.names,
+        "lengths": columns._lengths,
+        "plain": columns._plain,
     },
-    lambda columns: (
-        list(columns._index.values()) == list(range(len(columns._index)))
-        and columns._names.keys() == columns._index.keys()
-    ),
+    make=lambda state: Columns.known(**state),
 )
 class Columns:
     """The columns of a model: features in the order in which they became known.
@@ -544,6 +540,15 @@ class Columns:
         self._last: tuple[Layout, Integers] | None = None
         for name in names:
             self._append(name)
+
+    @classmethod
+    def known(cls, names: Sequence[Name], lengths: dict[Name, int], plain: bool) -> Columns:
+        """Return columns of different names, of arrays of these lengths, or of a plain array."""
+        new = cls(names)
+        if len(new) < len(names):
+            raise ValueError("two of its columns have one name")
+        new._lengths, new._plain = lengths, plain
+        return new
 
     def __len__(self) -> int:
         return len(self._index)

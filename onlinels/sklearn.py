@@ -244,8 +244,8 @@ class IncrementalModel(BaseEstimator):
         if begins:
             if not np.any(weights):
                 raise ValueError(
-                    "sample_weight is zero in every row, expected a weight above 0 in at least one of "
-                    "the first rows. Leave out rows of weight 0."
+                    "sample_weight is zero in every row, expected a weight above 0 in at least one "
+                    "of the first rows. Leave out rows of weight 0."
                 )
             new._model, new._solutions = new._new_model(targets), {}
         else:

@@ -31,6 +31,9 @@ from onlinels.saving import SHARE, VECTOR, WHOLE, is_instance, made_of, maybe, s
 MOST_ROWS = int(np.iinfo(np.int64).max)
 """Largest number of rows that can be counted."""
 
+MOST_CHECKED = 4096
+"""Features up to which a file's A'A is checked: that takes a third of their cube in operations."""
+
 SMALLEST_DEVIATION = 1e-150
 """Standard deviation of a feature below which the feature counts as constant."""
 
@@ -59,7 +62,10 @@ def is_sound(statistics: Any) -> bool:
     n_features, n_targets = shape = statistics._sums.shape
     mean, by_target = statistics._mean, (statistics._targets_taken, statistics._target_squares)
     fits = len(statistics._taken) == n_features and all(len(a) == n_targets for a in by_target)
-    return fits and (mean is None or len(mean.origin) == sum(shape))
+    fits = fits and (mean is None or len(mean.origin) == sum(shape))
+    if fits and not (n_features > MOST_CHECKED or statistics._sums.is_definite(statistics._taken)):
+        raise ValueError("its A'A is indefinite, expected one of rows")
+    return fits
 
 
 def _attribute(path: str, doc: str) -> Any:
@@ -226,6 +232,7 @@ class Statistics:
 
         The limit is the memory of the machine, or `ONLINELS_MEMORY_LIMIT` bytes.
         """
+        self._sums.check_has_sums()
         if n_features > self.n_features or n_targets > self.n_targets:
             sizes = max(n_features, self.n_features), max(n_targets, self.n_targets)
             what = "Learning and solving {:,} features with {:,} targets"
@@ -668,6 +675,7 @@ class Statistics:
 
 def check_sums(mine: Any, other: Any) -> None:
     """Raise ValueError if folds differ, rows are too many, or squares exceed float64."""
+    other.products.check_has_sums()
     empty = [not (each.count or each.weight) for each in (mine, other)]
     if mine.n_folds != other.n_folds and not any(empty):
         raise ValueError(

@@ -200,6 +200,17 @@ class SumsOfProducts(ABC):
         """Return the sums with the rounding errors of features, given as a mask, removed."""
         return self
 
+    def is_definite(self, taken: Floats) -> bool:
+        """Tell whether A'A may be that of rows: whether no eigenvalue is far below 0.
+
+        `taken` (n_features,) are the squares of rows that were taken out, whose errors stay.
+        """
+        return True
+
+    def check_has_sums(self) -> None:
+        """Raise ValueError if the sums can neither learn nor be solved."""
+        return
+
     def check_can_remove(self) -> None:
         """Raise ValueError if rows cannot be removed from this form."""
         if self.removal_error:

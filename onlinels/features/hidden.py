@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from hashlib import sha256
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from river import base
@@ -54,12 +55,19 @@ from onlinels.rows import (
     read_sample,
 )
 from onlinels.saving import (
+    ANY_VECTOR,
+    LABEL,
+    TEXT,
     locked_copy,
     made_of,
+    maybe,
+    row,
+    savable,
     savable_settings,
     save_method,
     settings_hold,
 )
+from onlinels.saving.fields import State, state_of
 
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "square": np.square,
@@ -90,10 +98,85 @@ def _layer_fits(layer: Any) -> bool:
 MOST_PROJECTED = 1000
 """Approximate number of examples that the spread of the projections is computed from."""
 
-STATE = {"_columns": made_of(Columns), "_made": made_of(FixedWeights, LandmarkWeights)}
+LEAST_DRAWN = 1 << 20
+"""Bytes of drawn input weights from which a file leaves them out: 1 MiB.
+
+A file with smaller ones does not depend on how numpy draws.
+"""
 
 
-@savable_settings(_layer_fits, **STATE, _lock=made_of(Lock))
+@savable({"names": row(LABEL), "offsets": maybe(ANY_VECTOR), "sha256": TEXT, "numpy": TEXT})
+class DrawnWeights(NamedTuple):
+    """Input weights in a file that leaves them out: the layer's seed draws them again.
+
+    Attributes
+    ----------
+    sha256 : str
+        Of the weights rounded to float32: logarithms of another system may differ in the last digit
+        of float64.
+    numpy : str
+        The version of numpy that drew them.
+    """
+
+    names: tuple[Name, ...]
+    offsets: Matrix | None
+    sha256: str
+    numpy: str
+
+
+def _digest(weights: Matrix) -> str:
+    digest = sha256()
+    for each in weights:
+        digest.update(each.astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+def _without_drawn(layer: Any) -> State:
+    """Return the state of a layer, without large input weights that its seed draws."""
+    state, made, fields = state_of(layer), layer._made, layer.receptive_fields
+    if (
+        layer.input_weights in DISTRIBUTIONS
+        and fields is None
+        and made.weights.nbytes >= LEAST_DRAWN
+    ):
+        digest = _digest(made.weights)
+        state["_made"] = DrawnWeights(made.names, made.offsets, digest, np.__version__)
+    return state
+
+
+def _drawn_bytes(state: State) -> int:
+    """Return the bytes of the input weights that a state leaves out."""
+    held, dtype = state["_made"], np.dtype(DTYPES[state["dtype"]])
+    if not isinstance(held, DrawnWeights):
+        return 0
+    return len(held.names) * check_count("n_hidden", state["n_hidden"], 1) * dtype.itemsize
+
+
+def _with_drawn(state: State) -> Any:
+    """Return the layer of a state; input weights that are left out are drawn."""
+    layer, held = HiddenLayer.__new__(HiddenLayer), state["_made"]
+    vars(layer).update(state)
+    if isinstance(held, DrawnWeights):
+        if layer.receptive_fields is not None:
+            raise ValueError("it leaves out input weights of receptive fields")
+        none = np.empty((0, layer.n_hidden), dtype=DTYPES[layer.dtype])
+        layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), held.names)
+        if _digest(layer._made.weights) != held.sha256:
+            raise ValueError(
+                f"it leaves out input weights, which numpy {np.__version__} draws otherwise than "
+                f"numpy {held.numpy}, with which it was saved. Load it with numpy {held.numpy}"
+            )
+    return layer
+
+
+STATE = {
+    "_columns": made_of(Columns),
+    "_made": made_of(FixedWeights, LandmarkWeights, DrawnWeights),
+    "_lock": made_of(Lock),
+}
+
+
+@savable_settings(_layer_fits, _without_drawn, _with_drawn, _drawn_bytes, **STATE)
 @dataclass(eq=False, repr=False)
 class HiddenLayer(base.MiniBatchTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.

@@ -226,6 +226,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         if priors == self._settings.priors:
             return
         with self._lock:
+            self._statistics.products.check_has_sums()
             solution = self._solution and self._solution._replace(rule=None)
             settings = self._settings._replace(priors=priors)
             apply(Update(state=((self, "_settings", settings), (self, "_solution", solution))))

@@ -19,6 +19,7 @@ import numpy as np
 
 from onlinels.checks import Floats, check_positive
 from onlinels.labels import Label, read_label
+from onlinels.saving import MATRIX, VECTOR, savable
 
 Priors = str | Mapping[Label, float] | None
 """The setting `priors`: None, "learnt", "equal", or a dict of prior probabilities by label."""
@@ -36,6 +37,7 @@ UNEXPLAINED = 1e-10
 """Smallest share of scatter within classes in a direction; rounding hides smaller shares."""
 
 
+@savable({"matrix": MATRIX, "constant": VECTOR})
 class Discriminant(NamedTuple):
     """The affine map from least-squares scores to discriminant scores.
 

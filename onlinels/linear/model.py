@@ -124,7 +124,7 @@ OVERFLOW: Any = {"over": "ignore", "invalid": "ignore"}
         "output_weights": MATRIX,
         "intercept": VECTOR,
         "spread": NOTHING,
-        "rule": NOTHING,
+        "rule": maybe(made_of(Discriminant)),
     },
 )
 class Solution(NamedTuple):
@@ -342,7 +342,7 @@ class LinearModel(base.Estimator, ABC):
         with self._lock:
             solution = self._solution
             if solution is not None:
-                solution = solution._replace(spread=None, rule=None)
+                solution = solution._replace(spread=None)
             state = vars(self) | {"_known_rows": None, "_solution": solution}
             state.pop("_warned", None)
             return state
@@ -370,6 +370,7 @@ class LinearModel(base.Estimator, ABC):
         if type(ridge) is not type(settings.ridge) or ridge != settings.ridge:
             self.clone({"ridge": ridge})  # Raises if no model can be made with this ridge.
             with self._lock:
+                self._statistics.products.check_has_sums()
                 check_folds(ridge, self._statistics)
                 news: dict[str, Any] = {
                     "_settings": settings._replace(ridge=ridge),
@@ -406,12 +407,13 @@ class LinearModel(base.Estimator, ABC):
     def ridge_(self) -> float:
         """The ridge in force, as a number."""
         with self._lock:
-            return self._in_force()[0]
+            return self._in_force()[0] if self._solution is None else self._solution.ridge
 
     @property
     def ridge_diagonal(self) -> Floats:
         """The ridge in force on each feature, (n_features,), read-only."""
         with self._lock:
+            self._statistics.products.check_has_sums()
             ridge, units = self._in_force()
             inside = self._statistics.recursion
             if inside is not None:

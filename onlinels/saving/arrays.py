@@ -177,9 +177,9 @@ class ArrayArchive:
         with self._open(name) as file:
             return read_npy(file, self._members[name].file_size, most_values)
 
-    def read_bytes(self, name: str) -> bytearray:
-        """Read the bytes of any member of the archive."""
-        with self._open(name) as file:
+    def read_bytes(self, name: str, most: int = 0) -> bytearray:
+        """Read a member: at most its stored size, or `most` bytes if it is compressed."""
+        with self._open(name, most) as file:
             return read_up_to(file, self._members[name].file_size)
 
     def read_hashed(self, name: str, sha256: str) -> Matrix:
@@ -192,17 +192,17 @@ class ArrayArchive:
                 return values
         raise ValueError(f"{name[:80]!r} does not match its checksum")
 
-    def _open(self, name: str) -> IO[bytes]:
+    def _open(self, name: str, most: int = 0) -> IO[bytes]:
         if name not in self._members:
             raise ValueError(f"it holds no array {name[:80]}")
         member = self._members[name]
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"its array {name[:80]} has an unsupported kind of compression")
         held = member.compress_size
-        largest = max(held, min(held * self._largest_ratio, LARGEST_FILE))
+        largest = max(held, most, min(held * self._largest_ratio, LARGEST_FILE))
         if member.file_size > largest:
-            most = f"at most {largest} of {held} held; numpy.savez stores larger ones uncompressed"
-            raise ValueError(f"its array {name} states {member.file_size} bytes, expected {most}")
+            told = f"at most {largest} of {held} held; numpy.savez stores larger ones uncompressed"
+            raise ValueError(f"its array {name} states {member.file_size} bytes, expected {told}")
         return self._archive.open(member)
 
 

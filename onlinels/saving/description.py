@@ -17,10 +17,13 @@ from onlinels.saving.fields import (
     INSTEAD,
     KINDS,
     KINDS_BY_NAME,
+    MOST_COMPUTED,
     PLAIN,
+    SHORTER,
     Kind,
     check_fields,
     is_plain,
+    state_of,
 )
 
 Node = Any
@@ -63,6 +66,7 @@ class Writer:
         # By identity. The objects are kept alive, so that no other object gets the same id.
         self._described: dict[int, tuple[Any, Node]] = {}
         self._numbers = count()
+        self._most_computed = MOST_COMPUTED
 
     def node(self, value: Any, path: str) -> Node:
         """Return the description of a value; its path appears in errors and names its array."""
@@ -70,7 +74,7 @@ class Writer:
         if id(value) in self._described:
             return self._described[id(value)][1]
         if made in KINDS:
-            return self._object(value, KINDS[made], path)
+            return self._object(value, path)
         if made in PLAIN:
             return value
         if made is list:
@@ -91,14 +95,24 @@ class Writer:
             instead = f" Use {INSTEAD[made]} instead." if made in INSTEAD else ""
             raise TypeError(f"{place} holds {error}. {REMEDY}{instead}") from error
 
-    def _object(self, value: Any, kind: Kind, path: str) -> Node:
-        state = kind.take(value)
+    def _object(self, value: Any, path: str) -> Node:
+        written = SHORTER.get(type(value), _itself)(value)
+        kind = KINDS[type(written)]
+        state = kind.take(written)
+        n_computed = kind.computed(state)
+        if n_computed > self._most_computed:
+            n_computed, state = 0, state_of(written)
+        self._most_computed -= n_computed
         # In the order of the fields, because the order of attributes depends on the past.
         nodes = {name: self.node(state[name], f"{path}.{name}") for name in kind.fields}
         check_fields(kind.name, kind.fields, state, TypeError)
         # Parts are numbered before the whole, here and when they are loaded.
         self._described[id(value)] = value, {"same": next(self._numbers)}
         return {"object": kind.name, "state": nodes}
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _known_dtype(value: Any) -> str:
@@ -137,6 +151,7 @@ class Builder:
         self._read_array = cache(read_array)
         self._most_values = MAX_VALUES_PER_BYTE * n_described
         self._n_values = 0
+        self._most_computed = MOST_COMPUTED
         # Each object with its number of values, in which repeated values count each time.
         self._made: list[tuple[Any, int]] = []
 
@@ -173,6 +188,9 @@ class Builder:
         before = self._n_values
         state = {name: self.value(node) for name, node in nodes.items()}
         check_fields(kind.name, kind.fields, state, ValueError)
+        self._most_computed -= kind.computed(state)
+        if self._most_computed < 0:
+            raise ValueError("it leaves out more numbers than may be computed")
         value = kind.make(state)
         if not kind.check(value):
             raise ValueError(f"the parts of its {kind.name} contradict each other")

@@ -141,7 +141,15 @@ class Kind:
     take: Callable[[Any], State]
     # Returns the object of a checked state.
     make: Callable[[State], Any]
+    # Returns the bytes of arrays that `make` computes, and `take` leaves out; see `MOST_COMPUTED`.
+    computed: Callable[[State], int]
 
+
+MOST_COMPUTED = 1 << 28
+"""Bytes of arrays, of a whole file, that may be computed when it is read: 256 MiB.
+
+So a small file cannot take much memory. Arrays beyond are written.
+"""
 
 KINDS: dict[type, Kind] = {}
 KINDS_BY_NAME: dict[str, Kind] = {}
@@ -153,10 +161,17 @@ FACTORIES: dict[str, Callable[..., Any]] = {}
 INSTEAD: dict[type, str] = {}
 """Alternatives to some classes whose objects cannot be saved."""
 
+SHORTER: dict[type, Callable[[Any], Any]] = {}
+"""By class, a function from an object to the object that is written in its place: often itself.
+
+The class of what is written makes the object again when it is read.
+"""
+
 Declared = TypeVar("Declared", bound=type)
 
 
-def _state_of(value: Any) -> State:
+def state_of(value: Any) -> State:
+    """Return the state of an object, as it is pickled."""
     return dict(getattr(value, "_asdict", value.__getstate__)() or {})
 
 
@@ -169,7 +184,12 @@ def _remade(made: Any, state: State) -> Any:
 
 
 def saved(
-    made: Declared, fields: Fields, check: Any = None, take: Any = _state_of, make: Any = None
+    made: Declared,
+    fields: Fields,
+    check: Any = None,
+    take: Any = state_of,
+    make: Any = None,
+    computed: Any = None,
 ) -> Declared:
     """Declare the state of a class, so that its objects can be saved and loaded.
 
@@ -177,7 +197,8 @@ def saved(
     """
     package = made.__module__.partition(".")[0]
     name = made.__name__ if package == "onlinels" else f"{package}.{made.__name__}"
-    KINDS[made] = Kind(name, fields, check or ANYTHING.fits, take, make or partial(_remade, made))
+    check, make = check or ANYTHING.fits, make or partial(_remade, made)
+    KINDS[made] = Kind(name, fields, check, take, make, computed or (lambda state: 0))
     # If a module is executed again, its first classes stay, because other modules hold them.
     KINDS_BY_NAME.setdefault(name, KINDS[made])
     return made
@@ -196,14 +217,14 @@ def settings_hold(made: Any) -> bool:
 
 
 def savable_settings(
-    check: Callable[[Any], bool] = settings_hold, /, **others: Field
+    check: Callable[[Any], bool] = settings_hold, /, *how: Any, **others: Field
 ) -> Callable[[Declared], Declared]:
     """Declare that the state of a class consists of its settings and of other attributes.
 
-    The class itself checks its settings.
+    The class itself checks its settings. Further arguments are those of `saved`.
     """
     return lambda made: saved(
-        made, dict.fromkeys(inspect.signature(made).parameters, ANYTHING) | others, check
+        made, dict.fromkeys(inspect.signature(made).parameters, ANYTHING) | others, check, *how
     )
 
 

@@ -35,6 +35,12 @@ CHECKSUM = "model.sha256"
 The description holds the SHA-256 of every array, so one checksum covers all the content.
 """
 
+LARGEST_COMPRESSED = 1 << 16
+"""Bytes up to which a description is compressed.
+
+What a file may take in memory follows from its size: so a longer description is written as it is.
+"""
+
 try:
     LOCKS: Any = importlib.import_module("fcntl")
 except ImportError:
@@ -139,7 +145,7 @@ def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> Non
             f"model is of type {type(model).__name__}, expected {expected}. Save {remedy}."
         )
     try:
-        with all_held(*_locks(model)):
+        with all_held(*locks_of(model)):
             writer = Writer()
             described = writer.node(model, type(model).__name__)
             with opened() as file, zipfile.ZipFile(file, "w") as archive:
@@ -148,7 +154,9 @@ def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> Non
                 version = sys.modules["onlinels"].__version__
                 said = {"onlinels": version, "format": FORMAT, "model": described, "arrays": sums}
                 text = json.dumps(said, separators=(",", ":")).encode()
-                archive.writestr(zipfile.ZipInfo(DESCRIPTION), text)
+                short = len(text) <= LARGEST_COMPRESSED
+                method = zipfile.ZIP_DEFLATED if short else zipfile.ZIP_STORED
+                archive.writestr(zipfile.ZipInfo(DESCRIPTION), text, method)
                 archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text).hexdigest())
     except RecursionError as error:
         problem = "model holds itself, or values that are nested too deeply"
@@ -188,6 +196,12 @@ def save_method(self: Any, file: File) -> None:
     Solved output weights are saved, so a model that has predicted predicts immediately after
     loading. The file is written at the speed of the disk. It contains no rows, except those that
     wait for others: a window that is not full, or images before features are fixed.
+    `onlinels.answers_only` returns a smaller model that only predicts.
+
+    Random input weights of a HiddenLayer from 1 MiB on, up to 256 MiB per file, are left out of the
+    file: the seed draws them again, and a checksum verifies them. numpy does not promise the same
+    random numbers in all versions. If they change, `load` rejects the file and names the numpy
+    version that can read it.
 
     Threads that learn wait during a save. If an open file is slow, write the bytes of
     `onlinels.dumps` to it instead. If two processes or threads save to one path at once, neither
@@ -217,7 +231,7 @@ save_method.__name__ = save_method.__qualname__ = "save"
 
 def locked_copy(model: Model) -> Model:
     """Return an independent deep copy, made under the model's locks."""
-    with all_held(*_locks(model)):
+    with all_held(*locks_of(model)):
         return copy.deepcopy(model)
 
 
@@ -227,15 +241,15 @@ def locked_state(model: Any) -> dict[str, Any]:
         return dict(vars(model))
 
 
-def _locks(model: Any) -> list[Lock]:
+def locks_of(model: Any) -> list[Lock]:
     """Return the locks of models, including those of models inside others."""
     if hasattr(model, "_lock"):
         # A wrapped model may learn without its wrapper.
-        return [model._lock, *_locks(getattr(model, "classifier", None))]
+        return [model._lock, *locks_of(getattr(model, "classifier", None))]
     parts = getattr(model, "steps", getattr(model, "transformers", model))
     parts = list(parts.values()) if isinstance(parts, dict) else parts
     each = parts if isinstance(parts, (list, tuple)) else ()
-    return [lock for part in each for lock in _locks(part)]
+    return [lock for part in each for lock in locks_of(part)]
 
 
 REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, or save elsewhere")
@@ -425,8 +439,9 @@ def load(file: File, embed: Embed | None = None) -> Any:
     ValueError
         If the file was not written by `save`, is damaged, or was written by a version with another
         format, which the error names. Until this is known, memory is bounded by the size of the
-        file, and by 50 times the size of names and labels. Also if a file object is closed, or not
-        open for reading.
+        file, by 50 times the size of names and labels, and by 256 MiB for input weights that a
+        seed draws. If this version of numpy draws other weights; the error names the version that
+        saved the file. Also if a file object is closed, or not open for reading.
 
     Notes
     -----
@@ -509,7 +524,7 @@ def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
             archive = ArrayArchive(file, largest_ratio=1)
             if archive.start:
                 raise ValueError(f"its save begins at byte {archive.start}, expected byte 0")
-            text = archive.read_bytes(DESCRIPTION)
+            text = archive.read_bytes(DESCRIPTION, LARGEST_COMPRESSED)
             if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM):
                 raise ValueError("its description does not match its checksum")
             said = json.loads(text)
