@@ -10,6 +10,7 @@ from onlinels import (
     CalibratedClassifier,
     ConvolutionalFeatures,
     DriftAwareClassifier,
+    Embedding,
     GramAccumulator,
     HiddenLayer,
     ImagePreprocessing,
@@ -47,6 +48,10 @@ def learn_rows(model, random):
         if random.random() < 0.5:
             model.predict_one(dict(enumerate(row)))
         model.learn_one(dict(enumerate(row)), label)
+
+
+def lengths(texts):
+    return [[float(len(text)), float(text.count(" "))] for text in texts]
 
 
 def learn_numbers(model, random):
@@ -305,6 +310,7 @@ MODELS = {
     "orthogonal": (of(OrthogonalAccumulator), learn_sums),
     "recursive": (of(RecursiveAccumulator, ridge=0.3), learn_sums),
     "recursive, no ridge yet": (of(RecursiveAccumulator), learn_sums),
+    "embedding": (of(Embedding, embed=lengths), lambda model, random: None),
     "hidden": (of(HiddenLayer, n_hidden=20, bias=True, seed=5), transform(9)),
     "hidden, float32": (of(HiddenLayer, n_hidden=20, dtype="float32"), transform(9)),
     "hidden, drawn": (of(HiddenLayer, n_hidden=20_000), transform(9)),
