@@ -167,7 +167,7 @@ def _saves(output: Path, known: Manifest, paths: Iterable[PathLike]) -> Iterator
     }
     each.pop(str(output), None)
     if not each:
-        raise ValueError("paths is empty, expected files that sites have saved. Pass their paths.")
+        raise ValueError("paths has no file to merge, expected saves of sites. Pass their paths.")
     names = {os.path.realpath(path): name for name, path in own.items()}
     # Times of what was merged are known: a copy may have a later one than a newer save.
     times = {site.save.sha256: site.save.modified for site in known.sites.values()}
