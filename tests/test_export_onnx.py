@@ -98,7 +98,12 @@ def bound_of(linear, features, spread):
     errors = (np.abs(features - mean) + spread) @ weights + np.where(
         np.isfinite(at_mean), at_mean, 0.0
     )
-    return EPS * (4.0 + len(weights)) * errors + 1e-30
+    own = 0.0
+    if getattr(linear, "priors", None) is not None:
+        # Rounding errors of the model, which maps least-squares scores to discriminants.
+        own = np.abs(features) @ np.abs(linear._solved().output_weights)
+        own = 1e-13 * own @ np.abs(linear._rule().matrix)
+    return EPS * (4.0 + len(weights)) * errors + own + 1e-30
 
 
 @kinds
@@ -286,6 +291,20 @@ def test_windows(path, n_channels, dtype):
     np.testing.assert_allclose(outputs_of(path, given)["scores"], scores, atol=1e-4)
 
 
+def test_a_linear_model_of_preprocessed_pixels(path):
+    images = np.random.default_rng(0).random((20, 4, 6, 3))
+    model = ImagePreprocessing(2, image_shape=(4, 6, 3)) | LeastSquaresClassifier(1.0)
+    for k, image in enumerate(images):
+        model.learn_one({"image": image}, "ab"[k % 2])
+    onnx(model, path)
+    own = [list(model.predict_proba_one({"image": image}).values()) for image in images]
+    np.testing.assert_allclose(outputs_of(path, images)["probabilities"], own, atol=1e-5)
+    model.learn_one({"picture": images[0]}, "a")
+    model["LeastSquaresClassifier"].learn_one({"other": 1.0}, "a")
+    with pytest.raises(ValueError, match="has learnt the feature 'other', which no step before"):
+        onnx(model, path)
+
+
 @pytest.mark.parametrize("steps", ["none", "rocket"])
 def test_a_windowed_classifier_takes_its_window(path, steps):
     random = np.random.default_rng(0)
@@ -299,6 +318,7 @@ def test_a_windowed_classifier_takes_its_window(path, steps):
     for k, row in enumerate(rows[:70]):
         model.learn_one(row, k % 20 < 10)
     onnx(model, path)
+    assert json.loads(metadata_of(path)["channels"]) == list(model.channels)
     window = readings[59:71][None]
     found, own = outputs_of(path, window), model.predict_proba_one(rows[70])
     assert found["label"].tolist() == [model.predict_one(rows[70])]

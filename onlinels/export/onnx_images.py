@@ -67,11 +67,16 @@ class Table(NamedTuple):
 
     def arranged(self, names: Sequence[Name], rows: Floats) -> Floats:
         """Return rows (n_names, ...) of a model's features as rows for these columns."""
-        # What is absent from the graph counts as 0, and so does a column that nobody knows.
-        places = np.array([self.places.get(feature_key(name), -1) for name in names], dtype=np.intp)
-        known = places >= 0
+        keys = {name: feature_key(name) for name in names}
+        unknown = next((name for name, key in keys.items() if key not in self.places), None)
+        if unknown is not None:
+            came = f"The model has learnt the feature {unknown!r}, which no step before it makes"
+            raise ValueError(
+                f"{came} in the exported graph. Train on the same features throughout."
+            )
+        # A column that the model does not know counts as 0.
         arranged = np.zeros((len(self.names), *rows.shape[1:]), rows.dtype)
-        arranged[places[known]] = rows[known]
+        arranged[[self.places[key] for key in keys.values()]] = rows
         return arranged
 
 

@@ -72,7 +72,8 @@ def onnx(
     (batch,), int64, string, bool or double as the labels are, "probabilities" and "scores" (batch,
     n_classes) with columns in the order of the metadata "classes". A regressor's output is "values"
     (batch, n_targets), in the order of the metadata "targets". Lists in the metadata are JSON. For
-    a WindowedClassifier the caller holds the last `window` samples.
+    a WindowedClassifier the caller holds the last `window` samples, with the columns in the order
+    of the metadata "channels".
 
     The file holds operators of version 17 and computes in float32. Scores are (x - m) W + b about
     the mean m of the features, so that a large mean costs no digits: they differ from the scores of
@@ -102,6 +103,8 @@ def onnx(
     metadata = {"onlinels_version": version, "model": type(model).__name__}
     if names is not None:
         metadata["feature_names"] = json.dumps(names, default=str)
+    if parts.channels:
+        metadata["channels"] = json.dumps(parts.channels, default=str)
     if linear.is_classifier:
         outputs = _classification(graph, scores, parts)
         metadata["classes"] = json.dumps(linear.outputs)
@@ -141,10 +144,10 @@ def _as_table(graph: Graph, value: Table | Images) -> Table:
     """Return a window or image as the columns that a dict with its array has."""
     if isinstance(value, Table):
         return value
-    n_values = prod(value.given)
-    flat = graph.add("Reshape", INPUT, np.array([-1, n_values]))
-    names = tuple((value.kind.name, k) for k in range(n_values))
-    return Table.of_names(flat, names)
+    n_values = prod(value.shape)
+    by_pixel = graph.add("Transpose", value.value, perm=[0, 2, 3, 1])
+    flat = graph.add("Reshape", by_pixel, np.array([-1, n_values]))
+    return Table.of_names(flat, tuple((value.kind.name, k) for k in range(n_values)))
 
 
 def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | Images:
@@ -160,11 +163,11 @@ def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | 
                 return after
             came = f"The step {name!r} takes images or windows, and a table comes before it"
             raise ValueError(f"{came}. Put it first in the pipeline.")
-    known = ", ".join([*(kind.__name__ for kind in STEPS)])
     came = f"The step {name!r} is a {type(step).__name__}, which ONNX export does not know"
     raise ValueError(
-        f"{came}, expected steps such as {known}. Apply the step before the exported graph: train "
-        "and export a pipeline that begins after it."
+        f"{came}, expected StandardScaler, HiddenLayer, ImagePreprocessing, ConvolutionalFeatures, "
+        "WindowFeatures or MiniRocketFeatures. Apply the step before the exported model: train and "
+        "export a pipeline that begins after it."
     )
 
 
@@ -288,8 +291,8 @@ def _softmax(graph: Graph, scores: str, rule: Softmax) -> None:
 
 def _projected(graph: Graph, scores: str, n_classes: int, least: float) -> None:
     """Add the nearest probabilities to the scores (`onlinels.scoring.probabilities_of`)."""
-    # The threshold t for which max(s - t, 0) sums to 1 is the largest (s_1 + ... + s_k - 1) / k, for
-    # s_1, s_2, ... in descending order (Duchi et al. 2008). Scores are relative to the highest.
+    # The threshold t for which max(s - t, 0) sums to 1 is the largest (s_1 + ... + s_k - 1) / k
+    # for descending s (Duchi et al. 2008). Scores are relative to the highest.
     share = np.array([1.0 - least * n_classes], np.float32)
     highest = graph.add("ReduceMax", scores, axes=[1], keepdims=1)
     relative = graph.add("Div", graph.add("Sub", scores, highest), share)

@@ -109,12 +109,15 @@ class Parts(NamedTuple):
     calibration : (scale, count) of a CalibratedClassifier, or None
     shape : shape of one image or window, or None
         Where the model settles it.
+    channels : tuple of names
+        The columns of the windows of a WindowedClassifier.
     """
 
     steps: tuple[tuple[str, Any], ...]
     linear: Linear
     calibration: tuple[float, int] | None = None
     shape: Shape | None = None
+    channels: tuple[Name, ...] = ()
 
     @property
     def rule(self) -> Softmax | Simplex:
@@ -142,8 +145,8 @@ def parts_of(model: Any) -> Parts:
             return parts._replace(calibration=(model.scale, model.count))
     if isinstance(model, WindowedClassifier):
         with model._lock:
-            parts = parts_of(model.classifier)
-            return parts._replace(shape=(model.window, len(model.channels)))
+            parts, channels = parts_of(model.classifier), model.channels
+            return parts._replace(shape=(model.window, len(channels)), channels=channels)
     if isinstance(model, ShallowConvClassifier):
         with model._lock:
             network, linear = model._network, linear_of(model._linear_layer)
