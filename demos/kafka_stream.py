@@ -1,19 +1,20 @@
-"""Learn from a Kafka topic; model and offsets are one file, so that no row is learnt twice or lost.
+"""Learn from a Kafka topic without losing or repeating a row, even after kill -9.
 
-Messages are JSON, {"x": {"a": 1.0, ...}, "y": "label"}, in any number of partitions. Every so many
-messages the learner saves its model together with the offsets that the model has come to, in one
-file of `onlinels.save`, which is there whole or not at all. It starts from the offsets in that
-file, and never from those that a consumer group has committed to the broker. Killed (kill -9) at
-any moment and started again, it goes on from its last save: what came after the save was forgotten
-by model and offsets alike, and is delivered again. So the weights are those of a run without a kill
-(bit for bit from one partition; partitions come in any order, and sums agree to rounding).
+Messages are JSON, {"x": {"a": 1.0, ...}, "y": "label"}, in any number of partitions. After some
+number of messages, the learner saves its model and the offsets of the next messages to one file.
+`onlinels.save` writes the file completely or not at all. The learner starts from the offsets in
+this file, never from offsets that a consumer group has committed to the broker. After a kill
+(kill -9) at any moment, it continues from its last save: both the model and the offsets are those
+of the save, so Kafka delivers the later messages again. The weights therefore equal those of a run
+without a kill (bit for bit with one partition; up to rounding with several, which arrive in any
+order).
 
-It asks of Kafka that the topic keeps messages until they are learnt. If the saved offsets are gone
-the learner says so and stops, it skips nothing. One learner has one state file. A partition that is
-added to the topic is found at the next start, and read from its beginning.
+The topic must keep messages until they are learnt. If the saved offsets no longer exist, the
+learner reports an error and stops; it never skips messages. Each learner needs its own state file.
+After a restart, the learner finds new partitions of the topic and reads them from the beginning.
 
-Without options a mock broker of librdkafka, in this process, plays Kafka, and learners are killed.
-That is how this demo is tested, too: not against a broker of its own.
+Without options, the demo starts a mock broker of librdkafka in its own process and kills learners.
+The tests use the mock broker, too, not a Kafka broker.
 
 python demos/kafka_stream.py                                               # some 15 seconds
 python demos/kafka_stream.py --learn --bootstrap localhost:9092 --topic rows  # until interrupted
@@ -44,16 +45,16 @@ import onlinels
 from onlinels import LeastSquaresClassifier
 
 SAVE_EVERY = 200
-"""Messages from one save to the next, at most."""
+"""Largest number of messages between two saves."""
 QUIET = 0.2
-"""Seconds without a message, after which the state is saved."""
+"""Seconds without a message after which the learner saves its state."""
 PATIENCE = 10.0
-"""Seconds that the broker may take for its first answer."""
+"""Longest time for the first answer of the broker, in seconds."""
 KILLS = 3
 
 
 def new_model() -> LeastSquaresClassifier:
-    """Return what learns the topic: any model, or a pipeline that can be saved."""
+    """Return the model that learns the topic: any model or pipeline that can be saved."""
     return LeastSquaresClassifier(ridge=1.0)
 
 
@@ -61,7 +62,7 @@ def new_model() -> LeastSquaresClassifier:
 
 
 class Learner:
-    """What must be on the disk together: a model, and the offsets that it has come to."""
+    """The state that is saved as one file: a model, and the offsets of the next messages."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -73,7 +74,7 @@ class Learner:
         self.last_refusal = ""
 
     def handle(self, partition: int, offset: int, value: bytes | None) -> None:
-        """Predict and learn a message; one that the model refuses is counted and passed by."""
+        """Predict and learn a message; count and skip a message that the model rejects."""
         try:
             if value is None:
                 raise ValueError("a message without a value")
@@ -87,27 +88,27 @@ class Learner:
         else:
             self.learnt += 1
             self.right += predicted == y
-        # The broker may leave out numbers; the next one is after this message in any case.
+        # The broker may skip offsets; the next offset is after this message in any case.
         self.offsets[partition] = offset + 1
 
     def save(self, path: Path) -> None:
-        """Replace the state on disk, in one piece."""
+        """Replace the state on disk, completely or not at all."""
         onlinels.save(vars(self), path)
 
     @classmethod
     def load(cls, path: Path, topic: str) -> Self:
-        """Return the learner that was saved last, or a new one.
+        """Return the saved learner, or a new learner if the file does not exist.
 
         Raises
         ------
         ValueError
-            If the file holds something else, or what was learnt from another topic.
+            If the file contains other data, or a learner of another topic.
         """
         learner = cls(topic)
         if path.exists():
             found = onlinels.load(path)
             if type(found) is not dict or found.keys() != vars(learner).keys():
-                raise ValueError(f"{path} holds no state of this demo. Move it away.")
+                raise ValueError(f"{path} is not a state file of this demo. Move it away.")
             if found["topic"] != topic:
                 raise ValueError(f"{path} was learnt from the topic {found['topic']!r}. Move it.")
             vars(learner).update(found)
@@ -115,14 +116,14 @@ class Learner:
 
 
 class Session:
-    """A learner at a topic, in one thread."""
+    """A learner that reads a topic, in one thread."""
 
     def __init__(self, learner: Learner, path: Path, settings: dict[str, Any], every: int) -> None:
         self.learner = learner
         self._path = path
         self._every = every
         self._unsaved = 0
-        # Kafka asks for a group; it has no offsets, and no members that share its partitions.
+        # Kafka requires a group. It has no offsets, and no members that share partitions.
         own = {
             "group.id": "onlinels",
             "enable.auto.commit": False,
@@ -140,16 +141,16 @@ class Session:
 
     @property
     def at_end(self) -> bool:
-        """Whether all messages are learnt, and saved, that the topic has."""
+        """Whether all messages of the topic are learnt and saved."""
         return self._ended == self._partitions and not self._unsaved
 
     def step(self) -> None:
-        """Wait a moment for messages, learn those that came, and save when it is time to.
+        """Wait shortly for messages, learn the new messages, and save when a save is due.
 
         Raises
         ------
         KafkaException
-            If the saved offsets are gone, or the broker gives up otherwise.
+            If the saved offsets no longer exist, or the broker reports a fatal error.
         OSError
             If the state cannot be saved.
         """
@@ -170,13 +171,13 @@ class Session:
             self.save()
 
     def save(self) -> None:
-        """Save what was learnt since the last time, if anything."""
+        """Save the state if messages were learnt since the last save."""
         if self._unsaved:
             self.learner.save(self._path)
             self._unsaved = 0
 
     def close(self) -> None:
-        """Save and leave."""
+        """Save and close the consumer."""
         self.save()
         self._consumer.close()
 
@@ -210,12 +211,12 @@ def parser_of_options() -> argparse.ArgumentParser:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     add = parser.add_argument
-    add("--learn", action="store_true", help="learn from a broker, until interrupted")
+    add("--learn", action="store_true", help="learn from a broker until interrupted")
     add("--bootstrap", default="localhost:9092", help="address of a broker (%(default)s)")
-    add("--topic", default="rows", help="(%(default)s)")
-    add("--state", type=Path, default=Path("kafka_stream.state"), help="file (%(default)s)")
-    add("--save-every", type=positive, default=SAVE_EVERY, help="messages, at most (%(default)s)")
-    add("--until-end", action="store_true", help="end when all messages are learnt")
+    add("--topic", default="rows", help="topic with the messages (%(default)s)")
+    add("--state", type=Path, default=Path("kafka_stream.state"), help="state file (%(default)s)")
+    add("--save-every", type=positive, default=SAVE_EVERY, help="messages per save (%(default)s)")
+    add("--until-end", action="store_true", help="stop when all messages are learnt")
     add("--set", type=setting, action="append", default=[], help="of librdkafka: name=value")
     return parser
 
@@ -223,7 +224,7 @@ def parser_of_options() -> argparse.ArgumentParser:
 def positive(text: str) -> int:
     """Read a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 
@@ -236,7 +237,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def learn(arguments: argparse.Namespace, console: Console) -> None:
-    """Learn until a signal comes, or the end of the topic where that is asked for."""
+    """Learn until a signal arrives or, with --until-end, until the end of the topic."""
     stopped = heed_signals()
     learner = Learner.load(arguments.state, arguments.topic)
     settings = {"bootstrap.servers": arguments.bootstrap, **dict(arguments.set)}
@@ -246,14 +247,14 @@ def learn(arguments: argparse.Namespace, console: Console) -> None:
             session.step()
             status.update(f"{learner.learnt:,} rows learnt")
     session.close()
-    share = f"{learner.right / learner.learnt:.1%} predicted right" if learner.learnt else "none"
-    console.print(f"{learner.learnt:,} rows learnt, {share}; {learner.refused:,} refused")
+    share = f"{learner.right / learner.learnt:.1%} correct" if learner.learnt else "none"
+    console.print(f"{learner.learnt:,} rows learnt, {share}; {learner.refused:,} rejected")
     if learner.refused:
-        console.print(f"Last refused, of partition/offset {escape(learner.last_refusal)}")
+        console.print(f"Last rejected message, partition/offset {escape(learner.last_refusal)}")
 
 
 def heed_signals() -> Callable[[], bool]:
-    """Return what tells whether SIGINT or SIGTERM has come."""
+    """Return a function that tells whether SIGINT or SIGTERM has arrived."""
     came: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _frame: came.append(number))
@@ -264,7 +265,7 @@ def heed_signals() -> Callable[[], bool]:
 
 
 class MockBroker:
-    """A broker of librdkafka, in this process and as long as it lives; for tests."""
+    """A mock broker of librdkafka that lives in this process; for tests."""
 
     def __init__(self) -> None:
         self.producer = KafkaProducer({"test.mock.num.brokers": 1, "log_level": 0})
@@ -272,7 +273,7 @@ class MockBroker:
         self.address = f"{broker.host}:{broker.port}"
 
     def publish(self, topic: str, rows: list[tuple[dict[str, float], Any]]) -> None:
-        """Publish rows, to four partitions."""
+        """Publish rows to four partitions."""
         for number, (x, y) in enumerate(rows):
             value = json.dumps({"x": x, "y": y})
             self.producer.produce(topic, value, key=str(number))
@@ -281,7 +282,7 @@ class MockBroker:
 
 
 def kill_learners(console: Console) -> None:
-    """Publish rows to a mock broker, kill learners amid them, and compare with one batch."""
+    """Publish rows to a mock broker, kill learners, and compare the weights with one batch."""
     broker, rows = MockBroker(), list(ImageSegments())  # type: ignore[no-untyped-call]
     broker.publish("rows", rows)
     with tempfile.TemporaryDirectory() as folder:
@@ -297,7 +298,7 @@ def kill_learners(console: Console) -> None:
                     while process.poll() is None and learnt(state) < last:
                         time.sleep(0.01)
                     process.kill()
-                progress.console.print(f"Killed; {learnt(state):,} rows are on the disk")
+                progress.console.print(f"Killed; {learnt(state):,} rows are saved")
                 progress.update(bar, completed=learnt(state))
             subprocess.run([sys.executable, __file__, *words], check=True)  # noqa: S603
             progress.update(bar, completed=learnt(state))

@@ -1,18 +1,19 @@
-"""Ask for a label only when unsure: accuracy against labels asked, beside asking at random.
+"""Save labels: request the label of an image only if the model is uncertain about it.
 
-A stream of scikit-learn's 8x8 digits passes once. For every image the model says how easy it finds
-it, and a keeper of the budget decides whether its label is asked for; only then is it learnt. Three
-ways to tell what is easy are compared at the same budgets, on images that were held out:
+The demo makes one pass over a stream of scikit-learn's 8x8 digits. For every image, a strategy
+measures how certain the model is, and a budget decides whether to request the label. Only images
+with a label are learnt. The demo compares three strategies at equal budgets on held-out images:
 
-- at random: whatever the image is,
-- small margin: by how much the highest score exceeds the next (`margin_one`),
-- margin in deviations: that, divided by its standard deviation (`variance_one`).
+- at random: certainty is a random number,
+- small margin: the highest score minus the second highest (`margin_one`),
+- margin in deviations: this margin divided by its standard deviation (`variance_one`).
 
-The keeper moves its threshold with every image, so that the stated share of labels is asked: down
-with every label asked for and up with every other, as in the variable uncertainty strategy of
-I. Zliobaite, A. Bifet, B. Pfahringer and G. Holmes, "Active Learning With Drifting Streaming Data",
-IEEE Transactions on Neural Networks and Learning Systems 25(1), 2014. Here the steps balance where
-the stated share is asked for, and nothing is asked for that cannot be paid.
+The budget lowers its threshold after each requested label and raises it after each other image, so
+that the share of requested labels approaches the budget. This follows the variable uncertainty
+strategy of I. Zliobaite, A. Bifet, B. Pfahringer and G. Holmes, "Active Learning With Drifting
+Streaming Data", IEEE Transactions on Neural Networks and Learning Systems 25(1), 2014. In contrast
+to that strategy, the sizes of the two steps balance at the budget, and no label beyond the budget
+is requested.
 
 python demos/label_saving.py
 """
@@ -56,7 +57,7 @@ QUICK_SHARES, QUICK_HIDDEN, QUICK_SEEDS = (0.1, 0.2), 60, 3
 
 def main(argv: list[str] | None = None) -> None:
     parser = make_parser(__doc__, "label_saving.png")
-    few = f"{QUICK_SEEDS} streams, {QUICK_HIDDEN} hidden units"
+    few = f"only {QUICK_SEEDS} streams and {QUICK_HIDDEN} hidden units"
     parser.add_argument("--quick", action="store_true", help=few)
     arguments = parser.parse_args(argv)
     console = Console()
@@ -81,7 +82,7 @@ def small_margin(model: LeastSquaresClassifier, x: Sample, _: np.random.Generato
 
 
 def margin_in_deviations(model: LeastSquaresClassifier, x: Sample, _: np.random.Generator) -> float:
-    """Return the margin over the standard deviation of the two scores it lies between."""
+    """Return the margin divided by the standard deviation of the difference of its scores."""
     if len(model.classes) < 2:
         return 0.0
     scores, variances = model.scores_one(x), model.variance_one(x)
@@ -97,16 +98,16 @@ STRATEGIES: dict[str, Callable[[LeastSquaresClassifier, Sample, np.random.Genera
 
 
 class BudgetKeeper:
-    """Ask about the hardest share of a stream, whatever the scale on which ease is measured.
+    """Request labels for the least certain share of a stream, for any scale of certainty.
 
     Parameters
     ----------
     share : float
-        Of labels that are asked for.
+        Share of labels that are requested.
     step : float
-        By how much the logarithm of the threshold moves, down times 1 - share, up times share.
+        The logarithm of the threshold falls by step (1 - share), or rises by step times share.
     allowance : int
-        Labels that may be asked for ahead of the share: the first ones teach most.
+        Labels that may be requested before the share allows them: the first labels help most.
     """
 
     def __init__(self, share: float, step: float = 0.05, allowance: int = 10) -> None:
@@ -114,10 +115,10 @@ class BudgetKeeper:
         self.threshold, self.n_seen, self.n_asked = 1.0, 0, 0
 
     def asks(self, ease: float) -> bool:
-        """Tell whether to ask for the label of the next sample."""
+        """Tell whether to request the label of the next sample."""
         self.n_seen += 1
         if self.n_asked >= self.allowance + self.share * self.n_seen:
-            # What cannot be paid for says nothing about the threshold.
+            # An image beyond the budget does not change the threshold.
             return False
         asks = ease < self.threshold
         self.threshold *= math.exp(self.step * (self.share - asks))
@@ -130,7 +131,7 @@ class BudgetKeeper:
 
 @dataclass(frozen=True)
 class Digits:
-    """Activations of images in the order of the stream, of those held out, and their labels."""
+    """Activations and labels of the stream, in its order, and of the held-out images."""
 
     stream: Array
     labels: Array
@@ -140,16 +141,16 @@ class Digits:
 
 @dataclass(frozen=True)
 class Results:
-    """What every strategy came to, by budget (rows) and seed (columns).
+    """Results of every strategy, by budget (rows) and seed (columns).
 
     Parameters
     ----------
     shares : tuple of float
         The budgets.
     asked, right : dict of ndarray (n_shares, n_seeds)
-        Labels asked, and share of held-out rows read right, by strategy.
+        Requested labels, and accuracy on held-out rows, by strategy.
     of_all : ndarray (n_seeds,)
-        Share of held-out rows read right once all labels are learnt.
+        Accuracy on held-out rows after all labels are learnt.
     n_rows : int
         Rows of a stream.
     """
@@ -162,7 +163,7 @@ class Results:
 
 
 def compare(shares: tuple[float, ...], n_hidden: int, n_seeds: int, console: Console) -> Results:
-    """Pass the stream once for every strategy, share and seed."""
+    """Make one pass over the stream for every strategy, share and seed."""
     asked = {name: np.zeros((len(shares), n_seeds)) for name in STRATEGIES}
     right = {name: np.zeros((len(shares), n_seeds)) for name in STRATEGIES}
     of_all = np.zeros(n_seeds)
@@ -180,7 +181,7 @@ def compare(shares: tuple[float, ...], n_hidden: int, n_seeds: int, console: Con
 
 
 def deal(n_hidden: int, seed: int) -> Digits:
-    """Shuffle the images, hold some out, and bring them through a hidden layer of its own."""
+    """Shuffle the images, hold some out, and compute their activations in a new hidden layer."""
     images, labels = load_digits(return_X_y=True)
     hidden = HiddenLayer(n_hidden, activation="relu", bias=True, seed=seed)
     activations = hidden.transform_many(images / 16.0)
@@ -189,7 +190,7 @@ def deal(n_hidden: int, seed: int) -> Digits:
 
 
 def learn_some(digits: Digits, strategy: str, share: float, seed: int) -> LeastSquaresClassifier:
-    """Pass the stream once, and learn the images whose labels are asked for."""
+    """Make one pass over the stream, and learn the images whose labels are requested."""
     model, keeper = LeastSquaresClassifier(), BudgetKeeper(share)
     ease_of, chance = STRATEGIES[strategy], np.random.default_rng(seed)
     for activations, label in zip(digits.stream, digits.labels.tolist(), strict=True):
@@ -210,11 +211,11 @@ def accuracy(model: LeastSquaresClassifier, digits: Digits) -> float:
     return float(np.mean(np.array(predicted) == digits.test_labels))
 
 
-# -- what came of it ------------------------------------------------------------------------------
+# -- the results ----------------------------------------------------------------------------------
 
 
 def summary(results: Results) -> Table:
-    table = table_of("budget", *STRATEGIES, title="Labels asked, and held-out digits read right")
+    table = table_of("budget", *STRATEGIES, title="Requested labels: accuracy on held-out digits")
     for row, share in enumerate(results.shares):
         cells = [
             f"{results.asked[name][row].mean():.0f}: {results.right[name][row].mean():.1%} "

@@ -1,11 +1,11 @@
-"""Worker processes learn parts of the data, and merge into the model of one process.
+"""Learn parts of the data in Dask workers, and merge them into the model of one process.
 
-The data are scikit-learn's 8x8 digits and distorted copies of them, in 64 parts; with --data
-other images, in parts of 1,500. One process learns all parts, one after the other. Then Dask's
-workers do, each with one thread as well, and the two models are compared. A picture shows who did
-what and when. With --kill one worker is killed halfway, and nothing changes but the time.
+The data are scikit-learn's 8x8 digits and distorted copies of them, in 64 parts, or with --data
+other images in parts of 1,500. First, one process learns all parts, one after the other. Then the
+Dask workers learn them, each with one thread. The demo compares the two models and draws which
+worker did what and when. With --kill, one worker is killed halfway; only the time changes.
 
-It needs the extras demos and dask: pip install '.[demos,dask]'
+Install the extras demos and dask first: pip install '.[demos,dask]'
 
 python demos/many_workers.py                             # a process for every core, half a minute
 python demos/many_workers.py --workers 3 --kill
@@ -58,23 +58,23 @@ Array = NDArray[Any]
 
 DISTORTION = Distortion(rotation=20.0, scale=0.2, shear=0.2, shift=1.0)
 DIGITS_TEST_COPIES = 4
-"""Distorted copies of every test image, with --data one: all test images are distorted."""
+"""Distorted copies of every test image (with --data, one). All test images are distorted."""
 DIGITS_TEST_ROWS, DIGITS_COPIES, DIGITS_HIDDEN = 500, 64, 800
 MNIST_HIDDEN = 2000
 ROWS = 1500
 QUICK_ROWS, QUICK_COPIES, QUICK_HIDDEN = 100, 6, 100
 MOST_WORKERS = 8
-"""By default: 64 parts are learnt in 21 chains, so many more workers had nothing to do."""
+"""Default limit. The 64 parts form 21 chains, so more workers would be idle."""
 KINDS = {
     "learnt": ("read, distort, features, learn", BLUE),
-    "joined": ("merge", VERMILLION),
-    "transfer": ("wait for data of others", GREY),
+    "add": ("merge", VERMILLION),
+    "transfer": ("wait for data from other workers", GREY),
 }
-"""What tasks are called in Dask's graph, and here."""
+"""Names of tasks in Dask's graph, and their names in the picture."""
 
 
 class Part(NamedTuple):
-    """What a partition holds: some rows of a copy of the images. Copy 0 is not distorted."""
+    """A partition: some rows of a copy of the images. Copy 0 is not distorted."""
 
     copy: int
     start: int
@@ -83,21 +83,21 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Files:
-    """Where workers find the images, and what shows that one of them has been killed."""
+    """The folder with the images, and with a file that names a killed worker."""
 
     folder: Path
 
     def write(self, data: ImageData) -> None:
-        """Write the images to learn and to test on."""
+        """Write the training and test images."""
         for name, values in asdict(data).items():
             np.save(self.folder / f"{name}.npy", values)
 
     def tests(self) -> tuple[Array, Array]:
-        """Return the images to test on, and their labels."""
+        """Return the test images and their labels."""
         return np.load(self.folder / "x_test.npy"), np.load(self.folder / "y_test.npy")
 
     def read(self, part: Part) -> tuple[Array, Array]:
-        """Return a partition. The same one is the same whoever reads it."""
+        """Return a partition, which is the same for every reader."""
         rows = slice(part.start, part.stop)
         images, labels = (
             np.array(np.load(self.folder / name, mmap_mode="r")[rows])
@@ -107,11 +107,11 @@ class Files:
 
     @property
     def killed(self) -> Path:
-        """Which worker has been killed, if this is there."""
+        """The file that names the killed worker; it exists only after a kill."""
         return self.folder / "killed"
 
     def kill_once(self) -> None:
-        """Kill the process that calls this, unless another has been killed here before."""
+        """Kill the calling process, unless a worker has been killed before."""
         with suppress(FileExistsError), self.killed.open("x") as file:
             file.write(get_worker().address)
             file.flush()
@@ -120,7 +120,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Course:
-    """What one process learns: the model, seconds of learning, test errors on the way."""
+    """The model of one process, its learning time in seconds, and its test errors over time."""
 
     model: ShallowConvClassifier
     seconds: float
@@ -129,7 +129,7 @@ class Course:
 
 
 class Task(NamedTuple):
-    """What a worker did for a while, in seconds since the beginning."""
+    """One task of a worker, with times in seconds since the beginning."""
 
     worker: str
     kind: str
@@ -139,7 +139,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What workers learn: the model, what they did and when, and what moved between them."""
+    """The model of the workers, their tasks, and the data that moved between them."""
 
     model: ShallowConvClassifier
     seconds: float
@@ -151,7 +151,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the merged model reads the test images, and how far it is from that of one process."""
+    """The test error of the merged model, and its difference to the model of one process."""
 
     n_tests: int
     error: float
@@ -175,7 +175,7 @@ def main(argv: list[str] | None = None) -> None:
         with console.status("Starting workers"):
             client = start_workers(arguments.workers)
         with client:
-            # Every worker does everything once, so that imports are not timed.
+            # Every worker runs everything once before the clock starts, so imports are not timed.
             client.run(network.transform_many, data.x_test[:1])
             course = one_process(client, console, network, files, parts)
             console.print(f"{arguments.workers} workers learn {len(parts)} parts")
@@ -232,7 +232,7 @@ def distorted(images: Array, seed: Any) -> Array:
 
 
 def parts_of(arguments: argparse.Namespace, n_rows: int) -> list[Part]:
-    """Return the partitions: every copy of the images in parts of some rows."""
+    """Return the partitions of all copies of the images."""
     copies = arguments.copies or (1 if arguments.data else DIGITS_COPIES)
     size = ROWS
     if arguments.quick:
@@ -242,7 +242,7 @@ def parts_of(arguments: argparse.Namespace, n_rows: int) -> list[Part]:
 
 
 def make_network(arguments: argparse.Namespace, data: ImageData) -> ShallowConvClassifier:
-    """Return a network whose features are fixed from the first images, with nothing learnt."""
+    """Return an empty network with features that are fixed by the first images."""
     preset, n_hidden = ("mnist", MNIST_HIDDEN) if arguments.data else ("digits", DIGITS_HIDDEN)
     if arguments.quick:
         n_hidden = QUICK_HIDDEN
@@ -257,7 +257,7 @@ def make_network(arguments: argparse.Namespace, data: ImageData) -> ShallowConvC
 
 
 def start_workers(n_workers: int) -> Client:
-    """Return the client of a cluster of this machine; it closes the cluster when it is closed."""
+    """Return the client of a local cluster. Closing the client closes the cluster."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     return Client(
         n_workers=n_workers,
@@ -274,7 +274,7 @@ def one_process(
     files: Files,
     parts: list[Part],
 ) -> Course:
-    """Let one worker learn everything by itself, with a bar that follows it."""
+    """Learn everything in one worker, with a progress bar."""
     with progress_bar(console) as bar:
         task = bar.add_task("One process learns", total=len(parts))
         client.subscribe_topic("parts", lambda event: bar.update(task, completed=event[1]))
@@ -286,7 +286,7 @@ def one_process(
 
 
 def learn_in_turn(network: ShallowConvClassifier, files: Files, parts: list[Part]) -> Course:
-    """Learn all partitions in this process; test after 1, 2, 4, … of them, beside the clock."""
+    """Learn all partitions in this process; test after 1, 2, 4, … of them, outside the clock."""
     model, seconds = network.empty(), 0.0
     rows, errors = [], []
     tests, labels = files.tests()
@@ -304,7 +304,7 @@ def learn_in_turn(network: ShallowConvClassifier, files: Files, parts: list[Part
 def all_workers(
     client: Client, network: ShallowConvClassifier, files: Files, parts: list[Part], kill_at: float
 ) -> Run:
-    """Let all workers learn, and note what they do; after some seconds kill one of them."""
+    """Learn in all workers and record their tasks; kill one worker after some seconds."""
 
     def batch(part: Part) -> tuple[Array, Array]:
         if time.time() > began + kill_at:
@@ -329,7 +329,7 @@ def all_workers(
 
 
 def received(client: Client) -> int:
-    """Return how many bytes the workers that live have received from one another."""
+    """Return how many bytes the living workers have received from each other."""
     return sum(client.run(received_here).values())
 
 
@@ -338,7 +338,7 @@ def received_here(dask_worker: Any) -> int:
 
 
 def tasks_of(stream: list[Any], began: float) -> Iterator[Task]:
-    """Yield what workers did, from Dask's task stream."""
+    """Yield the tasks of the workers from Dask's task stream."""
     for each in stream:
         name = each["key"].partition("-")[0]
         for span in each["startstops"]:
@@ -365,12 +365,12 @@ def summary(course: Course, run: Run, compared: Comparison, n_workers: int) -> T
     merged = f"{run.seconds:.1f} s, {compared.error:.2%} test error"
     table.add_row(f"{n_workers} workers, merged", merged)
     if run.killed:
-        again = f"after {run.killed[1]:.1f} s, {run.n_again} tasks are done again"
-        table.add_row("  one of them killed", again)
-    table.add_row("Moved between workers", f"{run.n_bytes / 1e6:.1f} MB")
-    table.add_row("Test images that they label otherwise", str(compared.other_labels))
-    table.add_row("Merged weights equal those of one process", "")
-    table.add_row("  largest difference, relative", f"{compared.difference:.1e}")
+        again = f"after {run.killed[1]:.1f} s, {run.n_again} tasks repeated"
+        table.add_row("  one worker killed", again)
+    table.add_row("Data moved between workers", f"{run.n_bytes / 1e6:.1f} MB")
+    table.add_row("Test images with another label", str(compared.other_labels))
+    table.add_row("Merged weights and weights of one process", "")
+    table.add_row("  largest relative difference", f"{compared.difference:.1e}")
     return table
 
 
@@ -378,8 +378,8 @@ def summary(course: Course, run: Run, compared: Comparison, n_workers: int) -> T
 
 
 def draw(path: Path, course: Course, run: Run, compared: Comparison) -> None:
-    """Draw who did what and when, and test errors."""
-    heading = f"{run.model.count:,} images, learnt by one process and by workers that merge"
+    """Draw the tasks of each worker over time, and the test errors."""
+    heading = f"{run.model.count:,} images, learnt by one process and by merging workers"
     workers = list(dict.fromkeys(task.worker for task in run.tasks))
     with figure(path, 13, 3.4 + 0.45 * len(workers), heading) as made:
         left, right = made.subplots(1, 2, width_ratios=(2.2, 1))
@@ -390,7 +390,7 @@ def draw(path: Path, course: Course, run: Run, compared: Comparison) -> None:
 
 
 def draw_tasks(axes: Axes, workers: list[str], course: Course, run: Run) -> None:
-    """Draw a lane for the one process, and one for every worker."""
+    """Draw one lane for the single process and one for every worker."""
     lanes = {worker: number for number, worker in enumerate(workers, 1)}
     axes.barh(0, course.seconds, 0.7, color=GREY)
     axes.text(0, 0, "  the same parts, one after the other", va="center", color="white")
@@ -399,9 +399,9 @@ def draw_tasks(axes: Axes, workers: list[str], course: Course, run: Run) -> None
         places = np.array([lanes[task.worker] for task in tasks])
         starts = np.array([task.start for task in tasks])
         lasted = np.array([task.stop for task in tasks]) - starts
-        # Workers wait for data while they compute: that is drawn below.
+        # Workers wait for data while they compute; waiting is drawn below.
         below, height = (0.42, 0.1) if kind == "transfer" else (0.0, 0.7)
-        # White edges would cover what is short.
+        # White edges would cover short tasks.
         width = 0.3 if kind == "learnt" else 0.0
         style: dict[str, Any] = {"color": colour, "edgecolor": "white", "linewidth": width}
         axes.barh(places + below, lasted, height, starts, label=text, **style)
@@ -418,11 +418,11 @@ def draw_tasks(axes: Axes, workers: list[str], course: Course, run: Run) -> None
     axes.set(xlabel="seconds", xlim=(0, 1.12 * max(course.seconds, run.seconds)))
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
-    axes.set_title("Who did what, and when", loc="left", size=11)
+    axes.set_title("Tasks of each worker", loc="left", size=11)
 
 
 def mark_killed(axes: Axes, lanes: dict[str, int], worker: str, seconds: float) -> None:
-    """Mark when a worker was killed."""
+    """Mark the moment when a worker was killed."""
     if worker in lanes:
         axes.plot(seconds, lanes[worker], "X", color=VERMILLION, markersize=11)
         style: dict[str, Any] = {"color": VERMILLION, "va": "center", "weight": "bold"}
@@ -430,7 +430,7 @@ def mark_killed(axes: Axes, lanes: dict[str, int], worker: str, seconds: float) 
 
 
 def draw_errors(axes: Axes, course: Course, compared: Comparison) -> None:
-    """Draw test errors of the one process, and that of the merged model."""
+    """Draw the test errors of the single process and the error of the merged model."""
     axes.plot(course.rows, course.errors, "o-", color=GREY, label="one process")
     merged, label = (course.rows[-1], compared.error), f"workers, merged: {compared.error:.1%}"
     axes.plot(*merged, "o", color=BLUE, label=label, fillstyle="none", ms=13, mew=2.5)
@@ -438,7 +438,7 @@ def draw_errors(axes: Axes, course: Course, compared: Comparison) -> None:
     mark_shares(axes, "images learnt")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_ylim(0)
-    axes.set_title(f"Errors in {compared.n_tests:,} other images", loc="left", size=11)
+    axes.set_title(f"Error on {compared.n_tests:,} test images", loc="left", size=11)
     axes.legend(frameon=False)
     text = f"largest relative difference\nof weights: {compared.difference:.0e}"
     axes.text(0.97, 0.72, text, color=BLUE, ha="right", va="top", transform=axes.transAxes)

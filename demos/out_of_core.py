@@ -1,16 +1,17 @@
-"""Ridge regression on files that do not fit into memory, and a broken file that is taken out again.
+"""Fit a ridge regression to files that do not fit into memory, and unlearn a broken file.
 
-A million taxi trips lie in twenty parquet files. They are read in chunks; a ColumnTransformer that
-was fitted to the first chunk makes some 430 features of each: spline, polynomial, one-hot. Two
-models learn every chunk by partial_fit, and nothing is kept: IncrementalRidge, and scikit-learn's
-SGDRegressor. The last file is for tests. The third file gives distances in miles, as turns out
-three files later: IncrementalRidge unlearns it, and is as if it had never seen it.
+Twenty parquet files contain a million taxi trips. The demo reads them in chunks. A
+ColumnTransformer, fitted to the first chunk, computes about 430 features of each trip: splines,
+polynomials, one-hot. Two models learn every chunk with partial_fit, and no chunk is stored:
+IncrementalRidge and scikit-learn's SGDRegressor. The last file is the test. The third file has
+distances in miles, which is discovered three files later. IncrementalRidge then unlearns the file,
+and equals a model that has never seen it.
 
-It needs the extra demos: pip install '.[demos]'
+Install the extra demos first: pip install '.[demos]'
 
 python demos/out_of_core.py                     # about 40 seconds
 python demos/out_of_core.py --rows 3000000
-python demos/out_of_core.py --data trips        # keeps the files, and reads them the next time
+python demos/out_of_core.py --data trips        # keeps the files for the next run
 """
 
 from __future__ import annotations
@@ -64,15 +65,15 @@ Array = NDArray[Any]
 ROWS, CHUNK = 1_000_000, 5000
 QUICK_ROWS, QUICK_CHUNK = 40_000, 500
 N_FILES = 20
-"""The last one is for tests."""
+"""The last file is the test."""
 BROKEN, FOUND = 2, 5
-"""The file that is in miles, and the last one that is read before this turns out."""
+"""The file in miles, and the last file that is read before this is discovered."""
 MOST_TESTS = 20_000
 MOST_COMPARED = 100_000
-"""Rows on which Ridge is fitted at once, in memory."""
+"""Rows on which Ridge is fitted in memory."""
 KILOMETRES = 1.609344
 NOISE = 2.0
-"""Standard deviation of what no feature tells, in minutes."""
+"""Standard deviation of the noise in the target, in minutes."""
 TARGET = "minutes"
 NUMBERS = ["distance_km", "rain_mm", "temperature_k"]
 
@@ -86,7 +87,7 @@ class Chunk(NamedTuple):
 
 @dataclass
 class Course:
-    """What one model does: held-out errors after rows, and seconds of learning."""
+    """One model, its test errors after numbers of rows, and its learning time in seconds."""
 
     model: Any
     rows: list[int] = field(default_factory=list)
@@ -94,13 +95,13 @@ class Course:
     seconds: float = 0.0
 
     def learn(self, chunk: Chunk) -> None:
-        """Learn a chunk, beside the clock."""
+        """Learn a chunk and measure the time."""
         started = time.perf_counter()
         self.model.partial_fit(chunk.x, chunk.y)
         self.seconds += time.perf_counter() - started
 
     def test(self, n_rows: int, tests: Chunk) -> None:
-        """Note the error in other rows."""
+        """Record the error on test rows."""
         self.rows.append(n_rows)
         wrong = self.model.predict(tests.x) - tests.y
         self.errors.append(float(np.sqrt(np.mean(wrong**2))))
@@ -108,12 +109,12 @@ class Course:
 
 @dataclass
 class Story:
-    """Both courses, and what became of the broken file."""
+    """Both courses, and the history of the broken file."""
 
     ridge: Course
     sgd: Course
     never: IncrementalRidge
-    """Learns what the ridge does, but for the broken file."""
+    """Learns the same files except the broken file."""
     n_rows: int = 0
     broken: tuple[int, int] = (0, 0)
     found: int = 0
@@ -135,7 +136,7 @@ def main(argv: list[str] | None = None) -> None:
             parser.error(str(error))
         transform = features().fit(next(frames_of(files[0], chunk))[0])
         story = learn(files, chunk, transform, console)
-        with console.status("Learn the first rows at once"):
+        with console.status("Fit Ridge to the first rows"):
             compared = compare_with_ridge(files[:BROKEN], chunk, transform)
     draw(arguments.output, story)
     table = summary(story, compared)
@@ -146,8 +147,8 @@ def main(argv: list[str] | None = None) -> None:
 def parser_of_options() -> argparse.ArgumentParser:
     parser = make_parser(__doc__, "out_of_core.png")
     add = parser.add_argument
-    add("--rows", type=positive, help=f"trips in all files ({ROWS:,})")
-    add("--data", type=Path, help="folder of the files, made if it has none (a temporary one)")
+    add("--rows", type=positive, help=f"number of trips in all files ({ROWS:,})")
+    add("--data", type=Path, help="folder of the files, created if missing (a temporary folder)")
     add("--quick", action="store_true", help=f"only {QUICK_ROWS:,} trips")
     return parser
 
@@ -156,13 +157,13 @@ def parser_of_options() -> argparse.ArgumentParser:
 
 
 def trips_in(folder: Path, n_rows: int, console: Console) -> list[Path]:
-    """Return the files of a folder, made if it has none."""
+    """Return the files of a folder; create them if the folder has none."""
     files = sorted(folder.glob("trips-*.parquet"))
     if not files:
         folder.mkdir(parents=True, exist_ok=True)
         files = [folder / f"trips-{number:02}.parquet" for number in range(1, N_FILES + 1)]
         with progress_bar(console) as bar:
-            for number, file in enumerate(bar.track(files, description="Make files")):
+            for number, file in enumerate(bar.track(files, description="Create files")):
                 pq.write_table(trips(number, n_rows // N_FILES), file)
     lengths = [pq.read_metadata(file).num_rows for file in files]
     if lengths != [n_rows // N_FILES] * N_FILES:
@@ -174,9 +175,9 @@ def trips_in(folder: Path, n_rows: int, console: Console) -> list[Path]:
 
 
 def trips(number: int, n_rows: int) -> pa.Table:
-    """Return the trips of one file. Rush hours and rain slow the long ones down."""
+    """Return the trips of one file. Rush hours and rain slow down long trips."""
     town, random = np.random.default_rng(0), np.random.default_rng([1, number])
-    # Minutes lost at 60 places, some of which are seldom gone to, and what 12 companies add.
+    # Minutes lost at 60 places, some of them rare, and minutes that 12 companies add.
     lost, seldom = town.gamma(2.0, 1.5, size=(2, 60)), 1.0 / np.arange(1, 61)
     from_place, to_place = random.choice(60, size=(2, n_rows), p=seldom / seldom.sum())
     slower, company = town.normal(0.0, 1.0, 12), random.integers(0, 12, n_rows)
@@ -208,7 +209,7 @@ def trips(number: int, n_rows: int) -> pa.Table:
 
 
 def frames_of(file: Path, n_rows: int) -> Iterator[tuple[Any, Array]]:
-    """Yield frames of a file, and their targets; one at a time is in memory."""
+    """Yield frames of a file and their targets; one frame at a time is in memory."""
     with pq.ParquetFile(file) as reader:
         for batch in reader.iter_batches(batch_size=n_rows):
             frame = batch.to_pandas()
@@ -219,7 +220,7 @@ def frames_of(file: Path, n_rows: int) -> Iterator[tuple[Any, Array]]:
 
 
 def features() -> ColumnTransformer:
-    """Return what makes features of frames: its scales and categories are those of one chunk."""
+    """Return the transformer of frames; its scales and categories come from one chunk."""
     hours = np.linspace(0.0, 24.0, 9)[:, None]
     parts = ColumnTransformer(
         [
@@ -246,7 +247,7 @@ def chunks_of(file: Path, n_rows: int, transform: ColumnTransformer) -> Iterator
 
 
 def learn(files: list[Path], n_rows: int, transform: ColumnTransformer, console: Console) -> Story:
-    """Let both models learn all files but the last, which they are tested on after each chunk."""
+    """Learn all files but the last with both models, and test on the last after each chunk."""
     *training, last = files
     tests = next(chunks_of(last, MOST_TESTS, transform))
     ridge, sgd = Course(IncrementalRidge()), Course(SGDRegressor(random_state=0))
@@ -262,7 +263,7 @@ def learn(files: list[Path], n_rows: int, transform: ColumnTransformer, console:
                 learn_chunk(story, chunk, tests)
                 if number > BROKEN:
                     story.never.partial_fit(chunk.x, chunk.y)
-                errors = f"errors {ridge.errors[-1]:.2f} and {sgd.errors[-1]:.2f} minutes"
+                errors = f"errors: {ridge.errors[-1]:.2f} and {sgd.errors[-1]:.2f} minutes"
                 bar.update(task, advance=1, errors=errors)
             if number == BROKEN:
                 story.broken = before, story.n_rows
@@ -280,7 +281,7 @@ def learn_chunk(story: Story, chunk: Chunk, tests: Chunk) -> None:
 
 
 def unlearn(story: Story, chunks: Iterator[Chunk]) -> None:
-    """Read a file once more, and take its rows out."""
+    """Read a file again and unlearn its rows."""
     story.found = story.n_rows
     for chunk in chunks:
         started = time.perf_counter()
@@ -291,7 +292,7 @@ def unlearn(story: Story, chunks: Iterator[Chunk]) -> None:
 def compare_with_ridge(
     files: list[Path], n_rows: int, transform: ColumnTransformer
 ) -> tuple[int, float]:
-    """Learn the first rows by chunks, and all of them at once; return how many, and how far off."""
+    """Learn the first rows in chunks and at once; return their number and the difference."""
     chunks: list[Chunk] = []
     model = IncrementalRidge()
     for chunk in (each for file in files for each in chunks_of(file, n_rows, transform)):
@@ -305,7 +306,7 @@ def compare_with_ridge(
 
 
 def difference(model: Any, other: Any) -> float:
-    """Return the largest difference of weights, relative to the largest of these."""
+    """Return the largest difference of weights, divided by the largest weight."""
     return float(np.abs(model.coef_ - other.coef_).max() / np.abs(other.coef_).max())
 
 
@@ -316,17 +317,17 @@ def summary(story: Story, compared: tuple[int, float]) -> Table:
     table = table_of("", "IncrementalRidge", "SGDRegressor")
     table.add_row("Rows learnt", f"{ridge.model.n_samples_seen_:,}", f"{story.n_rows:,}")
     table.add_row("Features", str(n_features), str(n_features))
-    table.add_row("Time of learning", f"{ridge.seconds:.1f} s", f"{sgd.seconds:.1f} s")
-    table.add_row("Time of unlearning", f"{story.unlearnt:.1f} s", "cannot")
+    table.add_row("Learning time", f"{ridge.seconds:.1f} s", f"{sgd.seconds:.1f} s")
+    table.add_row("Unlearning time", f"{story.unlearnt:.1f} s", "cannot")
     table.add_row("Size of the model", f"{held[0]:,.0f} kB", f"{held[1]:,.0f} kB")
     whole = f"{8e-3 * story.n_rows * n_features:,.0f} kB"
-    table.add_row("  all rows in memory would be", whole, whole)
+    table.add_row("  size of all rows", whole, whole)
     errors = [f"{course.errors[-1]:.3f}" for course in (ridge, sgd)]
-    table.add_row("Error in other trips, minutes", *errors)
-    table.add_row("  of which is noise", f"{NOISE:.3f}", f"{NOISE:.3f}")
+    table.add_row("Error on test trips, minutes", *errors)
+    table.add_row("  noise alone", f"{NOISE:.3f}", f"{NOISE:.3f}")
     table.add_row("Selected alpha", f"{ridge.model.alpha_:.3g}", "")
-    table.add_row("Weights, largest relative difference", "", "")
-    table.add_row(f"  to Ridge on {compared[0]:,} rows at once", f"{compared[1]:.1e}", "")
+    table.add_row("Largest relative difference of weights", "", "")
+    table.add_row(f"  to Ridge on the first {compared[0]:,} rows", f"{compared[1]:.1e}", "")
     unseen = f"{difference(ridge.model, story.never):.1e}"
     table.add_row("  to a model without the broken file", unseen, "")
     return table
@@ -336,8 +337,8 @@ def summary(story: Story, compared: tuple[int, float]) -> Table:
 
 
 def draw(path: Path, story: Story) -> None:
-    """Draw errors in other trips after rows."""
-    heading = f"{story.n_rows:,} trips, learnt chunk by chunk, of which one file was in miles"
+    """Draw the errors on test trips against the number of rows."""
+    heading = f"{story.n_rows:,} trips, learnt in chunks; one file was in miles"
     with figure(path, 11, 5.4, heading) as made:
         axes = made.subplots()
         draw_errors(axes, story)
@@ -347,7 +348,7 @@ def draw(path: Path, story: Story) -> None:
 def draw_errors(axes: Axes, story: Story) -> None:
     ridge, sgd = story.ridge, story.sgd
     axes.set_xscale("log")
-    # What SGD errs by in its first rows, and by the broken file, is far above.
+    # The errors of SGD in the first rows and after the broken file are far above.
     top = NOISE + 1.35 * (max(ridge.errors) - NOISE) + 0.5
     axes.set(xlim=(ridge.rows[0], story.n_rows), ylim=(NOISE - 0.05, top))
     axes.axvspan(*story.broken, color=SHADE, zorder=0)
@@ -355,7 +356,7 @@ def draw_errors(axes: Axes, story: Story) -> None:
     axes.axvline(story.found, color=BLUE, linestyle=DASHED, linewidth=1.0)
     axes.plot(sgd.rows, sgd.errors, color=VERMILLION, linewidth=1.5)
     axes.plot(ridge.rows, ridge.errors, color=BLUE, linewidth=2.5)
-    axes.set(xlabel="rows learnt", ylabel="error in other trips (root mean square), minutes")
+    axes.set(xlabel="rows learnt", ylabel="error on test trips (root mean square), minutes")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -363,7 +364,7 @@ def draw_errors(axes: Axes, story: Story) -> None:
 
 
 def label(axes: Axes, story: Story) -> None:
-    """Write what lines are, and what happens, beside them."""
+    """Label the lines and the events."""
     ends = [
         (story.ridge.errors[-1], f"IncrementalRidge {story.ridge.errors[-1]:.2f}", BLUE),
         (story.sgd.errors[-1], f"SGDRegressor {story.sgd.errors[-1]:.2f}", VERMILLION),
@@ -374,8 +375,8 @@ def label(axes: Axes, story: Story) -> None:
     worst = max(e for n, e in zip(story.sgd.rows, story.sgd.errors, strict=True) if start < n)
     texts = [
         (start, 0.98, "right", "this file is in miles ", INK),
-        (start, 0.93, "right", f"SGDRegressor errs by {worst:.1f} ", VERMILLION),
-        (story.found, 0.98, "left", " it turns out: the file is\n read again and unlearnt", BLUE),
+        (start, 0.93, "right", f"error of SGDRegressor: up to {worst:.1f} ", VERMILLION),
+        (story.found, 0.98, "left", " the error is discovered:\n the file is unlearnt", BLUE),
     ]
     for x, y, side, text, colour in texts:
         style: dict[str, Any] = {"color": colour, "ha": side, "va": "top"}

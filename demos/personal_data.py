@@ -1,9 +1,10 @@
-"""Three hospitals learn apart, merge, and one takes its patients out again: as if never learnt.
+"""Merge the models of three hospitals, and unlearn the patients of one hospital exactly.
 
-The data are scikit-learn's 569 tumours of the breast, 30 measurements each, dealt to three sites
-with different shares of malign ones. Sites send files of statistics, not rows; whoever withdraws
-shows the rows once more, so that they can be taken out. After every step the weights are compared
-with those that plain numpy solves at once from the rows that should be in.
+The data are the 569 breast tumours of scikit-learn, with 30 measurements each. The demo distributes
+them to three sites with different shares of malignant tumours. Sites send files of statistics, not
+rows. To withdraw patients, a site passes their rows again, so that the model can unlearn them.
+After every step, the demo compares the weights with a batch solution in numpy on the rows that the
+model should contain.
 
 python demos/personal_data.py
 """
@@ -35,7 +36,7 @@ LABELS = "benign", "malign"
 
 @dataclass(frozen=True)
 class Rows:
-    """Activations of some patients, and what they had."""
+    """Activations and labels of some patients."""
 
     activations: Array
     labels: Array
@@ -52,7 +53,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Step:
-    """A model, what it is right in, and how far it is from the batch weights of its rows."""
+    """A model, its accuracy, and its difference to the batch weights of its rows."""
 
     name: str
     count: int
@@ -71,9 +72,9 @@ def main(argv: list[str] | None = None) -> None:
             learn(sites[name]).save(file)
         sent = sum(file.stat().st_size for file in files.values())
         models = {name: load(file) for name, file in files.items()}
-    console.print(f"Sent: {sent / 1024:.0f} KiB of statistics from three sites, and no row.")
+    console.print(f"Three sites sent {sent / 1024:.0f} KiB of statistics and no rows.")
     steps = merge_and_withdraw(sites, models, test)
-    table = table_of("model", "patients", f"right of {N_TEST} others", "difference to batch")
+    table = table_of("model", "patients", f"accuracy on {N_TEST} others", "difference to batch")
     for step in steps:
         cells = str(step.count), f"{step.accuracy:.1%}", f"{step.difference:.0e}"
         table.add_row(step.name, *cells)
@@ -83,7 +84,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def read() -> tuple[Array, Array]:
-    """Return activations of all patients, in units that the sites agreed on, and labels."""
+    """Return activations and labels of all patients. All sites use the same units."""
     measurements, benign = load_breast_cancer(return_X_y=True)
     units = 10.0 ** np.ceil(np.log10(measurements.max(axis=0)))
     # The same seed gives the same hidden units everywhere.
@@ -92,7 +93,7 @@ def read() -> tuple[Array, Array]:
 
 
 def deal(activations: Array, labels: Array) -> tuple[dict[str, Rows], Rows]:
-    """Deal patients to the sites, malign tumours in unequal shares, and keep some for testing."""
+    """Distribute patients to the sites, malignant tumours unequally, and to the test."""
     random = np.random.default_rng(0)
     order = random.permutation(len(labels))
     test, train = order[:N_TEST], order[N_TEST:]
@@ -113,7 +114,7 @@ def learn(rows: Rows) -> LeastSquaresClassifier:
 def merge_and_withdraw(
     sites: dict[str, Rows], models: dict[str, LeastSquaresClassifier], test: Rows
 ) -> list[Step]:
-    """Merge the sites, and take one patient and then one site out again."""
+    """Merge the sites, and unlearn one patient or one site."""
     north, south, west = (sites[name] for name in SITES)
 
     def step(name: str, model: LeastSquaresClassifier, rows: Rows, colour: str) -> Step:
@@ -128,14 +129,14 @@ def merge_and_withdraw(
     site_less.unlearn_many(west.activations, west.labels)
     return [
         *(step(f"{name} alone", models[name], sites[name], GREY) for name in SITES),
-        step("all three, merged", merged(), north + south + west, BLUE),
-        step("less one patient", one_less, north[1:] + south + west, GREEN),
+        step("all three merged", merged(), north + south + west, BLUE),
+        step("without one patient", one_less, north[1:] + south + west, GREEN),
         step("without west", site_less, north + south, VERMILLION),
     ]
 
 
 def difference(model: LeastSquaresClassifier, rows: Rows) -> float:
-    """Return the largest difference to the batch weights, relative to the largest of these."""
+    """Return the largest difference to the batch weights, divided by the largest weight."""
     targets = (rows.labels[:, None] == np.array(model.classes)).astype(float)
     centred = rows.activations - rows.activations.mean(axis=0)
     system = centred.T @ centred + RIDGE * np.eye(centred.shape[1])
@@ -144,20 +145,20 @@ def difference(model: LeastSquaresClassifier, rows: Rows) -> float:
 
 
 def draw(path: Path, steps: list[Step]) -> None:
-    """Draw accuracies, and differences to the batch weights, a line for each model."""
+    """Draw the accuracy and the difference to the batch weights of each model."""
     names = [f"{step.name}\n{step.count} patients" for step in steps]
     colours = [step.colour for step in steps]
     places = np.arange(len(steps))[::-1]
-    with figure(path, 11, 5, "Sites learn apart, merge, and withdraw") as made:
+    with figure(path, 11, 5, "Sites learn, merge and withdraw") as made:
         left, right = made.subplots(1, 2, sharey=True)
         accuracies = [step.accuracy for step in steps]
         left.scatter(accuracies, places, s=80, color=colours)
         left.set_yticks(places, names)
         left.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-        left.set_title(f"right of {N_TEST} other patients", loc="left", size=11)
+        left.set_title(f"accuracy on {N_TEST} other patients", loc="left", size=11)
         right.scatter([step.difference for step in steps], places, s=80, color=colours)
         right.set(xscale="log", xlim=(1e-16, 1.0))
-        right.set_title("largest difference to batch weights, relative", loc="left", size=11)
+        right.set_title("largest relative difference to batch weights", loc="left", size=11)
         for axes in (left, right):
             axes.tick_params(axis="y", length=0)
             axes.grid()

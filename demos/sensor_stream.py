@@ -1,17 +1,19 @@
-"""Learn from sensors as they deliver, and go on while they age.
+"""Classify sensor readings as they arrive, and continue to learn while the sensors age.
 
-Without --data, a smart watch: 80 recordings of ten seconds (three axes of an accelerometer and of a
-gyroscope, ten readings a second; BasicMotions, which comes with the package sktime) pass once, in a
-shuffled order. Readings are fed one at a time. At each the activity is told from the last 1.6
-seconds; a recording is learnt once it is over, and only statistics stay. The first four are learnt
-without being asked about: MiniRocket has its biases from their readings, not from their labels.
+Without --data, the sensors are in a smart watch: 80 recordings of ten seconds (three axes of an
+accelerometer and three of a gyroscope, ten readings per second; BasicMotions of the package
+sktime). The demo makes one pass over the recordings in shuffled order, one reading at a time. At
+each reading, the model predicts the activity from the last 1.6 seconds. A recording is learnt when
+it is over, and only statistics are stored. The first four recordings are learnt without
+predictions, because MiniRocket computes its biases from their readings (not from their labels).
 
-With --data, 16 gas sensors over three years, in which they age (UCI's Gas Sensor Array Drift: a
-folder with batch1.dat, …, or an .npz file with x, y and batch). Every row is predicted, then learnt
-with its label: by a model that learns the first batch and never again, the same that goes on
-without and with forgetting, and StreamClassifier. All but the last see logarithms, in the scale of
-the first batch, through the same fixed hidden units. The files list one gas after the other, so
-whoever repeats the last label is nearly always right; here, rows are shuffled within batches.
+With --data, the sensors are 16 gas sensors that age over three years (UCI's Gas Sensor Array Drift:
+a folder with batch1.dat, …, or an .npz file with x, y and batch). Every row is predicted and then
+learnt with its label. Four models are compared: a model that learns only the first batch, models
+that continue to learn without and with forgetting, and StreamClassifier. All but StreamClassifier
+receive logarithms, standardised by the first batch, through the same fixed hidden units. The files
+list one gas after the other, so that repeating the last label is nearly always correct. The demo
+therefore shuffles the rows within each batch.
 
 python demos/sensor_stream.py                   # the watch, under half a minute
 python demos/sensor_stream.py --data gas/       # the gas sensors, about half a minute
@@ -64,7 +66,7 @@ Array = NDArray[Any]
 
 QUICK_RECORDINGS = 20
 QUICK_STEP = 8
-"""Of the gas sensors' rows, every so many are taken."""
+"""Step between the rows of the gas sensors that --quick uses."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -75,7 +77,7 @@ def main(argv: list[str] | None = None) -> None:
         "and batch (default: the watch)"
     )
     add("--data", type=Path, help=data)
-    add("--out", type=Path, default=Path(), help="folder for the picture (this one)")
+    add("--out", type=Path, default=Path(), help="folder for the picture (the current folder)")
     add("--seed", type=not_negative, default=0, help="for the order and the hidden units")
     quick = f"only {QUICK_RECORDINGS} recordings, or every {QUICK_STEP}th row"
     add("--quick", action="store_true", help=quick)
@@ -97,30 +99,30 @@ def main(argv: list[str] | None = None) -> None:
 CHANNELS = ("ax", "ay", "az", "gx", "gy", "gz")
 """Three axes of the accelerometer and three of the gyroscope, in the order of the files."""
 SAMPLE_RATE = 10
-"""Readings of the watch in a second."""
+"""Readings of the watch per second."""
 WINDOW, HOP = 16, 4
-"""Readings of a window, and from one that is learnt to the next."""
+"""Readings of a window, and readings from one learnt window to the next."""
 WARM_UP = 4
-"""Recordings from whose readings, without labels, MiniRocket's biases come."""
+"""Recordings that determine MiniRocket's biases, without their labels."""
 N_FEATURES = 504
 WATCH_RIDGE = 1.0
 RECENT_RECORDINGS = 12
 WATCH_COLOURS = {"MiniRocket": BLUE, "filter responses": GREEN, "single readings": GREY}
 NO_WATCH = (
-    "the recordings of the watch come with the package sktime, which is not installed. "
-    "Get it with pip install 'sktime>=0.38', or pass --data"
+    "the recordings of the watch are part of the package sktime, which is not installed. "
+    "Install it with pip install 'sktime>=0.38', or pass --data"
 )
 
 
 @dataclass(frozen=True)
 class Recordings:
-    """Stretches of readings (n, n_readings, n_channels), each of one activity."""
+    """Recordings (n, n_readings, n_channels), each of one activity."""
 
     readings: Array
     labels: Array
 
     def rows(self, number: int) -> list[dict[str, float]]:
-        """Return the readings of a recording, one after the other."""
+        """Return the readings of a recording in order."""
         values = self.readings[number].tolist()
         return [dict(zip(CHANNELS, row, strict=True)) for row in values]
 
@@ -134,14 +136,14 @@ class Recordings:
 
 @dataclass(frozen=True)
 class Followed:
-    """What came of one model.
+    """Results of one model.
 
     Parameters
     ----------
     hits : ndarray (n_recordings, n_answers) of bool
-        Whether the answers within each recording after the warm-up were right.
+        Whether the predictions within each recording after the warm-up were correct.
     early, late : float
-        What is remembered after a quarter of the recordings and after all: MiB of the saved file.
+        Size of the saved model after a quarter of the recordings and after all, in MiB.
     """
 
     hits: NDArray[np.bool_]
@@ -169,8 +171,8 @@ def tell_activities(recordings: Recordings, path: Path) -> None:
             for name, model in make_models(recordings).items()
         }
     console.print(
-        f"{len(recordings.labels)} recordings, answers at every reading from the {WINDOW}th on. "
-        f"The first {WARM_UP} are only learnt."
+        f"{len(recordings.labels)} recordings, predicted at every reading from the {WINDOW}th on. "
+        f"The first {WARM_UP} recordings are only learnt."
     )
     console.print(watch_summary(results))
     draw_watch(path, recordings, results)
@@ -178,7 +180,7 @@ def tell_activities(recordings: Recordings, path: Path) -> None:
 
 
 def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
-    """Return three ways to look at the readings, each before the same linear layer."""
+    """Return three kinds of features, each with the same linear layer."""
     first = [
         [(x, recordings.labels[number]) for x in recordings.rows(number)]
         for number in range(WARM_UP)
@@ -186,7 +188,7 @@ def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
     windows = np.concatenate([windows_of(each, WINDOW, HOP)[0] for each in first])
     looks: dict[str, Any] = {
         "MiniRocket": MiniRocketFeatures.from_examples(windows, n_features=N_FEATURES),
-        # All positions at which a filter fits in the window are averaged to one.
+        # All positions of a filter inside the window are averaged.
         "filter responses": WindowFeatures(pool_size=8, stride=8, drop_ring=7),
         "single readings": HiddenLayer(N_FEATURES),
     }
@@ -203,7 +205,7 @@ def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
 def follow(
     name: str, model: WindowedClassifier, recordings: Recordings, progress: Progress
 ) -> Followed:
-    """Answer at every reading of a recording, and learn it once it is over and its label known."""
+    """Predict at every reading of a recording, and learn the recording when it is over."""
     hits, sizes = [], []
     n_recordings = len(recordings.labels)
     for number, label in progress.track(
@@ -222,7 +224,7 @@ def follow(
 
 
 def saved_size(model: WindowedClassifier) -> int:
-    """Return the bytes of a file that holds the model."""
+    """Return the size of the saved model in bytes."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "model.npz")
         model.save(file)
@@ -230,9 +232,9 @@ def saved_size(model: WindowedClassifier) -> int:
 
 
 def answers(model: WindowedClassifier, rows: list[dict[str, float]]) -> list[Any]:
-    """Return the answers at readings that come one at a time, from the first full window on.
+    """Return the predictions at single readings, from the first full window on.
 
-    All models answer at the same readings, also the one that needs no window.
+    All models predict at the same readings, including the model without a window.
     """
     found = []
     for row in rows:
@@ -243,7 +245,7 @@ def answers(model: WindowedClassifier, rows: list[dict[str, float]]) -> list[Any
 
 
 def watch_summary(results: dict[str, Followed]) -> Table:
-    table = table_of("seen", "answers right", "last half", "recordings", "MiB early, late")
+    table = table_of("features", "accuracy", "last half", "recordings", "MiB early, late")
     for name, followed in results.items():
         hits = followed.hits
         shares = hits.mean(), hits[len(hits) // 2 :].mean(), np.mean(hits.mean(axis=1) > 0.5)
@@ -253,8 +255,8 @@ def watch_summary(results: dict[str, Followed]) -> Table:
 
 
 def draw_watch(path: Path, recordings: Recordings, results: dict[str, Followed]) -> None:
-    """Draw a recording of each activity, and below how many answers were right."""
-    with figure(path, 10.5, 7.2, "Which activity, from a watch's readings one at a time") as made:
+    """Draw a recording of each activity, and below it the accuracy of the models."""
+    with figure(path, 10.5, 7.2, "Activities, predicted from single readings of a watch") as made:
         grid = made.add_gridspec(2, 1, height_ratios=(0.8, 2))
         above, below = (made.add_subfigure(grid[row, 0]) for row in range(2))
         first = recordings.first
@@ -276,21 +278,21 @@ def draw_recording(axes: Axes, readings: Array) -> None:
 
 
 def draw_answers(axes: Axes, recordings: Recordings, results: dict[str, Followed]) -> None:
-    title = f"answers right, in the last {RECENT_RECORDINGS} recordings; each is learnt afterwards"
+    title = f"accuracy over the last {RECENT_RECORDINGS} recordings, each predicted and then learnt"
     axes.set_title(title, loc="left", size=11)
     ends = []
     for name, followed in results.items():
         n_answers = followed.hits.shape[1]
         recent = moving_accuracy(followed.hits.ravel(), RECENT_RECORDINGS * n_answers)
         learnt = WARM_UP + np.arange(1, recent.size + 1) / n_answers
-        # The share of a few answers says nothing yet.
+        # The share of a few predictions means nothing yet.
         shown = slice(n_answers - 1, None)
         axes.plot(learnt[shown], recent[shown], color=WATCH_COLOURS[name], linewidth=2.2)
         seen = "" if name == "single readings" else f", {WINDOW / SAMPLE_RATE:g} s"
         text = f"{name}{seen}: {followed.hits.mean():.1%} of all"
         ends.append((float(recent[-1]), text, WATCH_COLOURS[name]))
     axes.set_xlim(0, len(recordings.labels))
-    # Room for notes at the foot.
+    # Room for notes at the bottom.
     axes.set_ylim(axes.get_ylim()[0] - 0.05, 1.005)
     axes.axvspan(0, WARM_UP, color=SHADE, linewidth=0)
     foot = axes.get_xaxis_transform()
@@ -304,7 +306,7 @@ def draw_answers(axes: Axes, recordings: Recordings, results: dict[str, Followed
 
 
 def moving_accuracy(hits: Array, window: int) -> NDArray[np.float64]:
-    """Return the share of hits among the last `window` ones, fewer at the start, for every row."""
+    """Return for every row the share of hits among the last `window` rows, or all rows so far."""
     sums = np.concatenate([[0], np.cumsum(hits)])
     ends = np.arange(1, len(hits) + 1)
     starts = np.maximum(ends - window, 0)
@@ -315,13 +317,13 @@ def moving_accuracy(hits: Array, window: int) -> NDArray[np.float64]:
 # == the gas sensors ==============================================================================
 
 N_VALUES = 128
-"""Of a row: eight of each of the 16 sensors."""
+"""Values of a row: eight from each of the 16 sensors."""
 ARRAYS = ("x", "y", "batch")
 N_HIDDEN = 200
 GAS_RIDGE = 100.0
-"""In favour of the model that is trained once: with 1 and with "auto" it does worse."""
+"""Favours the model that is trained once, which is worse with 1 and with "auto"."""
 FORGETTING = 0.998
-"""A row weighs half as much 346 rows later."""
+"""Halves the weight of a row after 346 rows."""
 ONCE = "trained once"
 GAS_COLOURS = {ONCE: VERMILLION, "online": GREY, "forgetting": BLUE, "StreamClassifier": GREEN}
 RECENT_ROWS = 300
@@ -329,12 +331,12 @@ LOWEST_ZOOMED = 0.8
 MONTHS = dict(
     enumerate(("1-2", "3-10", "11-13", "14-15", "16", "17-20", "21", "22-23", "24, 30", "36"), 1)
 )
-"""In which months each batch was measured, by the description of the data."""
+"""Months in which each batch was measured, from the description of the data."""
 
 
 @dataclass(frozen=True)
 class GasRows:
-    """Rows (n, 128) of the gas sensors, what the gas was, and the batch, which never decreases."""
+    """Rows (n, 128) of the gas sensors, their gases, and their batches in ascending order."""
 
     values: Array
     labels: Array
@@ -345,25 +347,25 @@ class GasRows:
 
     @property
     def is_first(self) -> Array:
-        """Which rows are of the first batch."""
+        """Mask of the rows of the first batch."""
         first: Array = self.batches == self.batches[0]
         return first
 
     @property
     def repeated(self) -> float:
-        """Share of rows of the label before them."""
+        """Share of rows with the same label as the row before."""
         return float(np.mean(self.labels[1:] == self.labels[:-1]))
 
     def shuffled(self, seed: int) -> GasRows:
-        """Return the batches in their order, and the rows of each in any order."""
+        """Return the batches in order, with the rows of each batch shuffled."""
         ties = np.random.default_rng(seed).random(len(self.labels))
         return self[np.lexsort([ties, self.batches])]
 
     def scaled(self) -> Array:
-        """Return logarithms of the values, by the mean and deviation of the first batch.
+        """Return logarithms of the values, standardised by the first batch.
 
-        Values range from -24,000 to 670,000: arcsinh is a logarithm with a sign. Nothing later
-        than the first batch goes into the scale, so all models may have it.
+        Values range from -24,000 to 670,000; arcsinh is a logarithm with a sign. The scale uses
+        only the first batch, so every model may use it.
         """
         logarithms = np.arcsinh(self.values)
         first = logarithms[self.is_first]
@@ -379,12 +381,12 @@ def read_gas(path: Path) -> GasRows:
     ----------
     path : Path
         An .npz file with x (n, 128), y (n,) and batch (n,) in the order of time, or a folder with
-        such a file whose name starts with "gas", or with UCI's files, of which some may be missing.
+        one such file whose name starts with "gas", or a folder with some or all of UCI's files.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no such file, or arrays do not fit together.
+        If there is no such file, or its arrays do not fit together.
     """
     texts = sorted(path.glob("batch*.dat"), key=batch_number) if path.is_dir() else []
     if texts:
@@ -410,7 +412,7 @@ def batch_number(path: Path) -> int:
 
 
 def read_text(path: Path) -> tuple[Array, Array, Array]:
-    """Read a file of UCI: lines of gas[;concentration], counted from 1, and number:value."""
+    """Read a file of UCI: lines of gas[;concentration] (gases count from 1) and number:value."""
     labels, rows = [], []
     for line in path.read_text(encoding="ascii").splitlines():
         gas, *entries = line.split()
@@ -441,8 +443,8 @@ def tell_gases(rows: GasRows, arguments: argparse.Namespace) -> None:
             name: test_then_train(name, arguments.seed, stream, progress) for name in GAS_COLOURS
         }
     console.print(
-        f"Repeating the last label is right in {rows.repeated:.0%} in the order of the files, "
-        f"and in {stream.repeated:.0%} here, shuffled within batches."
+        f"Repeating the last label is correct for {rows.repeated:.0%} of the rows in the order of "
+        f"the files, and for {stream.repeated:.0%} here, shuffled within batches."
     )
     console.print(gas_summary(results, stream))
     path = arguments.out / "sensor_stream_gas.png"
@@ -451,7 +453,7 @@ def tell_gases(rows: GasRows, arguments: argparse.Namespace) -> None:
 
 
 def make_model(name: str, seed: int) -> Any:
-    """Return a model by its name: but for the last, the same fixed features and a linear layer."""
+    """Return a model by name. All but StreamClassifier have the same fixed features."""
     if name == "StreamClassifier":
         return StreamClassifier(seed)
     factor = FORGETTING if name == "forgetting" else 1.0
@@ -460,7 +462,7 @@ def make_model(name: str, seed: int) -> Any:
 
 
 def test_then_train(name: str, seed: int, rows: GasRows, progress: Progress) -> Array:
-    """Return whether each row was predicted right before it was learnt, if it was learnt."""
+    """Return whether each row was predicted correctly, before it was learnt if it was learnt."""
     model = make_model(name, seed)
     values = rows.values if name == "StreamClassifier" else rows.scaled()
     learns = rows.is_first | (name != ONCE)
@@ -475,7 +477,7 @@ def test_then_train(name: str, seed: int, rows: GasRows, progress: Progress) -> 
 
 
 def months(batch: int) -> str:
-    """Return in which months a batch was measured, or what it is called."""
+    """Return the months of a batch, or its name."""
     return MONTHS.get(int(batch), f"batch {batch}")
 
 
@@ -491,13 +493,13 @@ def gas_summary(results: dict[str, Array], rows: GasRows) -> Table:
 
 
 def draw_gas(path: Path, rows: GasRows, results: dict[str, Array]) -> None:
-    """Draw the moving accuracy of all models, and below once more what lies close to 100%."""
+    """Draw the moving accuracy of all models, and below it an enlarged view near 100%."""
     window = min(RECENT_ROWS, max(1, len(rows.labels) // 10))
-    with figure(path, 11, 7.6, "Sensors age: what was learnt once goes wrong") as made:
+    with figure(path, 11, 7.6, "Gas sensors that age: models that continue to learn") as made:
         above, below = made.subplots(2, 1, sharex=True, height_ratios=(1.5, 1))
         above.set_ylim(0, 1.01)
         below.set_ylim(LOWEST_ZOOMED, 1.002)
-        title = f"gases told right, in the last {window} rows  (above the line: months)"
+        title = f"accuracy over the last {window} rows (above the plot: months)"
         above.set_title(title, loc="left", pad=32, size=11)
         below.set_title("the same, enlarged", loc="left", size=11)
         mark_batches(above, rows, named=True)
@@ -507,11 +509,11 @@ def draw_gas(path: Path, rows: GasRows, results: dict[str, Array]) -> None:
         above.set_xlabel("")
         end = int(rows.is_first.sum())
         above.axvline(end, color=VERMILLION, linewidth=1.2, linestyle=DASHED)
-        note(above, end, f"from here on, what is {ONCE} learns no more", VERMILLION)
+        note(above, end, f"from here on, the model {ONCE} no longer learns", VERMILLION)
 
 
 def draw_accuracies(axes: Axes, results: dict[str, Array], window: int, gap: float) -> None:
-    """Draw a line each; labels tell the accuracy over all rows shown."""
+    """Draw a line for each model; its label shows the accuracy over all rows."""
     ends = []
     for name, hits in results.items():
         recent = moving_accuracy(hits, window)
@@ -530,7 +532,7 @@ def mark_batches(axes: Axes, rows: GasRows, *, named: bool) -> None:
         if place % 2 == 0:
             axes.axvspan(start, start + count, color=PALE, linewidth=0)
         if named:
-            # Short batches have their names one line higher, in turns.
+            # Every other short batch has its name one line higher.
             short = count < 0.04 * len(rows.labels)
             axes.text(
                 start + count / 2,

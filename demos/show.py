@@ -1,4 +1,4 @@
-"""What all demos share: command lines, progress bars, tables, and figures in one style."""
+"""Helpers that all demos share: command lines, progress bars, tables, and figures in one style."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-# Of Okabe and Ito, which colour-blind readers tell apart, and greys.
+# Okabe and Ito's colours, which colour-blind readers can distinguish, and greys.
 BLUE, VERMILLION, GREEN = "#0072B2", "#C44E00", "#007A5A"
 INK, GREY, LINE, SHADE, PALE = "#222222", "#6B6B6B", "#CCCCCC", "#E4E4E4", "#F2F2F2"
 DASHED = (0, (4, 3))
@@ -50,12 +50,12 @@ def not_negative(text: str) -> int:
 
 def _at_least(smallest: int, text: str) -> int:
     if not text.isdecimal() or int(text) < smallest:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {smallest}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {smallest}")
     return int(text)
 
 
 def picture(text: str) -> Path:
-    """Read the path of a picture, in a folder that exists, from a command line."""
+    """Read the path of a picture from a command line; its folder must exist."""
     path = Path(text)
     if not path.absolute().parent.is_dir():
         raise argparse.ArgumentTypeError(f"the folder of {path} does not exist")
@@ -68,26 +68,26 @@ def make_parser(description: str | None, output: str | None = None) -> argparse.
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     if output is not None:
-        text = "picture (%(default)s)"
+        text = "file for the picture (%(default)s)"
         parser.add_argument("--output", type=picture, default=Path(output), help=text)
     return parser
 
 
 def progress_bar(console: Console, *fields: str) -> Progress:
-    """Return a bar with a description, the number of steps, further fields and the time."""
+    """Return a bar with a description, the number of steps, the given fields and the time."""
     columns = [TextColumn(field) for field in fields]
     start = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     return Progress(*start, *columns, TimeElapsedColumn(), console=console)
 
 
 def table_of(*columns: str, title: str | None = None) -> Table:
-    """Return an empty table; without columns it is one of names and values."""
+    """Return an empty table; without columns, it is a table of names and values."""
     return Table(*columns, box=SIMPLE, title=title, show_header=bool(columns))
 
 
 @contextmanager
 def figure(path: Path, width: float, height: float, heading: str = "") -> Iterator[Figure]:
-    """Give a figure in the style of all, and write it as a PNG file at the end."""
+    """Yield a figure in the common style, and write it as a PNG file at the end."""
     with rc_context(STYLE):
         made = Figure(figsize=(width, height), facecolor="white", layout="constrained")
         FigureCanvasAgg(made)
@@ -98,7 +98,7 @@ def figure(path: Path, width: float, height: float, heading: str = "") -> Iterat
 
 
 def mark_shares(axes: Axes, rows: str) -> None:
-    """Mark axes of shares in percent against numbers of rows."""
+    """Label axes that show shares in percent against numbers of rows."""
     axes.set_xlabel(rows)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -106,7 +106,7 @@ def mark_shares(axes: Axes, rows: str) -> None:
 
 
 def note(axes: Axes, at: float, text: str, colour: str) -> None:
-    """Write at the foot of axes, to the right of a place."""
+    """Write at the bottom of axes, to the right of a position."""
     foot = axes.get_xaxis_transform()
     axes.text(at, 0.03, f" {text}", color=colour, size=9.5, transform=foot)
 

@@ -1,10 +1,10 @@
-"""Learn a stream of images in one pass, meet the 9 halfway, and check against a batch solve.
+"""Learn a stream of images in one pass, with a new class halfway through the stream.
 
-Every mini-batch is first predicted, then learnt. The first half of the stream holds no 9; the
-second half brings it as a class never seen before. At the end the online weights are compared
-with those that plain numpy solves from all rows at once, and a picture tells the story.
+Every mini-batch is predicted and then learnt. The first half of the stream contains no 9; in the
+second half, 9 appears as a new class. At the end, the demo compares the online weights with a batch
+solution in numpy on all rows, and draws a picture.
 
-python demos/stream_images.py                       # scikit-learn's digits, some seconds
+python demos/stream_images.py                       # scikit-learn's digits, a few seconds
 python demos/stream_images.py --data mnist.npz      # MNIST, about a minute
 python demos/stream_images.py --data fashion-mnist  # a folder of IDX files, gzipped or not
 """
@@ -53,20 +53,20 @@ Array = NDArray[Any]
 
 NEW_CLASS = 9
 MNIST_HIDDEN = 2000
-"""Hidden units with --data: a third of the preset's, a thirtieth of the time for each solve."""
+"""Hidden units with --data: a third of the preset's, with a thirtieth of its solving time."""
 QUICK_ROWS, QUICK_TEST_ROWS, QUICK_HIDDEN = 800, 300, 200
 FEWEST_ROWS = 4
-"""So that two, which fix the features, come in the first half."""
+"""The first half then contains two rows, which fix the features."""
 DIGITS_TEST_ROWS = 500
 BATCHES = 60
-"""Mini-batches by default; each prediction after learning solves the linear system anew."""
+"""Default number of mini-batches; each prediction after learning solves the weights anew."""
 SMALLEST_WINDOW = 100
-"""Rows that the recent accuracy looks back on, unless a mini-batch is larger."""
+"""Rows of the recent accuracy, unless a mini-batch is larger."""
 
 
 @dataclass
 class Curve:
-    """The course of the accuracy: in the recent window and in all, after every mini-batch."""
+    """The accuracy in the recent window and over all rows, after every mini-batch."""
 
     window: int
     new_class_at: int
@@ -78,7 +78,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Tested:
-    """Test images, their labels and what the model reads them as."""
+    """Test images, their labels and the predicted labels."""
 
     images: Array
     labels: Array
@@ -86,16 +86,17 @@ class Tested:
 
     @property
     def error(self) -> float:
-        """Share of misread images."""
+        """Share of misclassified images."""
         return float(np.mean(self.labels != self.predicted))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far the online weights are from the batch solve, and what explains it.
+    """The difference between the online weights and the batch solution, and its bound.
 
-    `rounding` is the condition number of the linear system times the precision of float64: how
-    far apart two exact methods may be. `other_labels` counts test images labelled otherwise.
+    `rounding` is the condition number of the linear system times the precision of float64: the
+    largest difference that rounding can cause. `other_labels` counts test images whose label
+    differs.
     """
 
     difference: float
@@ -116,7 +117,7 @@ def main(argv: list[str] | None = None) -> None:
     if batch_size > n_rows // 2:
         parser.error(
             f"--batch-size is {batch_size}, expected at most {n_rows // 2}, half of the stream: "
-            f"the first mini-batch, which fixes the features, holds no {NEW_CLASS}"
+            f"the first mini-batch, which fixes the features, must contain no {NEW_CLASS}"
         )
     images, labels, new_class_at = in_stream_order(data, arguments.seed)
     console = Console()
@@ -124,15 +125,15 @@ def main(argv: list[str] | None = None) -> None:
     started = time.perf_counter()
     test_then_train(model, images, labels, batch_size, curve, console)
     rate = len(labels) / (time.perf_counter() - started)
-    # Numpy solves least squares; discriminants are made from it.
+    # The batch solution below is least squares, without priors.
     model.priors = None
     tested = Tested(data.x_test, data.y_test, model.predict_many(data.x_test))
-    with console.status("Solving once more, from all rows, with plain numpy"):
+    with console.status("Solving the batch solution in numpy"):
         compared = compare_with_batch(model, images, labels, batch_size, tested)
     subtitle = (
-        f"{model.count:,} images in one pass, none kept  ·  {rate:,.0f} rows per second  ·  "
+        f"{model.count:,} images in one pass, none stored  ·  {rate:,.0f} rows per second  ·  "
         f"{100 * tested.error:.2f}% test error  ·  "
-        f"weights within {compared.difference:.1e} (relative) of a batch solve"
+        f"weights within {compared.difference:.1e} (relative) of a batch solution"
     )
     draw(arguments.output, subtitle, curve, tested, model.bank.filters)
     console.print(summary(model, rate, tested, compared, arguments.output))
@@ -147,9 +148,9 @@ def parser_of_options() -> argparse.ArgumentParser:
     )
     add("--data", type=Path, help=data)
     add("--n-hidden", type=positive, help=f"hidden units (400; with --data {MNIST_HIDDEN})")
-    add("--batch-size", type=positive, help=f"rows at a time (a {BATCHES}th of the stream)")
+    add("--batch-size", type=positive, help=f"rows per mini-batch (1/{BATCHES} of the stream)")
     add("--seed", type=not_negative, default=0, help="for the order and the hidden units")
-    quick = f"only {QUICK_ROWS} rows, {QUICK_HIDDEN} hidden units"
+    quick = f"only {QUICK_ROWS} rows and {QUICK_HIDDEN} hidden units"
     add("--quick", action="store_true", help=quick)
     return parser
 
@@ -158,10 +159,10 @@ def parser_of_options() -> argparse.ArgumentParser:
 
 
 def read_data(arguments: argparse.Namespace) -> ImageData:
-    """Read the images to learn and to test on, with --quick the first ones.
+    """Read the training and test images; with --quick, the first of each.
 
-    Of the digits, the last in the data set's own order are tested on: harder than digits from
-    everywhere, as they are of other writers.
+    The test digits are the last ones of the data set. They are harder than random digits, because
+    other people wrote them.
     """
     if arguments.data:
         data = read_image_data(arguments.data)
@@ -172,7 +173,7 @@ def read_data(arguments: argparse.Namespace) -> ImageData:
         data = ImageData(x_train, y_train, x_test, y_test)
     if len(data.x_train) < FEWEST_ROWS or not len(data.x_test):
         raise ValueError(
-            f"There are {len(data.x_train)} images to learn and {len(data.x_test)} to test on, "
+            f"There are {len(data.x_train)} training images and {len(data.x_test)} test images, "
             f"expected at least {FEWEST_ROWS} and 1. Pass more images."
         )
     if not arguments.quick:
@@ -184,10 +185,10 @@ def read_data(arguments: argparse.Namespace) -> ImageData:
 
 
 def in_stream_order(data: ImageData, seed: int) -> tuple[Array, Array, int]:
-    """Return all training rows in the stream's order, and the row at which the 9 may first come.
+    """Return all training rows in stream order, and the first row that can be a 9.
 
-    The first half of the rows is drawn from the other classes; the second half is what is left of
-    them with all the 9s mixed in. No row is dropped.
+    The first half of the rows is drawn from the other classes. The second half contains the
+    remaining rows of these classes and all 9s, shuffled. No row is dropped.
     """
     random = np.random.default_rng(seed)
     order = random.permutation(len(data.y_train))
@@ -207,8 +208,8 @@ def make_model(
         settings["n_hidden"] = arguments.n_hidden or QUICK_HIDDEN
     elif arguments.data:
         settings["n_hidden"] = MNIST_HIDDEN
-    # The hidden layer's input weights are made from the warm-up, so without any 9. A short stream
-    # must not be all warm-up. Whole batches, so that it ends with one.
+    # The input weights come from the warm-up, so from no 9. A short stream must not be warm-up
+    # alone. The warm-up consists of whole batches.
     warm_up = min(PRESETS[preset]["warm_up"], n_rows // 5)
     settings["warm_up"] = max(2, batch_size, warm_up // batch_size * batch_size)
     return ShallowConvClassifier.from_preset(preset, **settings)
@@ -222,9 +223,9 @@ def test_then_train(
     curve: Curve,
     console: Console,
 ) -> None:
-    """Predict every mini-batch before learning it, and note the course of the accuracy.
+    """Predict every mini-batch, then learn it, and record the accuracy.
 
-    Until the warm-up is full the model answers from a provisional classifier on raw pixels.
+    Until the warm-up is complete, a provisional classifier on raw pixels predicts.
     """
     recent: deque[bool] = deque(maxlen=curve.window)
     correct = 0
@@ -254,13 +255,13 @@ def batches(n_rows: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
 
-# -- the same from all rows at once ---------------------------------------------------------------
+# -- the batch solution ---------------------------------------------------------------------------
 
 
 def compare_with_batch(
     model: ShallowConvClassifier, images: Array, labels: Array, batch_size: int, tested: Tested
 ) -> Comparison:
-    """Solve the output weights from all stored rows at once, with plain numpy."""
+    """Solve the output weights from all stored rows with numpy, and compare them."""
     system, cross = normal_equations(model, images, labels, batch_size)
     weights = np.linalg.solve(system, cross)
     eigenvalues = np.linalg.eigvalsh(system)
@@ -279,8 +280,8 @@ def normal_equations(
 ) -> tuple[Array, Array]:
     """Return A'A + c I and A'Y of the activations A of all rows.
 
-    The model keeps no rows; only this demo stores them, to have something to compare with. The
-    products are summed over pieces because the activations of 60,000 images would take 1 GB.
+    The model stores no rows; the demo stores them for this comparison. It sums the products over
+    mini-batches, because the activations of 60,000 images would take 1 GB.
     """
     one_hot = (labels[:, None] == np.array(model.classes)).astype(np.float64)
     gram: Array = np.zeros((model.hidden.n_hidden, model.hidden.n_hidden))
@@ -302,8 +303,8 @@ def summary(
     table.add_row("Classes in order of appearance", " ".join(map(str, model.classes)))
     table.add_row("Test error", f"{100 * tested.error:.2f}% of {len(tested.labels):,} images")
     table.add_row("Largest relative difference to batch weights", f"{compared.difference:.1e}")
-    table.add_row("  which rounding alone can make as large as", f"{compared.rounding:.1e}")
-    table.add_row("Test images the batch weights label otherwise", f"{compared.other_labels}")
+    table.add_row("  largest difference from rounding alone", f"{compared.rounding:.1e}")
+    table.add_row("Test images with another label by batch weights", f"{compared.other_labels}")
     table.add_row("Picture", str(picture))
     return table
 
@@ -312,12 +313,12 @@ def summary(
 
 LEFT = 0.005
 FILTERS = {"bars": range(0, 20, 2), "corners": range(20, 40, 3), "squares": range(40, 43)}
-"""Which of the bank's 20 bars, 20 corners and 3 squares are shown."""
+"""Filters in the picture, of the bank's 20 bars, 20 corners and 3 squares."""
 FILTER_COLUMNS = 10
 
 
 def draw(path: Path, subtitle: str, curve: Curve, tested: Tested, bank: Array) -> None:
-    """Draw accuracy, confusion matrix, filters and misread images."""
+    """Draw the accuracy, the confusion matrix, filters and misclassified images."""
     with figure(path, 13, 9) as made:
         made.set_layout_engine("constrained", rect=(0.008, 0.01, 0.984, 0.98))
         grid = made.add_gridspec(3, 2, width_ratios=(1.35, 1), height_ratios=(0.27, 2, 0.9))
@@ -347,18 +348,18 @@ def draw_accuracy(part: SubFigure, curve: Curve) -> None:
     axes.plot(curve.rows, curve.overall, color=GREY, linewidth=1.6, label="all rows so far")
     recent = f"last {curve.window:,} rows"
     axes.plot(curve.rows, curve.recent, color=BLUE, linewidth=2.4, label=recent)
-    note(axes, curve.new_class_at, f" from here on, class {NEW_CLASS} comes too", VERMILLION)
+    note(axes, curve.new_class_at, f" class {NEW_CLASS} appears from here on", VERMILLION)
     axes.legend(loc="lower right", bbox_to_anchor=(1, 0.08), frameon=False, reverse=True)
     mark_shares(axes, "rows learnt")
 
 
 def draw_confusion(part: SubFigure, tested: Tested) -> None:
-    add_title(part, f"What the {len(tested.labels):,} test images are read as")
+    add_title(part, f"Predictions for the {len(tested.labels):,} test images")
     names, cells = np.unique([tested.labels, tested.predicted], return_inverse=True)
     counts = np.zeros((len(names), len(names)), dtype=int)
     np.add.at(counts, tuple(cells.reshape(2, -1)), 1)
     axes = part.subplots()
-    # Logarithmic, so that a single misread image is not lost beside the diagonal.
+    # Logarithmic, so that a single misclassified image stays visible beside the diagonal.
     scale = LogNorm(vmin=0.4, vmax=1.5 * counts.max())
     axes.set_facecolor(PALE)
     axes.imshow(np.ma.masked_equal(counts, 0), cmap="Blues", norm=scale)
@@ -378,7 +379,7 @@ def draw_confusion(part: SubFigure, tested: Tested) -> None:
 
 def draw_filters(part: SubFigure, bank: Array) -> None:
     chosen = [(name, number) for name, numbers in FILTERS.items() for number in numbers]
-    add_title(part, f"{len(chosen)} of the {len(bank)} filters, which are fixed")
+    add_title(part, f"{len(chosen)} of the {len(bank)} fixed filters")
     tiles = part.subplots(len(chosen) // FILTER_COLUMNS, FILTER_COLUMNS).ravel()
     captioned = set()
     for axes, (name, number) in zip(tiles, chosen, strict=True):
@@ -395,7 +396,7 @@ def draw_misread(part: SubFigure, tested: Tested) -> None:
     n_rows, n_columns = (1 if len(misread) <= 6 else 2), (4 if len(misread) <= 4 else 6)
     shown = misread[: n_rows * n_columns]
     share = "All" if len(shown) == len(misread) else f"{len(shown)} of"
-    add_title(part, f"{share} {len(misread):,} misread test images: true → predicted")
+    add_title(part, f"{share} {len(misread):,} misclassified test images: true → predicted")
     tiles = part.subplots(n_rows, n_columns).ravel()
     for axes in tiles[len(shown) :]:
         axes.set_axis_off()

@@ -3,6 +3,7 @@
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
+from onlinels.answers import answers_only, saved_bytes
 from onlinels.evaluate import (
     ProgressiveScore,
     iter_progressive_val_score,
@@ -11,6 +12,7 @@ from onlinels.evaluate import (
 from onlinels.explain import debug_one, feature_effects
 from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.distortion import Distortion
+from onlinels.features.embedding import Embedding
 from onlinels.features.filters import FilterBank, read_filters
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import ReceptiveFields
@@ -18,6 +20,7 @@ from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA, ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures, WindowFeatures
+from onlinels.from_sums import classifier_from_sums, regressor_from_sums
 from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
@@ -43,6 +46,7 @@ __all__ = [
     "ConvolutionalFeatures",
     "Distortion",
     "DriftAwareClassifier",
+    "Embedding",
     "FilterBank",
     "GramAccumulator",
     "HiddenLayer",
@@ -67,6 +71,8 @@ __all__ = [
     "WindowFeatures",
     "WindowedClassifier",
     "__version__",
+    "answers_only",
+    "classifier_from_sums",
     "debug_one",
     "dumps",
     "feature_effects",
@@ -80,7 +86,9 @@ __all__ = [
     "predict_proba_learn_many",
     "progressive_val_score",
     "read_filters",
+    "regressor_from_sums",
     "save",
+    "saved_bytes",
     "unlearn_many",
     "unlearn_one",
     "windows_of",

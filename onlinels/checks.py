@@ -1,4 +1,4 @@
-"""What input and settings may be: values, shapes, weights, room in memory; every error text."""
+"""Checks of input and settings: values, shapes, weights and memory, with their messages."""
 
 from __future__ import annotations
 
@@ -28,53 +28,53 @@ Integers = NDArray[np.intp]
 # Values
 
 LARGEST_VALUE = 1e150
-"""Largest magnitude that is learnt: its square, summed over a stream, still fits float64."""
+"""Largest magnitude that is learnt: the sum of its squares over a stream still fits float64."""
 
 SMALLEST_SQUARES = 1e-305
-"""Weighted sum of squares below which a feature counts as 0: float64 has lost its digits there."""
+"""Weighted sum of squares below which a feature counts as 0: float64 has lost its digits."""
 
 OF_ARRAYS = {
-    "missing": "Fill missing values first, or leave out what has them.",
-    "large": "Remove infinite values and rescale large ones.",
-    "text": "Convert them to an array of numbers first.",
+    "missing": "Fill missing values first, or leave out the rows that have them.",
+    "large": "Remove infinite values, and rescale large values.",
+    "text": "Convert the values to an array of numbers first.",
 }
-"""Remedies for arrays, of pixels for instance."""
+"""Remedies for arrays, for example of pixels."""
 
-LARGE = "Remove infinite values, and rescale large ones with river's StandardScaler."
+LARGE = "Remove infinite values, and rescale large values with river's StandardScaler."
 
 OF_FEATURES = {
-    "missing": "Leave it out (it then counts as 0), or fill None with river's "
+    "missing": "Leave the feature out (it then counts as 0), or fill None with river's "
     "preprocessing.StatImputer.",
-    "nan": "Leave nan out, with {k: v for k, v in x.items() if v == v} (it then counts as 0), or "
-    "put None for it and fill that with river's preprocessing.StatImputer. Scalers in front may "
-    "give nan: linear models need none.",
+    "nan": "Leave nan out, with {k: v for k, v in x.items() if v == v} (the feature then counts as "
+    "0), or replace nan by None and fill None with river's preprocessing.StatImputer. If a scaler "
+    "before the model returns nan, remove the scaler: linear models need none.",
     "large": LARGE,
     "text": "Encode text first, with river's compose.SelectType(numbers.Number) + "
     "(compose.SelectType(str) | preprocessing.OneHotEncoder()).",
-    "dict": "Flatten it, with x.update({name}) and del {name}.",
-    "list": "Use np.asarray for arrays.",
-    "object": "Pass float({name}), or str({name}) and encode that with river's OneHotEncoder.",
+    "dict": "Flatten the dict, with x.update({name}) and del {name}.",
+    "list": "Convert lists to arrays with np.asarray.",
+    "object": "Pass float({name}), or str({name}) and encode the text with river's OneHotEncoder.",
 }
-"""Remedies for samples of features; the last three of `name`, see `remedy_by`."""
+"""Remedies for samples of features; the last three refer to `name`, see `remedy_by`."""
 
 OF_STREAMS = OF_FEATURES | {
     "expected": "a number or text",
     "object": "Pass float({name}) or str({name}).",
 }
-"""Remedies for samples of which text is a feature, too."""
+"""Remedies for samples whose features may be text."""
 
 OF_TABLES = {
-    "missing": "Fill missing values first, for instance with np.nan_to_num or fillna, or row by "
+    "missing": "Fill missing values first, for example with np.nan_to_num or fillna, or row by "
     "row with river's preprocessing.StatImputer.",
     "large": LARGE,
-    "text": "Convert numbers with X.astype(float); of categories make a frame, and encode them.",
+    "text": "Convert numbers with X.astype(float); put categories into a frame, and encode them.",
 }
-"""Remedies for arrays and frames of rows of features."""
+"""Remedies for arrays and frames of features."""
 
-OF_COMPLEX = "Convert complex numbers to real ones, for instance to their magnitude with abs."
+OF_COMPLEX = "Convert complex numbers to real numbers, for example to their magnitude with abs."
 
 OF_OBJECTS = {
-    "filled": "Leave masked values out.",
+    "filled": "Leave out masked values.",
     "timestamp": "Pass {name}.timestamp(), its hour or day.",
     "total_seconds": "Pass {name}.total_seconds().",
     "toordinal": "Pass {name}.toordinal().",
@@ -82,7 +82,7 @@ OF_OBJECTS = {
     "hour": "Pass {name}.hour.",
     "decode": "Pass {name}.decode().",
 }
-"""Remedies for what is no number, whoever reads it; see `remedy_by`."""
+"""Remedies for values that are not numbers, in any context; see `remedy_by`."""
 
 OF_NUMPY_TIMES = {"astype": "Pass {name}.astype(float)."}
 
@@ -90,11 +90,11 @@ TIMES = datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.time
 
 
 Place = Callable[[tuple[int, ...]], str]
-"""Where an entry of these indices stands, for errors."""
+"""A function that describes the place of an entry, given its indices, for messages."""
 
 
 def at_position(where: tuple[int, ...]) -> str:
-    """Return the place of an entry of an array."""
+    """Return a description of the place of an entry of an array."""
     return f"at position {where}"
 
 
@@ -106,7 +106,7 @@ def check_values(
 ) -> None:
     """Raise unless every value of an array is a real number between -1e150 and 1e150.
 
-    Where a value stands is told by `place`, a function of its indices.
+    `place` describes the place of a value in the message, given its indices.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def check_values(
         raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {remedy}")
     if values.dtype.kind != "f" or within_bounds(values):
         return
-    # Casts warn of signalling NaNs too.
+    # Casts warn about signalling NaNs too.
     with np.errstate(over="ignore", invalid="ignore"):
         position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
     where = tuple(position.tolist())
@@ -131,19 +131,22 @@ def check_values(
 def plain_array(name: str, values: Any) -> Matrix:
     """Return `values` as an array, or raise TypeError if they are masked."""
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, expected plain numbers. Fill it with filled().")
+        raise TypeError(
+            f"{name} is a masked array, expected plain numbers. Fill the masked values with "
+            f"{name}.filled()."
+        )
     return np.asarray(values)
 
 
 def within_bounds(values: Matrix) -> bool:
-    """Tell whether all values are finite and of magnitude at most 1e150."""
-    # Minimum and maximum pass NaN on, and comparisons with NaN are false.
+    """Return whether all values are finite and of magnitude at most 1e150."""
+    # Minimum and maximum propagate NaN, and comparisons with NaN are false.
     lowest, highest = (values.min(), values.max()) if values.size else (0.0, 0.0)
     return float(lowest) >= -LARGEST_VALUE and float(highest) <= LARGEST_VALUE
 
 
 def _expected(value: float, remedies: Mapping[str, str]) -> str:
-    """Say what was expected instead of a value that cannot be learnt, and what to do about it."""
+    """Return the part of a message that follows a value: the expected values and the remedy."""
     if np.isnan(value):
         return f"expected finite numbers. {remedies.get('nan', remedies['missing'])}"
     return f"expected finite numbers of magnitude at most {LARGEST_VALUE:g}. {remedies['large']}"
@@ -163,7 +166,7 @@ SPARSE: tuple[Any, ...] = sparse.sparray, sparse.spmatrix
 
 
 def dense(values: Any) -> Any:
-    """Return a sparse matrix as an array; anything else as it is."""
+    """Return a sparse matrix as an array; return anything else unchanged."""
     return values.toarray() if isinstance(values, SPARSE) else values
 
 
@@ -188,14 +191,14 @@ def as_array(name: str, values: Any) -> Matrix:
     try:
         array = plain_array(name, values)
     except ValueError as error:
-        problem = f"{name} holds lists of different lengths, expected one shape. Pad them."
+        problem = f"{name} holds lists of different lengths, expected equal lengths. Pad the lists."
         raise ValueError(problem) from error
     check_values(name, array)
     return array
 
 
 def as_number(value: Any) -> float | None:
-    """Return a value as a float: infinity if it is too large, None if it is no number.
+    """Return a value as a float: infinity if it is too large, None if it is not a number.
 
     Examples
     --------
@@ -220,9 +223,9 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
     Raises
     ------
     TypeError
-        If it is no number.
+        If the value is not a number.
     ValueError
-        If it is None, NaN, infinite, or of larger magnitude.
+        If the value is None, NaN, infinite, or of larger magnitude.
 
     Examples
     --------
@@ -245,7 +248,7 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
 
 
 def _remedy_for(name: str, value: Any, remedies: Mapping[str, str]) -> str:
-    """Return what to do about a value that is no number."""
+    """Return the remedy for a value that is not a number."""
     if is_decimal(value):
         return f"Pass float({name})."
     if np.iscomplexobj(value):
@@ -256,29 +259,29 @@ def _remedy_for(name: str, value: Any, remedies: Mapping[str, str]) -> str:
 
 
 def remedy_by(name: str, value: Any, remedies: Mapping[str, str], other: str) -> str:
-    """Return the remedy under the first attribute that a value of another library or kind has.
+    """Return the remedy for the first attribute in `remedies` that the value has, else `other`.
 
-    Remedies call the value {name}.
+    {name} in a remedy is replaced by the name of the value.
 
     Examples
     --------
     >>> remedy_by("y", iter([]), {"__next__": "Pass list({name})."}, other="Pass a list.")
     'Pass list(y).'
     """
-    # Of its type: an instance may call anything so, and need not have it at hand.
+    # Attributes of the type: an instance may have any attribute, or not have it yet.
     kind = type(value)
     fitting = (remedy for method, remedy in remedies.items() if hasattr(kind, method))
     return next(fitting, other).replace("{name}", name)
 
 
 def is_unknown(value: Any) -> bool:
-    """Tell whether a value is pandas.NA."""
-    # By its name: pandas, whose NA equals nothing, need not be installed.
+    """Return whether a value is pandas.NA."""
+    # By the name of its type: pandas, whose NA equals nothing, need not be installed.
     return type(value).__name__ == "NAType"
 
 
 def is_decimal(value: Any) -> bool:
-    """Tell whether a value is a text that reads as a finite number.
+    """Return whether a value is a text that float converts to a finite number.
 
     Examples
     --------
@@ -292,7 +295,7 @@ def is_decimal(value: Any) -> bool:
 
 
 def levels_to_caller() -> int:
-    """Return the `stacklevel` by which a warning names the line that called this package."""
+    """Return the `stacklevel` with which a warning refers to the line that called this package."""
     frame, level = sys._getframe(1), 1
     package = str(Path(__file__).parent)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
@@ -301,7 +304,7 @@ def levels_to_caller() -> int:
 
 
 def plain_scalar(value: Any) -> Any:
-    """Return a numpy scalar as the Python value that it holds; anything else as it is.
+    """Return a numpy scalar as a Python value; return anything else unchanged.
 
     Examples
     --------
@@ -310,19 +313,19 @@ def plain_scalar(value: Any) -> Any:
     """
     if not isinstance(value, np.generic):
         return value
-    # A long double holds itself.
+    # The item of a long double is a long double.
     return float(value) if isinstance(value, np.longdouble) else value.item()
 
 
 def equals_itself(value: Any) -> bool:
-    """Tell whether a label or name can be found again: NaN cannot, nor a tuple that holds it."""
+    """Return whether a label or name equals itself, unlike NaN and tuples with NaN."""
     if isinstance(value, tuple):
-        # Python takes two tuples for equal that hold the very same NaN.
+        # Python considers two tuples equal that contain the same NaN object.
         return all(map(equals_itself, value))
     try:
         return bool(value == value)
     except TypeError:
-        # pandas.NA answers NA, which has no truth value.
+        # pandas.NA == pandas.NA is NA, which has no truth value.
         return False
 
 
@@ -331,60 +334,63 @@ def equals_itself(value: Any) -> bool:
 BLOCK_BYTES = 1 << 26
 """Float64 bytes of the rows that are cast and accumulated at once (64 MiB).
 
-Measured at 6,400 columns: with half as many a row takes 7% longer.
+Measured at 6,400 columns: with half the bytes, a row takes 7% longer.
 """
 
 LEAST_ROWS = 512
-"""Rows that enter statistics at once, if there are as many: each time all of these are read."""
+"""Smallest number of rows that statistics learn at once, because every time they are all read."""
 
 DTYPES = {"float32": np.float32, "float64": np.float64}
 """Precisions in which features and activations may be computed."""
 
 
 def frozen_copy(array: Any) -> Matrix:
-    """Return a copy of an array that nobody can write to."""
+    """Return a read-only copy of an array."""
     return read_only(np.array(array))
 
 
 def read_only(array: Matrix) -> Matrix:
-    """Return a view of an array that nobody can write to."""
+    """Return a read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def row_blocks(n_rows: int, n_columns: int, least: int = 1) -> Iterator[slice]:
-    """Cut rows into slices whose float64 copy takes at most 64 MiB, or of `least` rows."""
+    """Yield slices of rows whose float64 copy takes at most 64 MiB, or of `least` rows."""
     step = max(least, BLOCK_BYTES // (8 * max(1, n_columns)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
 
 def by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
-    """Return every row's share of an argument: its entry of an array or list, else all of it."""
+    """Return an argument by row: the entries of an array or list, or a single value repeated."""
     values = list(value) if np.ndim(value) else [value] * n_rows
     if len(values) != n_rows:
-        raise ValueError(f"{name} has shape ({len(values)},), expected ({n_rows},) or one for all.")
+        raise ValueError(
+            f"{name} has shape ({len(values)},), expected ({n_rows},) or one value. Pass one value "
+            "per row, or one value for all rows."
+        )
     return values
 
 
 def uncast(rows: Matrix) -> Matrix:
-    """Return rows side by side in their precision, float64 if that is neither of the two.
+    """Return rows as a contiguous array of float32 if they are float32, else of float64.
 
-    Those of a sparse matrix are made an array.
+    A sparse matrix is converted to an array.
     """
     rows = dense(rows)
     return np.ascontiguousarray(rows, np.float32 if rows.dtype == np.float32 else np.float64)
 
 
 def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> None:
-    """Raise unless there is one whole number for each column, from 0 to below `n_places`."""
+    """Raise unless there is a different integer for each column, from 0 to below `n_places`."""
     given = np.asarray(places)
     if given.size and given.dtype.kind not in "iu":
-        raise TypeError(f"{name} has dtype {given.dtype}, expected whole numbers. Pass integers.")
+        raise TypeError(f"{name} has dtype {given.dtype}, expected integers. Pass integers.")
     if len(np.unique(given)) != n_columns or not np.all((given >= 0) & (given < n_places)):
         expected = f"{n_columns} different places from 0 to below {n_places}"
-        raise ValueError(f"{name} is {places!r}, expected {expected}. Pass such places.")
+        raise ValueError(f"{name} is {places!r}, expected {expected}. Pass one place per column.")
 
 
 # Settings
@@ -392,9 +398,10 @@ def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> 
 
 @cache
 def settings_of(kind: type) -> tuple[str, ...]:
-    """Return the settings of a class: the parameters of its constructor, then its ancestors'.
+    """Return the settings of a class: the parameters of its constructor and of its ancestors'.
 
-    A subclass may pass settings to the constructor of its ancestor that it has no parameters for.
+    A subclass may pass settings to the constructor of its ancestor without parameters of its own
+    for them.
 
     Examples
     --------
@@ -410,21 +417,21 @@ def settings_of(kind: type) -> tuple[str, ...]:
 
 
 def checked_assignment(self: Any, name: str, value: Any) -> None:
-    """Assign an attribute of an estimator, or refuse to: the `__setattr__` of all estimators.
+    """Assign an attribute of an estimator, or raise: the `__setattr__` of all estimators.
 
-    A public name is refused unless it is
+    A public name can be assigned if it is
 
-    - a property that has a setter,
-    - a setting that has no value yet, because the estimator is being made,
-    - or an attribute of this object that is no setting.
+    - a property with a setter,
+    - a setting without a value, while the estimator is being made,
+    - or an attribute of this object that is not a setting.
 
-    Private names are always assigned. `onlinels.numerics.apply` does not call this function. A
-    subclass with public attributes of its own can bring back ``__setattr__ = object.__setattr__``.
+    Private names can always be assigned. `onlinels.numerics.apply` does not call this function. A
+    subclass with public attributes of its own needs ``__setattr__ = object.__setattr__``.
 
     Raises
     ------
     AttributeError
-        If the name is refused; nothing has changed then.
+        If the name cannot be assigned. The estimator is then unchanged.
 
     Examples
     --------
@@ -435,7 +442,7 @@ def checked_assignment(self: Any, name: str, value: Any) -> None:
     >>> Model().seed = 3
     Traceback (most recent call last):
         ...
-    AttributeError: seed cannot change in a Model that is made. ...
+    AttributeError: seed cannot change in a Model after it is made. ...
     >>> Model().sede = 3
     Traceback (most recent call last):
         ...
@@ -445,7 +452,7 @@ def checked_assignment(self: Any, name: str, value: Any) -> None:
         kind: Any = type(self)
         held, is_setting = getattr(kind, name, None), name in settings_of(kind)
         if isinstance(held, property):
-            # Of others that are read-only Python itself says so.
+            # Python itself raises for other read-only properties.
             refused = is_setting and held.fset is None
         else:
             refused = is_setting == (name in vars(self))
@@ -455,15 +462,15 @@ def checked_assignment(self: Any, name: str, value: Any) -> None:
 
 
 def _refusal(model: Any, name: str, value: Any) -> str:
-    """Return why a name cannot be assigned, and what to do instead."""
+    """Return the message for a name that cannot be assigned, with the remedy."""
     kind: Any = type(model)
     given, settings = reprlib.repr(value), settings_of(kind)
     if name in settings:
-        # Others of these change only within.
+        # The other mutable attributes are parts that change only inside.
         changing = [each for each in _mutable(model) if hasattr(kind, each)]
-        but = f", only {', '.join(changing)} can" if changing else ""
-        stays = f"{name} cannot change in a {kind.__name__} that is made{but}"
-        return f"{stays}. Make a new one with clone({{{name!r}: {given}}})."
+        but = f", only {' and '.join(changing)} can" if changing else ""
+        stays = f"{name} cannot change in a {kind.__name__} after it is made{but}"
+        return f"{stays}. Make a new {kind.__name__} with clone({{{name!r}: {given}}})."
     for part in settings:
         inner: Any = getattr(model, part, None)
         steps = getattr(inner, "steps", {})
@@ -477,7 +484,7 @@ def _refusal(model: Any, name: str, value: Any) -> str:
             return f"{stays}. Make a new {kind.__name__} with {new}."
     return (
         f"{kind.__name__} has no setting {name!r}, expected one of: {', '.join(settings)}. "
-        "Begin the names of attributes of your own with an underscore."
+        "Begin the names of your own attributes with an underscore."
     )
 
 
@@ -512,13 +519,13 @@ def check_positive(name: str, value: Any) -> None:
 
 
 def check_number(name: str, value: Any, fits: Callable[[float], bool], expected: str) -> None:
-    """Raise unless `value` is a real number that fits what is expected."""
+    """Raise unless `value` is a real number for which `fits` is true; `expected` describes it."""
     is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     number = as_number(value) if is_real else None
     if number is None:
-        raise TypeError(f"{name}={value!r} must be a number. Pass one that is {expected}.")
+        raise TypeError(f"{name}={value!r} must be a number. Pass a number that is {expected}.")
     if not fits(number):
-        raise ValueError(f"{name}={value!r} must be {expected}. Pass such a number.")
+        raise ValueError(f"{name}={value!r} must be {expected}. Pass a number in this range.")
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -536,14 +543,15 @@ def check_kind(name: str, value: Any, kinds: tuple[type, ...], expected: str = "
     """Raise TypeError unless `value` is an instance of one of `kinds`."""
     if not isinstance(value, kinds):
         known = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"{name}={value!r} must be {expected or f'a {known}. Pass one.'}")
+        raise TypeError(f"{name}={value!r} must be {expected or f'a {known}. Pass a {known}.'}")
 
 
 def check_part(name: str, value: Any, kind: type) -> None:
     """Raise TypeError unless `value` is None or an instance of `kind`."""
     if value is not None and not isinstance(value, kind):
         found = type(value).__name__
-        raise TypeError(f"{name} is of type {found}, expected {kind.__name__} or None. Pass one.")
+        expected = f"{kind.__name__} or None"
+        raise TypeError(f"{name} is of type {found}, expected {expected}. Pass a {expected}.")
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
@@ -553,12 +561,12 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
         raise ValueError(f"{name}={value!r} is not known. Pass one of {known}.")
 
 
-# Room in memory
+# Memory
 
 LIMIT = "ONLINELS_MEMORY_LIMIT"
-"""Environment variable with the bytes that arrays may take, in place of what is found out."""
+"""Environment variable with the bytes that arrays may take, instead of the machine's memory."""
 
-TOO_MANY_FEATURES = "Select some, or hash features with river's FeatureHasher(n_features=1024)."
+TOO_MANY_FEATURES = "Select features, or hash them with river's FeatureHasher(n_features=1024)."
 
 OF_ROWS = "Pass fewer rows at once."
 
@@ -566,7 +574,7 @@ GIB = float(1 << 30)
 
 
 def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEATURES) -> None:
-    """Raise ValueError if arrays of so many bytes cannot fit into memory, before they are made.
+    """Raise ValueError if arrays of `n_bytes` cannot fit into memory, before they are made.
 
     Examples
     --------
@@ -575,23 +583,24 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEAT
         ...
     ValueError: A batch of 9 rows takes 1.07e+09 GiB of memory, expected at most the ...
     """
-    # They are compared with all the memory there is, not with what is free at the moment: what is
-    # refused could never fit. Linux promises more memory than it has, and ends the process when it
-    # runs out; nothing could be said then.
+    # The limit is all memory, not the free memory, so that only arrays that never fit are refused.
+    # Linux promises more memory than it has, and kills the process when memory runs out: no error
+    # could be raised then.
     limit = memory_limit()
     if n_bytes > limit:
         raise ValueError(
             f"{what.format(*sizes)} takes {n_bytes / GIB:.3g} GiB of memory, expected at most the "
-            f"{limit / GIB:.3g} GiB that there are. {remedy} If there is more, set {LIMIT}."
+            f"available {limit / GIB:.3g} GiB. {remedy} If more memory is available, set the "
+            f"environment variable {LIMIT} to its number of bytes."
         )
 
 
 @cache
 def memory_limit() -> float:
-    """Return the bytes of memory that a process may hold, infinity where nobody knows.
+    """Return the bytes of memory that a process may use; infinity if the number is unknown.
 
-    That is the environment variable ONLINELS_MEMORY_LIMIT, if it holds anything, else the machine's
-    memory; a container's limit is not known. It is found out once.
+    This is the environment variable ONLINELS_MEMORY_LIMIT if it is set, else the memory of the
+    machine; the limit of a container is not known. The number is read once.
     """
     given, limit = os.environ.get(LIMIT), 0.0
     if not given:
@@ -613,7 +622,7 @@ def check_weights(
 ) -> float | Floats:
     """Return row weights as one float for all rows, or as a vector with one weight per row.
 
-    They are called `name` in errors.
+    `name` is the name of the argument in messages.
 
     Examples
     --------
@@ -627,27 +636,30 @@ def check_weights(
     if wrong.size:
         expected = f"weights of at least 0 and at most {largest:g}"
         raise ValueError(
-            f"{name} holds {wrong[0]}, expected {expected}. Weigh what is not to count 0, "
-            "and divide weights that are too large by one number."
+            f"{name} holds {wrong[0]}, expected {expected}. Pass 0 for rows that should not count, "
+            "and divide all weights by one number if some are too large."
         )
     if weights.ndim and weights.shape != (n_rows,):
-        raise ValueError(f"{name} has shape {weights.shape}, expected ({n_rows},) or one number.")
+        raise ValueError(
+            f"{name} has shape {weights.shape}, expected ({n_rows},) or one number. Pass one "
+            "weight per row, or one weight for all rows."
+        )
     return weights.copy() if weights.ndim else float(weights)
 
 
 def _as_floats(w: Any, name: str) -> Floats:
-    """Return weights of any kind of numbers as floats; None is NaN, and what is too large inf."""
+    """Return weights as floats: None as NaN, and numbers that are too large as infinity."""
     try:
         weights = plain_array(name, w)
     except ValueError as error:
         raise TypeError(
-            f"{name} is no array of numbers: {error}. Pass one number per row."
+            f"{name} is not an array of numbers: {error}. Pass one number per row."
         ) from error
     if weights.dtype.kind in "biuf":
         return weights.astype(np.float64)
     entries = [np.nan if each is None else as_number(each) for each in weights.ravel().tolist()]
     if weights.dtype.kind != "O" or None in entries:
-        raise TypeError(f"{name} is no array of numbers. Pass one number per row.")
+        raise TypeError(f"{name} is not an array of numbers. Pass one number per row.")
     return np.array(entries, dtype=np.float64).reshape(weights.shape)
 
 
@@ -656,7 +668,7 @@ def check_mass(
 ) -> None:
     """Raise ValueError if weight times squared value could overflow a sum over a stream.
 
-    The error says of which column, if there is a function that returns their names.
+    `names` returns the names of the columns for the message.
     """
     heaviest = w if isinstance(w, float) else float(w.max())
     if heaviest <= 1.0 or not values.size:
@@ -667,7 +679,7 @@ def check_mass(
         of = "" if names is None else f" of {names()[column]!r}"
         raise ValueError(
             f"w holds {heaviest:g} for values{of} as large as {largest:g}, expected weight times "
-            f"squared value of at most {LARGEST_VALUE**2:g}. Rescale weights or features."
+            f"squared value of at most {LARGEST_VALUE**2:g}. Rescale the weights or the values."
         )
 
 
@@ -675,7 +687,10 @@ def check_mergeable(model: Any, other: Any) -> None:
     """Raise unless `other` is a model of the same kind with the same settings."""
     if type(other) is not type(model):
         expected = type(model).__name__
-        raise TypeError(f"other is of type {type(other).__name__}, expected {expected} to merge.")
+        raise TypeError(
+            f"other is of type {type(other).__name__}, expected {expected} to merge. Merge models "
+            "of one class."
+        )
     mine, theirs = model._get_params(), other._get_params()
     differing = [
         f"{name}: {getattr(model, name)!r} and {getattr(other, name)!r}"
@@ -684,13 +699,13 @@ def check_mergeable(model: Any, other: Any) -> None:
     ]
     if differing:
         came = f"other has different settings ({', '.join(differing)})"
-        raise ValueError(f"{came}. Start all from one's empty() or clone().")
+        raise ValueError(f"{came}, expected equal ones. Make all models with one model's empty().")
 
 
 def same(a: Any, b: Any) -> bool:
-    """Tell whether two settings or states are equal, with all that they hold; else False.
+    """Return whether two settings or states are equal, with all their contents.
 
-    False is also the answer where equality cannot be told, as of functions.
+    Return False if equality cannot be determined, as for functions.
 
     Examples
     --------
@@ -708,7 +723,7 @@ def same(a: Any, b: Any) -> bool:
     if type(a) is type(b) and (is_dataclass(a) or isinstance(a, Base)) and hasattr(a, "__dict__"):
         return same(vars(a), vars(b))
     try:
-        # As they would be pickled: getters and partial functions are equal to nothing.
+        # Compared by their pickles, because getters and partial functions equal nothing.
         return bool(a == b or (type(a) is type(b) and a.__reduce_ex__(4) == b.__reduce_ex__(4)))
     except (TypeError, ValueError):
         return False

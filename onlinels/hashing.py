@@ -50,7 +50,7 @@ def fold_of_rows(names: Iterable[Name], values: Matrix, n_folds: int) -> Integer
     Raises
     ------
     TypeError, ValueError
-        If the values are no matrix of finite numbers, or a name has no spelling of its own.
+        If the values are no matrix of finite numbers, or a name has no fixed spelling.
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """ShallowConvClassifier: from images to labels, both stages of the paper in one estimator.
 
-Images are held until whitening, filters and input weights can be made of them; then the network is
-fixed, and only its linear layer learns (`FixedNetwork`).
+Images are held until whitening, filters and input weights can be made from them. Then these parts
+are fixed, and only the linear layer learns (`FixedNetwork`).
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from onlinels.scoring import ScoringClassifier
 from onlinels.wrappers import MetaClassifier
 
 BLOCK_IMAGES = 1000
-"""Images turned into activations at once, to bound memory."""
+"""Images whose activations are computed at once, to bound memory."""
 
 IMAGE = array(("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), 3)
 
 
 @savable({"image": IMAGE, "label": LABEL, "weight": SHARE, "time": ANYTHING})
 class Example(NamedTuple):
-    """A checked image (height, width, n_channels) and all that is known of it."""
+    """A checked image (height, width, n_channels) with its label, weight and time."""
 
     image: Matrix
     label: Label
@@ -72,21 +72,22 @@ class Example(NamedTuple):
 
 
 PIXEL_RIDGE = 0.3
-"""Measured on 8x8 and 28x28 digits: best or next to it for 50 to 900 images of unit length."""
+"""Measured on 8x8 and 28x28 digits: best or nearly so for 50 to 900 images of unit length."""
 
 
 MOST_PIXELS = 1024
-"""Pixels, of all channels, that the classifier learns: its statistics then take 8 MiB at most."""
+"""Most pixels, over all channels, that the warm-up classifier learns: 8 MiB of statistics."""
 
 
 def _pixels(images: Matrix) -> Floats:
+    """Return images as rows of length 1 for the warm-up classifier, averaged over blocks."""
     height, width, n_channels = images.shape[1:]
-    # How many blocks cover an image, the last of them in part.
+    # For every block size, the number of blocks that cover an image; the last may be partial.
     sizes = ((size, -(-height // size) * -(-width // size)) for size in count(1))
     size = next(size for size, n in sizes if n * n_channels <= MOST_PIXELS or n == 1)
     if size > 1:
-        behind = [(0, 0), (0, -height % size), (0, -width % size), (0, 0)]
-        images = block_means(np.pad(images, behind), size, np.float64)
+        margins = [(0, 0), (0, -height % size), (0, -width % size), (0, 0)]
+        images = block_means(np.pad(images, margins), size, np.float64)
     pixels: Floats = images.reshape(len(images), -1).astype(np.float64)
     lengths = np.linalg.norm(pixels, axis=1, keepdims=True)
     pixels /= np.where(lengths == 0.0, 1.0, lengths)
@@ -94,29 +95,30 @@ def _pixels(images: Matrix) -> Floats:
 
 
 def cut(examples: Sequence[Example]) -> list[list[Example]]:
-    """Cut images into as few blocks as may be: all images of a block have times, or none has."""
+    """Cut images into as few blocks as possible, in which either all images have times or none."""
     runs = [list(run) for _, run in groupby(examples, lambda each: each.time is None)]
     return [run[part] for run in runs for part in slices(0, len(run), BLOCK_IMAGES)]
 
 
 PARTS = {part: made_of(kind) for part, kind in KINDS.items()}
-"""What may be saved of a network's parts."""
+"""Kinds of a network's parts in saved files."""
 
 
 @savable(PARTS, lambda net: len(net.classifier.feature_names) in (0, net.hidden.n_hidden))
 @dataclass(eq=False)
 class FixedNetwork:
-    """Both stages with nothing left to fix, and the linear layer that learns."""
+    """Both stages with all features fixed, and the linear layer that learns."""
 
     preprocessing: ImagePreprocessing
     features: ConvolutionalFeatures
     hidden: HiddenLayer
     classifier: LeastSquaresClassifier
 
-    def made_from(self, images: Matrix, labels: list[Label]) -> FixedNetwork:
-        """Make whitening, filters and input weights of these settings from images; learn nothing.
+    def fit_features(self, images: Matrix, labels: list[Label]) -> FixedNetwork:
+        """Return a network with whitening, filters and input weights made from images.
 
-        Differences are of images of distinct classes, or, if all are of one class, of any two.
+        Differences are those of images of distinct classes, or of any two images if all are of one
+        class. The new network has learnt nothing.
         """
         settings = self.preprocessing._get_params()
         preprocessing = ImagePreprocessing.from_examples(images, **settings)
@@ -126,7 +128,7 @@ class FixedNetwork:
         rows = features.transform_many(images)
         names = labels if len(set(labels)) > 1 else list(range(len(labels)))
         settings = self.hidden._get_params()
-        # Features of images have one unit.
+        # Features of images are all in the same unit.
         hidden = HiddenLayer.from_examples(rows, names, **settings, standardize=False)
         return FixedNetwork(preprocessing, features, hidden, self.classifier.empty())
 
@@ -142,39 +144,39 @@ class FixedNetwork:
         return hidden
 
     def blocks(self, images: Matrix) -> Iterator[Matrix]:
-        """Return an iterator over the hidden activations of some images after the others."""
+        """Yield the hidden activations block by block."""
         return (self.activations(images[part]) for part in slices(0, len(images), BLOCK_IMAGES))
 
     def learn(self, examples: Sequence[Example]) -> None:
-        """Learn images block by block: all of them, or none."""
+        """Learn all images block by block, or none of them."""
         blocks = cut(examples)
-        # A later block may be refused, or interrupted.
+        # A later block may be refused or interrupted, so several blocks are learnt in a copy.
         layer = self.classifier if len(blocks) == 1 else copy.deepcopy(self.classifier)
         for block in blocks:
             layer.learn_many(*self._batch(block))
         self.classifier = layer
 
     def answered(self, examples: Sequence[Example]) -> tuple[FixedNetwork, list[Answers]]:
-        """Return a network that has learnt images, and its scores of each before it was learnt."""
+        """Return a network that has learnt the images, and the scores of each before it did."""
         layer, parts = self.classifier, []
         for block in cut(examples):
             part = answered(layer, *self._batch(block))
             layer = part.model
-            # Models in between are not held.
+            # Intermediate models are not held.
             parts.append(part._replace(model=None))
         return replace(self, classifier=layer), parts
 
     def _batch(self, examples: Sequence[Example]) -> tuple[Any, ...]:
-        """Return images as the linear layer learns them."""
+        """Return the arguments of the linear layer's `learn_many`."""
         images, labels, weights, times = zip(*examples, strict=True)
-        # Rows that all weigh 1 need not be multiplied.
+        # One weight for all rows spares their multiplication.
         w = np.array(weights) if any(weight != 1.0 for weight in weights) else 1.0
         t = None if times[0] is None else times
         return self.activations(np.stack(images)), labels, w, t
 
     @property
     def fixed_settings(self) -> list[dict[str, Any]]:
-        """What all parts but the linear layer are made of."""
+        """The settings of all parts except the linear layer."""
         return [part._get_params() for part in (self.preprocessing, self.features, self.hidden)]
 
 
@@ -189,50 +191,61 @@ class FixedNetwork:
 class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 
-    Both stages in one estimator: `ImagePreprocessing`, `ConvolutionalFeatures`, `HiddenLayer` and
-    `LeastSquaresClassifier`. Only the output weights are learnt, and they equal the batch solution
+    One estimator holds both stages: `ImagePreprocessing`, `ConvolutionalFeatures`, `HiddenLayer`
+    and `LeastSquaresClassifier`. Only the output weights are learnt. They equal the batch solution
     on the activations of all images learnt.
 
     Parameters
     ----------
     features : ConvolutionalFeatures, optional
-        Stage 1; the paper's hand-designed filters by default.
+        Stage 1; by default with the paper's hand-designed filters.
     hidden : HiddenLayer, optional
-        The hidden layer; by default as in the paper: 1,000 units with class-difference input
-        weights, squared, without a bias.
+        Hidden layer; by default that of the paper: 1,000 units with class-difference input weights,
+        squared, without a bias.
     classifier : LeastSquaresClassifier, optional
-        The linear layer; by default as in the paper: its ridge, no intercept.
-    warm_up : int
-        Number of images from which whitening, filters from patches and class-difference input
-        weights are made, images of weight 0 too. Not used if nothing is to be made from examples.
+        Linear layer; by default that of the paper: the paper's ridge, no intercept.
+    warm_up : int, at least 2
+        Number of images (including those of weight 0) from which whitening, filters from patches
+        and class-difference input weights are made. Ignored if no part needs examples.
     preprocessing : ImagePreprocessing, optional
-        What is done to images first; nothing by default.
+        Preprocessing of the images; none by default.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `warm_up` is not an int of at least 2, or a part is not of its class.
 
     Notes
     -----
-    What depends on data is fixed once: when `warm_up` images have come, or earlier by
-    `fix_features`. Until then the images are held, and a least-squares classifier on their pixels
-    answers predictions, or on means of blocks of them where there are more than 1,024. Then the
-    images held are learnt like any others and dropped. From then on nothing is kept, no cutting or
-    order of the stream changes the result, and models that share their features merge. If all
-    warm-up images are of one class, differences of any two of them serve as input weights.
+    Everything that depends on data is fixed once: after `warm_up` images, or earlier by
+    `fix_features`. Until then, the network holds the images, and a least-squares classifier of
+    their pixels (of means of blocks if there are more than 1,024 pixels) predicts. Then the network
+    learns the held images like any others and drops them. From then on it stores no images, its
+    result does not depend on the order of the stream or on its division into batches, and models
+    that share their features merge. If all warm-up images are of one class, the input weights are
+    differences of any two images.
 
-    `X` may be an array (n, height, width[, n_channels]), a list of {"image": array}, or, with the
-    `image_shape` of the first part that does anything, rows of pixels: a flat array, a frame, or
-    dicts of pixels (an absent one is 0). Before anything is learnt the values of a single image are
-    not read, and `predict_one` is None.
+    `X` can be an array (n, height, width[, n_channels]) or a list of {"image": array}. If the first
+    part that changes images has an `image_shape`, `X` can also hold rows of pixels: a flat array, a
+    frame, or dicts of pixels, in which an absent pixel is 0. Before anything is learnt, the values
+    of a single image are not read, and `predict_one` returns None.
 
-    Cost per image: that of the two stages and ``n_hidden^2`` operations for the statistics, which
-    take ``8 n_hidden^2`` bytes; solving costs ``n_hidden^3 / 3`` operations when a prediction is
-    first asked for after learning.
+    ===========================  ==============================================================
+    step                         cost
+    ===========================  ==============================================================
+    learning an image            the two stages, and n_hidden^2 operations for the statistics
+    first prediction afterwards  n_hidden^3 / 3 operations to solve for the weights
+    statistics                   8 n_hidden^2 bytes
+    over 1,000 images at once    the statistics a second time, while a copy of the linear layer
+                                 learns 1,000 images at a time
+    ===========================  ==============================================================
 
-    Only the ridge and the priors of a network can change, during the warm-up too:
-    ``model.ridge = 2.0``, ``model.priors = None``. All other settings stay as the network was
-    made, those of its parts included; to assign one raises AttributeError.
+    Only the ridge and the priors of a network can change, also during the warm-up:
+    ``model.ridge = 2.0``, ``model.priors = None``. Assigning any other setting, including those of
+    the parts, raises AttributeError.
 
-    Whatever is raised while it learns, merges or fixes features, by an interrupt or for want of
-    memory too, the network is as before or as after. More than 1,000 images at once are learnt in a
-    copy, 1,000 at a time, which takes the memory of the statistics once more for as long.
+    If an error is raised while the network learns, merges or fixes features, including interrupts
+    and lack of memory, the network is in the state before or after the call.
 
     References
     ----------
@@ -272,8 +285,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         self.warm_up = warm_up
         self._image_shape: Shape | None = None
         self._fixed: FixedNetwork | None = None
-        # Before it is there: images, and a classifier of their pixels, which answers. It learns
-        # what is held when it is asked.
+        # During the warm-up: the images held, and a classifier of their pixels that predicts. It
+        # learns the held images when a prediction is asked for.
         self._held: tuple[Example, ...] = ()
         self._of_pixels = LeastSquaresClassifier(PIXEL_RIDGE, priors=self.classifier.priors)
         self._lock = Lock()
@@ -287,17 +300,27 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         Parameters
         ----------
         name : "mnist", "mnist-paper", "norb", "svhn", "cifar10" or "digits"
-            28x28 images such as MNIST and Fashion-MNIST, the same by the letter of the paper,
-            stereo pairs of 96x96 (NORB-small), RGB images of 32x32 (SVHN and CIFAR-10; "cifar10"
-            whitens them), or 8x8 digits.
+            Name of the preset:
+
+            - "mnist": images of 28x28, such as MNIST and Fashion-MNIST;
+            - "mnist-paper": the same images, with exactly the settings of the paper;
+            - "norb": stereo pairs of 96x96 (small NORB);
+            - "svhn", "cifar10": RGB images of 32x32; "cifar10" whitens them;
+            - "digits": digits of 8x8.
         **overrides
-            Any setting of the four parts (`n_hidden`, `stride`, `ridge`, `seed`, …) or `warm_up`.
-            `seed` is that of filters and input weights, `dtype` the precision of all that have one.
+            Settings of the four parts (`n_hidden`, `stride`, `ridge`, `seed`, …) or `warm_up` to
+            replace. `seed` applies to filters and input weights, and `dtype` to all parts that have
+            a precision.
+
+        Returns
+        -------
+        ShallowConvClassifier
+            A network that has learnt nothing.
 
         Raises
         ------
         ValueError
-            If the preset or a setting is not known.
+            If the preset or a setting is unknown.
 
         Examples
         --------
@@ -313,15 +336,15 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def features_fixed(self) -> bool:
-        """Whether everything that depends on data is fixed, so that rows are learnt at once."""
+        """Whether everything that depends on data is fixed: False during the warm-up."""
         return self._fixed is not None
 
     @property
     def _linear_layer(self) -> LeastSquaresClassifier:
-        """The layer that learns hidden activations, or pixels as long as features are not fixed."""
+        """The classifier of hidden activations, or of pixels during the warm-up."""
         with self._lock:
             if self._fixed is not None:
-                # Settings that may be changed at any time, and enter when weights are solved.
+                # These settings can change at any time, and count when weights are solved.
                 self._fixed.classifier.ridge = self.classifier.ridge
                 self._fixed.classifier.priors = self.classifier.priors
                 return self._fixed.classifier
@@ -334,21 +357,21 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def ridge(self) -> Any:
-        """The setting of the linear layer's ridge, which may be changed at any time."""
+        """Ridge setting of the linear layer; it can be assigned at any time."""
         return self.classifier.ridge
 
     @ridge.setter
     def ridge(self, ridge: Any) -> None:
         with self._lock:
-            # The layer that has learnt comes first: it is set back to the other's ridge, if an
-            # interrupt comes between the two.
+            # The fixed layer is assigned first: after an interrupt between the two assignments, it
+            # gets the old ridge again from `self.classifier`.
             for network in (self._fixed, self):
                 if network is not None:
                     network.classifier.ridge = ridge
 
     @property
     def priors(self) -> Any:
-        """The setting of the linear layer's priors, which may be changed at any time."""
+        """Priors setting of the linear layer; it can be assigned at any time."""
         return self.classifier.priors
 
     @priors.setter
@@ -364,27 +387,27 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """Labels seen so far, in the order in which they were first learnt."""
+        """Labels learnt so far, in the order of their first occurrence."""
         return self._linear_layer.classes
 
     @property
     def count(self) -> int:
-        """Number of images learnt, those held for the warm-up included."""
+        """Number of images learnt, including those held for the warm-up."""
         return len(self._held) if self._fixed is None else self._fixed.classifier.count
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
-        """Numbers of the hidden units (during the warm-up: pixels), in the order of weights."""
+        """Numbers of the hidden units (of pixels during the warm-up), in the order of weights."""
         return self._linear_layer.feature_names
 
     @property
     def output_weights(self) -> Floats:
-        """Output weights (n_hidden, n_classes), read-only; during the warm-up those of pixels."""
+        """Output weights (n_hidden, n_classes), read-only; those of pixels during the warm-up."""
         return self._linear_layer.output_weights
 
     @property
     def intercept(self) -> Floats:
-        """Constant added to every score, (n_classes,), read-only."""
+        """Constants (n_classes,) added to the scores, read-only."""
         return self._linear_layer.intercept
 
     @property
@@ -403,10 +426,16 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         Parameters
         ----------
         X : ndarray (n, height, width[, n_channels]), or rows of pixels if `image_shape` is set
+            Images.
+
+        Returns
+        -------
+        ndarray (n, n_hidden)
+            Activations, a row per image.
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             If the features are not fixed yet, or `X` cannot be read as images of their shape.
         """
         with self._lock:
@@ -416,19 +445,20 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def bank(self) -> FilterBank:
-        """The filters and their offsets, once they are fixed."""
+        """The filters and their offsets; ValueError if they are not fixed yet."""
         return (self.features if self.features.is_fixed else self._network.features).bank
 
     @property
     def _network(self) -> FixedNetwork:
-        """The network, whose features must be fixed."""
+        """The network with fixed features; ValueError during the warm-up."""
         if self._fixed is None:
-            came = f"{self.count} of {self.warm_up} images have come"
-            raise ValueError(f"Features are not fixed yet: {came}. Learn more, or fix_features().")
+            problem = f"{self.count} of {self.warm_up} images of the warm-up are learnt"
+            remedy = "Learn more images, or call fix_features()."
+            raise ValueError(f"Features are not fixed yet: {problem}. {remedy}")
         return self._fixed
 
     def _examples(self, images: Matrix, y: Any, w: Any, t: Any) -> list[Example]:
-        """Check images and what belongs to them."""
+        """Return images with their labels, weights and times, checked."""
         n_rows = len(images)
         labels = read_labels(y, n_rows)
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
@@ -439,7 +469,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         return list(map(Example, images, labels, weights, times))
 
     def _check_images(self, images: Matrix) -> None:
-        """Raise unless images fit what came before and the parts; a fixed network checks more."""
+        """Raise unless images fit the parts and earlier images; a fixed network checks more."""
         self._check_shape(images.shape[1:])
         if self._fixed is None:
             features, hidden = self.features, self.hidden
@@ -450,13 +480,14 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def _given_shape(self) -> Shape | None:
-        """The shape of images as they come, if it was set."""
+        """The `image_shape` of the first part that changes images."""
         comes_first = self.features.image_shape if self.preprocessing.is_identity else None
         return self.preprocessing.image_shape or comes_first
 
     def _check_shape(self, shape: Shape | None) -> None:
         if None not in (shape, self._image_shape) and shape != self._image_shape:
-            raise ValueError(f"An image has shape {shape}, expected {self._image_shape}. Resize.")
+            expected = f"{self._image_shape} like the images before. Resize it"
+            raise ValueError(f"An image has shape {shape}, expected {expected}.")
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         if not (self._held if self._fixed is None else self._fixed.classifier.classes):
@@ -494,16 +525,18 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         Parameters
         ----------
         X : ndarray (n, height, width[, n_channels]), or rows of pixels if `image_shape` is set
+            Images.
         y : array, series or list of n labels
+            Labels of the images.
         w : float, or array, series or list of n floats, optional
-            Weights, at least 0; 1 by default.
+            Weights of the images, at least 0; 1 by default.
         t : number or datetime, or array, series or list of n of them, optional
             Times of the images, for classifiers with a `half_life`.
 
         Raises
         ------
         TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
+            If the input cannot be learnt; the model is unchanged then.
         """
         with self._lock:
             self._learn(self._examples(read_images(X, self._given_shape).values, y, w, t))
@@ -511,30 +544,30 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Predict every image of a mini-batch before it is learnt, then learn it.
 
-        This is progressive validation, also called prequential evaluation or test-then-train: the
-        result is that of `predict_one` and `learn_one` for one image after the other, at the speed
-        of a batch. During the warm-up the classifier of pixels answers.
+        This is progressive validation, also called prequential evaluation or test-then-train. The
+        result equals that of `predict_one` followed by `learn_one` for each image in turn, at the
+        speed of a batch. During the warm-up, the classifier of pixels predicts.
 
         Parameters
         ----------
         X, y, w, t
-            As `learn_many` reads them.
+            Images, labels, weights and times, as for `learn_many`.
 
         Returns
         -------
         array, series or list of n labels
-            In the kind of `X`. None for an image before which nothing was learnt.
+            Predictions in the kind of `X`; None for an image before which nothing was learnt.
 
         Raises
         ------
         TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
+            If the input cannot be learnt; the model is unchanged then.
 
         Notes
         -----
         The cost is that of `LeastSquaresClassifier.predict_learn_many` on hidden activations. With
-        the paper's ridge, the default without a preset, every image has the weights solved anew:
-        pass a linear layer with a number or "auto" as ridge.
+        the paper's ridge, the default without a preset, the weights are solved anew for every
+        image: use a linear layer whose ridge is a number or "auto".
 
         Examples
         --------
@@ -551,14 +584,14 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Return the probabilities of every image before it is learnt, then learn it.
 
-        See `predict_learn_many`; the table is that of
-        `LeastSquaresClassifier.predict_proba_learn_many`.
+        See `predict_learn_many` for parameters and errors, and
+        `LeastSquaresClassifier.predict_proba_learn_many` for the table that is returned.
         """
         with self._lock:
             return tabulate_and_learn(self, X, y, w, t)
 
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
-        """Return the scores of images before each is learnt, and a network that has learnt them."""
+        """Return the scores of images before each is learnt, and the network after learning."""
         with self._lock:
             images = read_images(X, self._given_shape)
             examples = self._examples(images.values, y, w, t)
@@ -582,7 +615,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             return joined_answers(new, images.source, parts)
 
     def _learn(self, examples: Sequence[Example]) -> None:
-        """Learn or hold images that were checked, or nothing of them if one is refused."""
+        """Learn or hold all checked images, or none of them if one is refused."""
         shape = examples[0].image.shape
         if self._fixed is not None:
             self._fixed.learn(examples)
@@ -595,55 +628,63 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             apply(Update(state=state))
 
     def _fix(self, new: Sequence[Example] = ()) -> None:
-        """Fix the features from what is held and as many new images as are wanted; learn all."""
+        """Fix the features from the first `warm_up` of the held and new images; learn them all."""
         examples, n_held = (*self._held, *new), len(self._held)
         if len(examples) < 2:
-            raise ValueError(f"{n_held} images have come, expected at least 2. Learn more first.")
+            problem = f"The network has learnt {n_held} images, expected at least 2 to fix features"
+            raise ValueError(f"{problem}. Learn more images first.")
         images, labels, *_ = zip(*examples[: self.warm_up], strict=True)
         try:
-            fixed = self._parts().made_from(np.stack(images), list(labels))
+            fixed = self._parts().fit_features(np.stack(images), list(labels))
             fixed.learn(examples)
         except ValueError as error:
             if not n_held:
                 raise
-            held = f"{n_held} of these images were held for the warm-up and stay held"
-            remedy = "Start a new model with other settings if they are the cause"
+            held = f"{n_held} of these images are held for the warm-up and stay held"
+            remedy = "If they are the cause, start a new model with other settings"
             raise ValueError(f"{error} {held}. {remedy}.") from error
-        self._take(fixed, images[0].shape)
+        self._end_warm_up(fixed, images[0].shape)
 
-    def _take(self, fixed: FixedNetwork, shape: Shape | None) -> None:
-        """Go on as a network that is fixed and has learnt what was held."""
+    def _end_warm_up(self, fixed: FixedNetwork, shape: Shape | None) -> None:
+        """Replace the held images by a fixed network that has learnt them."""
         pixels = self._of_pixels.empty()
         state = ("_fixed", fixed), ("_image_shape", shape), ("_held", ()), ("_of_pixels", pixels)
         apply(Update(state=tuple((self, *each) for each in state)))
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take one image out again; see `unlearn_many`."""
+        """Unlearn one image; see `unlearn_many`."""
         self.unlearn_many([x], [read_label(y)], w)
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Take images out of what was learnt, as `LeastSquaresClassifier.unlearn_many` does.
+        """Unlearn images, as `LeastSquaresClassifier.unlearn_many` does.
 
-        Input weights that were made from them in the warm-up stay as they are. The activations of
-        the whole batch are held: take many images out in mini-batches.
+        Input weights that were made from these images in the warm-up do not change. Memory holds
+        the activations of the whole batch: unlearn many images in mini-batches.
+
+        Parameters
+        ----------
+        X, y, w
+            Images, labels and weights, as for `learn_many`.
 
         Raises
         ------
         TypeError, ValueError
-            As there, or if the features are not fixed yet; nothing has changed then.
+            As for `LeastSquaresClassifier.unlearn_many`, or if the features are not fixed yet. The
+            model is unchanged then.
         """
         with self._lock:
             self._network.classifier.unlearn_many(self.transform_many(X), y, w)
 
     def fix_features(self) -> None:
-        """Fix what depends on data now, from the images held so far, unless it is fixed already.
+        """Fix everything that depends on data now, from the images held so far.
 
-        Useful at the end of a stream that is shorter than the warm-up.
+        Use it at the end of a stream that is shorter than the warm-up. If the features are fixed
+        already, nothing happens.
 
         Raises
         ------
         ValueError
-            If fewer than two images have come.
+            If the network has learnt fewer than two images.
         """
         with self._lock:
             if self._fixed is None:
@@ -652,11 +693,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def empty(self) -> Self:
         """Return a network with the same settings and fixed features that has learnt nothing.
 
-        Models that start from one model's `empty` share their features, so they merge.
+        Networks made by one network's `empty` share their features, so they merge.
         """
         model = self.clone()
         if self._fixed is not None:
-            model._take(self._fixed.empty(), self._image_shape)
+            model._end_warm_up(self._fixed.empty(), self._image_shape)
         return model
 
     def merge(self, other: Self) -> Self:
@@ -665,8 +706,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         Parameters
         ----------
         other : ShallowConvClassifier
-            A network with the same settings and features, or one whose features are not fixed
-            yet: its images are then learnt. It stays as it is.
+            A network with the same settings and features. If its features are not fixed yet, this
+            network learns its images. The other network stays unchanged.
 
         Returns
         -------
@@ -676,7 +717,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         Raises
         ------
         TypeError, ValueError
-            If settings, fixed features or image shapes differ; nothing has changed then.
+            If settings, fixed features or image shapes differ; both models are unchanged then.
         """
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
@@ -686,13 +727,15 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 if other._held:
                     self._learn(other._held)
             elif self._fixed is None:
+                theirs.classifier._statistics.products.check_has_sums()
                 fixed = copy.deepcopy(theirs)
                 fixed.learn(self._held)
-                self._take(fixed, shape)
+                self._end_warm_up(fixed, shape)
             else:
                 if not all(map(same, self._fixed.fixed_settings, theirs.fixed_settings)):
-                    came = "other has other fixed features, made from other images"
-                    raise ValueError(f"{came}, expected the same. Start from one's empty().")
+                    problem = "other has different fixed features, made from other images"
+                    remedy = "Start both networks from the empty() of one"
+                    raise ValueError(f"{problem}, expected the same. {remedy}.")
                 self._linear_layer.merge(other._linear_layer)
                 self._image_shape = shape
         return self

@@ -1,4 +1,4 @@
-"""What all arithmetic here goes through: changes as values, products, growing arrays, threads."""
+"""Updates that are planned and applied, matrix products, growing arrays, locks and threads."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ State = tuple[tuple[object, str, Any], ...]
 
 
 class Update(NamedTuple):
-    """Changes that are planned and not made yet."""
+    """Planned changes that are not made yet."""
 
-    # (function, *args): functions written in C, into memory that is there, that do not fail.
+    # (function, *args): C functions that write into existing memory and do not fail.
     calls: Calls = ()
     # (object, attribute, new value), for plain attributes.
     state: State = ()
 
 
 def becoming(instance: Any, other: Any) -> State:
-    """Return the changes by which an object takes over all attributes of another one."""
+    """Return the changes that give an object all attributes of another object."""
     return tuple((instance, *item) for item in vars(other).items())
 
 
 def apply(update: tuple[Calls, State]) -> None:
-    """Make all changes of an update in one C loop: an interrupt comes before it or after it.
+    """Make all changes of an update in one C loop; an interrupt comes before or after the loop.
 
-    Attributes are assigned as `object` assigns them: `__setattr__` of a class is not called, which
-    would be no C.
+    Attributes are assigned by `object.__setattr__`, not by the `__setattr__` of a class, which
+    would be Python code.
 
     Examples
     --------
@@ -56,17 +56,17 @@ def apply(update: tuple[Calls, State]) -> None:
 
 
 def joined(*updates: tuple[Calls, State]) -> Update:
-    """Return one update of several, in their order."""
+    """Return one update with the changes of several updates, in order."""
     calls, states = zip(Update(), *updates, strict=True)
     return Update(tuple(chain(*calls)), tuple(chain(*states)))
 
 
 MAX_PLAN_ATTEMPTS = 3
-"""Attempts to plan a block once blocks before it are learnt, if something is raised meanwhile."""
+"""Number of attempts to plan a block after earlier blocks are applied, if an attempt raises."""
 
 
 def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls, State]]) -> None:
-    """Make the updates of all blocks; what is raised between two is raised after the last.
+    """Apply the updates of all blocks; an exception between blocks is raised after the last block.
 
     Examples
     --------
@@ -79,13 +79,13 @@ def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls
     n_blocks, n_tries = len(left), 0
     raised: BaseException | None = None
     while left:
-        # The loop itself is within the try: an interrupt may come where it begins again.
+        # The loop is inside the try, because an interrupt may come between two iterations.
         try:
             while left:
                 calls, state = plan(left[0])
-                # The block is done in the same loop as its changes.
+                # The block is removed from the queue in the same C loop as its changes.
                 apply(((*calls, (left.popleft,)), state))
-                del calls, state  # They hold a copy of the rows, and so will the next.
+                del calls, state  # They hold a copy of the rows, as the next calls will.
         except BaseException as error:
             n_tries += 1
             if len(left) == n_blocks or n_tries == MAX_PLAN_ATTEMPTS:
@@ -96,7 +96,7 @@ def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls
 
 
 class Lock(type(RLock())):  # type: ignore[misc]
-    """A re-entrant lock whose copies, and what comes out of its pickle, are new locks.
+    """A re-entrant lock; its copies and unpickled locks are new locks.
 
     Examples
     --------
@@ -111,18 +111,18 @@ class Lock(type(RLock())):  # type: ignore[misc]
 
 @contextmanager
 def all_held(*locks: Lock) -> Iterator[None]:
-    """Hold several locks, whatever the order in which other threads take them."""
+    """Hold several locks without deadlock, in any order in which other threads acquire them."""
     order = list(set(locks))
     while True:
         held: list[Lock] = []
         with ExitStack() as stack:
-            # One C loop takes and one releases: an interrupt comes before it or after it.
+            # A C loop acquires and a C loop releases: an interrupt comes before or after a loop.
             stack.callback(deque, map(methodcaller("release"), held), 0)
             held.extend(takewhile(methodcaller("acquire", False), order))
             if len(held) == len(order):
                 yield
                 return
-        # What another thread holds is waited for while none is held: no ring of threads waits.
+        # Wait for a lock of another thread while holding none, so that no threads wait in a ring.
         with order[len(held)]:
             pass
 
@@ -131,31 +131,31 @@ Thing = TypeVar("Thing")
 
 
 def shallow_copy(thing: Thing) -> Thing:
-    """Return a copy with attributes of its own, whose values are those of the original."""
+    """Return a copy with its own attributes, which have the values of the original."""
     new = object.__new__(type(thing))
     vars(new).update(vars(thing))
     return new
 
 
 def zero_added(model: Thing, zero: Any) -> Thing:
-    """Return a copy of a model that is added to 0, as sum() begins with."""
-    # NotImplemented is Python's word for what cannot be added.
+    """Return a copy of a model that is added to 0, the start value of sum()."""
+    # NotImplemented makes Python raise for anything else.
     other: Any = NotImplemented
     return copy.copy(model) if type(zero) is int and zero == 0 else other
 
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-"""What BLAS libraries take their number of threads from, and so does this package."""
+"""Environment variables that set the number of threads of BLAS libraries and of this package."""
 
 SMALL_PRODUCT = 1 << 18
-"""Multiplications up to which OpenBLAS computes a product in the thread that asks for it."""
+"""Number of multiplications up to which OpenBLAS computes a product in the calling thread."""
 
 
 def n_threads() -> int:
-    """Return how many threads may work: the cores of this process, or fewer if so it is told.
+    """Return the number of threads: the cores of this process, or fewer if a variable is set.
 
-    The first of OPENBLAS_NUM_THREADS, MKL_NUM_THREADS and OMP_NUM_THREADS that is set counts. What
-    threadpoolctl sets for BLAS later is not known here.
+    The first of OPENBLAS_NUM_THREADS, MKL_NUM_THREADS and OMP_NUM_THREADS that is set counts.
+    Limits that threadpoolctl sets for BLAS later are not known here.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def n_threads() -> int:
     """
     cores = _n_cores()
     for variable in VARIABLES:
-        # OpenMP takes a list, one number for each level of nesting.
+        # OpenMP accepts a list with one number for each level of nesting.
         text = os.environ.get(variable, "").partition(",")[0]
         if text.isdecimal() and int(text) > 0:
             return min(cores, int(text))
@@ -176,7 +176,7 @@ def _n_cores() -> int:
 
 
 def even_parts(n: int, step: int, most: int) -> list[slice]:
-    """Cut n into parts alike of about `most`, of whole steps but for the end: one for a thread.
+    """Cut n into equal parts of about `most`, in whole steps except at the end, for threads.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def even_parts(n: int, step: int, most: int) -> list[slice]:
 
 
 def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
-    """Do work on every part, several at a time: it touches nothing of others but to read it.
+    """Call a function for every part, in several threads; a call writes to its own part only.
 
     Examples
     --------
@@ -199,8 +199,8 @@ def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
     >>> done
     [1, 1, 0]
     """
-    # Threads are made anew and end with the call, within 0.1 ms each: none is left over for a
-    # process that forks. With one part, or one thread allowed, nothing is made.
+    # Threads start and end with the call, in 0.1 ms each, so none is left when a process forks.
+    # With one part, or one thread, no thread is started.
     parts = list(parts)
     workers = min(n_threads(), len(parts))
     if workers <= 1:
@@ -211,13 +211,13 @@ def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
 
 
 LARGEST_HELD = 1 << 23
-"""Numbers of an array for which scratch memory is held: 64 MiB in float64."""
+"""Largest number of entries of an array whose memory is reused: 64 MiB in float64."""
 
 
 class Scratch(local):
-    """Memory for what is soon done with, used again and again, by every thread its own.
+    """Temporary memory that is reused; every thread has its own.
 
-    Measured: threads that ask for new memory at every step wait for one another.
+    Measured: threads that allocate new memory at every step wait for each other.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class Scratch(local):
         self._held: dict[str, Matrix] = {}
 
     def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> Matrix:
-        """Return an array of any content, in place of the last one of this name."""
+        """Return an array of undefined content, in the memory of the last array of this name."""
         size = prod(shape)
         if size > LARGEST_HELD:
             return np.empty(shape, dtype)
@@ -242,7 +242,7 @@ class Scratch(local):
 
 
 def enlarged(array: Matrix, *shape: int) -> Matrix:
-    """Return an array with zeros appended, in Fortran order: itself, if it has that shape already.
+    """Return an array with zeros appended, in Fortran order; the array itself if its shape fits.
 
     Examples
     --------
@@ -262,30 +262,30 @@ GEMV: dict[np.dtype[Any], Any] = {np.dtype(np.float32): sgemv, np.dtype(np.float
 
 
 def product(left: Matrix, right: Matrix) -> Matrix:
-    """Return left @ right in C order, cast to the wider dtype of the two; left may be sparse.
+    """Return left @ right in C order, in the wider dtype of the two; left may be sparse.
 
     Examples
     --------
     >>> product(np.array([[1.0, 2.0]]), np.eye(2))
     array([[1., 2.]])
     """
-    # Packages of numpy and scipy bring a BLAS each, with threads that go on spinning for some 50 ms
-    # in wait of more work. Measured on two cores: a product by numpy between two updates by scipy
-    # makes both slower, a batch of 1,000 rows with 6,400 hidden units by 100 ms of 900.
+    # The packages of numpy and scipy have a BLAS each, whose threads spin for about 50 ms while
+    # they wait for more work. Measured on two cores: a product by numpy between two updates by
+    # scipy slows both down, for a batch of 1,000 rows with 6,400 hidden units by 100 ms of 900.
     if isinstance(left, SPARSE):
         return np.asarray(left @ right)
     dtype = np.result_type(left, right)
     small = left.size * right.shape[1] <= SMALL_PRODUCT
     if small or dtype not in GEMM or not (left.flags.forc and right.flags.forc):
-        # By numpy: scipy would copy rows that are parts of longer ones.
+        # By numpy: scipy would copy rows that are parts of longer rows.
         others: Matrix = left @ right
         return others
-    # Transposed, as BLAS takes and returns columns; what lies in memory by row is turned there.
+    # Transposed, because BLAS reads and returns column-major arrays; BLAS transposes the others.
     factors = [each.T.astype(dtype, copy=False) for each in (right, left)]
     turned = [not each.flags.f_contiguous for each in factors]
     first, second = (each.T if turn else each for each, turn in zip(factors, turned, strict=True))
     if len(left) == 1:
-        # Measured, of one row and 2,000 columns of 6,000 values: 2 ms, and 10 ms as a matrix.
+        # Measured for one row and 2,000 columns of 6,000 values: 2 ms, and 10 ms as a matrix.
         row: Matrix = GEMV[dtype](1.0, first, second.ravel(), trans=turned[0])
         return row[None]
     columns: Matrix = GEMM[dtype](1.0, first, second, trans_a=turned[0], trans_b=turned[1])
@@ -294,10 +294,10 @@ def product(left: Matrix, right: Matrix) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Frozen:
-    """A dataclass whose arrays nobody can write to, unpickled ones neither.
+    """A dataclass whose arrays are read-only, also after unpickling.
 
-    It is its own deep copy. What it was made from can still be written to: pass what nobody else
-    has.
+    A deep copy is the object itself. The arrays that it was made from stay writeable, so pass
+    arrays that no other object uses.
 
     Examples
     --------
@@ -314,10 +314,10 @@ class Frozen:
                 object.__setattr__(self, name, read_only(value))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take a pickled state; numpy's own does not say that an array is read-only."""
+        """Restore a pickled state; numpy does not pickle that an array is read-only."""
         vars(self).update(state)
         Frozen.__post_init__(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return the very same: nobody writes to it."""
+        """Return the object itself, which never changes."""
         return self

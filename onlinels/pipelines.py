@@ -1,4 +1,4 @@
-"""Pipelines of river that end in a model of this package: steps, merging, answers, unlearning."""
+"""River pipelines that end in a model of this package: merge, unlearn, predict before learning."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from river import base, compose, feature_extraction, preprocessing
 from river.preprocessing import impute
 
 from onlinels.checks import same
+from onlinels.features.embedding import Embedding
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.preprocessing import ImagePreprocessing
@@ -17,34 +18,34 @@ from onlinels.features.transformers import FilteringTransformer
 
 Model = TypeVar("Model")
 
-FIXED = (FilteringTransformer, MiniRocketFeatures, HiddenLayer, ImagePreprocessing)
+FIXED = (FilteringTransformer, MiniRocketFeatures, HiddenLayer, ImagePreprocessing, Embedding)
 """Steps of this package that learn nothing."""
 
 
 def is_pipeline(model: Any) -> bool:
-    """Tell whether a model is a pipeline of river's."""
+    """Return whether a model is a river pipeline."""
     return isinstance(model, compose.Pipeline)
 
 
 def steps_of(model: Any) -> list[Any]:
-    """Return the steps of a pipeline; any other model is its own."""
+    """Return the steps of a pipeline, or a list of the model itself."""
     return list(model.steps.values()) if is_pipeline(model) else [model]
 
 
 def last_step(model: Any) -> Any:
-    """Return the last step of a pipeline; any other model is its own."""
+    """Return the last step of a pipeline, or the model itself."""
     return steps_of(model)[-1]
 
 
 def emptied(model: Any) -> Any:
-    """Return a model of the same settings and fixed features that has learnt nothing."""
+    """Return a model with the same settings and fixed features that has learnt nothing."""
     if is_pipeline(model):
         return compose.Pipeline(*((name, emptied(step)) for name, step in model.steps.items()))
     return model.empty() if hasattr(model, "empty") else model.clone()
 
 
 def copied(model: Model) -> Model:
-    """Return an independent copy, of no moment amid a call of another thread."""
+    """Return an independent copy, never of a state in the middle of another thread's call."""
     if isinstance(model, compose.Pipeline):
         steps = ((name, copied(step)) for name, step in model.steps.items())
         return type(model)(*steps)
@@ -52,7 +53,7 @@ def copied(model: Model) -> Model:
 
 
 def _parts(steps: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield steps by name; in the place of pipelines and unions what these consist of."""
+    """Yield all steps with their names, replacing pipelines and unions by their parts."""
     for name, step in steps.items():
         inner = getattr(step, "steps", None) or getattr(step, "transformers", None)
         if isinstance(step, (compose.Pipeline, compose.TransformerUnion)) and inner:
@@ -62,11 +63,11 @@ def _parts(steps: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, An
 
 
 LEARNING = {"learn_one": base.Transformer, "learn_many": base.MiniBatchTransformer}
-"""Methods that do nothing in these classes: a step that learns has its own."""
+"""Methods that do nothing in these classes; a step that learns overrides them."""
 
 
 def learns(step: Any) -> bool:
-    """Tell whether a step before the last one changes with the rows.
+    """Return whether a step before the last one learns from the rows.
 
     Examples
     --------
@@ -87,51 +88,52 @@ def learns(step: Any) -> bool:
 
 
 def steps_before(model: Any) -> list[tuple[str, Any]]:
-    """Return names and parts of all steps of a pipeline but the last."""
+    """Return the names and parts of all steps of a pipeline except the last one."""
     return list(_parts(dict(list(model.steps.items())[:-1]))) if is_pipeline(model) else []
 
 
 def learning_step(model: Any) -> str | None:
-    """Return the name of the first step of a pipeline before its last one that learns, if any."""
+    """Return the name of the first step before the last one that learns, or None."""
     return next((name for name, step in steps_before(model) if learns(step)), None)
 
 
 def check_steps_learn_nothing(model: Any, reason: str) -> None:
-    """Raise ValueError, for a reason, if a step of a pipeline before its last one learns."""
+    """Raise ValueError, giving the reason, if a step before the last one learns."""
     name = learning_step(model)
     if name is not None:
         raise ValueError(
-            f"The step {name!r} learns, expected steps before the last one that learn nothing: "
-            f"{reason}. Leave a scaler out: linear models need none, and "
-            "HiddenLayer.from_examples(X) fixes scales for hidden units. "
-            "OneHotEncoder(drop_zeros=True) learns nothing."
+            f"The step {name!r} learns, expected only the last step to learn: {reason}. "
+            "Leave a scaler out: linear models do not need it, and HiddenLayer.from_examples(X) "
+            "fixes scales for hidden units. OneHotEncoder(drop_zeros=True) learns nothing."
         )
 
 
-NOT_EXACT = "its output depends on the rows it had seen, so no rows can be added or removed exactly"
-"""Why pipelines with a step that learns neither merge nor unlearn."""
+NOT_EXACT = "its output depends on earlier rows, so rows cannot be added or removed exactly"
+"""The reason why pipelines with a step that learns neither merge nor unlearn."""
 
 
 def _check_same_steps(model: Any, other: Any) -> None:
-    """Raise unless two pipelines differ in their last step alone."""
+    """Raise unless two pipelines have the same steps before the last one."""
     if not (is_pipeline(model) and is_pipeline(other)):
         kinds = f"{type(model).__name__} and {type(other).__name__}"
-        raise TypeError(f"Models are of types {kinds}, expected all of one type.")
+        problem = f"Models are of types {kinds}, expected one type"
+        raise TypeError(f"{problem}. Merge pipelines with pipelines, or models with models.")
     for each in (model, other):
         check_steps_learn_nothing(each, NOT_EXACT)
     mine, theirs = dict(steps_before(model)), dict(steps_before(other))
     if list(mine) != list(theirs):
-        names = f"{list(mine)} and {list(theirs)} before their last one"
-        raise ValueError(f"Pipelines have the steps {names}, expected the same in all.")
+        names = f"{list(mine)} and {list(theirs)} before the last one"
+        remedy = "Start all from the clone() of one."
+        raise ValueError(f"Pipelines have the steps {names}, expected the same. {remedy}")
     for name, step in mine.items():
         difference = _difference(step, theirs[name])
         if difference:
-            came = f"The steps {name!r} differ in {difference}, expected the same in all"
-            raise ValueError(f"{came} pipelines. Start all from one's clone().")
+            problem = f"The steps {name!r} differ in {difference}, expected the same"
+            raise ValueError(f"{problem} in all pipelines. Start all from the clone() of one.")
 
 
 def _difference(step: Any, other: Any) -> str:
-    """Return in words in what two steps differ that have learnt nothing; "" if they do not."""
+    """Describe the difference between two steps that have learnt nothing; "" if there is none."""
     if type(step) is not type(other):
         return f"type: {type(step).__name__} and {type(other).__name__}"
     mine, theirs = step._get_params(), other._get_params()
@@ -140,11 +142,11 @@ def _difference(step: Any, other: Any) -> str:
             return f"{name}: {value!r} and {theirs[name]!r}"
     # Layers of this package draw weights by name, in any order.
     alike = isinstance(step, FIXED) or same(step, other)
-    return "" if alike else "what they drew at random (pass a seed, if there is one)"
+    return "" if alike else "their random numbers (pass a seed, if there is one)"
 
 
 def join(model: Any, other: Any) -> None:
-    """Add what another model or pipeline has learnt, in place; errors are those of `merge`."""
+    """Merge another model or pipeline into this one, in place; errors are those of `merge`."""
     if is_pipeline(model) or is_pipeline(other):
         _check_same_steps(model, other)
         join(last_step(model), last_step(other))
@@ -155,35 +157,37 @@ def join(model: Any, other: Any) -> None:
 def _method(model: Any, name: str) -> Any:
     """Return a method of a model, or raise TypeError if it has none."""
     if not hasattr(model, name):
-        expected = f"one that has {name}, such as LeastSquaresClassifier, or a pipeline of one"
-        raise TypeError(f"The model is of type {type(model).__name__}, expected {expected}.")
+        expected = f"a model with {name} or a pipeline that ends in one"
+        kind, remedy = type(model).__name__, "Use LeastSquaresClassifier, for instance."
+        raise TypeError(f"The model is of type {kind}, expected {expected}. {remedy}")
     return getattr(model, name)
 
 
 def merge(model: Model, *others: Model) -> Model:
-    """Return a new model or pipeline that has learnt what all have; they stay as they are.
+    """Return a new model or pipeline that has learnt the rows of all given ones.
 
     Parameters
     ----------
-    model, *others : models that merge, or river pipelines that end in one
-        Of the same settings. Steps of pipelines before the last one learn nothing, and are the same
-        in all: ``pipeline.clone()`` makes sites that merge.
+    model, *others : models with a `merge` method, or river pipelines that end in one
+        Models with the same settings; they stay unchanged. In pipelines, no step before the last
+        one may learn, and these steps must be equal: clones of one pipeline
+        (``pipeline.clone()``) can be merged.
 
     Returns
     -------
     model or pipeline
-        As if it had learnt the rows of all, in any order.
+        A model as if it had learnt all rows, in any order.
 
     Raises
     ------
     TypeError
-        If the models are of several kinds, or do not merge.
+        If the models are of different types, or have no `merge` method.
     ValueError
-        If a step learns, as river's scalers do, or steps or settings differ.
+        If a step before the last one learns, like river's scalers, or steps or settings differ.
 
     Notes
     -----
-    Costs a copy of the first model, and what the models' own `merge` costs.
+    Cost: a copy of the first model, and the models' own `merge`.
 
     Examples
     --------
@@ -202,7 +206,7 @@ def merge(model: Model, *others: Model) -> Model:
 
 
 def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-    """Take one sample out of a model or pipeline again; see `unlearn_many`.
+    """Unlearn one sample in a model or pipeline; see `unlearn_many`.
 
     Examples
     --------
@@ -221,22 +225,23 @@ def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> Non
 
 
 def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
-    """Take rows out of a model or pipeline again: it is then as if it had never seen them.
+    """Unlearn rows in a model or pipeline, as if it had never learnt them.
 
     Parameters
     ----------
-    model : model that unlearns, or river pipeline that ends in one
-        Steps of a pipeline before the last one learn nothing.
+    model : model with an `unlearn_many` method, or river pipeline that ends in one
+        Model to change, in place. In a pipeline, no step before the last one may learn.
     X, y, w
-        As the last step's `unlearn_many` takes them, before the other steps.
+        Rows, targets and weights, as for the last step's `unlearn_many`; the other steps transform
+        `X` first.
 
     Raises
     ------
     TypeError
-        If the model does not unlearn.
+        If the model has no such method.
     ValueError
-        If a step learns, as river's scalers do, or as the last step's `unlearn_many`. Nothing has
-        changed then.
+        If a step before the last one learns, like river's scalers, or the last step's
+        `unlearn_many` raises. The model is unchanged then.
 
     Examples
     --------
@@ -258,34 +263,36 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
 def predict_learn_many(
     model: Any, X: Any, y: Any, w: Any = None, t: Any = None, **kwargs: Any
 ) -> Any:
-    """Predict every row of a mini-batch before it is learnt, then learn it: model or pipeline.
+    """Predict every row of a mini-batch before it is learnt, then learn it.
 
-    This is progressive validation, also called prequential evaluation or test-then-train: the
-    result is that of `predict_one` and `learn_one` for one row after the other, at the speed of a
-    batch. In a pipeline the steps before the last one transform the whole mini-batch at once, and
-    the last one answers and learns.
+    This is progressive validation, also called prequential evaluation or test-then-train. The
+    result equals that of `predict_one` followed by `learn_one` for each row in turn, at the speed
+    of a batch. In a pipeline, the steps before the last one transform the whole mini-batch at once,
+    and the last step predicts and learns.
 
     Parameters
     ----------
-    model : model that has `predict_learn_many`, or river pipeline that ends in one
-        No step of a pipeline before the last one learns, and all have `transform_many`.
+    model : model with a `predict_learn_many` method, or river pipeline that ends in one
+        Model to change, in place. In a pipeline, the steps before the last one must have
+        `transform_many`, and none of them may learn.
     X, y, w, t
-        As the last step's `learn_many` takes them, before the other steps.
+        Rows, targets, weights and times, as for the last step's `learn_many`; the other steps
+        transform `X` first.
     **kwargs
-        Passed on, such as ``with_dist=True`` for regressors.
+        Arguments for the last step, such as ``with_dist=True`` for regressors.
 
     Returns
     -------
-    array, series or list of n_rows answers
-        As the `predict_learn_many` of the last step returns them.
+    array, series or list of n_rows predictions
+        The result of the last step's `predict_learn_many`.
 
     Raises
     ------
     TypeError
-        If the model has no `predict_learn_many`, or a step has no `transform_many`.
+        If the model has no such method, or a step has no `transform_many`.
     ValueError
-        If a step learns, as river's scalers do, or as the last step's `predict_learn_many`. Nothing
-        has changed then.
+        If a step before the last one learns, like river's scalers, or the last step's
+        `predict_learn_many` raises. The model is unchanged then.
 
     Examples
     --------
@@ -303,13 +310,13 @@ def predict_proba_learn_many(
 ) -> Any:
     """Return the probabilities of every row before it is learnt, then learn it.
 
-    See `predict_learn_many`. The result is that of `predict_proba_one` and `learn_one` for one row
-    after the other.
+    The result equals that of `predict_proba_one` followed by `learn_one` for each row in turn. See
+    `predict_learn_many` for parameters and errors.
 
     Returns
     -------
     table (n_rows, n_classes)
-        As the `predict_proba_learn_many` of the last step returns it.
+        The result of the last step's `predict_proba_learn_many`.
 
     Examples
     --------
@@ -322,7 +329,7 @@ def predict_proba_learn_many(
 
 
 def answers_at_once(model: Any, name: str) -> bool:
-    """Tell whether a pipeline answers batches of any kind by a method of its last step."""
+    """Return whether the last step has a method, and the steps before it transform any batch."""
     steps = steps_of(model)
     return hasattr(steps[-1], name) and all(isinstance(step, FIXED) for step in steps[:-1])
 
@@ -330,16 +337,17 @@ def answers_at_once(model: Any, name: str) -> bool:
 def _answer_and_learn(
     name: str, model: Any, X: Any, y: Any, w: Any, t: Any, others: dict[str, Any]
 ) -> Any:
-    """Let a model, or the last step of a pipeline, answer and learn by a method of this name."""
+    """Predict and learn by the method `name` of a model, or of the last step of a pipeline."""
     answer = _method(last_step(model), name)
     if is_pipeline(model):
         one_by_one = "Score row by row: predict_one, then learn_one"
-        reason = f"every row is transformed by what the step knows then. {one_by_one}"
+        reason = f"its output for a row depends on the rows before it. {one_by_one}"
         check_steps_learn_nothing(model, reason)
         for step_name, step in steps_before(model):
             if not hasattr(step, "transform_many"):
-                came = f"The step {step_name!r} has no transform_many, expected one in every step"
-                raise TypeError(f"{came} before the last one. {one_by_one}.")
+                problem = f"The step {step_name!r} has no transform_many"
+                expected = "expected transform_many in every step before the last one"
+                raise TypeError(f"{problem}, {expected}. {one_by_one}.")
         X = model.transform_many(X)
     given = {key: value for key, value in (("w", w), ("t", t)) if value is not None}
     return answer(X, y, **given, **others)

@@ -26,9 +26,9 @@ PARTS = {
     for part, kind in KINDS.items()
 }
 PARTS["network"] = ("warm_up",)
-# Images come to the preprocessing, which knows the shape of what it passes on.
+# The preprocessing reads the images and knows the shape of those that it passes on.
 PARTS["features"] = tuple(name for name in PARTS["features"] if name != "image_shape")
-"""Which part of the network takes which setting; precision and seed are set in several at once."""
+"""Settings of every part of the network; precision and seed belong to several parts."""
 
 GEOMETRY: Settings = {
     "drop_ring": 5,
@@ -43,28 +43,33 @@ GEOMETRY: Settings = {
     "priors": "equal",
     "warm_up": 4000,
 }
-"""What the presets have in common unless they say otherwise: what classifies best.
+"""Common settings of the presets unless they replace them: those that classify best.
 
-The paper's text divides every map by its sum and keeps all pooled positions. Leaving out the ring
-of those whose windows hang over the edge, as the author's script does, classifies better (MNIST,
-3,200 units: 0.68% of errors with it, 0.58% without). Dividing all features of an image by their
-length, which neither does, takes 2% off the squared error; counts of errors hardly change. Linear
-discriminants with equal priors, where the paper takes least-squares scores, make fewer errors on
-digits and CIFAR-10, and find new classes after a few images. On MNIST, with 12,000 hidden units,
-0.37% of errors without priors are 0.41% with equal ones.
+The paper's text divides every map by its sum and keeps all pooled positions. The author's script
+drops the ring of positions whose windows extend beyond the image, which classifies better (MNIST,
+3,200 units: 0.58% errors without the ring, 0.68% with it). Dividing all features of an image by
+their length, which neither the text nor the script does, lowers the squared error by 2% and hardly
+changes the number of errors. Linear discriminants with equal priors, in place of the paper's
+least-squares scores, make fewer errors on digits and CIFAR-10, and recognise new classes after a
+few images. On MNIST, with 12,000 hidden units, the error is 0.37% without priors and 0.41% with
+equal priors.
 
-The paper's ridge grows with the images, so every image changes the whole solution. One number for
-all counts of images classifies as well or better, as features have one length: with 2,000 units,
-4,000, 10,000 and 60,000 images of MNIST leave 0.95%, 0.66% and 0.51% of errors, and 1.00%, 0.66%
-and 0.53% with the paper's ridge (demos/benchmarks/README.md). The ridges of "norb" and "svhn" are
-those of "mnist" and "cifar10".
+The paper's ridge grows with the number of images, so every image changes the whole solution. One
+number for all counts of images classifies as well or better, since all features have the same
+length. Errors on MNIST with 2,000 units (demos/benchmarks/README.md):
+
+    images           4,000   10,000  60,000
+    one number       0.95%   0.66%   0.51%
+    paper's ridge    1.00%   0.66%   0.53%
+
+The ridges of "norb" and "svhn" are those of "mnist" and "cifar10".
 """
 
 COLUMNS = ("image_shape", "filters", "pool_size", "stride", "n_hidden")
 
 
 def _preset(*row: Any, **others: Any) -> Settings:
-    """Return settings in the order of `COLUMNS`, as in the paper's tables, with others beside."""
+    """Return the settings of `COLUMNS`, as in the paper's tables, together with other settings."""
     return GEOMETRY | dict(zip(COLUMNS, row, strict=True)) | others
 
 
@@ -88,33 +93,35 @@ LETTER = {
 PRESETS: dict[str, Settings] = {
     # Tables 1, 2 and 4: C = 1, W = 7, Q = 8, D = 2, P = 60, M = 12,000.
     "mnist-paper": _preset((28, 28), BOTH_KINDS, 8, 2, 12_000, **LETTER),
-    # The same with 0.37% of errors in the mean of five draws; with box pooling 0.41%.
+    # The same sizes: 0.37% errors on average over five draws, 0.41% with box pooling.
     "mnist": _preset((28, 28), BOTH_KINDS, 8, 2, 12_000, pooling="gaussian", priors=None),
-    # C = 2 (stereo), 96 x 96 pixels brought to 32 x 32, W = 7, Q = 10, D = 2, P = 60, M = 10,000.
+    # C = 2 (stereo), 96 x 96 pixels downsampled to 32 x 32, W = 7, Q = 10, D = 2, P = 60,
+    # M = 10,000.
     "norb": _preset((96, 96, 2), BOTH_KINDS, 10, 2, 10_000, downsample=3, scale=255.0),
     # C = 4 (RGB and grey), W = 7, Q = 7, D = 5, P = 96, M = 40,000.
     "svhn": _preset((32, 32, 3), Patches(96), 7, 5, 40_000, **COLOURS),
     # C = 4, ZCA whitening of every channel, W = 7, Q = 7, D = 3, P = 96, M = 40,000.
     "cifar10": _preset((32, 32, 3), Patches(96), 7, 3, 40_000, **COLOURS, whitening=ZCA()),
-    # Normalised responses and 400 units keep the Gram's condition number near 1e7, so that online
-    # and batch weights agree to 9 digits; 800 units without agree to 6 and classify no better.
+    # With normalised responses and 400 units, the condition number of the Gram is about 1e7, so
+    # online and batch weights agree to 9 digits. With 800 units and no normalisation, they agree to
+    # 6 digits, and the accuracy is no better.
     "digits": _preset((8, 8), "hand-designed", 3, 2, 400, padding=6, drop_ring=2, **DIGITS),
 }
 """Values of M. D. McDonnell and T. Vladusich (2015), Tables 1 (data), 2 (stage 1) and 4 (P and M).
 
-The filters of "svhn" and "cifar10" are there those of OverFeat's first stage, which may not be
-redistributed: pass ``filters=read_filters(path)``. Patches of the training images, as many and as
-large, stand in for them.
+For "svhn" and "cifar10", the paper uses the filters of OverFeat's first stage, which may not be
+redistributed: pass ``filters=read_filters(path)``. These presets use the same number of patches of
+the training images, of the same size, instead.
 """
 
 
 def preset_settings(name: str, overrides: Settings) -> dict[str, Settings]:
-    """Return a preset's settings by part of the network, with overrides in force.
+    """Return a preset's settings by part of the network, after replacing some.
 
     Raises
     ------
     ValueError
-        If the preset or a setting is not known.
+        If the preset or a setting is unknown.
 
     Examples
     --------
@@ -125,7 +132,8 @@ def preset_settings(name: str, overrides: Settings) -> dict[str, Settings]:
     known = {setting for settings in PARTS.values() for setting in settings}
     for setting in overrides.keys() - known:
         names = ", ".join(sorted(known))
-        raise ValueError(f"{setting!r} is no setting of the network. Pass any of {names}.")
+        problem = f"{setting!r} is not a setting of the network"
+        raise ValueError(f"{problem}, expected one of {names}. Remove or rename it.")
     chosen = PRESETS[name] | overrides
     return {
         part: {setting: chosen[setting] for setting in settings if setting in chosen}

@@ -1,4 +1,4 @@
-"""Rows: dicts, arrays and frames as matrices of named columns, and answers in the same kind."""
+"""Rows: dicts, arrays and frames as matrices of named columns, and results in the same kind."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ from onlinels.checks import (
     within_bounds,
 )
 from onlinels.numerics import shallow_copy
-from onlinels.saving import FLAG, LABEL, NOTHING, WHOLE, savable, table
+from onlinels.saving import FLAG, LABEL, WHOLE, row, savable, table
 
 Row = Mapping[Any, Any]
 Name = Hashable
 
 OUTPUT_NAME = "h"
-"""What transformers call their output: "h0", "h1", … as numbers, "h" as an array."""
+"""Name of the outputs of transformers: "h0", "h1", … for numbers, "h" for an array."""
 
 
 # Names of features
 
 
 def plain_name(name: Name) -> Name:
-    """Return a name as a plain Python value: numpy scalars as what they hold, 1.0 and True as 1."""
+    """Return a name as a plain Python value: numpy scalars as Python's, 1.0 and True as 1."""
     name = plain_scalar(name)
     if isinstance(name, tuple):
         return tuple(map(plain_name, name))
@@ -68,13 +68,13 @@ def plain_name(name: Name) -> Name:
 
 
 PLAIN_NAMES = frozenset({str, int})
-"""Types of names that are plain already."""
+"""Types of names that are already plain."""
 
 
 def plain_names(names: Iterable[Name]) -> tuple[Name, ...]:
-    """Return names as plain Python values, which alone may be compared with each other.
+    """Return names as plain Python values, which can be compared with each other.
 
-    A numpy scalar compares with every entry of a tuple, and pandas.NA with nothing.
+    A numpy scalar compares with every entry of a tuple, and pandas.NA equals nothing.
 
     Raises
     ------
@@ -93,16 +93,17 @@ def plain_names(names: Iterable[Name]) -> tuple[Name, ...]:
     if not all(map(equals_itself, plain)):
         odd = next(name for name in plain if not equals_itself(name))
         raise ValueError(
-            f"A feature's name is NaN ({odd!r}), expected one that equals itself. Rename it."
+            f"A feature's name is NaN ({odd!r}), expected a name that equals itself. Rename the "
+            "feature."
         )
     return plain
 
 
 def feature_key(name: Name) -> Name:
-    """Return what stands for a feature, whichever way it is named.
+    """Return the key of a feature, which is the same for all its names.
 
-    The i-th output of a transformer is one feature, as "h3", as entry ("h", 3) of an array, or as
-    column 3 of a plain array; so pipelines may learn from arrays and predict from dicts.
+    Output 3 of a transformer is one feature, with the names "h3", ("h", 3) as an entry of an array,
+    and 3 as a column of a plain array. So pipelines can learn from arrays and predict from dicts.
 
     Examples
     --------
@@ -118,14 +119,14 @@ def feature_key(name: Name) -> Name:
 
 
 def check_distinct(names: Iterable[Name]) -> list[Name]:
-    """Return the keys of names that come together, or raise ValueError if two are one feature."""
+    """Return the keys of the names of one row; raise ValueError if two names have one key."""
     by_key: dict[Name, Name] = {}
     for name in plain_names(names):
         key = feature_key(name)
         if key in by_key:
             raise ValueError(
-                f"The names {by_key[key]!r} and {name!r} stand for one feature, expected each "
-                'once. Pass prefix="u_" to the transformer that makes one, or rename one with '
+                f"The names {by_key[key]!r} and {name!r} stand for one feature, expected different "
+                'features. Pass prefix="u_" to one of the transformers, or rename one feature with '
                 "river's compose.Prefixer."
             )
         by_key[key] = name
@@ -133,16 +134,19 @@ def check_distinct(names: Iterable[Name]) -> list[Name]:
 
 
 def key_text(key: Name) -> str:
-    """Return a text that stands for a feature's key, the same in every process."""
+    """Return a text for the key of a feature, which is the same in every process."""
     parts = key if isinstance(key, tuple) else (key,)
     # The order of a set is not the same in every process.
     if any(isinstance(p, (set, frozenset)) or repr(p) == object.__repr__(p) for p in parts):
-        raise TypeError(f"Feature name {key!r} has no spelling of its own. Use text or numbers.")
+        raise TypeError(
+            f"Feature name {key!r} has no fixed spelling, expected text or a number. Rename "
+            "the feature."
+        )
     return f"{type(key).__name__}:{key!r}"
 
 
 def sorted_names(names: Iterable[Name]) -> list[Name]:
-    """Sort names of any hashable types: numbered ones by number, others by type and spelling.
+    """Sort names of any hashable types: outputs by number, other names by type and spelling.
 
     Examples
     --------
@@ -174,7 +178,7 @@ Layout = range | tuple[Name | ArrayFeature, ...]
 
 
 def names_of(layout: Layout) -> Iterator[Name]:
-    """Iterate over the feature names of a layout, array features spelt out."""
+    """Yield the feature names of a layout, with a name for each entry of an array feature."""
     for entry in layout:
         if isinstance(entry, ArrayFeature):
             yield from ((entry.name, index) for index in range(entry.length))
@@ -183,13 +187,13 @@ def names_of(layout: Layout) -> Iterator[Name]:
 
 
 def _arrays_of(layout: Layout) -> list[ArrayFeature]:
-    # A plain array's columns are a range, of thousands of numbers behind stage 1.
+    # The columns of a plain array are a range, which may be long.
     entries = () if isinstance(layout, range) else layout
     return [entry for entry in entries if isinstance(entry, ArrayFeature)]
 
 
 def holds_array(layout: Layout) -> bool:
-    """Tell whether a sample holds an array value, so that an array goes out, too."""
+    """Return whether a sample has an array value, so that a transformer returns an array too."""
     return bool(_arrays_of(layout))
 
 
@@ -198,14 +202,14 @@ def holds_array(layout: Layout) -> bool:
 
 @dataclass(frozen=True)
 class Batch:
-    """A mini-batch as read, whose matrix may be made once a model has room for it."""
+    """A mini-batch that was read; its matrix is made later, when a model has room for it."""
 
     n_rows: int
-    # Returns checked numbers of any real dtype, (n_rows, n_columns); absent ones are 0.
+    # Returns checked numbers of any real dtype, (n_rows, n_columns); absent values are 0.
     make_matrix: Callable[[], Any]
-    # Those of the rows, in order of their first one; the last describes the matrix.
+    # Layouts of the rows, in the order in which they occur; the last describes the matrix.
     layouts: tuple[Layout, ...]
-    # A narwhals DataFrame, list, ndarray or sparse matrix: what was read, for answers in kind.
+    # The input, for results in the same kind: narwhals DataFrame, list, ndarray or sparse matrix.
     source: Any
 
     def __len__(self) -> int:
@@ -213,7 +217,7 @@ class Batch:
 
     @cached_property
     def matrix(self) -> Any:
-        """The matrix: an array, or a csr_array where a sparse one came."""
+        """The matrix: an array, or a csr_array for a sparse matrix."""
         return self.make_matrix()
 
     @cached_property
@@ -232,33 +236,36 @@ def _zeros(n_rows: int, n_columns: int, dtype: Any = np.float64) -> Matrix:
 PLAIN_NUMBERS = frozenset(
     {float, int, bool, np.bool_, np.float32, np.float64, np.int32, np.int64, np.uint8}
 )
-"""Types of values that need no closer look."""
+"""Types of values that are read without further checks of their type."""
 
 PYTHON_NUMBERS = frozenset({float, int, bool})
-"""Those that Python sums by itself."""
+"""Python's own types of numbers."""
 
 
 OF_SAMPLES = {
-    "columns": "Batches go to *_many.",
+    "columns": "Pass a batch to the *_many method.",
     "to_dict": "Pass {name}.to_dict().",
     "_asdict": "Pass {name}._asdict().",
 }
-"""Remedies for samples that are no mappings; see `remedy_by`."""
+"""Remedies for samples that are not mappings; see `remedy_by`."""
 
-OF_OTHER_SAMPLES = "Batches go to *_many, as np.asarray of rows, and a row as dict(enumerate(x))."
+OF_OTHER_SAMPLES = (
+    "Pass a single row as dict(enumerate(x)), and a batch of rows to the *_many method with "
+    "np.asarray."
+)
 
 OF_UNREADABLE = {
     "collect": "Pass {name}.collect().",
     "to_frame": "Pass {name}.to_frame().",
-    "popitem": "Pass pandas.DataFrame({name}) of columns, [{name}] of one row.",
-    "__next__": "Pass list({name}) of dicts, np.stack(list({name})) of arrays.",
+    "popitem": "Pass pandas.DataFrame({name}) for columns, or [{name}] for a single row.",
+    "__next__": "Pass list({name}) for dicts, or np.stack(list({name})) for arrays.",
     "__array__": "Convert it with np.asarray.",
 }
 """Remedies for batches that cannot be read; see `remedy_by`."""
 
 
 def check_mapping(x: Any, argument: str = "x") -> None:
-    """Raise TypeError unless a sample is a mapping; its values are not looked at."""
+    """Raise TypeError unless a sample is a mapping; do not read its values."""
     if not isinstance(x, Mapping):
         came = f"{argument} is of type {type(x).__name__}, expected a dict of features"
         raise TypeError(f"{came}. {remedy_by(argument, x, OF_SAMPLES, OF_OTHER_SAMPLES)}")
@@ -269,7 +276,7 @@ def read_row(
 ) -> tuple[Layout, Floats]:
     """Read one river sample: names to numbers, or to arrays of numbers.
 
-    It is called `argument` in errors.
+    `argument` is the name of the sample in messages.
 
     Examples
     --------
@@ -279,12 +286,12 @@ def read_row(
     check_mapping(x, argument)
     if PLAIN_NUMBERS.issuperset(map(type, x.values())):
         try:
-            # Measured: of 1,000 floats in a third of the time of an array made of them.
+            # Measured: for 1,000 floats, a third of the time of np.array.
             values = np.frombuffer(struct.pack(f"{len(x)}d", *x.values())).copy()
             if within_bounds(values):
                 return plain_names(x), values
         except struct.error:
-            pass  # A whole number beyond float64, which the closer look will name.
+            pass  # An integer beyond float64, which the checks below will report.
     layout: list[Name | ArrayFeature] = []
     parts = []
     for name, value in zip(plain_names(x), x.values(), strict=True):
@@ -307,7 +314,7 @@ def read_sample(x: Row) -> Batch:
 def read_batch(X: Any, argument: str = "X") -> Batch:
     """Read a mini-batch: an array, a sparse matrix, a frame (pandas, polars, pyarrow …) or a list.
 
-    It is called `argument` in errors.
+    `argument` is the name of the batch in messages.
 
     Examples
     --------
@@ -361,7 +368,7 @@ def _finite_rows(X: Any, argument: str, remedies: Mapping[str, str], place: Plac
     """Return a sparse matrix as a checked csr_array of float32 or float64."""
     rows = sparse.csr_array(X)
     if not rows.has_canonical_format:
-        # The arrays may be those of X.
+        # The csr_array may share its arrays with X.
         rows = rows.copy()
         rows.sum_duplicates()
 
@@ -389,11 +396,11 @@ def _read_frame(X: Any, argument: str) -> Batch:
         return f"in row {where[0]} of column {names[where[1]]!r}"
 
     if _is_wholly_sparse(frame):
-        # Measured on 10,000 rows of 4,000 columns, a hundredth of them filled: a fifth of the
-        # time, and 13 MiB for 305.
+        # Measured on 10,000 rows of 4,000 columns with 1% of the entries filled: a fifth of the
+        # time, and 13 MiB instead of 305.
         matrix = _finite_rows(frame.to_native().sparse.to_coo(), argument, OF_TABLES, place)
     else:
-        # Frames of nothing but float32 stay as they are: the accumulators cast once.
+        # Frames of float32 only stay float32: the accumulators cast them once.
         single = set(frame.schema.values()) == {nw.Float32()}
         matrix = to_numpy(frame, np.float32 if single else np.float64)
         check_values(argument, matrix, OF_TABLES, place)
@@ -401,7 +408,7 @@ def _read_frame(X: Any, argument: str) -> Batch:
 
 
 def _is_wholly_sparse(frame: nw.DataFrame[Any]) -> bool:
-    """Tell whether all columns of checked ones are Sparse, of one type, about 0."""
+    """Return whether all columns of a checked frame are Sparse, of one type, with 0 as fill."""
     if set(frame.schema.values()) != {nw.Unknown()}:
         return False
     kinds = set(frame.to_native().dtypes)
@@ -409,7 +416,7 @@ def _is_wholly_sparse(frame: nw.DataFrame[Any]) -> bool:
 
 
 def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
-    """Tell whether a column is one of pandas' Sparse numbers, which narwhals does not know."""
+    """Return whether a column has pandas' Sparse numbers, which narwhals does not know."""
     if not frame.implementation.is_pandas_like():
         return False
     dtype = frame.to_native()[name].dtype
@@ -418,14 +425,17 @@ def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
 
 OF_COLUMNS = (
     "Encode text as columns of 0 and 1, with get_dummies (pandas), to_dummies (polars) or river's "
-    "preprocessing.OneHotEncoder(); cast numbers to float, turn times into seconds since a fixed "
-    "time, and complex numbers into their magnitude."
+    "preprocessing.OneHotEncoder(); cast numbers to float; convert times to seconds since a fixed "
+    "time, and complex numbers to their magnitude."
 )
-"""Remedy for columns of frames that hold no numbers."""
+"""Remedy for columns of frames that are not numbers."""
 
 
 def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
-    """Return a frame (pandas, polars, pyarrow …), called `argument` in errors, as narwhals' own."""
+    """Return a frame (pandas, polars, pyarrow …) as a narwhals frame.
+
+    `argument` is the name of the frame in messages.
+    """
     try:
         return nw.from_native(X, eager_only=True)
     except TypeError as error:
@@ -435,12 +445,12 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
             f"pandas, polars or pyarrow frame, or a list of dicts. {remedy}"
         ) from error
     except DuplicateError as error:
-        problem = f"{argument} has columns of one name: {error}. Rename all but one."
+        problem = f"{argument} has several columns of one name: {error}. Rename all but one."
         raise ValueError(problem) from error
 
 
 def samples_of(X: Any) -> Iterator[Row]:
-    """Iterate over the rows of a mini-batch as river samples, values as they are.
+    """Iterate over the rows of a mini-batch as river samples, without converting values.
 
     Examples
     --------
@@ -458,7 +468,7 @@ def samples_of(X: Any) -> Iterator[Row]:
 
 
 def part_of(X: Any, rows: slice) -> Any:
-    """Return some rows of a mini-batch, in its kind.
+    """Return some rows of a mini-batch, in the same kind.
 
     Examples
     --------
@@ -473,7 +483,7 @@ def part_of(X: Any, rows: slice) -> Any:
 def check_aligned(X: Any, **columns: Any) -> None:
     """Raise ValueError if a pandas series has the index of the frame `X` in another order.
 
-    Any other index is no matter: rows, targets, weights and times meet by position.
+    Any other index is ignored: rows, targets, weights and times are matched by position.
     """
     for name, y in columns.items():
         indexed = is_pandas_like_series(y) or is_pandas_like_dataframe(y)
@@ -482,8 +492,8 @@ def check_aligned(X: Any, **columns: Any) -> None:
         if Counter(X.index.tolist()) == Counter(y.index.tolist()):
             raise ValueError(
                 f"{name} has the index of X in another order, expected one order for both. Pass "
-                f"{name}.reindex(X.index) to match rows by index, or {name}.to_numpy() to take "
-                "them by position."
+                f"{name}.reindex(X.index) to match rows by index, or {name}.to_numpy() to match "
+                "rows by position."
             )
 
 
@@ -491,32 +501,29 @@ def check_aligned(X: Any, **columns: Any) -> None:
 
 
 @savable(
-    {
-        "_names": table(LABEL, LABEL),
-        "_index": table(LABEL, WHOLE),
-        "_lengths": table(LABEL, WHOLE),
-        "_plain": FLAG,
-        "_last": NOTHING,
+    {"names": row(LABEL), "lengths": table(LABEL, WHOLE), "plain": FLAG},
+    take=lambda columns: {
+        "names": columns.names,
+        "lengths": columns._lengths,
+        "plain": columns._plain,
     },
-    lambda columns: (
-        list(columns._index.values()) == list(range(len(columns._index)))
-        and columns._names.keys() == columns._index.keys()
-    ),
+    make=lambda state: Columns.known(**state),
 )
 class Columns:
     """The columns of a model: features in the order in which they became known.
 
-    Names that arrive together are sorted, so neither the order of a dict's keys nor that of a
-    frame's columns matters, to the last bit. A plain array has positions instead of names: its
-    columns are the features 0, 1, … (see `feature_key` for other ways to name these). Plain arrays
-    and names that are no numbers do not mix: which column is which would be a guess.
+    Names that arrive together are sorted, so the order of dict keys and of frame columns changes
+    nothing, not even the last bit. A plain array has positions instead of names: its columns are
+    the features 0, 1, … (see `feature_key` for other names of these features). Plain arrays and
+    names that are not numbers cannot be mixed, because matching the columns would be a guess.
 
-    Columns never change: `extended` makes new ones. Only the last layout is remembered, for speed.
+    Columns never change: `extended` makes new columns. The last layout is cached for speed.
 
     Parameters
     ----------
     names : iterable, optional
-        In the order given, as weights that are fixed already need them.
+        Names in the order of the columns, which are not sorted: weights that are already fixed
+        need this order.
 
     Examples
     --------
@@ -534,6 +541,15 @@ class Columns:
         for name in names:
             self._append(name)
 
+    @classmethod
+    def known(cls, names: Sequence[Name], lengths: dict[Name, int], plain: bool) -> Columns:
+        """Return columns of different names, of arrays of these lengths, or of a plain array."""
+        new = cls(names)
+        if len(new) < len(names):
+            raise ValueError("two of its columns have one name")
+        new._lengths, new._plain = lengths, plain
+        return new
+
     def __len__(self) -> int:
         return len(self._index)
 
@@ -542,18 +558,19 @@ class Columns:
 
     @property
     def names(self) -> tuple[Name, ...]:
-        """Names of the features as they first came, in the order of their columns."""
+        """First names of the features, in the order of the columns."""
         return tuple(self._names.values())
 
     def layouts(self) -> tuple[Layout, ...]:
-        """Return layouts that, added to other columns, make all these features known there."""
+        """Return layouts with all these features, for extending other columns."""
         features = tuple(ArrayFeature(name, length) for name, length in self._lengths.items())
         return (*((range(0),) if self._plain else ()), features, self.names)
 
     def extended(self, layouts: Iterable[Layout]) -> Columns:
-        """Return columns that know all features of the layouts too: these, if they do already.
+        """Return columns with all features of the layouts too; `self` if there are no new features.
 
-        Arrays must be as long as before, and a plain array meets no names that are no numbers.
+        Arrays must be as long as before, and plain arrays cannot be mixed with names that are not
+        numbers.
         """
         columns = self
         for layout in layouts:
@@ -580,22 +597,22 @@ class Columns:
             self._names[key] = plain_name(name)
 
     def columns_of(self, name: Name) -> Integers:
-        """Return the columns of a name: its own, and those of an array; none if it is unknown."""
+        """Return the columns of a name, or of all entries of an array; none if it is unknown."""
         entries = ((name, index) for index in range(self._lengths.get(name, 0)))
         keys = map(feature_key, (name, *entries))
         return np.array([self._index[key] for key in keys if key in self._index], dtype=np.intp)
 
     def locate(self, layout: Layout) -> Integers:
-        """Return the column of every feature of a layout, -1 where it is unknown."""
-        # Threads may share these columns, and bring another layout.
+        """Return the column of every feature of a layout; -1 if the feature is unknown."""
+        # Other threads that share these columns may replace the cached layout.
         last = self._last
         if last is None or layout != last[0]:
             for feature in _arrays_of(layout):
                 now, before = feature.length, self._lengths.get(feature.name, feature.length)
                 if now != before:
                     raise ValueError(
-                        f"x[{feature.name!r}] has {now} values, expected {before} as before, not "
-                        f"{before} values in one row and {now} in another. Bring both to one size."
+                        f"x[{feature.name!r}] has {now} values, expected {before} as in other "
+                        "rows. Pass arrays of one size in every row."
                     )
             keys = check_distinct(names_of(layout))
             if self._plain or isinstance(layout, range):
@@ -603,19 +620,17 @@ class Columns:
                 if named:
                     came = "Columns are those of a plain array, expected names as before, such as"
                     if self._plain:
-                        came = "Columns have names, expected a plain array as before, not"
-                    raise ValueError(
-                        f"{came} {named[0]!r}, or arrays only. Learn and predict in one form."
-                    )
+                        came = "Columns have names, expected those of a plain array as before, not"
+                    raise ValueError(f"{came} {named[0]!r}. Learn and predict in one form.")
             located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
             self._last = last = layout, located
         return last[1]
 
     def differences(self, batch: Batch) -> tuple[list[Name], list[Name]]:
-        """Return the names of the columns that a frame lacks, and of those unknown here.
+        """Return the names of the columns that a frame lacks, and of its unknown columns.
 
-        None are lacking from dicts, which leave out zeros, nor from frames with Sparse columns of
-        pandas, which encoders make of the values that are there. The columns of an array have no
+        Dicts lack no columns, because they leave out zeros; neither do frames with pandas' Sparse
+        columns, which encoders make from the values that occur. The columns of an array have no
         names.
         """
         if not isinstance(batch.source, nw.DataFrame):
@@ -623,7 +638,7 @@ class Columns:
         layout = batch.layouts[-1]
         located = self.locate(layout)
         known = located >= 0
-        # A frame that was read has numbers and booleans, or Sparse columns.
+        # The columns of a frame that was read are numbers, booleans or Sparse.
         if known.sum() == len(self) or nw.Unknown() in batch.source.schema.values():
             return [], []
         if not known.all():
@@ -633,9 +648,9 @@ class Columns:
         return list(compress(self.names, is_absent)), list(compress(names_of(layout), ~known))
 
     def place(self, layouts: Sequence[Layout], values: Any) -> Any:
-        """Arrange columns of values as the model's; absent ones are 0, unknown ones left out."""
+        """Arrange values in the columns of the model, with 0 for absent columns."""
         for layout in filter(holds_array, layouts[:-1]):
-            # The last one spells arrays out: it does not tell how long they are.
+            # The last layout has a name for every entry, so it does not show the array lengths.
             self.locate(layout)
         located = self.locate(layouts[-1])
         if _is_in_place(located, len(self)):
@@ -652,10 +667,10 @@ class Columns:
         return placed
 
     def _check_renamed(self, layout: Layout, located: Integers) -> None:
-        """Raise ValueError if outputs come without the prefix or suffix by which they are known.
+        """Raise ValueError if outputs lack the prefix or suffix with which they were learnt.
 
-        River leaves out a Prefixer at the end of a pipeline, in batches and without a word: the
-        outputs would count as 0.
+        For batches, river silently leaves out a Prefixer at the end of a pipeline: the outputs
+        would count as 0.
         """
         pairs = zip(names_of(layout), located.tolist(), strict=True)
         unknown = [name for name, column in pairs if column < 0 and isinstance(name, str)]
@@ -668,9 +683,9 @@ class Columns:
             if self._index[feature_key(name)] not in located:
                 prefix = name.partition(output)[0] or "u_"
                 raise ValueError(
-                    f"X has {output!r} and lacks {name!r}, expected names as they were learnt. In "
-                    "batches river leaves out a Prefixer or Suffixer at a pipeline's end. Pass "
-                    f"prefix to the transformer before it, such as HiddenLayer(prefix={prefix!r})."
+                    f"X has {output!r} and lacks {name!r}, expected names as they were learnt. For "
+                    "batches, river leaves out a Prefixer or Suffixer at the end of a pipeline. "
+                    f"Pass prefix to the transformer itself, as in HiddenLayer(prefix={prefix!r})."
                 )
 
 
@@ -678,17 +693,17 @@ def _is_in_place(located: Integers, n_columns: int) -> bool:
     return len(located) == n_columns and bool((located == np.arange(n_columns)).all())
 
 
-# Samples of names that are known, without detours
+# Fast reading of samples with known names
 
 MOST_SQUARES = 1e150
-"""Sum of squares, of values and targets, up to which a row is read without a closer look."""
+"""Sum of squares of values and targets up to which a row is read without further checks."""
 
 
 FLOATS = np.float64, np.float32
 
 
 class RowReader:
-    """Reads dicts of names that came before, or of one array, into a model's columns.
+    """Read dicts with known names, or with one array, into the columns of a model.
 
     Examples
     --------
@@ -706,14 +721,14 @@ class RowReader:
         self._array = arrays[0] if arrays else None
         self._n_names = len(layout)
         if not arrays:
-            # In the order of the columns, whatever that of the keys; names without one come last.
+            # In the order of the columns; names without a column come last.
             order = np.argsort(np.where(located < 0, len(columns), located), kind="stable")
             located = located[order]
             names: Any = [layout[index] for index in order]
-            # Of one name, itemgetter gives no tuple.
+            # For one name, itemgetter returns no tuple.
             self._pick = itemgetter(*names) if names[1:] else lambda x: (x[names[0]],)
             self._pack = struct.Struct(f"{len(layout)}d").pack
-        # Whether the last values that were looked at one by one were Python's own numbers.
+        # Whether the last values whose types were checked were Python's own numbers.
         self._sums = False
         self._known = np.flatnonzero(located >= 0)
         self._places = located[self._known]
@@ -721,9 +736,9 @@ class RowReader:
         self.is_complete = len(self._known) == len(located)
 
     def read(self, x: Any, targets: bytes | None = None) -> Floats | None:
-        """Return a sample in the model's columns, or None if it needs a closer look.
+        """Return a sample in the columns of the model, or None if it needs further checks.
 
-        That is (n_features + n_targets,), with targets that are given as bytes, or 0. Columns
+        The result is (n_features + n_targets,), with the targets given as bytes, or 0. Columns
         without a value are 0; values without a column are left out (see `is_complete`).
         """
         if targets is None:
@@ -739,16 +754,16 @@ class RowReader:
         else:
             try:
                 picked = self._pick(x)
-                # The sum of Python's numbers is a float: measured, half the time of a look at every
-                # type, or less. That of numpy's may overflow in few bits, and warn.
+                # The sum of Python numbers is a float. Measured: summing takes at most half the
+                # time of checking every type. Sums of numpy numbers may overflow and warn.
                 plain = self._sums and type(sum(picked, 0.0)) is float
                 packed = self._pack(*picked) if plain or self._are_plain(picked) else None
-            except Exception:  # Values of any type may raise anything; the closer look names them.
+            except Exception:  # Values of any type may raise anything; further checks report them.
                 return None
         if packed is None:
             return None
         values = np.frombuffer(packed + targets)
-        # A comparison with NaN is false; numpy's own product would warn of an overflow.
+        # A comparison with NaN is false; a product by numpy would warn about an overflow.
         if not ddot(values, values) <= MOST_SQUARES:
             return None
         if self._width is None:
@@ -760,14 +775,14 @@ class RowReader:
         return placed
 
     def _are_plain(self, values: tuple[Any, ...]) -> bool:
-        """Tell whether all values are numbers, by their types, and note whether Python's own."""
+        """Return whether the types of all values are numbers; note whether they are Python's."""
         types = set(map(type, values))
         self._sums = types <= PYTHON_NUMBERS
         return types <= PLAIN_NUMBERS
 
 
 def reader_of(columns: Columns, layout: Layout, n_targets: int = 0) -> RowReader | None:
-    """Return a reader for samples of a layout; None where these need a closer look each time."""
+    """Return a reader for samples of a layout; None if they always need further checks."""
     if isinstance(layout, range) or (len(layout) > 1 and holds_array(layout)):
         return None
     if not any(True for _ in names_of(layout)):
@@ -775,23 +790,23 @@ def reader_of(columns: Columns, layout: Layout, n_targets: int = 0) -> RowReader
     return RowReader(columns, layout, n_targets)
 
 
-# Answers in kind: arrays for arrays, frames of the same library for frames, lists for lists
+# Results in kind: arrays for arrays, frames of the same library for frames, lists for lists
 
 ARRAYS = np.ndarray, *SPARSE
-"""Batches that arrays answer."""
+"""Types of batches with arrays as results."""
 
 
 def source_of(X: Any) -> Any:
-    """Return a batch that is not read here as answers in its kind need it."""
+    """Return a batch that is read elsewhere as a source for results in its kind."""
     return X if isinstance(X, (*ARRAYS, list, tuple)) else as_frame(X)
 
 
 ARRAY_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}
-"""Types of labels that numpy has arrays of, with the kinds of their dtypes."""
+"""Types of labels that numpy has dtypes for, with the kinds of the dtypes."""
 
 
 def label_array(labels: Sequence[Any]) -> Matrix:
-    """Return labels as an array (n,): of their own type if they share one, else of objects.
+    """Return labels as an array (n,): of their type if they have one type, else of objects.
 
     Examples
     --------
@@ -803,7 +818,7 @@ def label_array(labels: Sequence[Any]) -> Matrix:
         # Numpy would convert a list of 5 and 2**63 to floats.
         is_wide = kind is int and max(labels) >= 2**63 and min(labels) >= 0
         own = np.array(labels, np.uint64 if is_wide and max(labels) < 2**64 else None)
-        # Beyond 64 bits an int would become a float, and a NUL at the end of a str would go.
+        # An int beyond 64 bits would become a float, and a str would lose a NUL at its end.
         if own.dtype.kind in ARRAY_KINDS[kind] and set(own.tolist()) == set(labels):
             return own
     array = np.empty(len(labels), dtype=object)
@@ -825,12 +840,12 @@ def labels_like(source: Any, labels: Sequence[Any]) -> Any:
     if array.dtype != object or all(isinstance(label, str) for label in array):
         return to_native_series(list(labels), name=None, like=source)
     if in_pandas:
-        # As objects: pandas would turn None into NaN, and tuples into something else.
+        # As objects: pandas would convert None to NaN, and change tuples.
         frame, namespace = source.to_native(), nw.get_native_namespace(source)
         return namespace.Series(array, index=frame.index, dtype=object)
     kinds = ", ".join(sorted({type(y).__name__ for y in labels}))
     raise ValueError(
-        f"Labels of several types, tuples or whole numbers beyond 64 bits ({kinds}) cannot be one "
+        f"Labels of several types, tuples or integers beyond 64 bits ({kinds}) cannot be one "
         "series of this library. Pass a pandas frame, an array or dicts."
     )
 
@@ -855,13 +870,13 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
         if twice:
             raise ValueError(
                 f"Two columns would be called {twice[0]!r}, expected names that differ as text. "
-                "Pass a pandas frame or an array, or rename one."
+                "Pass a pandas frame or an array, or rename one column."
             )
-        # Narwhals cannot make a frame of an array if a column name is empty.
+        # Narwhals cannot make a frame from an array if a column name is empty.
         of_names: Any = dict(zip(names, values.T, strict=True)) if "" in names else values
         return to_native_frame(of_names, like=source, columns=names)
     frame: Any = to_native_frame(values, like=source, columns=[str(i) for i in range(len(names))])
-    # Set afterwards: only pandas itself takes names that are no text, and tuples as they are.
+    # Set afterwards: only pandas itself keeps names that are not text, and tuples.
     index = nw.get_native_namespace(source).Index
     # Pandas would convert 0.5 and a large int to floats.
     is_mixed = len(set(map(type, names))) > 1
@@ -870,14 +885,14 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
 
 
 def output_row(values: Matrix, as_array: bool, prefix: str = "") -> dict[Hashable, Any]:
-    """Return a transformer's output for one sample: {"h0": …}, or {"h": array}, with a prefix."""
+    """Return the output of a transformer for one sample: {"h0": …} or {"h": array}, prefixed."""
     if as_array:
         return {prefix + OUTPUT_NAME: values}
     return dict(zip(_output_names(len(values), prefix), values.tolist(), strict=True))
 
 
 def output_table(source: Any, values: Matrix, as_array: bool, prefix: str = "") -> Any:
-    """Return a transformer's output for a mini-batch, in the kind of its input."""
+    """Return the output of a transformer for a mini-batch, in the kind of its input."""
     if as_array and isinstance(source, (list, tuple)):
         return [{prefix + OUTPUT_NAME: row} for row in values]
     return table_like(source, _output_names(values.shape[1], prefix), values)

@@ -1,4 +1,4 @@
-"""The exact models behind scikit-learn's interface: fit, partial_fit, predict, coef_."""
+"""Estimators with scikit-learn's interface around the exact models: fit, partial_fit, coef_."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ FIXED_PARAMETERS = {
     "solver": "accumulator",
     "forgetting_factor": "forgetting_factor",
 }
-"""Parameters that stay once something is learnt, and what river's models call them."""
+"""Parameters that cannot change after the first rows, and their names in river's models."""
 
 
 OWN_WORDS = {
@@ -81,33 +81,33 @@ OWN_WORDS = {
     r"\bw holds\b": "sample_weight holds",
     r"\bseed=": "random_state=",
 }
-"""What the models inside call their parameters, and what the estimators here call the same."""
+"""Parameter names in the messages of the inner models, and the names of the estimators here."""
 
 NO_LABELS: Matrix = np.empty(0, dtype=np.intp)
-"""Labels that were declared, where none were."""
+"""The declared labels of a classifier for which none were declared."""
 
 ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
-"""How scikit-learn reads rows."""
+"""Arguments of scikit-learn's `validate_data`."""
 
 
 class Solution(NamedTuple):
-    """Weights (n_features, n_targets) of the present statistics, and their penalty."""
+    """Weights (n_features, n_targets) of the current statistics, and their penalty."""
 
     weights: Floats
     intercept: Floats
     # One number, or one for each target.
     alpha: float | Floats
-    # Units of the columns that alpha acts on; None for columns as they are.
+    # Units of the columns that alpha acts on; None for raw columns.
     units: Floats | None
 
 
 @contextmanager
 def held(*estimators: BaseEstimator) -> Iterator[None]:
-    """Hold the locks of estimators, which their first calls make; errors use their own words.
+    """Hold the locks of estimators, and raise errors with the estimators' own parameter names.
 
-    Scikit-learn wants estimators that are made to have no attributes but their parameters.
+    The first call makes the lock: scikit-learn requires that a constructor sets parameters only.
     """
-    # dict.setdefault is atomic: all threads get one lock.
+    # dict.setdefault is atomic: all threads get the same lock.
     with all_held(*(vars(each).setdefault("_lock", Lock()) for each in estimators)):
         try:
             yield
@@ -121,23 +121,23 @@ def held(*estimators: BaseEstimator) -> Iterator[None]:
 
 
 def publish(fitted: BaseEstimator, estimator: BaseEstimator) -> None:
-    """Give an estimator what a copy of it was fitted to, all at once; parameters stay."""
+    """Copy the fitted state of a copy to an estimator in one step; parameters do not change."""
     params, state = estimator.get_params(deep=False), vars(estimator)
     known = {name: each for name, each in vars(fitted).items() if name not in (*params, "_lock")}
-    # Columns that come without names have none any more.
+    # After a fit on columns without names, the old names are removed.
     apply(Update(((state.pop, "feature_names_in_", None), (state.update, known))))
 
 
 class IncrementalModel(BaseEstimator):
-    """What both estimators share: a river model that learns, and weights when somebody asks."""
+    """Base of both estimators: a river model learns the rows; weights are solved on demand."""
 
     n_features_in_: int
     feature_names_in_: Matrix
 
     # Made by the first rows.
     _model: LinearModel
-    # By the parameters of the last answer; empty since rows were learnt. A dict, because an answer
-    # sets no attribute.
+    # The last solution, by its parameters; empty after rows are learnt. A dict, because predict
+    # must not set an attribute.
     _solutions: dict[Any, Solution]
 
     def __init__(
@@ -162,7 +162,7 @@ class IncrementalModel(BaseEstimator):
         return hasattr(self, "_model")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of one moment: copies and pickles learn by themselves."""
+        """Return a consistent state: copies and pickles learn independently."""
         with held(self):
             state: dict[str, Any] = vars(self).copy()
             del state["_lock"]
@@ -189,24 +189,24 @@ class IncrementalModel(BaseEstimator):
         check_scaling(self.scaling, "auto")
 
     def _settings(self) -> dict[str, Any]:
-        """Return the settings of the river model, whose ridge and scaling are settled here."""
+        """Return the settings of the river model; its ridge and scaling are decided here."""
         settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
         ridge: Any = 1.0
         if self.solver == "recursive":
-            # An inverse holds one number inside, in fixed units. Without these it holds sums of
-            # products, which have no units.
+            # An inverse contains one ridge in fixed units. Otherwise the model stores sums of
+            # products, which contain neither.
             is_fixed = isinstance(self.alpha, numbers.Real) and self.scaling != "standard"
             ridge = float(self.alpha) if is_fixed else "auto"
         return {"ridge": ridge, "scaling": None} | settings
 
-    def _check_settled(self) -> None:
-        """Raise if parameters have changed that what is learnt depends on."""
+    def _check_unchanged(self) -> None:
+        """Raise if a parameter that the statistics depend on has changed."""
         made, now = self._model._get_params(), self._settings()
         for mine, theirs in FIXED_PARAMETERS.items():
             if made[theirs] != now[theirs]:
                 raise ValueError(
-                    f"{mine} has changed since rows were learnt with it, expected the same. Set it "
-                    "back, or call fit, which starts anew."
+                    f"{mine} has changed from {made[theirs]!r} to {now[theirs]!r} since rows were "
+                    "learnt, expected the same value. Set it back, or call fit, which starts again."
                 )
         if self._model.ridge != now["ridge"]:
             self._model.ridge = now["ridge"]
@@ -215,57 +215,59 @@ class IncrementalModel(BaseEstimator):
 
     @abstractmethod
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
-        """Return checked rows, and targets as the river model takes them."""
+        """Return checked rows, and targets in the form of the river model."""
 
     @abstractmethod
     def _new_model(self, targets: Targets) -> LinearModel:
-        """Return a river model that has learnt nothing, for such targets."""
+        """Return an empty river model for targets of this kind."""
 
     def _weights_of(self, targets: Targets, sample_weight: Any, begins: bool) -> float | Floats:
-        """Return the weights of rows, which are the first ones or come later."""
+        """Return the weights of rows; `begins` is True for the first rows."""
         return check_weights(sample_weight, len(targets.values), "sample_weight")
 
     @property
     def _layout(self) -> Layout:
-        """The names of the columns, as river's models call them."""
+        """The names of the columns in the river model."""
         names = getattr(self, "feature_names_in_", None)
         return range(self.n_features_in_) if names is None else tuple(names)
 
     def _batch(self, X: Any) -> Batch:
         return replace(read_batch(X), layouts=(self._layout,))
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, begins: bool, **news: Any) -> Self:
-        """Learn rows, or start anew with them; a copy of this estimator with `news` reads them."""
+    def _learn(self, X: Any, y: Any, sample_weight: Any, begins: bool, **attributes: Any) -> Self:
+        """Learn rows, or start again with them; a copy with new attributes reads them first."""
         new = shallow_copy(self)
-        vars(new).update(news)
+        vars(new).update(attributes)
         new._check_parameters()
         X, targets = new._read_rows(X, y, begins)
         weights = new._weights_of(targets, sample_weight, begins)
         if begins:
             if not np.any(weights):
                 raise ValueError(
-                    "sample_weight is zero in all rows, expected a weight above 0 in the first "
-                    "rows that are learnt. Leave such rows out."
+                    "sample_weight is zero in every row, expected a weight above 0 in at least one "
+                    "of the first rows. Leave out rows of weight 0."
                 )
             new._model, new._solutions = new._new_model(targets), {}
         else:
-            self._check_settled()
-            # Before the rows: after an interrupt in between, an answer is solved anew.
+            self._check_unchanged()
+            # Before the rows: after an interrupt in between, the weights are solved again.
             self._solutions.clear()
         if new._model.ridge == "auto":
-            # Alpha is selected here, whenever something is asked for.
+            # The estimator selects alpha when it solves; the river model need not.
             hold_choices(new._model)
         learn_rows(new._model, checked(new._model, new._batch(X), targets, weights, None))
         publish(new, self)
         return self
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Take rows out again: the estimator is then as if it had never seen them.
+        """Remove learnt rows, as if the estimator had never learnt them.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As `partial_fit` learnt them; weights as they count now, less what has been forgotten.
+        X, y
+            The rows, as `partial_fit` learnt them.
+        sample_weight
+            Their current weights: with forgetting, the decayed weights.
 
         Returns
         -------
@@ -274,8 +276,8 @@ class IncrementalModel(BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            If more would be taken out than was learnt, so far as that shows, or with
-            solver="orthogonal", which cannot; nothing has changed then.
+            If the rows detectably remove more than was learnt, or with solver="orthogonal", which
+            cannot remove rows. Nothing has changed then.
 
         Examples
         --------
@@ -286,7 +288,7 @@ class IncrementalModel(BaseEstimator):
         with held(self):
             check_is_fitted(self)
             self._check_parameters()
-            self._check_settled()
+            self._check_unchanged()
             X, targets = shallow_copy(self)._read_rows(X, y, False)
             weights = self._weights_of(targets, sample_weight, False)
             self._solutions.clear()
@@ -294,12 +296,13 @@ class IncrementalModel(BaseEstimator):
         return self
 
     def merge(self, other: Self) -> Self:
-        """Add what another estimator has learnt, in place; that one stays as it is.
+        """Add the rows of another estimator to this one, in place; the other does not change.
 
         Parameters
         ----------
         other : estimator of the same class, parameters and features
-            `a + b` and `sum([a, b, c])` give a new one instead.
+            The estimator whose rows are added. `a + b` and `sum([a, b, c])` return a new estimator
+            instead.
 
         Returns
         -------
@@ -322,12 +325,12 @@ class IncrementalModel(BaseEstimator):
             else:
                 new = copy.copy(other)
                 vars(new).update(self.get_params(deep=False))
-                new._check_settled()
+                new._check_unchanged()
                 publish(new, self)
         return self
 
     def _join(self, other: Self) -> None:
-        """Add what another estimator has learnt to what was learnt here."""
+        """Add the statistics of another estimator; both have learnt rows."""
         mine, theirs = ([*each._layout] for each in (self, other))
         if mine != theirs:
             raise ValueError(
@@ -335,7 +338,7 @@ class IncrementalModel(BaseEstimator):
                 "fitted to the same columns."
             )
         for each in (self, other):
-            each._check_settled()
+            each._check_unchanged()
         self._solutions.clear()
         self._model.merge(other._model)
 
@@ -347,56 +350,56 @@ class IncrementalModel(BaseEstimator):
 
     __radd__ = zero_added
 
-    # Weights and answers.
+    # Weights and predictions.
 
-    def _asked(self) -> tuple[Any, ...]:
+    def _solution_key(self) -> tuple[Any, ...]:
         """Return the parameters that weights depend on."""
         return (*np.ravel(self.alpha).tolist(), self.scaling, *self._settings().values())
 
     def _solved(self) -> Solution:
-        """Return the weights of the present statistics for the present parameters."""
+        """Return the weights of the current statistics for the current parameters."""
         check_is_fitted(self)
-        asked = self._asked()
-        if asked not in self._solutions:
+        key = self._solution_key()
+        if key not in self._solutions:
             self._check_parameters()
-            self._check_settled()
+            self._check_unchanged()
             alpha, units = alpha_of(self._model._statistics, self.alpha, self.scaling)
             solution = solved(self._model, alpha, units, self._layout)
             self._solutions.clear()
-            self._solutions[asked] = solution
-        return self._solutions[asked]
+            self._solutions[key] = solution
+        return self._solutions[key]
 
-    def _asked_rows(self, X: Any) -> Any:
-        """Return checked rows that are asked about."""
+    def _rows_to_predict(self, X: Any) -> Any:
+        """Return checked rows to predict."""
         check_is_fitted(self)
         return validate_data(self, X, **ROWS, reset=False)
 
     @property
     def n_samples_seen_(self) -> int:
-        """Number of rows learnt and not taken out again, whatever their weights."""
+        """Number of rows learnt and not removed, whatever their weights."""
         with held(self):
             check_is_fitted(self)
             return self._model.count
 
     @property
     def alpha_(self) -> Any:
-        """The alpha in force, a float or, where each target has its own, (n_targets,)."""
+        """The alpha in force: a float, or an array (n_targets,) if each target has its own."""
         with held(self):
             return copy.copy(self._solved().alpha)
 
     def to_river(self) -> Any:
-        """Return a river model that has learnt the same, and goes on by itself.
+        """Return a river model with the same statistics; it then learns independently.
 
         Returns
         -------
         LeastSquaresClassifier, LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
             Columns without names are the features 0, 1, … of dicts. With alpha="auto" the ridge is
-            `alpha_` until the river model selects the next one.
+            `alpha_` until the river model selects the next ridge.
 
         Raises
         ------
         ValueError
-            With an alpha for each target: river's models have one ridge.
+            If each target has its own alpha: the river models have one ridge.
 
         Examples
         --------
@@ -409,23 +412,23 @@ class IncrementalModel(BaseEstimator):
             self._check_parameters()
             if np.ndim(self.alpha):
                 raise ValueError(
-                    f"alpha={self.alpha!r} is one for each target, expected a number: river's "
-                    "models have one for all. Set alpha to it first."
+                    f"alpha={self.alpha!r} has a value for each target, expected one number: in "
+                    "river models all targets share it. Set alpha to one number first."
                 )
             ridge = self.alpha if isinstance(self.alpha, str) else float(self.alpha)
-            model = remade(copy.copy(self._model), ridge=ridge, scaling=self.scaling)
+            model = with_settings(copy.copy(self._model), ridge=ridge, scaling=self.scaling)
             if ridge == "auto":
                 keep_ridge(model, self._solved())
             return model
 
     @classmethod
     def _of_river(cls, model: Any, kinds: tuple[type[LinearModel], ...], **parameters: Any) -> Self:
-        """Return an estimator that has learnt what a river model has."""
+        """Return an estimator with the statistics of a river model."""
         if not isinstance(model, kinds):
             expected = " or ".join(kind.__name__ for kind in kinds)
             raise TypeError(
-                f"model is of type {type(model).__name__}, expected {expected}. Pass the last step "
-                "of a pipeline."
+                f"model is of type {type(model).__name__}, expected {expected}. Of a pipeline, "
+                "pass the last step."
             )
         check_has_counterpart(model)
         # No other thread changes the copy.
@@ -438,20 +441,20 @@ class IncrementalModel(BaseEstimator):
             new.n_features_in_ = len(names)
             if names and isinstance(names[0], str):
                 new.feature_names_in_ = np.array(names, dtype=object)
-            # Until rows are learnt the weights in force stay, and so do the answers.
+            # Until new rows are learnt, the weights in force and the predictions do not change.
             ridge, units, weights, intercept, *_ = model._solved()
             inside = model._statistics.recursion
             if inside is not None and model.scaling is not None:
                 units = np.sqrt(inside.full_penalties / inside.ridge)
             order = model._columns.locate(new._layout)
-            new._model = remade(model, **new._settings())
+            new._model = with_settings(model, **new._settings())
             solution = Solution(weights[order], intercept, ridge, units)
-            new._solutions = {new._asked(): solution}
+            new._solutions = {new._solution_key(): solution}
         return new
 
 
-def remade(model: LinearModel, **settings: Any) -> LinearModel:
-    """Return a river model with other settings, which takes over what another one has learnt."""
+def with_settings(model: LinearModel, **settings: Any) -> LinearModel:
+    """Return a river model with other settings and the statistics of a given model."""
     known = vars(model)
     keep = ("_columns", "_clock", "_classes", "_class_counts", "_target_names")
     new: LinearModel = model.clone(settings)
@@ -460,24 +463,24 @@ def remade(model: LinearModel, **settings: Any) -> LinearModel:
 
 
 def check_has_counterpart(model: LinearModel) -> None:
-    """Raise unless the settings and the features of a river model exist in scikit-learn."""
+    """Raise unless an estimator here can have the settings and features of a river model."""
     is_number = isinstance(model.ridge, numbers.Real)
     if model.half_life is not None or not (is_number or model.ridge == "auto"):
         raise ValueError(
-            f"model has ridge={model.ridge!r} and half_life={model.half_life!r}, expected "
-            'a number or "auto", and None. Clone it with such settings before it learns.'
+            f"model has ridge={model.ridge!r} and half_life={model.half_life!r}, expected a number "
+            'or "auto" as ridge, and half_life=None. Clone it with these settings before it learns.'
         )
     names = model.feature_names
     numbered = set(names) == set(range(len(names)))
     if not (numbered or all(isinstance(name, str) for name in names)):
         raise ValueError(
-            f"model has features named {names!r}, expected names that are all texts, or all of "
-            "0, 1, …. Let it learn such."
+            f"model has features named {names!r}, expected names that are all texts, or the "
+            "numbers 0, 1, …. Let a new model learn features with these names."
         )
 
 
 def keep_ridge(model: LinearModel, solution: Solution) -> None:
-    """Let a river model keep an alpha that was selected here, until its next checkpoint."""
+    """Give a river model the alpha that was selected here, until its next checkpoint."""
     statistics, alpha = model._statistics, float(solution.alpha)
     penalty = settled(Penalty(), alpha, solution.units, statistics, model._clock)
     is_inside = statistics.recursion is not None
@@ -489,7 +492,7 @@ def keep_ridge(model: LinearModel, solution: Solution) -> None:
 def solved(
     model: LinearModel, alpha: float | Floats, units: Floats | None, layout: Layout
 ) -> Solution:
-    """Return the weights of a model for an alpha, or one for each target, in order of a layout."""
+    """Return the weights for one alpha, or one for each target, in the column order of a layout."""
     statistics = model._statistics
     weights = np.empty((statistics.n_features, statistics.n_targets), order="F")
     for targets, own, penalties in by_alpha(statistics, alpha, units):
@@ -502,7 +505,7 @@ def solved(
 def alpha_of(
     statistics: Statistics, alpha: Any, scaling: str | None
 ) -> tuple[float | Floats, Floats | None]:
-    """Return the alpha in force, or one for each target, and the units that it acts on."""
+    """Return the alpha in force (or one for each target) and the units that it acts on."""
     deviations = None if scaling is None else statistics.deviations
     units = deviations if scaling == "standard" else None
     if isinstance(alpha, str):
@@ -519,14 +522,14 @@ def check_alphas(alpha: Any, n_targets: int) -> None:
     if shape and shape != (n_targets,):
         raise ValueError(
             f"alpha has shape {shape}, expected one number, or one for each of the {n_targets} "
-            "targets. Pass one array of them."
+            f"targets. Pass a number, or an array of {n_targets}."
         )
 
 
 def by_alpha(
     statistics: Statistics, alpha: float | Floats, units: Floats | None
 ) -> Iterator[tuple[Matrix, Statistics, tuple[float | Floats, Floats | None]]]:
-    """Yield for each alpha its targets, statistics, and penalties and diagonal to solve with."""
+    """Yield, for each alpha, its targets, its statistics, and penalties and diagonal to solve."""
     alphas = np.broadcast_to(alpha, statistics.n_targets)
     for each in np.unique(alphas).tolist():
         if statistics.recursion is not None and each > 0.0:
@@ -537,31 +540,28 @@ def by_alpha(
 
 
 class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
-    """Ridge regression that is learnt chunk by chunk, and equals the one learnt at once.
+    """Fit ridge regression in chunks; the result equals a single fit on all rows.
 
-    After any sequence of `partial_fit`, `unlearn` and `merge`, `coef_` and `intercept_` are those
-    of `sklearn.linear_model.Ridge` of the same alpha on all rows: the sums of products are kept,
-    no row is. Nothing is to be tuned: there is no learning rate, and alpha="auto" is selected from
-    the sums.
+    After any sequence of `partial_fit`, `unlearn` and `merge`, `coef_` and `intercept_` equal those
+    of `sklearn.linear_model.Ridge` with the same alpha on all rows. The estimator stores sums of
+    products and no rows. It has no learning rate, and alpha="auto" is selected from the sums.
 
     Parameters
     ----------
     alpha : "auto", float, or array of float (n_targets,)
-        The penalty on squared weights, at least 0; of several targets each may have its own. "auto"
-        is the one of the largest restricted likelihood, for all targets together, selected from the
-        sums whenever something is asked for after learning. It may change at any time.
+        The penalty on squared weights, at least 0; each of several targets may have its own. "auto"
+        selects the alpha with the largest restricted likelihood for all targets together, from the
+        sums, when weights are first needed after learning. Alpha may be changed at any time.
     fit_intercept : bool
-        Whether there is a constant, without penalty.
+        Whether to fit an intercept, which has no penalty.
     solver : "gram", "orthogonal" or "recursive"
-        What is kept: sums of products; the factor R of a QR decomposition, which keeps the digits
-        of nearly collinear columns but cannot unlearn; or an inverse and the weights, for rows one
-        by one and a single number as alpha. With any other alpha "recursive" keeps sums of products
-        like "gram", until alpha is set to a number.
+        The form of the statistics; see the table in the notes.
     forgetting_factor : float
-        Factor in (0, 1] on the weight of all rows before, with every row learnt.
+        Factor in (0, 1] by which every learnt row multiplies the weights of all earlier rows.
     scaling : None, "standard" or "auto"
-        What the penalty acts on: columns as they are, columns divided by their standard deviations
-        over all rows learnt, or, with alpha="auto", the likelier of the two.
+        What the penalty acts on: raw columns (None), or columns divided by their standard
+        deviations over all rows learnt ("standard"). "auto", with alpha="auto", selects whichever
+        of the two has the higher likelihood.
 
     Attributes
     ----------
@@ -570,15 +570,32 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     alpha_ : float or ndarray (n_targets,)
         The alpha in force.
     n_samples_seen_ : int
-        Rows learnt and not taken out again.
+        Rows learnt and not removed.
 
     Notes
     -----
-    For M columns ``4 M^2`` bytes (``8 M^2`` up to 1,024), ``M^2`` operations a row, and ``M^3 / 3``
-    for the weights when they are first asked for, ten times that for "auto". With solver="gram"
-    sparse rows are learnt by sparse products where that is quicker. `sample_weight` counts
-    repetitions: a row of weight 2 is two rows. ``n_features_in_`` and ``feature_names_in_`` are as
-    everywhere in scikit-learn.
+    ============  ===========================  ===================================================
+    solver        stores                       use it
+    ============  ===========================  ===================================================
+    "gram"        sums of products             by default; the only one that learns sparse rows by
+                                               sparse products, where that is quicker
+    "orthogonal"  the factor R of a QR         for nearly collinear columns, whose digits it keeps;
+                  decomposition                it cannot unlearn
+    "recursive"   an inverse and the weights   for single rows, with one number as alpha; with any
+                                               other alpha it stores sums of products like "gram",
+                                               until alpha is set to a number
+    ============  ===========================  ===================================================
+
+    Costs for M columns:
+
+    ==================================  =============================================
+    memory                              ``4 M^2`` bytes, up to 1,024 columns ``8 M^2``
+    learn a row                         ``M^2`` operations
+    first weights after learning        ``M^3 / 3`` operations; ten times that for "auto"
+    ==================================  =============================================
+
+    `sample_weight` counts repetitions: a row of weight 2 equals two rows. ``n_features_in_`` and
+    ``feature_names_in_`` are as everywhere in scikit-learn.
 
     Every public method and attribute takes the estimator's lock, so several threads may call it.
 
@@ -596,19 +613,21 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, and learn these rows; see `partial_fit`."""
+        """Discard everything learnt, then learn these rows; see `partial_fit`."""
         with held(self):
             return self._learn(X, y, sample_weight, begins=True)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn rows on top of those learnt before.
+        """Learn rows in addition to the rows learnt before.
 
         Parameters
         ----------
         X : array, frame or sparse matrix (n_samples, n_features)
+            Rows of numbers.
         y : array (n_samples,) or (n_samples, n_targets)
+            Targets, numbers.
         sample_weight : float or array (n_samples,), optional
-            At least 0: learning with weight 2 equals learning twice.
+            Weights, at least 0: weight 2 equals learning the row twice.
 
         Returns
         -------
@@ -624,13 +643,13 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         if np.ma.is_masked(y):
-            raise ValueError("y holds masked targets, expected numbers. Leave these rows out.")
+            raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
         X, y = validate_data(self, X, y, **ROWS, multi_output=True, y_numeric=True, reset=begins)
         targets = np.asarray(y, dtype=np.float64)
         check_values("y", targets)
         names: tuple[Any, ...] = ("y",) if y.ndim == 1 else tuple(range(y.shape[1]))
         if not begins and names != self._model._outputs:
-            before = "(n,)" if self._has_one else f"(n, {len(self._model._outputs)})"
+            before = "(n,)" if self._has_one_target else f"(n, {len(self._model._outputs)})"
             raise ValueError(
                 f"y has shape {y.shape}, expected {before} as before. Pass the same targets."
             )
@@ -643,7 +662,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         return LeastSquaresMultiTargetRegressor(**self._settings())
 
     @property
-    def _has_one(self) -> bool:
+    def _has_one_target(self) -> bool:
         """Whether targets are a vector."""
         return isinstance(self._model, LeastSquaresRegressor)
 
@@ -652,30 +671,31 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         """Weights, (n_features,) or (n_targets, n_features)."""
         with held(self):
             weights = self._solved().weights
-            return weights[:, 0].copy() if self._has_one else weights.T.copy()
+            return weights[:, 0].copy() if self._has_one_target else weights.T.copy()
 
     @property
     def intercept_(self) -> Any:
-        """The constant, a float or (n_targets,)."""
+        """The intercept, a float or (n_targets,)."""
         with held(self):
             intercept = self._solved().intercept
-            return float(intercept[0]) if self._has_one else intercept.copy()
+            return float(intercept[0]) if self._has_one_target else intercept.copy()
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return predictions, and their standard deviations if wanted.
+        """Return predictions, and their standard deviations on request.
 
         Parameters
         ----------
         X : array, frame or sparse matrix (n_samples, n_features)
+            Rows to predict.
         return_std : bool
-            Whether to return the deviation of a fresh target from its prediction, too.
+            Whether to return also the standard deviation of a new target about its prediction.
 
         Returns
         -------
-        ndarray (n_samples,) or (n_samples, n_targets), or a pair of such
+        ndarray (n_samples,) or (n_samples, n_targets), or a pair of these arrays
         """
         with held(self):
-            X, solution, one = self._asked_rows(X), self._solved(), self._has_one
+            X, solution, one = self._rows_to_predict(X), self._solved(), self._has_one_target
             scores = scored(X, solution.weights, solution.intercept)
             if not return_std:
                 return scores[:, 0] if one else scores
@@ -683,18 +703,19 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             return (scores[:, 0], deviations[:, 0]) if one else (scores, deviations)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Floats, Floats]:
-        """Return intervals that hold fresh targets with a given probability.
+        """Return intervals that contain new targets with a given probability.
 
         Parameters
         ----------
         X : array, frame or sparse matrix (n_samples, n_features)
+            Rows to predict.
         level : float
             The probability, above 0 and below 1.
 
         Returns
         -------
         lower, upper : ndarray (n_samples,) or (n_samples, n_targets)
-            Infinite as long as there are no more rows than parameters.
+            Infinite until there are more rows than parameters.
 
         Raises
         ------
@@ -703,9 +724,10 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
         Notes
         -----
-        Student's t intervals, as those of `onlinels.LeastSquaresRegressor.predict_interval_many`
-        at the same ridge: exact for normal errors of one variance and alpha=0. About ``M^3``
-        operations after learning, then ``M^2`` a row for M features.
+        Student's t intervals, equal to those of
+        `onlinels.LeastSquaresRegressor.predict_interval_many` at the same ridge. They are exact for
+        alpha=0 and normal errors of equal variance. For M features the first call after learning
+        takes about ``M^3`` operations, then each row ``M^2``.
 
         Examples
         --------
@@ -716,18 +738,15 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         """
         with held(self):
             level = check_level(level)
-            X, solution = self._asked_rows(X), self._solved()
+            X, solution = self._rows_to_predict(X), self._solved()
             scores = scored(X, solution.weights, solution.intercept)
             deviations, free = self._deviations(X)
             reach = t_quantile(free, level) * deviations
             ends = scores - reach, scores + reach
-            return (ends[0][:, 0], ends[1][:, 0]) if self._has_one else ends
+            return (ends[0][:, 0], ends[1][:, 0]) if self._has_one_target else ends
 
     def _deviations(self, X: Any) -> tuple[Floats, Floats]:
-        """Return standard deviations of fresh targets of checked rows, and degrees of freedom.
-
-        These are arrays (n, n_targets) and (n_targets,).
-        """
+        """Return deviations (n, n_targets) of new targets, and degrees of freedom (n_targets,)."""
         model, solution = self._model, self._solved()
         statistics = model._statistics
         rows = model._columns.place((self._layout,), dense(X))
@@ -748,51 +767,54 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     @classmethod
     def from_river(cls, model: Any) -> Self:
-        """Return an estimator that has learnt what a river regressor has, and goes on by itself.
+        """Return an estimator with the statistics of a river regressor; it learns independently.
 
         Parameters
         ----------
         model : LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
-            With a number or "auto" as ridge, and no half_life.
+            A regressor with a number or "auto" as ridge, and no half_life.
         """
         return cls._of_river(model, (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor))
 
 
 class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
-    """Ridge classifier that is learnt chunk by chunk, and equals the one learnt at once.
+    """Fit a ridge classifier in chunks; the result equals a single fit on all rows.
 
-    After any sequence of `partial_fit`, `unlearn` and `merge`, `coef_` and `intercept_` are those
-    of `sklearn.linear_model.RidgeClassifier` of the same alpha on all rows, as if all classes had
-    been known from the first.
+    After any sequence of `partial_fit`, `unlearn` and `merge`, `coef_` and `intercept_` equal those
+    of `sklearn.linear_model.RidgeClassifier` with the same alpha on all rows, as if all classes had
+    been known from the first row on.
 
     Parameters
     ----------
     alpha : "auto" or float
+        The penalty on squared weights, as in `IncrementalRidge`; all classes share it.
     fit_intercept : bool
     solver : "gram", "orthogonal" or "recursive"
     forgetting_factor : float
     scaling : None, "standard" or "auto"
         As in `IncrementalRidge`.
     class_weight : None, dict or "balanced"
-        Factors on the weights of rows by their label, 1 for labels that are not in it. "balanced":
-        n / (K n_k) for n_k of the n rows of `fit` in class k. `partial_fit` refuses it, as that of
-        `sklearn.linear_model.SGDClassifier` does: the numbers n_k of a stream are known at its end,
-        and sums for every class would take K times the memory. Pass a dict to `partial_fit`.
+        Factors on the weights of rows by their label; the factor of a label that is not in the dict
+        is 1. "balanced" uses the factors n / (K n_k) if n_k of the n rows of `fit` are in class k
+        of K. `partial_fit` raises ValueError with "balanced", as that of
+        `sklearn.linear_model.SGDClassifier` does: the numbers n_k of a stream are known only at its
+        end, and sums for every class would take K times the memory. Use a dict with `partial_fit`.
 
     Attributes
     ----------
     classes_ : ndarray (n_classes,)
         Labels, sorted.
-    coef_ : ndarray (n_classes, n_features), of two classes (1, n_features)
-        Of targets 1 for the class and -1 for the others.
-    intercept_ : ndarray (n_classes,), of two classes (1,)
+    coef_ : ndarray (n_classes, n_features), for two classes (1, n_features)
+        Weights for targets that are 1 for the class and -1 for the others.
+    intercept_ : ndarray (n_classes,), for two classes (1,)
+        Intercepts for the same targets.
     alpha_ : float
     n_samples_seen_ : int
         As in `IncrementalRidge`.
 
     Notes
     -----
-    A label column costs nothing but ``M`` operations a row, however many classes there are.
+    A label takes ``M`` operations a row, however many classes there are.
 
     Examples
     --------
@@ -805,7 +827,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     """
 
     _declared = NO_LABELS
-    # Factors of the labels that "balanced" has weighed.
+    # Factors of the labels that class_weight="balanced" has computed.
     _balanced: dict[Any, float] = {}  # noqa: RUF012
 
     def __init__(
@@ -831,8 +853,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         super()._check_parameters()
         if np.ndim(self.alpha):
             raise ValueError(
-                f'alpha={self.alpha!r} is a list, expected one number or "auto": classes share '
-                "it. Pass one."
+                f'alpha={self.alpha!r} is a list, expected one number or "auto": all classes share '
+                "one alpha. Pass one number."
             )
         given = self.class_weight
         if isinstance(given, dict):
@@ -844,22 +866,23 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, and learn these rows; see `partial_fit`."""
+        """Discard everything learnt, then learn these rows; see `partial_fit`."""
         with held(self):
             return self._learn(X, y, sample_weight, begins=True, _declared=NO_LABELS)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn rows on top of those learnt before.
+        """Learn rows in addition to the rows learnt before.
 
         Parameters
         ----------
         X : array, frame or sparse matrix (n_samples, n_features)
+            Rows of numbers.
         y : array (n_samples,)
-            Labels; new ones at any time.
+            Labels. New labels may arrive at any time.
         classes : array, optional
-            Labels that shall be in `classes_` before their first row comes.
+            Labels to list in `classes_` before their first row arrives.
         sample_weight : float or array (n_samples,), optional
-            At least 0: learning with weight 2 equals learning twice.
+            Weights, at least 0: weight 2 equals learning the row twice.
 
         Returns
         -------
@@ -874,7 +897,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             if isinstance(self.class_weight, str):
                 raise ValueError(
                     f"class_weight={self.class_weight!r}, expected None or a dict for partial_fit: "
-                    "how many rows each class is going to have is not known. Call fit, or pass "
+                    "the number of rows that each class will have is unknown. Call fit, or pass "
                     "the weights of sklearn.utils.class_weight.compute_class_weight as a dict."
                 )
             begins, labels = not hasattr(self, "_model"), self._declared
@@ -917,9 +940,9 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         united(self.classes_, other.classes_)
         if self._balanced != other._balanced:
             raise ValueError(
-                "other has weighed its classes by other factors, expected the same factors as "
-                "here: those of class_weight='balanced' are of the rows of one call of fit. Pass "
-                "the same dict as class_weight to both."
+                f"other has the class weights {reprlib.repr(other._balanced)}, expected "
+                f"{reprlib.repr(self._balanced)}: class_weight='balanced' computes them from the "
+                "rows of one call of fit. Fit both with the same dict as class_weight."
             )
         super()._join(other)
         self._declared = united(self._declared, other._declared)
@@ -930,13 +953,13 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     @property
     def classes_(self) -> Matrix:
-        """Labels, sorted: those declared and those with rows."""
+        """The labels that were declared or have rows, sorted."""
         with held(self):
             check_is_fitted(self)
             return united(self._declared, self._seen_labels())
 
     def _by_class(self) -> tuple[Floats, Floats]:
-        """Return weights (n_features, n_classes) and constants, of targets 0 and 1."""
+        """Return weights (n_features, n_classes) and intercepts, for targets 0 and 1."""
         solution, labels = self._solved(), self.classes_.tolist()
         places = {label: column for column, label in enumerate(self._model._outputs)}
         columns = [(k, places[label]) for k, label in enumerate(labels) if label in places]
@@ -948,7 +971,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     @property
     def coef_(self) -> Floats:
-        """Weights (n_classes, n_features), of two classes (1, n_features)."""
+        """Weights (n_classes, n_features), for two classes (1, n_features)."""
         with held(self):
             by_class = signed(self._by_class()[0])
         coef: Floats = by_class.T[1:] if by_class.shape[1] == 2 else by_class.T
@@ -956,33 +979,35 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     @property
     def intercept_(self) -> Floats:
-        """Constants (n_classes,), of two classes (1,)."""
+        """Intercepts (n_classes,), for two classes (1,)."""
         with held(self):
             intercept = signed(self._by_class()[1])
         return intercept[1:] if len(intercept) == 2 else intercept
 
     def _labelled_scores(self, X: Any) -> tuple[Matrix, Floats]:
-        """Return the labels of one moment, and the scores (n, n_classes) of rows."""
+        """Return the scores (n, n_classes) of rows, and the labels at the same moment."""
         with held(self):
-            X = self._asked_rows(X)
+            X = self._rows_to_predict(X)
             weights, intercept = self._by_class()
             if not intercept.size:
-                raise ValueError("Every row has been unlearnt, expected some. Learn rows first.")
+                raise ValueError(
+                    "Every row has been unlearnt, expected at least one row. Learn rows first."
+                )
             return self.classes_, scored(X, weights, intercept)
 
     def decision_function(self, X: Any) -> Floats:
-        """Return scores, positive for the class: (n_samples, n_classes), of two (n_samples,)."""
+        """Return scores (n_samples, n_classes), for two classes (n_samples,); the highest wins."""
         scores = signed(self._labelled_scores(X)[1])
         return scores[:, -1] if scores.shape[1] <= 2 else scores
 
     def predict(self, X: Any) -> Matrix:
-        """Return the label of the highest score of every row."""
+        """Return the label with the highest score for every row."""
         labels, scores = self._labelled_scores(X)
         best: Matrix = labels[scores.argmax(axis=1)]
         return best
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return probabilities (n_samples, n_classes): the scores' nearest point of a simplex.
+        """Return probabilities (n_samples, n_classes), the projection of scores onto the simplex.
 
         See `onlinels.scoring.probabilities_of`.
         """
@@ -990,17 +1015,17 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     @classmethod
     def from_river(cls, model: Any) -> Self:
-        """Return an estimator that has learnt what a river classifier has, and goes on by itself.
+        """Return an estimator with the statistics of a river classifier; it learns independently.
 
         Parameters
         ----------
         model : LeastSquaresClassifier
-            With a number or "auto" as ridge, no half_life and no priors.
+            A classifier with a number or "auto" as ridge, no half_life and no priors.
         """
         if getattr(model, "priors", None) is not None:
             raise ValueError(
-                f"model has priors={model.priors!r}, expected None: scikit-learn's "
-                "LinearDiscriminantAnalysis has them, ridge classifiers have not. Set "
+                f"model has priors={model.priors!r}, expected None: in scikit-learn, "
+                "LinearDiscriminantAnalysis has priors and ridge classifiers do not. Set "
                 "model.priors = None first."
             )
         new = cls._of_river(model, (LeastSquaresClassifier,))
@@ -1009,17 +1034,16 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         return new
 
     def to_river(self) -> Any:
-        """Return a river classifier that has learnt the same; see `IncrementalRidge.to_river`.
+        """Return a river classifier with the same statistics; see `IncrementalRidge.to_river`.
 
-        `class_weight` is no setting of river's models: the rows that were learnt keep the weights
-        it gave them, and a warning says how to weigh those to come.
+        The river models have no setting `class_weight`: rows that were learnt keep the weights that
+        it gave them, and a warning tells how to weight later rows.
         """
         made = super().to_river()
         if self.class_weight is not None:
             warnings.warn(
-                f"class_weight={self.class_weight!r} is no setting of the river model, which "
-                "weighs the rows it learns from now on by w alone. Pass the weight of each label "
-                "as w.",
+                f"class_weight={self.class_weight!r} is not a setting of the river model, which "
+                "weights later rows by w alone. Pass the weight of each label as w.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -1034,13 +1058,13 @@ def scored(X: Any, weights: Floats, intercept: Floats) -> Floats:
 
 
 def signed(by_class: Floats) -> Floats:
-    """Return what is linear in targets 0 and 1, classes last, for targets -1 and 1."""
+    """Convert weights or intercepts for targets 0 and 1, classes last, to targets -1 and 1."""
     of_signs: Floats = 2.0 * by_class - by_class.sum(axis=-1, keepdims=True)
     return of_signs
 
 
 def declared_labels(classes: Any) -> Matrix:
-    """Return labels that are declared, sorted; raise if they cannot be labels."""
+    """Return declared labels, sorted; raise if they cannot be labels."""
     remedy = "Pass the labels as y will have them, or leave classes out."
     shape = np.shape(classes)
     if len(shape) != 1:
@@ -1048,7 +1072,7 @@ def declared_labels(classes: Any) -> Matrix:
     try:
         labels = np.asarray(plain_labels("classes", classes))
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise ValueError("nan and infinity are none.")
+            raise ValueError("nan and infinity are not labels.")
         check_classification_targets(labels)
     except (TypeError, ValueError) as error:
         raise ValueError(f"classes={classes!r} cannot be labels: {error} {remedy}") from error
@@ -1056,29 +1080,29 @@ def declared_labels(classes: Any) -> Matrix:
 
 
 def plain_labels(argument: str, labels: Any) -> Any:
-    """Return labels as numpy holds them exactly; raise if some are missing or cannot be held."""
+    """Return labels that a numpy array holds exactly; raise if labels are missing or change."""
     array = np.asarray(labels)
     is_numpy = isinstance(getattr(labels, "dtype", array.dtype), np.dtype)
     is_numpy = is_numpy and not isinstance(labels, (list, tuple, np.ma.MaskedArray))
     if array.ndim != 1 or (is_numpy and array.dtype.kind in "biufcU"):
         return labels
-    # Numpy would make texts of numbers beside texts, and floats of nullable integers.
+    # Numpy would convert numbers beside texts to texts, and nullable integers to floats.
     return exact_array(argument, read_labels(labels))
 
 
 def exact_array(argument: str, labels: Sequence[Any]) -> Matrix:
-    """Return labels as an array (n,); raise unless an array holds exactly these."""
+    """Return labels as an array (n,); raise unless an array holds exactly these labels."""
     different = list(dict.fromkeys(labels))
     array = label_array(labels)
     if array.dtype == object and all(isinstance(label, numbers.Real) for label in different):
-        # From a list of bools and integers beyond int64, numpy would make objects.
+        # Numpy converts a list of bools and integers beyond int64 to objects.
         kinds = {type(label) for label in different}
         own = [label_array([each for each in different if type(each) is kind]) for kind in kinds]
         array = np.array(labels, np.result_type(*own))
     if array.dtype == object or set(array.tolist()) != set(different):
         raise ValueError(
             f"{argument} holds the labels {reprlib.repr(different)}, expected labels that one "
-            "array holds exactly: only texts, or only numbers of one type. Convert all labels to "
+            "array stores exactly: only texts, or only numbers of one type. Convert all labels to "
             "text first, for instance with [repr(label) for label in labels]."
         )
     return array
@@ -1105,19 +1129,19 @@ def united(known: Matrix, labels: Matrix) -> Matrix:
 
 
 class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Hidden activations of fixed input weights, as `onlinels.HiddenLayer`, by fit and transform.
+    """Compute the hidden activations of `onlinels.HiddenLayer` by fit and transform.
 
-    Only scales of columns and, for differences, examples come from the data that `fit` sees; the
-    first chunk will do.
+    The input weights are fixed. `fit` uses its rows only for the scales of columns and, for
+    differences, for examples; the first chunk is enough.
 
     Parameters
     ----------
     n_hidden, input_weights, activation, bias
         As in `onlinels.HiddenLayer`. Differences of classes need y.
     standardize : bool
-        Whether units see columns of mean 0 and deviation 1, as of the rows that `fit` sees.
+        Whether to standardise the input columns by their means and deviations in the rows of `fit`.
     random_state : int, RandomState or None
-        Start of the random numbers; None for other ones with every fit.
+        Seed of the random input weights; None draws other weights in every fit.
 
     Examples
     --------
@@ -1151,7 +1175,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fix the input weights and the scales of columns."""
+        """Draw the input weights, and compute the scales of columns."""
         labels = y if str(self.input_weights).endswith("difference") else None
         with held(self):
             seed = self.random_state
@@ -1171,7 +1195,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         with held(self):
             check_is_fitted(self, "_layer")
             X, layer = validate_data(self, X, dtype=ROWS["dtype"], reset=False), self._layer
-        # What is fixed needs no lock: several threads may transform at once.
+        # A fixed layer needs no lock: several threads may transform at once.
         activations: Floats = layer.transform_many(X)
         return activations
 

@@ -242,11 +242,11 @@ def test_wide_sums_are_those_of_numpy():
 
 
 OF_OTHERS = [
-    ("gram", "centred", TypeError, "one kind"),
-    ("gram", "orthogonal", TypeError, "one kind"),
-    ("orthogonal", "gram", TypeError, "one kind"),
-    ("centred", "gram", TypeError, "one kind"),
-    ("centred", "centred orthogonal", TypeError, "one kind"),
+    ("gram", "centred", TypeError, "the same kind"),
+    ("gram", "orthogonal", TypeError, "the same kind"),
+    ("orthogonal", "gram", TypeError, "the same kind"),
+    ("centred", "gram", TypeError, "the same kind"),
+    ("centred", "centred orthogonal", TypeError, "the same kind"),
 ]
 
 
@@ -280,14 +280,14 @@ BAD_ROWS = [
     (np.ones((2, 3)), [0, 1], -1.0, ValueError, "at least 0"),
     (np.ones((2, 3)), [0, 1], [1.0], ValueError, "shape"),
     (np.ones((2, 3)), [0, 1], np.nan, ValueError, "nan"),
-    (np.ones((2, 3)), [0, 1], ["1", "2"], TypeError, "w is no array"),
-    (np.ones((2, 3)), [0, 1], "2", TypeError, "w is no array"),
-    (np.ones((2, 3)), [0, 1], [1.0, [2.0]], TypeError, "w is no array of numbers: .*inhomog"),
+    (np.ones((2, 3)), [0, 1], ["1", "2"], TypeError, "w is not an array"),
+    (np.ones((2, 3)), [0, 1], "2", TypeError, "w is not an array"),
+    (np.ones((2, 3)), [0, 1], [1.0, [2.0]], TypeError, "w is not an array of numbers: .*inhomog"),
     (np.ones((2, 3)), [0, 1], np.ma.array([1, 2], mask=[0, 1]), TypeError, "w is a masked"),
     (np.full((1, 3), 1e150), [0], 1e10, ValueError, "w holds 1e"),
 ]
 BAD_CALLS = [
-    ("downdate", (np.ones((4, 3)), [0] * 4), "at most the 3|cannot take rows out"),
+    ("downdate", (np.ones((4, 3)), [0] * 4), "at most the 3|cannot remove rows"),
     ("placed", ([0, 0, 1], [0, 1], 5, 2), "feature_columns is"),
     ("placed", ([0, 1, 2], [0, 2], 5, 2), "target_columns is"),
     ("placed", ([0, 1, -1], [0, 1], 5, 2), "feature_columns is"),
@@ -296,8 +296,8 @@ BAD_CALLS = [
     ("solve", (-1.0,), "ridge=-1.0"),
     ("scale", ("x",), "factor='x' must be a number"),
     ("solve", (float("nan"),), "ridge=nan"),
-    ("solve", ("auto",), "ridge='auto' is for models"),
-    ("solve", (np.ones(2),), r"ridge has the shape \(2,\)"),
+    ("solve", ("auto",), "ridge='auto' is a setting of models"),
+    ("solve", (np.ones(2),), r"ridge has shape \(2,\)"),
     ("solve", (-np.ones(3),), "ridge has entries below 0"),
 ]
 
@@ -311,12 +311,12 @@ def test_bad_calls_change_nothing(name):
     for activations, targets, w, error, message in BAD_ROWS:
         with pytest.raises(error, match=message):
             acc.update(activations, targets, w)
-        with pytest.raises((error, ValueError), match=f"{message}|cannot take rows out"):
+        with pytest.raises((error, ValueError), match=f"{message}|cannot remove rows"):
             acc.downdate(activations, targets, w)
         assert pickle.dumps(acc) == before
     for method, arguments, message in [
         *BAD_CALLS,
-        ("subtract", (more,), "4 rows, expected at most the 3|cannot take rows out"),
+        ("subtract", (more,), "4 rows, expected at most the 3|cannot remove rows"),
     ]:
         with pytest.raises((TypeError, ValueError), match=message):
             getattr(acc, method)(*arguments)

@@ -332,12 +332,12 @@ def test_many_images_in_any_form(batch):
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.ones((2, 5, 5)), "Images of 5 x 5 pixels leave no pooled position"),
-        (np.ones((2, 64)), "Pass image_shape"),
-        (np.ones(3), "Pass image_shape"),
+        (np.ones((2, 5, 5)), "Images of 5 x 5 pixels have empty pooled maps"),
+        (np.ones((2, 64)), "set image_shape"),
+        (np.ones(3), "set image_shape"),
         (np.ones((0, 8, 8)), "0 images"),
         (np.full((1, 8, 8), np.nan), "nan"),
-        ([{"image": np.ones((8, 8))}, {"image": np.ones((9, 9))}], "one. Resize"),
+        ([{"image": np.ones((8, 8))}, {"image": np.ones((9, 9))}], "one shape. Resize"),
         ([{"image": np.ones((8, 8)), "mask": 1.0}], "expected one image"),
         ([{0: 1.0}], "image_shape"),
         ([], "0 rows"),
@@ -351,13 +351,13 @@ def test_bad_images(X, message):
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        ({64: 1.0}, ValueError, "64 is no pixel"),
-        ({"colour": 1.0}, ValueError, "'colour' is no pixel"),
+        ({64: 1.0}, ValueError, "64 names no pixel"),
+        ({"colour": 1.0}, ValueError, "'colour' names no pixel"),
         ({(8, 0): 1.0}, ValueError, "no pixel"),
         ({-1: 1.0}, ValueError, "no pixel"),
-        ({3: 1.0, "3": 2.0}, ValueError, "Two names stand for one pixel"),
+        ({3: 1.0, "3": 2.0}, ValueError, "Two names of pixels mean the same position"),
         ({0: None}, ValueError, "None"),
-        ({0: np.ones(2), 1: 0.5}, ValueError, "2 features with arrays among them, expected one"),
+        ({0: np.ones(2), 1: 0.5}, ValueError, "2 features, some of them arrays, expected one"),
         ({0: "dark"}, TypeError, "'dark'"),
         ({"image": np.ones((9, 8))}, ValueError, r"shape \(9, 8\), expected \(8, 8\)"),
         ({"image": np.array([["a"]])}, TypeError, "dtype"),
@@ -419,13 +419,13 @@ def test_gaussian_pooling_through_the_transformer():
 def test_shapes_and_recipes_that_do_not_fit():
     model = ConvolutionalFeatures(padding=3, image_shape=(8, 8))
     for shape in ((28,), 28, (28, 0), (28, 28, 1, 1)):
-        with pytest.raises(ValueError, match=r"is no image shape\. Pass"):
+        with pytest.raises(ValueError, match=r"is not the shape of an image\. Pass"):
             model.n_features(shape)
     with pytest.raises(ValueError, match="A sample holds an array among its pixels, expected num"):
         model.transform_many([{0: 0.5}, {1: np.ones(2), 2: 0.5}])
     with pytest.raises(ValueError, match="Images have 3 channels, expected 2"):
         ConvolutionalFeatures(np.ones((1, 3, 3, 2))).transform_many(np.ones((1, 8, 8, 3)))
-    with pytest.raises(ValueError, match=r"Patches.* are made from examples, and none were given"):
+    with pytest.raises(ValueError, match=r"Patches.* are made from examples, and no examples were"):
         ConvolutionalFeatures(filters=Patches(5, 3)).bank  # noqa: B018 - asking is what is tested
 
 
@@ -616,12 +616,12 @@ def test_contrast_does_not_depend_on_brightness_or_unit(dtype, brightness, atol)
 
 ROWS = np.ones((2, 5))
 BAD_WINDOWS = [
-    (ROWS, ValueError, "Windows of 5 values leave no pooled position"),
+    (ROWS, ValueError, "Windows of 5 values have empty pooled maps"),
     (np.ones(30), ValueError, r"A window has shape \(\), expected \(length,\) or \(length, n_chan"),
     (np.full((1, 30), 1e140), ValueError, "A window holds values as large as 1e.140"),
     ([{"window": np.ones(30)}, {"window": np.ones(31)}], ValueError, "X holds windows of shapes"),
     ([{"window": np.ones(30), "mask": 1.0}], ValueError, 'one window. Pass {"window": array}'),
-    ([{0: 1.0}], ValueError, "Windows came as named values.*Set window_shape"),
+    ([{0: 1.0}], ValueError, "Windows are given as named values.*Set window_shape"),
     (list(VALUES), TypeError, r"np\.stack"),
 ]
 BAD_IMAGES = [
@@ -638,7 +638,7 @@ BAD_SETTINGS = [
     ({"filters": None}, TypeError, "filters"),
     ({"filters": [[1.0, 2.0], [1.0]]}, ValueError, "filters holds lists of different lengths"),
     ({"normalize": "maps"}, ValueError, "normalize='maps' .* Pass True, False, 'map' or"),
-    ({"window_shape": (3, 4, 5)}, ValueError, "is no window shape. Pass .length,. or"),
+    ({"window_shape": (3, 4, 5)}, ValueError, "is not the shape of a window. Pass .length,. or"),
     ({"after_pooling": 0.25}, TypeError, "must be a Power"),
     ({"after_pooling": TwoSidedRectifier(0.0)}, TypeError, "after_pooling=.*must be a Power"),
     ({"before_pooling": 2.0}, TypeError, "must be a Power or TwoSidedRectifier"),
@@ -676,7 +676,8 @@ def test_bad_calls():
         refused(error, message, kind, value)
     for shape in (50, None, (0, 3), [9, 9]):
         for kind in (WindowFeatures, ConvolutionalFeatures):
-            refused(ValueError, r"^shape=.* is no .* shape\. Pass \(", kind().n_features, shape)
+            message = r"^shape=.* is not the shape of .*\. Pass \("
+            refused(ValueError, message, kind().n_features, shape)
     of_two_channels = WindowFeatures(np.ones((1, 3, 2)))
     message = "Windows have 3 channels, expected 2"
     refused(ValueError, message, of_two_channels.transform_many, np.ones((1, 8, 3)))

@@ -136,7 +136,7 @@ def test_what_cannot_be_gone_on_with_is_refused(broker, tmp_path, capsys):
         (["--topic", "other"], "was learnt from the topic 'few'"),
         (["--state", str(tmp_path / "text")], "cannot be read as a saved model"),
         (["--state", str(tmp_path / "new"), "--topic", "none"], "Unknown topic"),
-        (["--save-every", "0"], "no whole number of at least 1"),
+        (["--save-every", "0"], "not a whole number of at least 1"),
     ]:
         handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
         with pytest.raises(SystemExit) as ended:

@@ -37,7 +37,7 @@ def is_drawn(path):
 def test_a_stream_of_images_equals_the_batch_solve(printed, tmp_path):
     output = printed("stream_images", "--quick", "--output", "picture.png")
     assert float(re.search(r"difference to batch weights (\S+)", output)[1]) < 1e-6
-    assert "batch weights label otherwise 0" in output
+    assert "another label by batch weights 0" in output
     assert re.search(r"order of appearance (?:[0-8] ){9}9", output)
     assert is_drawn(tmp_path / "picture.png")
 
@@ -48,7 +48,7 @@ def test_a_stream_of_images_equals_the_batch_solve(printed, tmp_path):
         (["--output", "nowhere/picture.png"], "the folder of nowhere/picture.png does not exist"),
         (["--data", "nowhere.npz"], "nowhere.npz"),
         (["--quick", "--batch-size", "500"], "expected at most 400, half of the stream"),
-        (["--batch-size", "0"], "no whole number of at least 1"),
+        (["--batch-size", "0"], "not a whole number of at least 1"),
     ],
 )
 def test_a_command_line_that_cannot_be_is_one_sentence(printed, capsys, words, message):
@@ -65,6 +65,18 @@ def test_sites_merge_and_withdraw_exactly(printed, tmp_path):
     assert is_drawn(tmp_path / "personal_data.png")
 
 
+def test_classes_arrive_one_task_after_another(printed, tmp_path):
+    output = printed("new_classes", "--limit", "900", "--output", "classes.png")
+    curves = re.findall(r"(?:one pass|mean|descent|at once) ((?:[\d.]+% ?){5})", output)
+    ours, mean, descent, all_at_once = [float(curve.split()[-1].rstrip("%")) for curve in curves]
+    assert ours > max(mean, descent)
+    assert ours > all_at_once - 1.0
+    differences = re.findall(r"difference to batch weights (\de-\d+)", output)
+    assert len(differences) == 2
+    assert max(map(float, differences)) < 1e-9
+    assert is_drawn(tmp_path / "classes.png")
+
+
 @pytest.mark.parametrize(
     "words",
     [["1"], *(pytest.param(each, marks=pytest.mark.slow) for each in (["2"], ["2", "--kill"]))],
@@ -73,9 +85,9 @@ def test_workers_merge_into_the_model_of_one_process(printed, tmp_path, words):
     pytest.importorskip("distributed", reason="it comes with the extra dask")
     output = printed("many_workers", "--quick", "--workers", *words)
     assert "Images learnt 2,400 and 2,400" in output
-    assert ("one of them killed" in output) == ("--kill" in words)
-    assert "label otherwise 0" in output
-    assert float(re.search(r"difference, relative (\S+)", output)[1]) < 1e-9
+    assert ("one worker killed" in output) == ("--kill" in words)
+    assert "another label 0" in output
+    assert float(re.search(r"largest relative difference (\S+)", output)[1]) < 1e-9
     assert is_drawn(tmp_path / "many_workers.png")
 
 
@@ -83,9 +95,9 @@ def test_a_broken_file_is_unlearnt(printed, tmp_path, capsys):
     pytest.importorskip("pyarrow", reason="the trips are in parquet files")
     output = printed("out_of_core", "--quick", "--data", "trips")
     assert "Rows learnt 36,000 38,000" in output
-    ours, theirs = map(float, re.search(r"other trips, minutes (\S+) (\S+)", output).groups())
+    ours, theirs = map(float, re.search(r"test trips, minutes (\S+) (\S+)", output).groups())
     assert 2.0 < ours < theirs
-    assert float(re.search(r"to Ridge on 4,000 rows at once (\S+)", output)[1]) < 1e-9
+    assert float(re.search(r"to Ridge on the first 4,000 rows (\S+)", output)[1]) < 1e-9
     assert float(re.search(r"without the broken file (\S+)", output)[1]) < 1e-9
     assert is_drawn(tmp_path / "out_of_core.png")
     for words, message in (

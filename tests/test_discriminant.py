@@ -90,7 +90,9 @@ def test_a_ridge_is_added_to_the_scatter_within_classes(rows, accumulator, ridge
     means = (rows.w[:, None] * one_hot).T @ rows.X / weights[:, None]
     apart = np.sqrt(rows.w)[:, None] * (rows.X - one_hot @ means)
     covariance = (apart.T @ apart + ridge * np.eye(rows.X.shape[1])) / weights.sum()
-    shrunken = laws.shrunken_means(means.T, rows.w @ rows.X / weights.sum(), covariance, weights)
+    shrunken = laws.shrunken_means(
+        means.T, rows.w @ rows.X / weights.sum(), np.linalg.cholesky(covariance).T, weights
+    )
     for priors, columns in ({}, means.T), ("equal", shrunken):
         vectors = np.linalg.solve(covariance, columns)
         expected = rows.X @ vectors - 0.5 * (columns * vectors).sum(axis=0)

@@ -142,7 +142,7 @@ BAD_SETTINGS = [
     ({"fill": "mirror"}, ValueError, 'fill=\'mirror\' is not known. Pass one of "zero", "edge"'),
 ]
 BAD_IMAGES = [
-    ([[1.0]], 0, TypeError, "images are of type list"),
+    ([[1.0]], 0, TypeError, "images is of type list"),
     (np.ma.masked_array(IMAGES), 0, TypeError, "images is a masked array"),
     (IMAGES[0], 0, ValueError, r"images has shape \(3, 3\)"),
     (IMAGES.astype(str), 0, TypeError, "images has dtype <U32"),

@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_fetched_is_named(tmp_path, published, monkeypatch
     publish("norb", folder, url, monkeypatch)
     for path in folder.glob("*training-cat*"):
         path.unlink()
-    with pytest.raises(OSError, match=r"training-cat\.mat\.gz cannot be fetched.*put the file"):
+    with pytest.raises(OSError, match=r"training-cat\.mat\.gz cannot be downloaded.*put the file"):
         download("norb", tmp_path)
 
 

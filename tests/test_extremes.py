@@ -156,7 +156,7 @@ def test_numbers_too_large_for_a_float_are_named(value, shown):
 )
 def test_weights_that_are_no_numbers_are_refused(w):
     model = LeastSquaresClassifier()
-    with pytest.raises(TypeError, match="w is no array of numbers"):
+    with pytest.raises(TypeError, match="w is not an array of numbers"):
         model.learn_many([{"a": 1.0}], [1], w=w)
     assert model.count == 0
 
@@ -225,7 +225,7 @@ def test_sums_that_would_leave_float64_are_refused():
     for _ in range(27):
         model.merge(copy.deepcopy(model))
     merge = functools.partial(model.merge, copy.deepcopy(model))
-    laws.assert_refused(merge, model, "expected sums that float64 holds")
+    laws.assert_refused(merge, model, "expected at most the largest float64")
 
 
 FORMS = [

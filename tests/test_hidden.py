@@ -170,7 +170,7 @@ def test_names_are_what_they_equal_and_have_a_spelling():
     y = {np.str_("a"): 1.0, np.int64(2): 3.0, True: 0.5}
     assert layer.transform_one(x) == other.transform_one(y)
     bad = {object(): 1.0, "a": 2.0}
-    assert_refused(lambda: layer.transform_one(bad), layer, "no spelling", TypeError)
+    assert_refused(lambda: layer.transform_one(bad), layer, "no fixed spelling", TypeError)
     with pytest.raises(ValueError, match="3 and 'h3' stand for one feature"):
         layer.transform_one({3: 1.0, "h3": 0.0})
 
@@ -187,7 +187,7 @@ def test_weights_from_examples():
     with pytest.raises(ValueError, match="at least two classes"):
         HiddenLayer.from_examples(ROWS, ["a"] * 6)
     # Random weights need none.
-    with pytest.raises(ValueError, match="came without y, expected labels"):
+    with pytest.raises(ValueError, match="'difference' without y, expected labels"):
         HiddenLayer.from_examples(ROWS, input_weights="difference")
     layer = HiddenLayer.from_examples(ROWS, None, 5, input_weights="bipolar", standardize=False)
     expected = HiddenLayer(5, "bipolar").transform_many(ROWS)
@@ -230,9 +230,9 @@ def test_features_that_are_constant_in_examples_or_not_among_them_have_no_weight
 def test_standard_deviations_beyond_float32_are_refused():
     layer = HiddenLayer.from_examples(ROWS * 1e-30, dtype="float32")
     assert np.isfinite(layer.transform_many(ROWS * 1e-30)).all()
-    with pytest.raises(ValueError, match="leave the range of float32"):
+    with pytest.raises(ValueError, match="overflow float32"):
         HiddenLayer.from_examples(ROWS * 1e-60, dtype="float32")
-    with pytest.raises(ValueError, match="standardize=True came with FixedWeights"):
+    with pytest.raises(ValueError, match="standardize=True with input_weights=FixedWeights"):
         HiddenLayer.from_examples(ROWS, n_hidden=5, input_weights=FIXED)
 
 
@@ -329,7 +329,7 @@ test_bad_settings = settings_refused(
         (
             {"n_hidden": 5, "input_weights": FIXED, "receptive_fields": FIELDS},
             ValueError,
-            r"receptive_fields=.* are made already",
+            r"receptive_fields=.* with input weights made before",
         ),
         ({"prefix": None}, TypeError, "prefix=None must be a str"),
     ],

@@ -326,7 +326,7 @@ def test_differences_are_of_what_is_seen(data, fields, n_maps):
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.ones((1, 13)), "There are 13 features, expected a multiple of 6 as of maps of 2 x 3"),
+        (np.ones((1, 13)), "There are 13 features, expected a multiple of 6 for maps of 2 x 3"),
         ([{"h": np.ones(7)}], "There are 7 features"),
         ([{"a": 1.0, 0: 1.0}], "Feature 'a' has no position"),
         ([{("g", 1): 1.0}], r"Feature \('g', 1\) has no position"),
@@ -373,7 +373,7 @@ def test_a_network_with_receptive_fields_learns():
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"map_shape": 9}, ValueError, "map_shape=9 is no shape"),
+        ({"map_shape": 9}, ValueError, "map_shape=9 is not a shape"),
         ({"map_shape": (3, 2.5)}, TypeError, "map_shape=2.5 must be an int"),
         ({"map_shape": (3, 3), "smallest": 0}, ValueError, "smallest=0 must be at least 1"),
         ({"map_shape": (3, 9), "smallest": 4}, ValueError, "expected at most 3"),

@@ -109,7 +109,7 @@ def test_learning_and_solving_take_two_grams():
 def test_maps_and_gaps_that_cannot_fit_are_refused(monkeypatch):
     monkeypatch.setattr("onlinels.checks.memory_limit", lambda: 1e8)
     image = np.ones((1, 8, 8))
-    with pytest.raises(ValueError, match=r"1,208 x 1,208 with their padding.*Lower padding"):
+    with pytest.raises(ValueError, match=r"1,208 x 1,208 with padding.*Lower padding"):
         ConvolutionalFeatures(padding=600).transform_many(image)
     with pytest.raises(ValueError, match="Lower padding"):
         ConvolutionalFeatures(padding=2**40).transform_many(image)

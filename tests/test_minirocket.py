@@ -206,7 +206,7 @@ test_bad_settings = settings_refused(
         ({"n_features": 83}, ValueError, "n_features=83 must be at least 84"),
         ({"n_features": 1e4}, TypeError, "n_features"),
         ({"max_dilations": 0}, ValueError, "max_dilations=0"),
-        ({"window_shape": (3, 4, 5)}, ValueError, "is no window shape"),
+        ({"window_shape": (3, 4, 5)}, ValueError, "is not the shape of a window"),
         ({"dtype": "float16"}, ValueError, "dtype='float16'"),
         ({"seed": -1}, ValueError, "seed=-1"),
         ({"kernels": "minirocket"}, TypeError, "kernels is of type str"),

@@ -113,7 +113,7 @@ def test_weights_count_from_the_first_row_on():
 
 def test_features_can_be_fixed_early_or_by_a_shorter_warm_up():
     model = small(warm_up=1000)
-    with pytest.raises(ValueError, match="0 images have come"):
+    with pytest.raises(ValueError, match="learnt 0 images"):
         model.fix_features()
     learn(model, 40)
     model.fix_features()
@@ -167,7 +167,7 @@ def test_merging_with_networks_that_are_still_warming_up():
 @pytest.mark.parametrize(
     ("other", "error", "message"),
     [
-        (learn(small(), 30, 60), ValueError, "other fixed features"),
+        (learn(small(), 30, 60), ValueError, "different fixed features"),
         (small(warm_up=21), ValueError, "warm_up: 20 and 21"),
         (LeastSquaresClassifier(), TypeError, "LeastSquaresClassifier"),
     ],
@@ -187,7 +187,7 @@ def test_presets_can_be_overridden():
     assert (model.classifier.ridge, model.warm_up) == (2.0, 9)
     for name, overrides, message in [
         ("minst", {}, "name='minst' is not known"),
-        ("mnist", {"n_hiden": 3}, "'n_hiden' is no setting"),
+        ("mnist", {"n_hiden": 3}, "'n_hiden' is not a setting"),
     ]:
         with pytest.raises(ValueError, match=message):
             ShallowConvClassifier.from_preset(name, **overrides)

@@ -379,7 +379,7 @@ def test_images_held_that_cannot_be_learnt_say_what_to_do(settings, hidden, imag
         model.learn_many(images[:20], LABELS[:20])
     assert "held" not in str(caught.value)
     model.learn_many(images[:12], LABELS[:12])
-    message = rf"(?s){cause}.*12 of these images were held.*Start a new model"
+    message = rf"(?s){cause}.*12 of these images are held.*start a new model"
     assert_refused(model, images[12:30], LABELS[12:30], message)
     with pytest.raises(ValueError, match=message):
         model.fix_features()

@@ -198,19 +198,19 @@ def test_what_does_not_merge_is_refused_by_name():
         (layered(), examples | LINEAR.clone(), ValueError, r"\['layer'\] and \['HiddenLayer'\]"),
         (layered(), named, ValueError, r"\['layer'\] and \['other'\] before"),
         (layered(), LINEAR.clone(), TypeError, "of types Pipeline and LeastSquaresClassifier"),
-        (hashed, hashed.clone(), ValueError, "'FeatureHasher' differ in what they drew at random"),
-        (projected, turned, ValueError, "'GaussianRandomProjector' differ in what they drew"),
+        (hashed, hashed.clone(), ValueError, "'FeatureHasher' differ in their random numbers"),
+        (projected, turned, ValueError, "'GaussianRandomProjector' differ in their random"),
         (LINEAR, LeastSquaresRegressor(), TypeError, "other is of type LeastSquaresRegressor"),
         (LINEAR, LeastSquaresClassifier(2.0), ValueError, "other has different settings"),
-        (StreamClassifier(), StreamClassifier(), TypeError, "StreamClassifier, expected one that"),
+        (StreamClassifier(), StreamClassifier(), TypeError, "StreamClassifier, expected a model"),
         (DriftAwareClassifier(LINEAR.clone()), LINEAR, TypeError, "DriftAwareClassifier, expected"),
-        (linear_model.LogisticRegression(), LINEAR, TypeError, "LogisticRegression, expected one"),
+        (linear_model.LogisticRegression(), LINEAR, TypeError, "LogisticRegression, expected a"),
     ]
     for one, other, error, message in table:
         with pytest.raises(error, match=message):
             onlinels.merge(one, other)
     for unlearn in (onlinels.unlearn_one, onlinels.unlearn_many):
-        with pytest.raises(TypeError, match="StreamClassifier, expected one that has unlearn_"):
+        with pytest.raises(TypeError, match="StreamClassifier, expected a model with unlearn_"):
             unlearn(StreamClassifier(), {}, "yes")
     model = layered()
     model.learn_one(PLAIN, "yes")

@@ -225,7 +225,7 @@ UNFIXED = r"ZCA\(variance_offset=0.01\).*from_examples"
 BAD_IMAGES = [
     (lambda: ImagePreprocessing(4), PHOTOS, "6 x 6 pixels, expected multiples of downsample=4"),
     (lambda: ImagePreprocessing(grey_channel=True), PIXELS, "1 channels, expected 3"),
-    (lambda: fixed_model(), PHOTOS[..., :2], "2 channels, which does not fit FixedZCA"),
+    (lambda: fixed_model(), PHOTOS[..., :2], "2 channels, expected those of FixedZCA"),
     (lambda: fixed_model(image_shape=(6, 6, 3)), PHOTOS[:, :4, :4], "expected"),
     (lambda: ImagePreprocessing(), np.full((1, 8, 8), np.nan), "nan"),
     (lambda: ImagePreprocessing(2), np.full((1, 8, 8), 1e70), "as large as 1e.70"),
@@ -269,5 +269,5 @@ def test_bad_settings():
             ImagePreprocessing(**settings)
         with pytest.raises(error, match=message):
             ImagePreprocessing.from_examples(PIXELS, **settings)
-    with pytest.raises(ValueError, match="shape=None is no image"):
+    with pytest.raises(ValueError, match="shape=None is not the shape of an image"):
         ImagePreprocessing().output_shape(None)

@@ -211,8 +211,8 @@ def test_what_cannot_answer_before_it_learns_is_refused():
         (scaled, ValueError, "'StandardScaler' learns.*predict_one, then learn_one"),
         (within, ValueError, "StandardScaler' learns.*predict_one, then learn_one"),
         (Doubled() | LeastSquaresClassifier(), TypeError, "'Doubled' has no transform_many"),
-        (linear_model.LogisticRegression(), TypeError, "expected one that has predict"),
-        (HIDDEN | linear_model.LogisticRegression(), TypeError, "expected one that has predict"),
+        (linear_model.LogisticRegression(), TypeError, "expected a model with predict"),
+        (HIDDEN | linear_model.LogisticRegression(), TypeError, "expected a model with predict"),
         (LeastSquaresClassifier(), ValueError, "^y has 39"),
         (hidden, ValueError, "^y has 39"),
     ]

@@ -291,12 +291,12 @@ def test_refused_calls_change_nothing(centred, n_rows):
     wide = np.hstack([X[:n_rows], np.ones((n_rows, 1)) * np.arange(1.0, n_rows + 1.0)[:, None]])
     labels = columns[:n_rows]
     for call, message in [
-        (lambda: acc.downdate(never, labels), "Take out only rows that are in"),
-        (lambda: acc.downdate(X[:n_rows], labels, 1e6), "Take out only rows that are in"),
-        (lambda: acc.downdate(wide, labels), "Take out only rows that are in"),
-        (lambda: acc.subtract(other), "positive definite|Take out only"),
+        (lambda: acc.downdate(never, labels), "Remove only rows that were learnt"),
+        (lambda: acc.downdate(X[:n_rows], labels, 1e6), "Remove only rows that were learnt"),
+        (lambda: acc.downdate(wide, labels), "Remove only rows that were learnt"),
+        (lambda: acc.subtract(other), "positive definite|Remove only"),
         (lambda: acc.update(1e9 * never, labels), "outweigh"),
-        (lambda: acc.fix_ridge(0.0), 'positive ridge, or accumulator="gram" or "orthogonal"'),
+        (lambda: acc.fix_ridge(0.0), 'positive ridge, or use accumulator="gram" or "orthogonal"'),
         (lambda: acc.fix_ridge(-1.0), "ridge=-1.0"),
         (lambda: acc.fix_ridge("paper"), "ridge='paper'"),
         (lambda: acc.solve(0.0), "ridge=0.0 must be greater than 0"),

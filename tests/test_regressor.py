@@ -157,7 +157,7 @@ def test_what_is_asked_leaves_no_trace():
 BAD_CALLS = [
     ("learn_one", (None, 1.0), TypeError, "x is of type NoneType, expected a dict"),
     ("learn_one", ({"new": float("nan")}, 1.0), ValueError, "StatImputer"),
-    ("learn_one", (ROW, None), ValueError, "y is None, expected a number. Leave rows"),
+    ("learn_one", (ROW, None), ValueError, "y is None, expected a number. Leave out rows"),
     ("learn_one", (ROW, "high"), TypeError, "y is 'high' of type str, expected a number"),
     ("learn_one", ({"new": 1.0}, "3"), TypeError, "y is '3'"),
     ("learn_one", (ROW, float("nan")), ValueError, "y is nan"),

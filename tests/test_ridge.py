@@ -407,7 +407,7 @@ def test_models_that_keep_rows_in_other_folds_do_not_merge():
     plain.learn_many(X[20:], y[20:])
     for one, other in ((folded, plain), (plain, folded)):
         merge = functools.partial(one.merge, other)
-        laws.assert_refused(merge, one, r"other has statistics in \d folds, expected \d as here")
+        laws.assert_refused(merge, one, r"other has statistics in \d folds, expected \d as in this")
 
 
 def test_folds_that_are_needed_must_be_as_many():
@@ -430,7 +430,7 @@ def test_a_fold_gives_no_more_weight_than_it_has():
         except ValueError as error:
             refused.append(str(error))
     assert len(refused) > 10
-    assert all(re.match(r"In fold \d [Tt]he .* to be taken out is", each) for each in refused)
+    assert all(re.match(r"In fold \d: The .* the rows to remove is", each) for each in refused)
     assert model.count == 10 + len(refused)
 
 

@@ -169,7 +169,7 @@ def test_arrays_in_samples_are_learnt_as_they_were(dtype):
     row[:] = 9
     batch.learn_many([{"h": values} for values in rows], y)
     assert_same_answers(model, batch)
-    with pytest.raises(ValueError, match="expected 4 as before"):
+    with pytest.raises(ValueError, match="expected 4 as in other rows"):
         model.learn_one({"h": np.ones(5)}, 0)
 
 

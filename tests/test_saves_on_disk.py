@@ -317,7 +317,7 @@ def test_folders_without_locks(path, monkeypatch, error):
     [
         (zipfile.ZipInfo, "FileHeader", KeyboardInterrupt(), None),
         (os, "fsync", KeyboardInterrupt(), None),
-        (os, "replace", PermissionError(errno.EACCES, "Access is denied"), "as it was"),
+        (os, "replace", PermissionError(errno.EACCES, "Access is denied"), "path has changed"),
     ],
 )
 def test_what_fails_leaves_the_old_file(path, monkeypatch, owner, name, raised, message):
@@ -346,7 +346,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, place):
     model.save(path)
     model.learn_one({"x": 1.0}, "a")
     monkeypatch.setattr(files.os, place, failing)
-    error = assert_not_saved(model, path, "as it was; free some space")
+    error = assert_not_saved(model, path, "has changed; free some space")
     assert error.errno == errno.ENOSPC
 
 
@@ -357,7 +357,7 @@ def test_a_file_that_may_not_grow_is_taken_away(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
-        assert_not_saved(model, tmp_path / "model.npz", "what was at the path is as it was")
+        assert_not_saved(model, tmp_path / "model.npz", "nothing at the path has changed")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
@@ -387,7 +387,7 @@ def test_folders_that_are_not_there_and_links(tmp_path):
     model, held = LeastSquaresClassifier(), tmp_path / "there" / "model.npz"
     with pytest.raises(FileNotFoundError, match="make the folder first"):
         model.save(held)
-    assert_not_saved(model, tmp_path, "as it was")
+    assert_not_saved(model, tmp_path, "at the path has changed")
     assert os.listdir(tmp_path) == []
     held.parent.mkdir()
     link = tmp_path / "link.npz"

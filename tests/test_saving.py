@@ -90,7 +90,8 @@ def test_every_class_that_can_be_saved_is_saved_above():
         random = np.random.default_rng(0)
         model = make(random)
         learn(model, random)
-        described = saved(model).decode("latin1")
+        with zipfile.ZipFile(io.BytesIO(saved(model))) as file:
+            described = file.read("model.json").decode()
         named |= {name for name in KINDS_BY_NAME if f'"object":"{name}"' in described}
     assert KINDS_BY_NAME.keys() == named
 
@@ -205,7 +206,7 @@ def test_labels_and_names_keep_their_types(tmp_path, label, make):
 def test_other_labels_are_refused_and_no_file_is_written(tmp_path, label):
     model = LeastSquaresClassifier()
     model.learn_one({"x": 1.0}, label)
-    message = r"_classes holds .* of type \w+\. .* of str, int"
+    message = r"_classes holds .* of type \w+\. .* of type str, int"
     assert_not_saved(model, tmp_path / "model.npz", message, TypeError)
 
 
@@ -233,7 +234,7 @@ def test_what_cannot_be_saved_says_so(tmp_path):
             LeastSquaresClassifier().save(wrong)
         with pytest.raises(TypeError, match=r"file is .* expected the path of a file or an open"):
             onlinels.load(wrong)
-        with pytest.raises(TypeError, match=r"content is of type .* expected bytes\. Pass what"):
+        with pytest.raises(TypeError, match=r"content is of type .* expected bytes\. Pass"):
             onlinels.loads(wrong)
     with pytest.raises(FileNotFoundError, match=r"There is no file .*save a model there first"):
         onlinels.load(path)
@@ -263,10 +264,10 @@ def test_open_files_that_cannot_be_used_are_refused(tmp_path):
             (onlinels.load, closed, ValueError, "is closed"),
             (model.save, readable, ValueError, "is not writable"),
             (onlinels.load, writable, ValueError, "is not readable"),
-            (model.save, Short(), OSError, "took .* expected all: pass a buffered file"),
+            (model.save, Short(), OSError, "accepted .* expected all: pass a buffered file"),
             (onlinels.load, readable, ValueError, f"^{re.escape(str(path))} cannot be read as a"),
             (onlinels.load, io.BytesIO(b"PK"), ValueError, "^<file> cannot be read as a"),
-            (onlinels.load, io.BytesIO(2 * saved(model)), ValueError, "begins at byte .* at 0"),
+            (onlinels.load, io.BytesIO(2 * saved(model)), ValueError, "expected byte 0"),
         ):
             with pytest.raises(error, match=message):
                 call(file)
@@ -460,7 +461,7 @@ def test_dataclasses_named_tuples_and_plain_objects_come_back(tmp_path):
     with pytest.raises(TypeError, match=r"one is -1, expected a whole number of at least 0"):
         onlinels.save([Pair(-1, None)], tmp_path / "model.npz")
     onlinels.save([Pair(9, None)], tmp_path / "model.npz")
-    with pytest.raises(ValueError, match=r"the parts of its .*Pair do not fit"):
+    with pytest.raises(ValueError, match=r"the parts of its .*Pair contradict"):
         onlinels.load(tmp_path / "model.npz")
 
 

@@ -275,7 +275,9 @@ def test_settings_that_do_not_fit_are_refused():
         for scaling in ("Standard", 1.0, True, "minmax"):
             with pytest.raises(ValueError, match=r'scaling=.*Pass "auto", "standard" or None'):
                 kind(scaling=scaling)
-        with pytest.raises(ValueError, match="without a ridge units of features do not matter"):
+        with pytest.raises(
+            ValueError, match="without a ridge, the units of features do not matter"
+        ):
             kind(ridge=0.0, scaling="standard")
         model = kind(ridge=1.0, scaling="standard")
         with pytest.raises(ValueError, match="do not go together"):

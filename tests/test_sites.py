@@ -380,8 +380,8 @@ def test_what_does_not_fit_is_one_sentence_and_writes_nothing(folder, capsys):
     for words, names in [
         ("o.npz north.npz ridge.npz", ["ridge.npz", "north.npz", "ridge: 1.0 and 2.0", "empty()"]),
         ("o.npz north.npz labels.npz", ["north.npz", "labels.npz", "LeastSquaresClassifier"]),
-        ("o.npz stream.npz", ["stream.npz", "StreamClassifier", "expected one that has merge"]),
-        ("o.npz layer.npz", ["layer.npz", "HiddenLayer", "expected one that has merge"]),
+        ("o.npz stream.npz", ["stream.npz", "StreamClassifier", "expected a model with merge"]),
+        ("o.npz layer.npz", ["layer.npz", "HiddenLayer", "expected a model with merge"]),
         ("o.npz north.npz numbers.npz", ["numbers.npz", "GramAccumulator"]),
         ("o.npz state.npz", ["state.npz holds a dict", "to a file of its own"]),
         ("o.npz north.npz text.npz", ["text.npz cannot be read as a saved model"]),

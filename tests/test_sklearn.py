@@ -371,7 +371,7 @@ def test_what_river_has_and_this_has_not_is_refused():
         IncrementalRidgeClassifier.from_river(LeastSquaresClassifier(priors="equal"))
     with pytest.raises(TypeError, match="expected LeastSquaresClassifier"):
         IncrementalRidgeClassifier.from_river(learnt)
-    with pytest.raises(ValueError, match="one for all"):
+    with pytest.raises(ValueError, match="expected one number"):
         IncrementalRidge([1.0]).fit([[1.0], [2.0]], [[1.0], [2.0]]).to_river()
     numbered = LeastSquaresRegressor(1.0)
     numbered.learn_one({1: 5.0, 0: 1.0}, 1.0)
@@ -428,7 +428,7 @@ def test_auto_is_not_misled_by_columns_that_depend_on_others(scaling):
 def test_messages_name_what_users_know():
     X, y = load_iris(return_X_y=True)
     orthogonal = IncrementalRidge(1.0, solver="orthogonal").fit(X, y)
-    with pytest.raises(ValueError, match=r'cannot take rows out.*solver="gram"'):
+    with pytest.raises(ValueError, match=r'cannot remove rows.*solver="gram"'):
         orthogonal.unlearn(X[:1], y[:1])
     with pytest.raises(ValueError, match=r"different settings \(solver: 'orthogonal' and 'gram'\)"):
         orthogonal.merge(IncrementalRidge(1.0).fit(X, y))
@@ -909,7 +909,7 @@ def test_balanced_weights_are_those_of_fit():
 def test_class_weights_that_stay_behind_are_told():
     X, y = load_iris(return_X_y=True)
     model = IncrementalRidgeClassifier(1.0, class_weight={0: 3.0}).fit(X, y)
-    with pytest.warns(UserWarning, match=r"class_weight=\{0: 3.0\} is no setting of the river"):
+    with pytest.warns(UserWarning, match=r"class_weight=\{0: 3.0\} is not a setting of the river"):
         river = model.to_river()
     assert river.predict_many(X).tolist() == model.predict(X).tolist()
 

@@ -298,8 +298,17 @@ class Calls(RuleBasedStateMachine):
         times = [None] * n_rows
         if "half_life" in truth.settings and random.random() >= 0.3:
             times = ((truth.now or 0.0) + random.integers(-6, 5, n_rows)).tolist()
+        self.note_ridges(model, rows, times)
         self.learn_in(form, model, rows, times, random)
         truth.learn(rows, times)
+
+    def note_ridges(self, model, rows, times):
+        """Take note of the ridges inside an inverse during a batch: a named one changes in it."""
+        if model is self.model and self.truth.recursive and isinstance(model.ridge, str):
+            twin = copy.deepcopy(model)
+            for row, t in zip(rows, times, strict=True):
+                twin.learn_one(row.x, row.y, row.w, t=t)
+                self.smallest = min(self.smallest, self.fixed_ridge(twin) or np.inf)
 
     def learn_in(self, form, model, rows, times, random):
         w, y = [row.w for row in rows], [row.y for row in rows]
@@ -380,10 +389,11 @@ class Calls(RuleBasedStateMachine):
     def refuses(self, change):
         """Change the model unless its form may and does refuse; nothing has changed then."""
         if self.truth.settings["accumulator"] == "orthogonal":
-            laws.assert_refused(lambda: change(self.model), self.model, "cannot take rows out")
+            laws.assert_refused(lambda: change(self.model), self.model, "cannot remove rows")
             return True
         # The digits that are lost are the square of what was in beside the ridge.
-        may = self.truth.recursive and self.model.ridge_ < 1e-4 * (1.0 + self.truth.moved)
+        ridge = min(self.model.ridge_, self.smallest)
+        may = self.truth.recursive and ridge < 1e-4 * (1.0 + self.truth.moved)
         before = pickle.dumps(self.model)
         try:
             change(self.model)
@@ -587,13 +597,14 @@ class Calls(RuleBasedStateMachine):
     def lost(self, model):
         """Return the size of what has left rounding errors.
 
-        What an inverse has lost beside a smaller ridge it does not find again beside a larger one.
+        What an inverse has lost beside a smaller ridge it does not find again beside a larger one:
+        errors are the square of this size beside the ridge.
         """
         fixed = self.fixed_ridge(model)
         if fixed is None:
             return self.truth.moved
         self.smallest = min(self.smallest, fixed)
-        return 10.0 * self.truth.moved * fixed / self.smallest
+        return 10.0 * self.truth.moved * (fixed / self.smallest) ** 0.5
 
     def check_ridge(self, model):
         rows = self.truth.rows if model.ridge == "paper" else self.truth.selected

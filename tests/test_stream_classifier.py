@@ -477,7 +477,7 @@ BAD_BATCHES = [
     (np.zeros((0, 2)), [], "X has 0 rows"),
     ([], [], "X has 0 rows"),
     (pd.DataFrame({"a": []}), [], "X has 0 rows"),
-    (pd.DataFrame([[1, 2]], columns=["a", "a"]), [1], "X has columns of one name"),
+    (pd.DataFrame([[1, 2]], columns=["a", "a"]), [1], "X has several columns of one name"),
     (pd.Series([1.0]), [1], "X is of type Series"),
     ({"a": 1.0}, [1], "X is of type dict"),
     (None, [1], "X is of type NoneType"),

@@ -260,7 +260,7 @@ def test_members_of_one_name():
     with zipfile.ZipFile(file, "w") as archive:
         for _ in range(2):
             archive.writestr("weights.npy", FILTERS)
-    with pytest.raises(ValueError, match="two arrays of one name"):
+    with pytest.raises(ValueError, match="two arrays with one name"):
         ArrayArchive(file)
 
 
@@ -278,7 +278,7 @@ def test_nothing_is_unpickled(folder, name, monkeypatch):
     else:
         np.savez(name, weights=harm, x_train=harm, y_train=harm, x_test=harm, y_test=harm)
     for read in (read_filters, read_image_data):
-        with pytest.raises(ValueError, match=r"other things than arrays|no \.npz file"):
+        with pytest.raises(ValueError, match=r"other things than arrays|not an .npz file"):
             read(name)
     assert not Path("harm").exists()
 
@@ -306,7 +306,7 @@ def test_a_gzip_file_takes_no_more_than_it_states_and_holds(folder, held, times,
 def test_more_dimensions_than_an_array_can_have(folder):
     path = folder / "dimensions.idx"
     path.write_bytes(bytes([0, 0, 8, 255]) + big_endian(*[1] * 255) + b"a")
-    with pytest.raises(ValueError, match=rf"{path} states the shape .* of at least 1, at most 32"):
+    with pytest.raises(ValueError, match=rf"{path} has the shape .* expected 1 to 32 sizes"):
         read_idx(path)
 
 
@@ -317,7 +317,7 @@ def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
     write("idx", tmp_path, make_data("idx", 3, 2, 0))
     with monkeypatch.context() as patched:
         patched.setattr("onlinels.datasets.folder.read_all", run_out)
-        with pytest.raises(ValueError, match=f"{tmp_path} state .* with stream_image_data"):
+        with pytest.raises(ValueError, match=f"{tmp_path} do not fit .* with stream_image_data"):
             read_image_data(tmp_path)
 
 
@@ -337,7 +337,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         with pytest.raises(ValueError, match="device or a pipe, expected a file"):
             read(path)
     for read in (read_image_data, read_filters, lambda path: stream_image_data(path, 1)):
-        with pytest.raises(FileNotFoundError, match="no file"):
+        with pytest.raises(FileNotFoundError, match=r"neither a file|no file"):
             read(path)
 
 

@@ -292,7 +292,7 @@ def test_columns_of_times_and_frames_that_are_refused():
     assert (model.channels, model.n_windows) == ((1,), 2)
     model = linear(window=1, hop=1, timestamp="t")
     twice = pd.DataFrame([[0.0, 1.0, 2.0]], columns=["t", "a", "a"])
-    with pytest.raises(ValueError, match=r"(?s)X has columns of one name.*Rename all but one"):
+    with pytest.raises(ValueError, match=r"(?s)X has several columns of one name.*Rename all"):
         model.learn_many(twice, [0])
     with pytest.raises(TypeError, match="X is of type int, expected an array"):
         model.learn_many(3, [0])

@@ -1,4 +1,4 @@
-"""Measure how much a ridge chosen at fixed counts of rows loses when the rows come in a bad order.
+"""Measure the loss from selecting the ridge at fixed counts of rows if their order is unfavourable.
 
 python demos/benchmarks/bad_order.py
 python demos/benchmarks/bad_order.py --streams 3 --quick
@@ -30,11 +30,11 @@ from onlinels.sklearn import IncrementalRidge
 KINDS = ("noise first", "zeros first", "sorted", "units changed", "ill-conditioned")
 N_TEST = 1000
 GROWTH = 1.03
-"""The model is tested whenever it has so many times the rows."""
+"""Factor by which the number of rows grows between tests of the model."""
 
 
 class Stream(NamedTuple):
-    """Rows in the order in which they are learnt, and test rows for each of two phases."""
+    """Rows in the order of learning, and test rows for each of two phases."""
 
     X: Floats
     y: Floats
@@ -45,16 +45,16 @@ class Stream(NamedTuple):
 def main() -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--streams", type=positive, default=10, help="drawn streams of each kind")
+    add("--streams", type=positive, default=10, help="random streams of each kind")
     add("--quick", action="store_true", help="few features and rows")
     arguments = parser.parse_args()
-    print(f"{machine()}, {arguments.streams} drawn streams of each kind")
+    print(f"{machine()}, {arguments.streams} random streams of each kind")
     print_table(error_table(arguments.streams, arguments.quick))
     print_table(cost_table([16, 32] if arguments.quick else [16, 64, 500], arguments.quick))
 
 
 def make_stream(kind: str, seed: int, n_features: int, n_first: int, n_rows: int) -> Stream:
-    """Return a linear target with noise, whose first rows are bad or whose features are."""
+    """Return a stream with a noisy linear target and with bad first rows or bad features."""
     random = np.random.default_rng(seed)
     sizes = n_features, n_features
     X = random.normal(size=(n_rows + 2 * N_TEST, n_features))
@@ -63,7 +63,7 @@ def make_stream(kind: str, seed: int, n_features: int, n_first: int, n_rows: int
         X = X * spread @ np.linalg.qr(random.normal(size=sizes))[0]
     y = X @ random.normal(size=n_features)
     y = y / y.std() + random.uniform(0.3, 2.0) * random.normal(size=len(y))
-    # The first rows, and the test rows of their phase.
+    # The first rows, and the test rows of the first phase.
     first = np.append(np.arange(n_first), np.arange(n_rows, n_rows + N_TEST))
     if kind == "noise first":
         y[first] = y.std() * random.normal(size=len(first))
@@ -80,7 +80,7 @@ def make_stream(kind: str, seed: int, n_features: int, n_first: int, n_rows: int
 
 
 def drawn(kind: str, seed: int, quick: bool) -> Stream:
-    """Return a stream of drawn sizes."""
+    """Return a stream of random size."""
     random = np.random.default_rng([seed, KINDS.index(kind)])
     n_features = int(np.exp(random.uniform(*np.log([10, 20 if quick else 100]))))
     n_first, n_later = (int(np.exp(random.uniform(*np.log([300, 1500])))) for _ in range(2))
@@ -88,7 +88,7 @@ def drawn(kind: str, seed: int, quick: bool) -> Stream:
 
 
 def named(quick: bool) -> Iterator[tuple[str, Stream]]:
-    """Return noise and zeros before good rows."""
+    """Yield streams with noise or zeros before good rows."""
     yield "1,024 rows of noise, 1,000 good", make_stream("noise first", 0, 20, 1024, 2024)
     yield "1,024 rows of zeros, 1,000 good", make_stream("zeros first", 0, 20, 1024, 2024)
     if not quick:
@@ -97,10 +97,10 @@ def named(quick: bool) -> Iterator[tuple[str, Stream]]:
 
 
 def ratios(stream: Stream) -> dict[int, float]:
-    """Return squared errors beside those of a ridge that is chosen just then, by counts of rows.
+    """Return squared errors relative to those of a newly selected ridge, by counts of rows.
 
-    Tested are fresh rows of the present phase, from twice as many rows as features on.
-    `IncrementalRidge` has the same sums and chooses when an answer is asked for.
+    Tests use new rows of the current phase, and begin at twice as many rows as features.
+    `IncrementalRidge` has the same sums and selects the ridge at every prediction.
     """
     model, fresh = LeastSquaresRegressor(), IncrementalRidge(scaling="auto")
     found, start, stop = {}, 0, 2 * stream.X.shape[1]
@@ -118,9 +118,9 @@ def ratios(stream: Stream) -> dict[int, float]:
 
 
 def error_table(n_streams: int, quick: bool) -> Table:
-    """Return the worst and the mean ratio of errors, and where the worst is."""
+    """Return a table of the worst and the mean ratio of errors, and the row of the worst."""
     columns = "rows", "worst", "after", "streams over 1.06", "mean", "largest mean of a stream"
-    table = table_of(*columns, title="Squared error / that of a ridge chosen just then")
+    table = table_of(*columns, title="Squared error / that of a newly selected ridge")
     groups = [(name, [stream]) for name, stream in named(quick)]
     groups += [(k, [drawn(k, seed, quick) for seed in range(n_streams)]) for k in KINDS]
     for name, streams in bar(groups, "Learning"):
@@ -138,9 +138,9 @@ def error_table(n_streams: int, quick: bool) -> Table:
 
 
 def cost_table(sizes: list[int], quick: bool) -> Table:
-    """Return the time of learning a stream with a ridge that is chosen, and with a number."""
-    title = "Cost: rows in batches of 64, an answer after each"
-    table = table_of("M", "rows", 'ridge="auto"', "ridge=1.0", "the choices", title=title)
+    """Return a table of the time of learning a stream with ridge="auto" and with a number."""
+    title = "Cost: rows in batches of 64, a prediction after each"
+    table = table_of("M", "rows", 'ridge="auto"', "ridge=1.0", "difference", title=title)
     for size in sizes:
         n_rows = 1024 if quick else 8192
         random = np.random.default_rng(0)
@@ -155,7 +155,7 @@ def cost_table(sizes: list[int], quick: bool) -> Table:
 
 
 def seconds_to_learn(ridge: Any, X: Floats, y: Floats) -> float:
-    """Return the seconds of learning, every ridge chosen where it is due."""
+    """Return the seconds of learning, with the ridge read after every batch."""
     model = LeastSquaresRegressor(ridge)
 
     def learn() -> None:

@@ -1,6 +1,6 @@
-"""What the benchmarks share: data from a folder, results that outlive an interruption, times.
+"""Shared code of the benchmarks: reading data, storing results, measuring times and memory.
 
-Numbers on command lines, tables, bars and figures are those of the demos (`show.py`).
+Command-line numbers, tables, progress bars and figures come from the demos (`show.py`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def above_zero(text: str) -> float:
     """Read a number above 0 from a command line."""
     number = float(text)
     if not 0.0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return number
 
 
@@ -60,7 +60,8 @@ def setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     settable = {name for names in PARTS.values() for name in names} - {"seed"}
     if not equals or name not in settable:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE of {sorted(settable)}")
+        expected = f"expected NAME=VALUE with a name from {sorted(settable)}"
+        raise argparse.ArgumentTypeError(f"{text!r}, {expected}")
     try:
         return name, ast.literal_eval(value)
     except (SyntaxError, ValueError):
@@ -71,22 +72,22 @@ def folder_of_arrays(text: str) -> Path:
     """Read the path of a folder of .npz files from a command line."""
     path = Path(text)
     if not any(path.glob("*.npz")):
-        raise argparse.ArgumentTypeError(f"{path} is no folder that holds an .npz file")
+        raise argparse.ArgumentTypeError(f"{path} is not a folder with .npz files")
     return path
 
 
 def bar(steps: Iterable[Any], text: str, total: int | None = None) -> Iterator[Any]:
-    """Show a bar on the error stream, so that results alone go to the output."""
+    """Show a progress bar on the error stream, so that only results go to the output."""
     yield from track(steps, f"{text:<18}", total, console=Console(stderr=True), transient=True)
 
 
 def print_table(table: Any) -> None:
-    """Print a table as wide as it is, also where the output is no terminal."""
+    """Print a table in its full width, even if the output is not a terminal."""
     Console(width=None if sys.stdout.isatty() else 190, force_jupyter=False).print(table)
 
 
 def row_slices(n_rows: int, size: int) -> list[slice]:
-    """Return the slices of rows, each of so many but the last, that together are all."""
+    """Return slices of `size` rows that cover all rows; the last one may be shorter."""
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
@@ -94,25 +95,25 @@ def row_slices(n_rows: int, size: int) -> list[slice]:
 
 
 def read_images(path: Path, n_held_out: int = 0, n_rows: int | None = None) -> ImageData:
-    """Read the images to learn and those to test on.
+    """Read the images for learning and those for testing.
 
     Parameters
     ----------
     path : Path
-        As `onlinels.datasets.read_image_data` takes it, or an .npz file with arrays x and y, all of
-        which are training images.
+        Path as for `onlinels.datasets.read_image_data`, or an .npz file with arrays x and y, which
+        are all training images.
     n_held_out : int
-        0 tests on the test images; otherwise the last so many training images are not learnt, and
-        stand in for them.
+        Number of training images, the last ones, that replace the test images and are not learnt;
+        0 tests on the test images.
     n_rows : int or None
-        Learn the first so many of the training images that are left; None: all.
+        Number of the remaining training images to learn, the first ones; None learns all.
     """
     data = _training_images(path) or read_image_data(path)
     n_left = len(data.x_train) - n_held_out
     if n_left < 1 or not (n_held_out or len(data.x_test)):
         raise ValueError(
             f"--validate is {n_held_out}, expected 1 to {len(data.x_train) - 1} of the "
-            f"{len(data.x_train)} training images of {path}, or 0 where it has test images."
+            f"{len(data.x_train)} training images in {path}, or 0 if it has test images."
         )
     train = data.x_train[:n_left][:n_rows], data.y_train[:n_left][:n_rows]
     if not n_held_out:
@@ -131,7 +132,7 @@ def _training_images(path: Path) -> ImageData | None:
 
 
 def digits_images() -> ImageData:
-    """Return scikit-learn's digits, the last ones to test on."""
+    """Return scikit-learn's digits; the last ones are test images."""
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
@@ -140,16 +141,16 @@ def digits_images() -> ImageData:
 
 
 def check_warm_up(path: Path, n_rows: int, warm_up: int) -> None:
-    """Raise unless there are rows enough to fix the features from."""
+    """Raise ValueError unless there are enough rows to fix the features."""
     if n_rows < warm_up:
         raise ValueError(
             f"{path} leaves {n_rows} training rows, expected at least {warm_up} for the warm-up. "
-            "Hold out fewer, or lower the warm-up."
+            "Hold out fewer rows, or set a smaller warm-up."
         )
 
 
 def shifted(images: Array, by: int, mode: Any = "constant") -> Iterator[Array]:
-    """Yield images as they are, and, unless `by` is 0, shifted four ways by so many pixels."""
+    """Yield the images and, unless `by` is 0, copies shifted by `by` pixels in four directions."""
     yield images
     if by:
         height, width = images.shape[1:3]
@@ -160,7 +161,7 @@ def shifted(images: Array, by: int, mode: Any = "constant") -> Iterator[Array]:
 
 
 def tables_of(folder: Path | None) -> Iterator[tuple[str, Floats, Array]]:
-    """Yield names, rows and labels of all .npz files with arrays x and y; rows with gaps go."""
+    """Yield names, complete rows and labels of all .npz files with arrays x and y."""
     for path in sorted(folder.glob("*.npz")) if folder else ():
         with np.load(path) as arrays:
             if {"x", "y"} <= set(arrays.files) and arrays["x"].ndim == 2:
@@ -170,7 +171,7 @@ def tables_of(folder: Path | None) -> Iterator[tuple[str, Floats, Array]]:
 
 
 def table_of_stream(samples: Iterable[tuple[Mapping[Any, Any], Any]]) -> tuple[Floats, Array]:
-    """Return rows and labels of a stream of dicts that have the same names."""
+    """Return rows and labels of a stream of dicts with the same names."""
     rows = list(samples)
     features = sorted(rows[0][0])
     x = np.array([[row[feature] for feature in features] for row, _ in rows], dtype=float)
@@ -181,7 +182,7 @@ def table_of_stream(samples: Iterable[tuple[Mapping[Any, Any], Any]]) -> tuple[F
 
 
 def digest(*things: Any) -> str:
-    """Return 16 hexadecimal digits that differ if any setting or array does."""
+    """Return 16 hexadecimal digits that change with any setting or array."""
 
     def described(thing: Any) -> Any:
         if isinstance(thing, np.ndarray):
@@ -194,12 +195,12 @@ def digest(*things: Any) -> str:
 
 
 def contents_of(data: ImageData) -> str:
-    """Return a digest of images and labels, wherever they lie."""
+    """Return a digest of images and labels, which does not depend on their path."""
     return digest(data.x_train, data.y_train, data.x_test, data.y_test)
 
 
 class ResultsFile:
-    """A line of JSON per finished run: an interruption costs one run. A line cut short is none."""
+    """A file with one line of JSON per finished run, so that an interruption loses only one run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -211,21 +212,21 @@ class ResultsFile:
                 continue
 
     def find(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the result of the run with this key, None if it has not finished yet."""
+        """Return the result of the run with this key, or None if it has not finished."""
         found = (line["result"] for line in self.lines if line["run"] == dict(key))
         return next(found, None)
 
     def add(self, key: Mapping[str, Any], result: Any) -> None:
-        """Write down a finished run."""
+        """Append the result of a finished run."""
         line = {"run": dict(key), "result": result}
         self.lines.append(line)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
-            # What was cut short before has no end of its own.
+            # A truncated last line has no line break.
             file.write("\n" * (file.tell() > 0) + json.dumps(line))
 
     def measured(self, key: Mapping[str, Any], function: Callable[..., Any], *values: Any) -> Any:
-        """Return the result of a run; if there is none yet, from a process of its own."""
+        """Return the stored result of a run, or measure it in a new process and store it."""
         found = self.find(key)
         if found is None:
             found = call_alone(function, *values)
@@ -239,7 +240,7 @@ Measured = dict[str, dict[str, dict[str, float]]]
 """Figures by stream, by model and by name."""
 
 Line = tuple[str, list[float], str, Any]
-"""A name, a value for every model, how they are written, and which is the best: min, max, None."""
+"""A name, a value per model, the format of values, and the rule for the best: min, max or None."""
 
 
 def measure_and_report(
@@ -248,7 +249,7 @@ def measure_and_report(
     measure: Callable[[Mapping[str, Any], ResultsFile, argparse.Namespace], dict[str, str]],
     report: Callable[[list[str], ResultsFile, argparse.Namespace], None],
 ) -> int:
-    """Measure models on streams, report, and say what went wrong; return the exit status."""
+    """Measure models on streams, report results and errors, and return the exit status."""
     results = ResultsFile(arguments.out / "results.jsonl")
     failed = measure(sources, results, arguments)
     report(list(sources), results, arguments)
@@ -264,18 +265,18 @@ def versions(*libraries: str) -> dict[str, str]:
 
 
 def shared_streams(measured: Measured, models: list[str]) -> list[str]:
-    """Return the streams on which all of the models were measured."""
+    """Return the streams on which all of these models were measured."""
     return [stream for stream, found in measured.items() if set(models) <= set(found)]
 
 
 def values_of(measured: Measured, models: list[str], stream: str, name: str) -> list[float]:
-    """Return a figure of every model on a stream, NaN where it was not measured."""
+    """Return a figure of every model on a stream, NaN if it was not measured."""
     found = measured[stream]
     return [found[model][name] if model in found else math.nan for model in models]
 
 
 def cells(line: Line, mark: str) -> list[str]:
-    """Return the values as text, the best ones between marks."""
+    """Return the values as text, with the best ones marked."""
     _, values, form, best = line
     known = [value for value in values if not math.isnan(value)]
     chosen = best(known) if best is not None and known else None
@@ -300,11 +301,11 @@ def markdown(title: str, models: list[str], lines: list[Line]) -> str:
 
 
 def in_times(measured: Measured, ours: str, peer: str) -> str:
-    """Say how much longer than ours a peer takes for a row."""
+    """Describe how much longer than our model a peer takes per row."""
     shared = [measured[stream] for stream in shared_streams(measured, [ours, peer])]
     ratios = [found[peer]["microseconds"] / found[ours]["microseconds"] for found in shared]
     return (
-        f"{peer} takes {statistics.median(ratios):.2f} times as long for a row as {ours} (median "
+        f"{peer} takes {statistics.median(ratios):.2f} times as long per row as {ours} (median "
         f"over the streams; {min(ratios):.2f} to {max(ratios):.2f})."
     )
 
@@ -313,21 +314,21 @@ def in_times(measured: Measured, ours: str, peer: str) -> str:
 
 
 def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of a module in a new process: its memory is measured alone."""
+    """Call a function of a module in a new process, so that its memory is measured separately."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def memory(name: str) -> int:
-    """Return bytes of memory of this process by the name that Linux gives them, else 0."""
+    """Return a memory figure of this process in bytes, by its name in Linux; 0 elsewhere."""
     status = Path("/proc/self/status")
     text = status.read_text() if status.exists() else ""
     return next((int(line.split()[1]) << 10 for line in text.splitlines() if name in line), 0)
 
 
 def forget_peak() -> int:
-    """Let the peak of memory begin anew; return the memory of now."""
+    """Reset the peak of memory; return the current memory."""
     peak = Path("/proc/self/clear_refs")
     if peak.exists():
         peak.write_text("5")
@@ -335,10 +336,10 @@ def forget_peak() -> int:
 
 
 def peak_memory() -> float:
-    """Return the most memory that this process has held so far, in GiB."""
+    """Return the peak memory of this process, in GiB."""
     status = Path("/proc/self/status")
     if status.exists():
-        # On Linux ru_maxrss begins at that of the process that started this one.
+        # On Linux, ru_maxrss starts at the value of the parent process.
         for line in status.read_text("utf-8").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 2**20
@@ -357,20 +358,20 @@ def machine() -> str:
 
 
 class Stopwatch:
-    """Add up the seconds of stages."""
+    """Add up the seconds of each stage."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the time of what is done in this context to a stage."""
+        """Add the time spent in this context to a stage."""
         started = time.perf_counter()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
     def rounded(self) -> dict[str, float]:
-        """Return the seconds of every stage, and of all together."""
+        """Return the seconds of every stage and their sum."""
         seconds = self.seconds | {"all": sum(self.seconds.values())}
         return {name: round(value, 2) for name, value in seconds.items()}
 
@@ -378,21 +379,21 @@ class Stopwatch:
 Piece = Callable[[], object]
 
 REST = 0.3
-"""Seconds before every turn. Threads of numpy's, scipy's and torch's libraries go on spinning for a
-while in wait of more work, and would slow down whatever comes next."""
+"""Seconds of rest before every turn. Threads of numpy, scipy and torch keep spinning for a while
+and would slow down the next piece."""
 SHORT = 0.1
-"""Seconds of a piece that is called once more after the rest, which cools caches, untimed."""
+"""Seconds up to which a piece is called once untimed after the rest, to warm up the caches."""
 
 
 def seconds_of(piece: Piece) -> float:
-    """Return how long a piece takes, once."""
+    """Return the seconds of one call."""
     started = time.perf_counter()
     piece()
     return time.perf_counter() - started
 
 
 def in_turns(pieces: Mapping[str, Piece], repeats: int) -> dict[str, float]:
-    """Return median seconds of pieces; in turns, so that a slow moment falls on all of them.
+    """Return the median seconds of pieces that take turns, so that slow moments affect all.
 
     Every piece is called once before, to warm up caches and threads.
     """
@@ -408,7 +409,7 @@ def in_turns(pieces: Mapping[str, Piece], repeats: int) -> dict[str, float]:
 
 
 def compare(title: str, pieces: Mapping[str, Piece], repeats: int, per: int, floor: str) -> None:
-    """Print the times that pieces take for one of `per` rows, and their ratios to the floor's."""
+    """Print the time of each piece per row, for `per` rows, and its ratio to the floor's."""
     seconds = in_turns(pieces, repeats)
     table = table_of(title, "time", f"times {floor}")
     for name, taken in seconds.items():
@@ -417,7 +418,7 @@ def compare(title: str, pieces: Mapping[str, Piece], repeats: int, per: int, flo
 
 
 def in_words(seconds: float) -> str:
-    """Return a time with a unit of its size.
+    """Return a time with a suitable unit.
 
     Examples
     --------
@@ -439,7 +440,7 @@ def speed_parser(description: str | None, repeats: int) -> argparse.ArgumentPars
     """Return a parser with --repeats and --quick."""
     parser = make_parser(description)
     parser.add_argument("--repeats", type=positive, default=repeats, help="turns (%(default)s)")
-    parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
+    parser.add_argument("--quick", action="store_true", help="small sizes, a few seconds in total")
     return parser
 
 

@@ -5,10 +5,10 @@ python demos/benchmarks/distorted_images.py --data mnist.npz --validate --rows 1
 python demos/benchmarks/distorted_images.py --data fashion-mnist.npz --copies 1 --flip 0.5
     --rotation 0 --scale 0 --shear 0 --elastic-strength 0    (one line)
 
-Undistorted images, the warm-up, fix filters and input weights. Then every mini-batch of images is
-learnt, and after it its distorted copies, each drawn when it is learnt; nothing is kept. The data
-is an .npz file with x_train, y_train, x_test and y_test, or a folder with the files of MNIST. Every
-finished run is a line in a results file; an interrupted command goes on where it stopped.
+Undistorted images (the warm-up) fix filters and input weights. Then every mini-batch of images is
+learnt, followed by its distorted copies, which are drawn as they are learnt and not stored. The
+data is an .npz file with x_train, y_train, x_test and y_test, or a folder with the files of MNIST.
+Every finished run is a line in a results file, so an interrupted command resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from onlinels import (
 )
 
 RIDGE_ROWS = 2000
-"""Rows of the warm-up, at most, whose activations tell how large a ridge is small."""
+"""Most rows of the warm-up from which the scale of the ridge is estimated."""
 HELD_OUT = 10_000
 NORMALIZE: dict[str, Any] = {"none": False, "map": "map", "image": "image"}
-"""What features may be divided by, as the command line says it: nothing, sums or lengths."""
+"""Divisors of features by their names on the command line: nothing, sums or lengths."""
 DISTORTION: dict[str, tuple[Any, str]] = {
     "rotation": (8.0, "largest angle, degrees"),
     "scale": (0.08, "largest relative change of size"),
@@ -63,7 +63,7 @@ DISTORTION: dict[str, tuple[Any, str]] = {
     "elastic_strength": (0.4, "size of elastic displacements, pixels"),
     "elastic_smoothness": (4.0, "width of the gaussian that smooths them, pixels"),
     "flip": (0.0, "probability of a left-right mirror image"),
-    "fill": ("zero", "what lies outside an image: zero or edge"),
+    "fill": ("zero", "values outside an image: zero or edge"),
 }
 
 
@@ -134,10 +134,10 @@ def run(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def make_layers(x: Array, y: Array, arguments: argparse.Namespace, seed: int) -> list[Any]:
-    """Fix filters and input weights from undistorted images.
+    """Make filters and input weights from undistorted images.
 
-    Filters are divided by their length, and features of an image by theirs unless asked otherwise,
-    so that no few of them decide how images differ.
+    Filters are divided by their length, and so are the features of an image by default, so that no
+    small number of them dominates the differences between images.
     """
     preprocessing = ImagePreprocessing(deskew=arguments.deskew, dtype="float32")
     x = preprocessing.transform_many(x)
@@ -167,7 +167,7 @@ def make_layers(x: Array, y: Array, arguments: argparse.Namespace, seed: int) ->
 
 
 def of_unit_length(bank: FilterBank) -> FilterBank:
-    """Return a bank whose filters have length 1; those of zeros stay."""
+    """Return a bank whose filters have length 1; filters of zeros stay 0."""
     lengths = np.sqrt((bank.filters**2).sum(axis=(1, 2, 3)))
     lengths[lengths == 0.0] = 1.0
     return FilterBank(bank.filters / lengths[:, None, None, None], np.zeros(len(bank)))
@@ -183,7 +183,7 @@ def transform(layers: list[Any], images: Array) -> Array:
 def make_classifier(
     layers: list[Any], x: Array, arguments: argparse.Namespace
 ) -> LeastSquaresClassifier:
-    """Return the linear layer, with a ridge in proportion to the sums of squares to come."""
+    """Return the linear layer, with a ridge proportional to the expected sums of squares."""
     activations = transform(layers, x[: min(arguments.warm_up, RIDGE_ROWS)])
     variance = float(activations.var(axis=0, dtype=np.float64).mean())
     n_rows = len(x) * (1 + arguments.copies)
@@ -197,7 +197,7 @@ def with_copies(
     random: np.random.Generator,
     watch: Stopwatch,
 ) -> Iterator[Array]:
-    """Yield images, then distorted copies of them, one batch at a time."""
+    """Yield the images, then batches of distorted copies."""
     yield images
     copies = distortion.copies(images, n_copies, random)
     for _ in range(n_copies):
@@ -214,24 +214,24 @@ def parser_of_options() -> argparse.ArgumentParser:
     add("--n-hidden", type=positive, default=8000, help="hidden units" + default)
     add("--seeds", type=positive, default=5, help="runs, with seeds 0, 1, ..." + default)
     add("--warm-up", type=positive, default=3000, help="images that fix features" + default)
-    ridge = "multiple of the activations' mean sum of squares about the mean" + default
+    ridge = "ridge, divided by the activations' mean sum of squares about the mean" + default
     add("--ridge", type=above_zero, default=2e-8, help=ridge)
     add("--batch-size", type=positive, default=1000, help="images at a time" + default)
     add("--rows", type=positive, help="training images, the first ones (all)")
-    held = f"leave test images alone; hold out so many training images, the last ({HELD_OUT})"
+    held = f"training images, the last ones, to hold out and test on instead ({HELD_OUT})"
     add("--validate", type=positive, nargs="?", const=HELD_OUT, default=0, help=held)
-    shifts = "average scores over test images shifted four ways by so many pixels (0: do not)"
+    shifts = "pixels by which test images are also shifted in four directions (0)"
     add("--test-shifts", type=not_negative, default=0, help=shifts)
     pooling = "window that averages positions" + default
     add("--pooling", choices=("box", "gaussian"), default="gaussian", help=pooling)
-    divided = "divide features by nothing, each map by its sum, or all by length" + default
+    divided = "divide nothing, each map by its sum, or all features by their length" + default
     add("--normalize", choices=tuple(NORMALIZE), default="image", help=divided)
     add("--stride", type=positive, default=2, help="distance of pooled positions" + default)
-    add("--deskew", action="store_true", help="straighten slanted images, distorted ones too")
+    add("--deskew", action="store_true", help="straighten slanted images, also distorted ones")
     for name, (value, text) in DISTORTION.items():
         add(f"--{name.replace('_', '-')}", type=type(value), default=value, help=text + default)
     results = Path("distorted_images.jsonl")
-    add("--results", type=Path, default=results, help="a line per finished run" + default)
+    add("--results", type=Path, default=results, help="file with a line per finished run" + default)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Compare rules of answers after a few examples of a new class, and the log-loss of probabilities.
+"""Compare priors after a few examples of a new class, and the log-loss of probabilities.
 
 python demos/benchmarks/few_shots.py
 python demos/benchmarks/few_shots.py --data folder    (more data sets: .npz files with arrays x, y)
@@ -32,23 +32,23 @@ RULES = None, "learnt", "equal"
 SHOTS = 1, 2, 5, 10, 20, 100
 
 MOST_ROWS = 9000
-"""Rows taken, at random, from a larger data set."""
+"""Most rows of a data set; a larger one is sampled at random."""
 
 HELD_OUT = 0.4
 """Share of the rows on which models are tested."""
 
 SURE = 1e-15
-"""Least probability that counts in the log-loss, as in river."""
+"""Smallest probability in the log-loss, as in river."""
 
 Found = dict[Any, list[Any]]
-"""What was measured by the number of shots, or by the kind of probabilities: one for each split."""
+"""Figures of each split, by the number of shots or the kind of probabilities."""
 
 
 def main() -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("--data", type=folder_of_arrays, help="folder of .npz files with arrays x and y")
-    add("--only", help="the data set of this name alone")
+    add("--only", help="only the data set with this name")
     add("--splits", type=positive, default=10, help="splits, each with another new class")
     add("--n-hidden", type=positive, default=300, help="relu units (%(default)s)")
     add("--quick", action="store_true", help="two splits of digits, 50 units")
@@ -75,7 +75,7 @@ def read_all(arguments: argparse.Namespace) -> Iterator[tuple[str, Floats, Array
 
 
 def measure(x: Floats, y: Array, seed: int, n_hidden: int, shots: Found, losses: Found) -> None:
-    """Learn all classes but one, then a few rows of that; then start anew with all rows."""
+    """Learn all classes except one, then a few rows of that class; then learn all rows at once."""
     order = np.random.default_rng(seed).permutation(len(x))[:MOST_ROWS]
     n_test = round(HELD_OUT * len(order))
     test, train = order[:n_test], order[n_test:]
@@ -101,7 +101,7 @@ def measure(x: Floats, y: Array, seed: int, n_hidden: int, shots: Found, losses:
     for rule in RULES[:2]:
         model = CalibratedClassifier(LeastSquaresClassifier(priors=rule))
         model.learn_many(activations[train], y[train])
-        for kind, each in (("as they are", model.classifier), ("calibrated", model)):
+        for kind, each in (("uncalibrated", model.classifier), ("calibrated", model)):
             probabilities = each.predict_proba_many(activations[test])
             columns = [each.classes.index(label) for label in y[test].tolist()]
             likelihoods = probabilities[np.arange(n_test), columns]
@@ -109,7 +109,7 @@ def measure(x: Floats, y: Array, seed: int, n_hidden: int, shots: Found, losses:
 
 
 def shots_table(shots: dict[str, Found]) -> Any:
-    """Return the recall of the new class and the accuracy of the old ones: means over splits."""
+    """Return a table of the new class's recall and the old classes' accuracy, means over splits."""
     columns = [f"{what}: {rule}" for what in ("new", "old") for rule in RULES]
     title = "Recall of the new class and accuracy of the old ones"
     table = table_of("data", "shots", *columns, title=title)
@@ -122,7 +122,7 @@ def shots_table(shots: dict[str, Found]) -> Any:
 
 
 def losses_table(losses: dict[str, Found]) -> Any:
-    """Return the log-losses of all classes learnt: means over splits."""
+    """Return a table of the log-losses after learning all classes, means over splits."""
     kinds = list(next(iter(losses.values())))
     title = "Log-loss on held-out rows"
     table = table_of("data", *(f"{rule}, {kind}" for rule, kind in kinds), title=title)

@@ -70,9 +70,9 @@ def parser_of_options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--data", type=Path, required=True, help=".npz file or folder of IDX files")
     add("--n-hidden", type=positive, default=6400, help="hidden units (%(default)s)")
-    other = "another setting of the network, as pooling=gaussian; may be repeated"
+    other = "another setting of the network, such as pooling=gaussian; may be repeated"
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help=other)
-    held_out = "training images, the last, to hold out and test on instead (%(default)s)"
+    held_out = "training images, the last ones, to hold out and test on instead (%(default)s)"
     add("--validate", type=not_negative, default=0, help=held_out)
     add("--batch-size", type=positive, default=1000, help="images at a time (%(default)s)")
     add("--seeds", type=positive, default=1, help="repeat with seeds 0, 1, ... (%(default)s)")

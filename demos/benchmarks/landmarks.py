@@ -1,12 +1,12 @@
-"""Input weights from pairs of few examples, against pairs from all of them: test errors.
+"""Compare the test errors of input weights from pairs of few examples and from pairs of all.
 
 python demos/benchmarks/landmarks.py --data mnist.npz --n-hidden 3200 --seeds 5
 python demos/benchmarks/landmarks.py --quick
 
-Differences of few examples (landmarks) are made of products with these alone; differences of
-60,000 are a full product with as many columns as units. Stage 1 is that of the "mnist" preset, made
-once, so that nothing but the pairs differs. The few examples are the first of the data, for every
-seed the same. speed/hidden.py has the times. --quick takes the digits of scikit-learn.
+Differences of few examples (landmarks) need only products with these examples; differences among
+60,000 need a full product with a column per unit. Stage 1 is that of the "mnist" preset, made once,
+so that only the pairs differ. The landmarks are the first examples of the data for every seed.
+speed/hidden.py measures the times. --quick uses scikit-learn's digits.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from onlinels.presets import preset_settings
 
 BATCH = 1000
 EXAMPLES = 4000
-"""Images that filters are made from."""
+"""Images from which filters are made."""
 
 
 def main() -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("--data", type=Path, help=".npz file or folder of IDX files (digits)")
-    add("--n-hidden", type=positive, default=3200, help="(%(default)s)")
-    add("--landmarks", type=positive, default=2000, help="(%(default)s)")
-    add("--seeds", type=positive, default=5, help="(%(default)s)")
-    add("--quick", action="store_true", help="small sizes, seconds in all")
+    add("--n-hidden", type=positive, default=3200, help="hidden units (%(default)s)")
+    add("--landmarks", type=positive, default=2000, help="few examples (%(default)s)")
+    add("--seeds", type=positive, default=5, help="repeat with seeds 0, 1, ... (%(default)s)")
+    add("--quick", action="store_true", help="small sizes, a few seconds in total")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.data, arguments.seeds = None, 2
         arguments.n_hidden, arguments.landmarks = 300, 100
     data = digits_images() if arguments.data is None else read_image_data(arguments.data)
     train, test = stage_1(data, "digits" if arguments.data is None else "mnist")
-    print(f"{len(train)} images of {train.shape[1]} features, {arguments.n_hidden} units")
+    print(f"{len(train)} images with {train.shape[1]} features, {arguments.n_hidden} units")
     sizes = min(arguments.landmarks, len(train)), len(train)
     errors = np.array(
         [

@@ -1,14 +1,15 @@
-"""Accuracy of classifiers on streams whose labels come late.
+"""Measure the accuracy of classifiers on streams whose labels arrive late.
 
 python demos/benchmarks/late_labels.py
 python demos/benchmarks/late_labels.py --data folder    (elec2, gas and wisdm, too: .npz files)
 python demos/benchmarks/late_labels.py --quick          (300 rows of each stream)
 
-Every row is predicted, and learnt when so many more have been predicted: a number of rows, a random
-one, or 100 for a random fifth of the rows, while the others never get a label. `StreamClassifier()`
-is compared with the best of `LeastSquaresClassifier()`, river's logistic regression (softmax
-regression, with more than two classes) behind its StandardScaler, and its adaptive random forest of
-10 trees. Rows count from the first label on. With an hour of patience; the forest takes most of it.
+Every row is predicted, and learnt after a delay in rows: a fixed number, a random number, or 100
+for a random fifth of the rows, while the other rows never get a label. `StreamClassifier()` is
+compared with the best of three models: `LeastSquaresClassifier()`, river's logistic regression
+(softmax regression with more than two classes) behind its StandardScaler, and river's adaptive
+random forest of 10 trees. Rows count from the first label on. The script takes an hour, most of it
+for the forest.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ROWS, QUICK_ROWS = 4000, 300
 DELAYS = "0", "10", "48", "100", "200", "500", "1000", "random", "a fifth"
 QUICK_DELAYS = DELAYS[:3]
 ELEC2 = {"elec2, first rows": 0, "elec2, from row 16,000": 16_000, "elec2, from row 32,000": 32_000}
-"""Stretches of Electricity, each of 4,000 rows."""
+"""Sections of Electricity, of 4,000 rows each."""
 
 
 def main() -> int:
@@ -55,13 +56,13 @@ def main() -> int:
 
 
 def above_median(rows: list[tuple[dict[str, Any], float]]) -> list[Row]:
-    """Return rows labelled by whether their target is above the median of all targets."""
+    """Return rows labelled by whether the target is above the median of all targets."""
     middle = median(y for _, y in rows)
     return [(x, y > middle) for x, y in rows]
 
 
 def streams_in(folder: Path | None) -> dict[str, list[Row]]:
-    """Return the streams by name; those of files if they are there."""
+    """Return the streams by name, including those with a file in the folder."""
     found: dict[str, list[Row]] = {}
     if folder is not None and (folder / FILES["elec2"]).is_file():
         rows = list(of_file(folder / FILES["elec2"]))
@@ -86,7 +87,7 @@ def streams_in(folder: Path | None) -> dict[str, list[Row]]:
 
 
 def labels_due(n_rows: int, delay: str) -> list[list[int]]:
-    """Return the rows whose labels come before each row is predicted, and after the last."""
+    """Return, for each row and for the end, the rows whose labels arrive just before it."""
     random = np.random.default_rng(7)
     delays, labelled = np.full(n_rows, 100), np.ones(n_rows, dtype=bool)
     if delay == "random":
@@ -94,7 +95,7 @@ def labels_due(n_rows: int, delay: str) -> list[list[int]]:
     elif delay == "a fifth":
         labelled = random.random(n_rows) < 0.2
     else:
-        # The label that comes at once comes before the next row.
+        # A label without delay arrives before the next row.
         delays[:] = max(1, int(delay))
     due: list[list[int]] = [[] for _ in range(n_rows + 1)]
     for row in np.flatnonzero(labelled).tolist():
@@ -103,12 +104,12 @@ def labels_due(n_rows: int, delay: str) -> list[list[int]]:
 
 
 def is_long_enough(rows: Sequence[Row], delay: str) -> bool:
-    """Tell whether at least as many rows come after the first label as before it."""
+    """Return whether at least half of the rows come after the first label."""
     return len(rows) >= 2 * (int(delay) if delay.isdecimal() else 100)
 
 
 def plain_models(n_classes: int) -> list[Callable[[], Any]]:
-    """Return what makes the models without any choices for late labels."""
+    """Return constructors of the models without special treatment of late labels."""
     kind = linear_model.LogisticRegression if n_classes == 2 else linear_model.SoftmaxRegression
     return [
         LeastSquaresClassifier,
@@ -118,7 +119,7 @@ def plain_models(n_classes: int) -> list[Callable[[], Any]]:
 
 
 def measure(rows: Sequence[Row], delay: str) -> tuple[float, float]:
-    """Return the accuracy of StreamClassifier, and the best of the plain models."""
+    """Return the accuracy of StreamClassifier, and of the best of the plain models."""
     makers = plain_models(len({label for _, label in rows}))
     return accuracy(StreamClassifier(), rows, delay), max(
         accuracy(make(), rows, delay) for make in makers
@@ -126,7 +127,7 @@ def measure(rows: Sequence[Row], delay: str) -> tuple[float, float]:
 
 
 def accuracy(model: Any, rows: Sequence[Row], delay: str) -> float:
-    """Return the share of rows predicted rightly, from the first label on."""
+    """Return the share of rows predicted correctly, from the first label on."""
     due, right = labels_due(len(rows), delay), list[bool]()
     for (x, label), labelled in zip(rows, due, strict=False):
         for row in labelled:
@@ -140,7 +141,7 @@ def accuracy(model: Any, rows: Sequence[Row], delay: str) -> float:
 def report(
     names: Any, delays: Sequence[str], measured: dict[tuple[str, str], tuple[float, float]]
 ) -> None:
-    """Print the accuracies, and by how many points they exceed the best plain model."""
+    """Print the accuracies, and their difference to the best plain model, in points."""
     table = table_of("StreamClassifier, rows late", *delays)
     for name in names:
         cells = (measured.get((name, delay)) for delay in delays)

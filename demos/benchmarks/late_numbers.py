@@ -1,14 +1,14 @@
-"""Errors and intervals of regressors on streams whose targets come late.
+"""Measure errors and intervals of regressors on streams whose targets arrive late.
 
 python demos/benchmarks/late_numbers.py
 python demos/benchmarks/late_numbers.py --data folder    (elec2, gas and wisdm too: .npz)
 python demos/benchmarks/late_numbers.py --quick
 
-Every row is predicted, and learnt when so many more have been predicted. Printed are mean absolute
-errors, and of StreamRegressor's 90% intervals what they cover, and their mean width over that of
-the narrowest constant band about the same forecasts that covers as much: as far up as down, and (in
-brackets) wherever it is narrowest. Rows before which nothing was learnt do not count, nor do
-infinite intervals for what they cover.
+Every row is predicted, and learnt after a delay in rows. The script prints mean absolute errors,
+and two figures of StreamRegressor's 90% intervals: their coverage, and their mean width divided by
+that of a constant band around the same forecasts with the same coverage. The band is the narrowest
+symmetric one or, in brackets, the narrowest of all. Rows before the first learnt row do not count,
+and infinite intervals do not count in the coverage.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MODELS = {
 
 
 class Band(NamedTuple):
-    """Share of errors within intervals, and mean width over that of constant bands."""
+    """Share of errors within intervals, and their mean width divided by that of constant bands."""
 
     coverage: float
     even: float
@@ -59,7 +59,8 @@ class Band(NamedTuple):
 def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=folder_of_arrays, help="folder of .npz (default: none)")
-    parser.add_argument("--rows", type=positive, default=ROWS, help="at most (%(default)s)")
+    limit = "most rows of a stream (%(default)s)"
+    parser.add_argument("--rows", type=positive, default=ROWS, help=limit)
     parser.add_argument("--streams", nargs="+", choices=NAMES, default=NAMES, metavar="STREAM")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows of two streams")
     arguments = parser.parse_args()
@@ -76,8 +77,8 @@ def main() -> int:
 
 
 def measure(rows: list[Row], delay: int) -> list[str]:
-    """Return the errors of all models, and what our intervals cover."""
-    found, said = [], ""
+    """Return the errors of all models, and the coverage of our intervals."""
+    found, coverage = [], ""
     for name, make in MODELS.items():
         try:
             errors, reach = late_errors(make(), rows, delay)
@@ -86,12 +87,12 @@ def measure(rows: list[Row], delay: int) -> list[str]:
             continue
         found.append(f"{np.abs(errors).mean():.4g}")
         if name == OURS and np.isfinite(reach).any():
-            said = str(band_of(errors, reach))
-    return [*found, said]
+            coverage = str(band_of(errors, reach))
+    return [*found, coverage]
 
 
 def late_errors(model: Any, rows: list[Row], delay: int) -> tuple[Floats, Floats]:
-    """Return errors of forecasts that learn so many rows late, and how far intervals reach."""
+    """Return the errors with targets `delay` rows late, and the half widths of intervals."""
     errors, reach = [], []
     for number, (x, y) in enumerate(rows):
         forecast = model.predict_one(x)
@@ -104,7 +105,7 @@ def late_errors(model: Any, rows: list[Row], delay: int) -> tuple[Floats, Floats
 
 
 def band_of(errors: Floats, reach: Floats) -> Band:
-    """Return what finite intervals cover, and how wide they are beside constant bands."""
+    """Return the coverage of finite intervals, and their width relative to constant bands."""
     errors, reach = errors[np.isfinite(reach)], reach[np.isfinite(reach)]
     n_within = max(1, int((abs(errors) <= reach).sum()))
     ordered, width = np.sort(errors), 2.0 * float(reach.mean())

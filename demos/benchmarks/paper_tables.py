@@ -1,27 +1,27 @@
-"""Re-run Table 4 and Figure 2 of McDonnell and Vladusich (2015) on the data that a folder holds.
+"""Reproduce Table 4 and Figure 2 of McDonnell and Vladusich (2015) on the data in a folder.
 
 python demos/benchmarks/paper_tables.py --data data
 python demos/benchmarks/paper_tables.py --data data --only norb --markdown norb.md
 python demos/benchmarks/paper_tables.py --data data --only svhn --filters net_weight_1 --draws 1
 python demos/benchmarks/paper_tables.py --data data --draws 1 --n-hidden 1000 --rows 10000
 
-The folder holds any of mnist, fashion-mnist, norb, svhn and cifar10: a folder each with the files
-as they are published, or an .npz file (mnist.npz) with x_train, y_train, x_test and y_test. To get
-one of them (for svhn, svhn-extra into the same folder too):
+The folder holds any of mnist, fashion-mnist, norb, svhn and cifar10, each as a folder with the
+published files, or as an .npz file (mnist.npz) with x_train, y_train, x_test and y_test. To
+download one of them (for svhn, also svhn-extra into the same folder):
 
 python -c "from onlinels.datasets import download; download('norb', 'data/norb')"
 
-Every finished run is a line in a results file: the same command goes on where an interruption
-stopped it. Training images are learnt in mini-batches, so that memory is mostly that of the
-statistics: about 4 n_hidden^2 bytes, and as much again while they are solved.
+Every finished run is a line in a results file, so the same command resumes after an interruption.
+Training images are learnt in mini-batches, so that most of the memory is that of the statistics:
+about 4 n_hidden^2 bytes, and the same again while the weights are solved.
 
-In the paper the filters of svhn and cifar10 are OverFeat's, which may not be passed on. Name their
-file with --filters; without it patches of the training images stand in. Data that cannot be
-measured are named at the end, and the exit code is 1.
+For svhn and cifar10, the paper uses OverFeat's filters, which may not be redistributed. Pass their
+file with --filters; without it, the filters are patches of the training images. Data that cannot be
+measured are listed at the end, and the exit code is 1.
 
 Figure 2 is the test error on MNIST against the number of hidden units. The statistics of the first
 m hidden units are the leading block of those of all units, so one pass over the rows gives the
-error of every size at once. All draws of the input weights share one set of filters.
+error for every size. All draws of the input weights share one set of filters.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ from onlinels.presets import preset_settings
 
 SCRIPT = "demos/benchmarks/paper_tables.py"
 PAPER = {"mnist": 0.37, "fashion-mnist": None, "norb": 2.21, "svhn": 3.96, "cifar10": 24.14}
-"""The test errors of the paper's Table 4, in percent. Fashion-MNIST came later, and is as MNIST."""
+"""Test errors in the paper's Table 4, in percent. Fashion-MNIST is newer than the paper."""
 PRETRAINED = ("svhn", "cifar10")
-"""What the paper classifies with OverFeat's filters."""
+"""Data sets that the paper classifies with OverFeat's filters."""
 BLOCK_ROWS = 1000
-"""Rows whose activations are held at a time, to bound memory."""
+"""Rows whose activations are computed at once, to bound memory."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A data set, the network that learns it, and how it is fed."""
+    """A data set, the settings of its network, and the rows to learn."""
 
     name: str
     path: Path
@@ -95,7 +95,7 @@ class Network:
         return preset_settings(preset, {**self.overrides, "seed": seed})
 
     def key(self, seed: int) -> dict[str, Any]:
-        """Return what the results file knows a run by: everything but where the data lies."""
+        """Return the key of a run in the results file: everything except the path of the data."""
         return {
             "data": self.name,
             "rows": self.rows,
@@ -106,7 +106,7 @@ class Network:
         }
 
     def batches(self, part: str, rows: int | None = None) -> Iterator[tuple[Array, Array]]:
-        """Yield mini-batches of the first so many images and labels."""
+        """Yield mini-batches of the first `rows` images and labels."""
         left = rows or sys.maxsize
         size = min(self.batch_size, left)
         source = stream_image_data(self.path, size, part)
@@ -140,7 +140,7 @@ def main() -> int:
 
 
 def find_networks(arguments: argparse.Namespace) -> dict[str, Network]:
-    """Return the networks for the data sets that lie in the folder."""
+    """Return the networks for the data sets in the folder."""
     found = {}
     for name in arguments.only or PAPER:
         places = (arguments.data / name, arguments.data / f"{name}.npz")
@@ -153,14 +153,14 @@ def find_networks(arguments: argparse.Namespace) -> dict[str, Network]:
     if missing or not found:
         sought = " and ".join(missing) or f"any of {', '.join(PAPER)}"
         raise FileNotFoundError(
-            f"{arguments.data} does not hold {sought}, a folder or .npz file each."
+            f"{arguments.data} does not hold {sought}, each as a folder or an .npz file."
         )
     return found
 
 
 def overrides_of(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what is set otherwise than in the preset of a data set."""
-    # The paper answers by least-squares scores.
+    """Return the settings that differ from the preset of a data set."""
+    # The paper predicts by least-squares scores.
     overrides: dict[str, Any] = {"priors": None} | dict(arguments.set)
     if arguments.n_hidden is not None:
         overrides["n_hidden"] = arguments.n_hidden
@@ -171,7 +171,7 @@ def overrides_of(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def filters_file(name: str, arguments: argparse.Namespace) -> str | None:
-    """Return the file of filters for a data set: NAME=PATH, or PATH for those of the paper."""
+    """Return the file of filters for a data set: NAME=PATH, or PATH for svhn and cifar10."""
     for text in reversed(arguments.filters):
         named, equals, path = text.partition("=")
         if equals and named in PAPER:
@@ -186,7 +186,7 @@ def filters_file(name: str, arguments: argparse.Namespace) -> str | None:
 
 
 def measure(network: Network, seed: int) -> dict[str, float]:
-    """Learn in one pass, solve and test; reading the files does not count as learning."""
+    """Learn in one pass, solve and test; the time of reading files does not count."""
     settings = {**network.overrides, "seed": seed}
     if network.rows is not None:
         warm_up = network.settings(seed)["network"]["warm_up"]
@@ -229,11 +229,11 @@ def report(networks: list[Network], results: ResultsFile, arguments: argparse.Na
         table.add_row(heading, *(row[heading] for row in rows))
     print_table(table)
     notes = [
-        f"{machine()}. One pass over the training images. Learning is features and statistics, "
-        "reading the files not counted; of seconds the median over draws, of peak memory the "
-        "largest.",
-        "The paper states few times and sizes: stage 1 on MNIST about 120 s; CIFAR-10 under an "
-        "hour on 4 cores, with about 70 GB of memory.",
+        f"{machine()}. One pass over the training images. Learning includes features and "
+        "statistics, but not reading the files. Seconds are medians over draws, peak memory is "
+        "the maximum.",
+        "The paper states few times and sizes: stage 1 on MNIST takes about 120 s; CIFAR-10 takes "
+        "under an hour on 4 cores, with about 70 GB of memory.",
     ]
     commands = [command_of(network, arguments) for network in networks]
     print(*notes, "", *commands, sep="\n")
@@ -247,12 +247,12 @@ def report(networks: list[Network], results: ResultsFile, arguments: argparse.Na
 def cells_of(
     network: Network, results: ResultsFile, arguments: argparse.Namespace
 ) -> dict[str, str]:
-    """Return what the table shows of a data set, by heading."""
+    """Return the table's cells for a data set, by heading."""
     found = (results.find(network.key(seed)) for seed in range(arguments.draws))
     measured = [each for each in found if each is not None]
     errors = [100 * run["error"] for run in measured]
     paper, file = PAPER[network.name], filters_file(network.name, arguments)
-    # In the paper these are OverFeat's.
+    # The paper uses OverFeat's filters here.
     stand_in = " (patches)" if network.name in PRETRAINED and file is None else ""
     kind = f" of {Path(file).name}" if file else stand_in
     cells = {
@@ -271,7 +271,7 @@ def cells_of(
 
 
 def command_of(network: Network, arguments: argparse.Namespace) -> str:
-    """Return the command that reproduces a data set's figures."""
+    """Return the command that reproduces the figures of a data set."""
     words = ["--data", str(arguments.data), "--only", network.name, "--draws", str(arguments.draws)]
     for name in ("n_hidden", "rows", "batch_size"):
         if getattr(arguments, name) is not None:
@@ -328,7 +328,7 @@ def measure_draw(network: Network, seed: int) -> dict[str, float]:
 
 
 def make_stage(images: Array, labels: Array, settings: dict[str, dict[str, Any]]) -> Any:
-    """Return stage 1 by itself, made from examples: a function of images to their features."""
+    """Return stage 1, made from examples, as a function from images to features."""
     wanted = {"whitening": None, **settings["preprocessing"]}
     before = ImagePreprocessing.from_examples(images, **wanted)
     examples = before.transform_many(images)
@@ -337,9 +337,9 @@ def make_stage(images: Array, labels: Array, settings: dict[str, dict[str, Any]]
 
 
 def leading_weights(gram: Floats, cross: Floats, size: int, ridge: Any) -> Floats:
-    """Return the output weights (size, n_classes) of the first hidden units by themselves."""
+    """Return the output weights (size, n_classes) of a network of the first hidden units only."""
     system = np.array(gram[:size, :size])
-    # Whichever triangle is filled.
+    # Works whichever triangle is filled.
     system = np.triu(system) + np.triu(system, 1).T
     diagonal = np.diag(system)
     active = diagonal[diagonal > 0.0]
@@ -350,13 +350,13 @@ def leading_weights(gram: Floats, cross: Floats, size: int, ridge: Any) -> Float
 
 
 def sizes(largest: int) -> list[int]:
-    """Double from 100 units up to all of them."""
+    """Return numbers of units that double from 100 up to all units."""
     doubled = [SMALLEST * 2**power for power in range(20)]
     return [size for size in doubled if size < largest] + [largest]
 
 
 def draw_curve(curve: dict[int, list[float]], path: Path) -> None:
-    """Draw every draw as a dot, their mean as a line, and the paper's best error as a star."""
+    """Plot each draw as a dot, the means as a line, and the paper's best error as a star."""
     hidden = sorted(curve)
     with figure(path, 7, 4.6) as made:
         axes = made.subplots()
@@ -371,7 +371,7 @@ def draw_curve(curve: dict[int, list[float]], path: Path) -> None:
         )
         axes.set(xlabel="hidden units", ylabel="test error", title="MNIST in one pass")
         axes.set(xscale="log", yscale="log")
-        # A largest size next to another would write over it.
+        # The labels of the largest size and of one next to it would overlap.
         apart = [size for size in hidden if size == hidden[-1] or size <= hidden[-1] / 1.4]
         units = apart if apart[-1] >= PAPER_UNITS / 1.4 else [*apart, PAPER_UNITS]
         low, high = axes.get_ylim()
@@ -389,24 +389,24 @@ def parser_of_options() -> argparse.ArgumentParser:
     parser = make_parser(__doc__)
     add, default = parser.add_argument, " (%(default)s)"
     add("--data", type=Path, required=True, help="folder with the data sets")
-    add("--only", nargs="+", choices=PAPER, metavar="NAME", help="these data sets (all there)")
+    add("--only", nargs="+", choices=PAPER, metavar="NAME", help="only these data sets (all)")
     add("--draws", type=positive, default=5, help="networks per data set" + default)
     add("--n-hidden", type=positive, help="hidden units (the preset's)")
     add("--rows", type=positive, help="training images, the first ones (all)")
     add("--batch-size", type=positive, default=1000, help="images at a time" + default)
     filters = (
-        "pretrained filters, OverFeat's file or .npy or .npz: of svhn and cifar10 as in the "
-        "paper, or of the data set NAME; may be repeated"
+        "file of pretrained filters (OverFeat's, .npy or .npz) for svhn and cifar10, as in the "
+        "paper, or for the data set NAME; may be repeated"
     )
     add("--filters", action="append", default=[], metavar="[NAME=]PATH", help=filters)
-    other = "another setting of the networks, as warm_up=2000; may be repeated"
+    other = "another setting of the networks, such as warm_up=2000; may be repeated"
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help=other)
     results, figure_path = Path("paper_tables.jsonl"), Path("paper_figure.png")
-    add("--results", type=Path, default=results, help="a line per finished run" + default)
-    add("--markdown", type=Path, metavar="PATH", help="write the table there, too")
+    add("--results", type=Path, default=results, help="file with a line per finished run" + default)
+    add("--markdown", type=Path, metavar="PATH", help="file for the table as markdown")
     draws = "draws for the curve of MNIST's error against hidden units, 0 for none" + default
     add("--figure-draws", type=not_negative, default=10, help=draws)
-    add("--figure", type=Path, default=figure_path, help="its picture" + default)
+    add("--figure", type=Path, default=figure_path, help="file for the figure" + default)
     return parser
 
 

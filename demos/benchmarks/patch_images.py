@@ -1,17 +1,17 @@
-"""Learn images in one pass with patches of them as filters, and report the test error.
+"""Learn images in one pass with patches as filters, and report the test error.
 
 python demos/benchmarks/patch_images.py --data fashion-mnist/
 python demos/benchmarks/patch_images.py --data fashion-mnist/ --validate 10000
 python demos/benchmarks/patch_images.py --data cifar10.npz --validate 5000
 python demos/benchmarks/patch_images.py --data cifar10.npz --validate 5000 --quick
 
-Whitened patches of the first images are the filters: some brought to the same contrast, others
-as they are; no hidden layer follows. Beside them stand hidden units of the paper's network, with
-windows of its own, and one linear layer learns both. Features of an image and of its mirror image
-are added, which is as good as learning mirrored copies too. Every feature is divided by its
-standard deviation among the first rows. Grey images and photographs (in colour) have settings of
-their own; photographs come in random order, as files may be sorted by class. Every finished run is
-a line in a results file; an interrupted command goes on where it stopped.
+The filters are whitened patches of the first images, some with normalised contrast and some
+unchanged. One linear layer learns their pooled responses, together with hidden units of the paper's
+network, which has its own pooling windows. The features of an image and of its mirror image are
+added, which is equivalent to learning mirrored copies too. Every feature is divided by its standard
+deviation in the first rows. Grey images and colour photographs have different settings; photographs
+are shuffled, since files may be sorted by class. Every finished run is a line in a results file, so
+an interrupted command resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from onlinels import (
 from onlinels.datasets import ImageData
 
 BRIGHTNESS = 64.0
-"""What bytes are divided by: patches of photographs then vary by about 1."""
+"""Divisor of bytes: the variance of patches of photographs is then about 1."""
 SMALLEST_DEVIATION = 1e-3
-"""Standard deviation of a feature, relative to the mean one, that is not amplified any more."""
+"""Smallest standard deviation of a feature, relative to the mean, that is scaled to 1."""
 SCALED_ROWS = 2000
-"""Rows of the warm-up, at most, from which features' standard deviations are estimated."""
+"""Most rows of the warm-up from which standard deviations of features are estimated."""
 HIDDEN_SIZE = 22.0
-"""Standard deviation of hidden units beside patches', whose is 1: as if their ridge were 1/484.
+"""Standard deviation of hidden units, relative to patches: equivalent to 1/484 of the ridge.
 
 Chosen on held-out training images of Fashion-MNIST.
 """
@@ -68,27 +68,28 @@ QUICK_ROWS, QUICK_WARM_UP, QUICK_FILTERS = 3000, 500, (70, 30)
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides a run, apart from the images.
+    """The settings that determine a run, together with the images.
 
     Parameters
     ----------
     filters : tuple of int
-        Whitened 6 x 6 patches as filters: of patches brought to mean 0 and about the same variance,
-        and of patches as they are, whose brightness and colour count.
+        Numbers of filters made of whitened 6 x 6 patches: with normalised contrast (mean 0 and
+        about the same variance), and unchanged, so that brightness and colour count.
     pool_size, stride, padding : int
-        Side of the pooling windows, how far they are apart, and black pixels around the image. All
-        windows lie inside these.
+        Side of the pooling windows, their distance, and black pixels around the image. All windows
+        lie inside the padded image.
     n_hidden : int
-        Hidden units of the paper's network beside the patches.
+        Number of hidden units of the paper's network besides the patches.
     ridge : float
-        For each training row.
+        Ridge per training row.
     warm_up : int
-        The first rows, which fix filters, input weights and scales.
+        Number of rows, the first ones, that fix filters, input weights and scales.
     shuffled : bool
-        Whether rows come in random order.
+        Whether rows are learnt in random order.
     test_shifts : int
-        Sum scores over test images shifted four ways by so many pixels; 0: do not.
+        Pixels by which test images are also shifted in four directions; scores are summed.
     seed : int
+        Seed of the random numbers.
     """
 
     filters: tuple[int, int]
@@ -104,9 +105,9 @@ class Settings:
 
 
 GREY = Settings((150, 150), 9, 6, 2, 6400, 0.005)
-"""Four by four windows that overlap, on images of 28 x 28 pixels."""
+"""Four by four overlapping windows on images of 28 x 28 pixels."""
 PHOTOGRAPHS = Settings((2100, 900), 16, 11, 0, 0, 0.02, shuffled=True)
-"""Two by two windows that overlap, on images of 32 x 32 pixels in colour."""
+"""Two by two overlapping windows on colour images of 32 x 32 pixels."""
 
 
 def main() -> None:
@@ -179,18 +180,20 @@ def run(settings: Settings, arguments: argparse.Namespace) -> dict[str, float]:
 
 
 class Features:
-    """Features of images, added to those of their mirror images, and scaled.
+    """Compute features of images, added to those of their mirror images, and scaled.
 
-    Learnt with such sums, a row per image, ridge regression gives the output weights that it would
-    give if every image were learnt together with its mirror image, from a bank of filters that
-    holds the mirror image of every filter: the weights of the differences come out as 0.
+    Ridge regression on these sums, one row per image, gives the same output weights as learning
+    every image together with its mirror image, with a bank that contains the mirror image of every
+    filter: the weights of the differences are 0.
 
     Parameters
     ----------
     images : ndarray (n, height, width[, n_channels])
-        Bytes; filters, input weights and scales are made from them.
+        Bytes from which filters, input weights and scales are made.
     labels : ndarray (n,)
+        Labels of the images.
     settings : Settings
+        Settings of the run.
     """
 
     def __init__(self, images: Array, labels: Array, settings: Settings) -> None:
@@ -249,7 +252,7 @@ def banks_of(settings: Settings) -> list[dict[str, Any]]:
     }
     banks = []
     for n_filters, keep_mean in zip(settings.filters, (False, True), strict=True):
-        # Patches from which the whitening is estimated.
+        # Number of patches from which the whitening is estimated.
         n_sample = max(100_000, n_filters)
         filters = WhitenedPatches(n_filters, 6, 0.1, n_sample, keep_mean=keep_mean)
         contrast = {} if keep_mean else {"contrast_offset": 10.0 / BRIGHTNESS**2}
@@ -260,7 +263,7 @@ def banks_of(settings: Settings) -> list[dict[str, Any]]:
 def make_network(
     images: Array, labels: Array, settings: Settings
 ) -> tuple[ConvolutionalFeatures, HiddenLayer]:
-    """Return the paper's network up to its linear layer, in small gaussian windows."""
+    """Return the paper's network without its linear layer, with small gaussian windows."""
     stage = ConvolutionalFeatures.from_examples(
         images,
         labels,
@@ -288,7 +291,7 @@ def make_network(
 
 
 def unit_scale(features: Array) -> Array:
-    """Return what brings features (n, n_features) to variance 1, (n_features,)."""
+    """Return the factors (n_features,) that scale features (n, n_features) to variance 1."""
     deviations = features.std(axis=0, dtype=np.float64)
     floor = SMALLEST_DEVIATION * deviations.mean() or 1.0
     scale: Array = 1.0 / np.maximum(deviations, floor)
@@ -298,22 +301,22 @@ def unit_scale(features: Array) -> Array:
 def parser_of_options() -> argparse.ArgumentParser:
     parser = make_parser(__doc__)
     add, default = parser.add_argument, " (%(default)s)"
-    data = ".npz file or folder, as data sets are published, or an .npz file with arrays x and y"
+    data = "folder or .npz file of a published data set, or an .npz file with arrays x and y"
     add("--data", type=Path, required=True, help=data)
-    filters = "of the same contrast and as they are, or one number for both (150; 2100 and 900)"
+    filters = "normalised and unchanged patches, or one number for both (150; 2100 and 900)"
     add("--filters", type=positive, nargs="+", metavar="N", help=filters)
-    add("--n-hidden", type=not_negative, help="hidden units beside them, 0 for none (6400; 0)")
-    add("--ridge", type=above_zero, help="ridge for each training row (0.005; 0.02)")
+    add("--n-hidden", type=not_negative, help="hidden units besides patches (6400; 0)")
+    add("--ridge", type=above_zero, help="ridge per training row (0.005; 0.02)")
     add("--warm-up", type=positive, help="rows that fix the features (5000)")
-    shifts = "sum scores over test images shifted four ways by so many pixels (0: do not)"
+    shifts = "pixels by which test images are also shifted in four directions (0)"
     add("--test-shifts", type=not_negative, help=shifts)
     add("--rows", type=positive, help="training rows, the first ones (all)")
-    held_out = "training rows, the last, to hold out and test on instead"
+    held_out = "training rows, the last ones, to hold out and test on instead"
     add("--validate", type=not_negative, default=0, help=held_out)
     add("--seeds", type=positive, default=1, help="repeat with seeds 0, 1, ..." + default)
     add("--batch-size", type=positive, default=500, help="rows at a time" + default)
     results = Path("patch_images.jsonl")
-    add("--results", type=Path, default=results, help="a line per finished run" + default)
+    add("--results", type=Path, default=results, help="file with a line per finished run" + default)
     quick = f"100 filters, no hidden units, at most {QUICK_ROWS} rows to learn and to test on"
     add("--quick", action="store_true", help=quick)
     return parser

@@ -1,7 +1,7 @@
 """Measure log-loss and calibration error of probabilities, predicting every row before learning it.
 
 python demos/benchmarks/probabilities.py --data mnist.npz   # with MNIST, or a folder of IDX files
-python demos/benchmarks/probabilities.py                    # only streams that come with river
+python demos/benchmarks/probabilities.py                    # only streams included in river
 python demos/benchmarks/probabilities.py --quick            # their first 300 rows
 """
 
@@ -38,9 +38,9 @@ from onlinels import (
 from onlinels.datasets import read_image_data
 
 ROWS, QUICK_ROWS = 10_000, 300
-"""Rows of a stream at most: of Shuttle the first fifth, of the others all."""
+"""Most rows of a stream: the first fifth of Shuttle, and all rows of the others."""
 BATCH = 500
-"""Images of a mini-batch, or fewer: of few images, a quarter."""
+"""Images in a mini-batch, but at most a quarter of all images."""
 BINS = 15
 STREAMS = ("Phishing", "Bananas", "ImageSegments", "Shuttle")
 KINDS = ("softmax", "clip", "default", "calibrated")
@@ -48,21 +48,21 @@ KINDS = ("softmax", "clip", "default", "calibrated")
 
 @dataclass
 class Measured:
-    """Log-loss by river's CrossEntropy, and how sure and how right the top label was."""
+    """Log-loss by river's CrossEntropy, and the confidence and accuracy of the top label."""
 
     loss: Any = field(default_factory=metrics.CrossEntropy)
     sure: list[float] = field(default_factory=list)
     right: list[bool] = field(default_factory=list)
 
     def add(self, classes: tuple[Any, ...], probabilities: Floats, label: Any) -> None:
-        """Note one prediction. A label never seen before costs nothing, as river has it."""
+        """Add one prediction. A label never seen before adds no loss, as in river."""
         self.loss.update(label, dict(zip(classes, probabilities.tolist(), strict=True)))
         top = int(probabilities.argmax())
         self.sure.append(float(probabilities[top]))
         self.right.append(classes[top] == label)
 
     def bins(self) -> Floats:
-        """Return, for each of the bins that have rows: mean sureness, share right, share."""
+        """Return mean confidence, accuracy and share of rows, for each bin that has rows."""
         sure, right = np.array(self.sure), np.array(self.right)
         places = np.minimum((sure * BINS).astype(int), BINS - 1)
         parts = [places == place for place in np.unique(places)]
@@ -77,7 +77,7 @@ class Measured:
 
 @dataclass
 class Result:
-    """What was measured on one stream; `extra` is the share of the time that the scale took."""
+    """Figures of one stream; `extra` is the share of the learning time spent on calibration."""
 
     name: str
     kinds: dict[str, Measured] = field(default_factory=lambda: {k: Measured() for k in KINDS})
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def run_stream(name: str, n_rows: int) -> Result:
-    """Learn a stream row by row: the features are computed once, for both models."""
+    """Learn a stream row by row; both models share the features."""
     features = preprocessing.StandardScaler() | HiddenLayer(100, activation="relu", bias=False)
     batches = []
     for x, y in islice(getattr(datasets, name)(), n_rows):
@@ -166,7 +166,7 @@ def print_results(results: list[Result]) -> None:
 
 
 def draw(results: list[Result], path: Path) -> None:
-    """Draw how often the top label is right against how sure the model was."""
+    """Plot the accuracy of the top label against its probability."""
     heading = "Reliability of the top label, before learning each row"
     with figure(path, 3.2 * len(results), 4.4, heading) as made:
         tiles = made.subplots(1, len(results), sharey=True, squeeze=False)[0]
@@ -179,7 +179,7 @@ def draw(results: list[Result], path: Path) -> None:
             axes.set_title(result.name, size=10)
             axes.set_xlabel("probability of the top label")
             axes.set(xlim=(0, 1.04), ylim=(0, 1.04))
-        tiles[0].set_ylabel("share right")
+        tiles[0].set_ylabel("accuracy")
         tiles[0].legend(frameon=False, loc="upper left")
 
 

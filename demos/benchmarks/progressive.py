@@ -1,10 +1,10 @@
-"""Predict, then learn, row by row: what a row costs with the default, and with every accumulator.
+"""Measure the cost of predicting and then learning a row, for every accumulator.
 
     python demos/benchmarks/progressive.py
     python demos/benchmarks/progressive.py --features 64 300 --classes 10 --rows 2000
 
-Every model goes through river's `evaluate.progressive_val_score` on one stream of dicts. The ratio
-is to the recursive form, which keeps its weights up to date after every row. --quick takes seconds.
+river's `evaluate.progressive_val_score` runs every model on the same stream of dicts. Ratios are
+relative to the recursive form, which updates its weights after every row. --quick takes seconds.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main() -> None:
     for n_features in arguments.features:
         rows = stream(n_features, arguments.classes, arguments.rows)
         taken: dict[str, list[float]] = {name: [] for name in MODELS}
-        # In turns, so that a slow moment of the machine falls on all of them.
+        # The models take turns, so that slow moments of the machine affect all of them.
         for _ in bar(range(arguments.repeats), f"{n_features} features"):
             for name, settings in MODELS.items():
                 taken[name].append(seconds_of(partial(progress_through, settings, rows)))

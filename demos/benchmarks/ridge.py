@@ -1,4 +1,4 @@
-"""Compare ways to choose the ridge with the best ridge in hindsight, and time the choice.
+"""Compare ways to select the ridge with the best ridge in hindsight, and time the selection.
 
 python demos/benchmarks/ridge.py
 python demos/benchmarks/ridge.py --data folder    (more data sets: .npz files with arrays x, y)
@@ -35,18 +35,18 @@ from sklearn.linear_model import RidgeCV
 from onlinels import HiddenLayer, KFold, LeastSquaresClassifier, LeastSquaresRegressor
 
 BEST = "hindsight"
-"""The ridge with the smallest squared error on the held-out rows themselves."""
+"""The ridge with the smallest squared error on the held-out rows."""
 OURS: dict[str, Any] = {"auto": "auto", "KFold(5)": KFold(5), "paper": "paper"}
-"""The package's own ways; the others are written down here."""
+"""The package's own methods; the others are implemented in this file."""
 MOST_ROWS = 6000
-"""Rows taken, at random, from a larger data set."""
+"""Most rows of a data set; a larger one is sampled at random."""
 LAYERS = [(0, ""), (200, "square"), (200, "relu"), (500, "square"), (500, "relu")]
 SHARES = (0.7, 0.2)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Rows and labels (or one real target), their features, and the share that is learnt."""
+    """Rows, labels (or one numeric target), kind of features, and share of rows to learn."""
 
     name: str
     x: Floats
@@ -63,7 +63,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What every method's ridge gave on held-out rows, beside the best ridge in hindsight."""
+    """Errors of every method's ridge on held-out rows, and of the best ridge in hindsight."""
 
     n_train: int
     n_test: int
@@ -72,7 +72,7 @@ class Result:
     errors: dict[str, float]
 
     def excess(self, name: str) -> float:
-        """Return a method's test error over that of the best ridge, in binomial errors of it."""
+        """Return a method's test error minus that of the best ridge, in its standard errors."""
         best = self.errors[BEST]
         deviation = np.sqrt(max(best * (1.0 - best), 1e-9) / self.n_test)
         return float((self.errors[name] - best) / deviation)
@@ -90,7 +90,7 @@ def main() -> None:
         "--random",
         type=positive,
         default=500,
-        help="random problems, of light and heavy tails each",
+        help="random problems with light tails, and as many with heavy tails",
     )
     add("--quick", action="store_true", help="four data sets, none of --data, small sizes")
     arguments = parser.parse_args()
@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def cases(arguments: argparse.Namespace) -> Iterator[Case]:
-    """Yield every data set raw and through hidden units, with many and with few training rows."""
+    """Yield every data set raw and with hidden units, with many and with few training rows."""
     for name, x, y in read_all(arguments):
         for n_hidden, activation in LAYERS[:3] if arguments.quick else LAYERS:
             for share in SHARES:
@@ -129,7 +129,7 @@ def read_all(arguments: argparse.Namespace) -> Iterator[tuple[str, Floats, Array
 
 
 def split(case: Case, seed: int) -> tuple[Floats, Array, int]:
-    """Return rows in random order, standardised by those that come first, which are learnt."""
+    """Return rows in random order, standardised by the training rows, which come first."""
     order = np.random.default_rng(seed).permutation(len(case.x))[:MOST_ROWS]
     n_train = int(case.share * len(order))
     x, y = case.x[order], case.y[order]
@@ -142,10 +142,10 @@ def split(case: Case, seed: int) -> tuple[Floats, Array, int]:
 
 
 class Rotated:
-    """Training rows about their means, in the directions in which their sums of products part.
+    """Centred training rows in the eigenvectors of their Gram.
 
-    At ridge c the weights are V diag(1 / (s + c)) V'A'Y, for eigenvalues s and vectors V of A'A:
-    the errors of all ridges follow without another look at a row.
+    At ridge c, the weights are V diag(1 / (s + c)) V'A'Y for the eigenvalues s and eigenvectors V
+    of A'A. The errors of all ridges follow without reading the rows again.
     """
 
     def __init__(self, x: Floats, y: Floats) -> None:
@@ -156,12 +156,12 @@ class Rotated:
         self.cross = self.vectors.T @ (centred.T @ targets)
         self.n = len(x)
         self.squares = float((targets**2).sum())
-        # Ridges that count, an eighth of a decade apart.
+        # The candidate ridges, eight per decade.
         top = np.log10(self.eigenvalues[-1])
         self.ridges = 10.0 ** (np.arange(np.ceil(8 * (top - 13)), np.floor(8 * (top + 3))) / 8)
 
     def weights(self, ridge: float) -> Floats:
-        """Return the output weights in the rotated directions."""
+        """Return the output weights in the directions of the eigenvectors."""
         found: Floats = self.cross / (self.eigenvalues + ridge)[:, None]
         return found
 
@@ -171,14 +171,14 @@ class Rotated:
         return found
 
     def held_out(self, ridges: Floats, x: Floats, y: Floats) -> Floats:
-        """Return the sum of squared errors on other rows, for every ridge."""
+        """Return the sum of squared errors on other rows for every ridge."""
         rows, targets = (x - self.means[0]) @ self.vectors, y - self.means[1]
         gram, cross, squares = rows.T @ rows, rows.T @ targets, (targets**2).sum()
         weights = (self.weights(ridge) for ridge in ridges)
         return np.array([squares + (w * (gram @ w - 2.0 * cross)).sum() for w in weights])
 
     def criteria(self) -> dict[str, Floats]:
-        """Return the logarithms of criteria from the statistics alone, for every ridge."""
+        """Return the logarithms of criteria computed from the statistics, for every ridge."""
         present = self.eigenvalues > 1e-13 * self.eigenvalues[-1]
         explained = (self.cross[present] ** 2).sum(axis=1) / self.eigenvalues[present]
         left = max(self.squares - explained.sum(), 1e-14 * self.squares)
@@ -207,7 +207,7 @@ class Rotated:
 
 
 def run(case: Case, seed: int) -> Result:
-    """Learn the training rows of a random split, choose ridges, and test them on the others."""
+    """Learn the training rows of a random split, select ridges, and test them on the others."""
     x, y, n_train = split(case, seed)
     targets = (y[:, None] == np.unique(y)) if case.classifies else y[:, None]
     targets = targets.astype(float)
@@ -215,9 +215,9 @@ def run(case: Case, seed: int) -> Result:
     ridges = {name: our_ridge(case, how, x[:n_train], y[:n_train]) for name, how in OURS.items()}
     ridges["paper"] = max(ridges["paper"], float(train.ridges[0]))
     for name, criterion in train.criteria().items():
-        # Of equal ones the largest.
+        # The largest of the best ridges.
         ridges[name] = float(train.ridges[np.flatnonzero(criterion <= criterion.min() + 1e-9)[-1]])
-    # 16 ridges a decade, where the candidates have 8.
+    # 16 ridges per decade, twice as many as the candidates.
     tried = np.concatenate([train.ridges, train.ridges * 10 ** (1 / 16), list(ridges.values())])
     squares = train.held_out(tried, x[n_train:], targets[n_train:])
     chosen = {BEST: float(tried[np.argmin(squares)])} | ridges
@@ -232,7 +232,7 @@ def run(case: Case, seed: int) -> Result:
 
 
 def our_ridge(case: Case, ridge: Any, x: Floats, y: Array) -> float:
-    """Return the ridge that a model chooses from all rows: merging chooses anew."""
+    """Return the ridge that a model selects from all rows: merging selects it anew."""
     make = LeastSquaresClassifier if case.classifies else LeastSquaresRegressor
     parts = []
     for part in (slice(0, -1), slice(-1, None)):
@@ -246,10 +246,11 @@ def our_ridge(case: Case, ridge: Any, x: Floats, y: Array) -> float:
 
 
 def random_problem(random: Any, heavy: bool) -> tuple[Floats, Floats, int]:
-    """Return rows, targets and how many rows are learnt; at least 32 rows and 20 features.
+    """Return rows, targets and the number of training rows (at least 32, with 20 features or more).
 
-    Features are independent, correlated, of many units, or indicators; few of them or all matter.
-    Of heavy tails, features and noise are drawn from Student's t with two degrees of freedom.
+    Features are independent, correlated, in different units, or indicators; few of them or all of
+    them matter. With heavy tails, features and noise have Student's t distribution with two degrees
+    of freedom.
     """
     n_train, size = (int(np.exp(random.uniform(*np.log(each)))) for each in ((32, 2000), (20, 200)))
     n_rows, kind = n_train + 3000, random.choice(["plain", "correlated", "units", "indicators"])
@@ -269,7 +270,7 @@ def random_problem(random: Any, heavy: bool) -> tuple[Floats, Floats, int]:
 
 
 def random_table(n_problems: int) -> Table:
-    """Return held-out squared errors relative to the best ridge in hindsight, over problems."""
+    """Return a table of held-out squared errors relative to the best ridge, over problems."""
     columns = "tails", "method", "median", "99%", "share above 2", "worst"
     title = f"Random problems, {n_problems} each: held-out MSE / best in hindsight"
     table = table_of(*columns, title=title)
@@ -302,7 +303,7 @@ def labels_of(case: Case, runs: list[Result]) -> list[str]:
 
 
 def ratio_table(results: Results) -> Table:
-    """Return held-out squared errors relative to the best in hindsight: medians over splits."""
+    """Return a table of held-out squared errors relative to the best ridge, medians over splits."""
     methods = list(next(iter(results.values()))[0].ratios)[1:]
     title = "Held-out MSE / best in hindsight"
     table = table_of("data", "features", "n", "M", *methods, title=title)
@@ -313,7 +314,7 @@ def ratio_table(results: Results) -> Table:
 
 
 def error_table(results: Results) -> Table:
-    """Return test errors over that of the best ridge, in standard errors: medians over splits."""
+    """Return a table of test errors minus those of the best ridge, medians over splits."""
     columns = ("data", "features", "n", "M", "test error at the best ridge", *OURS)
     title = "Test error above that of the best ridge, in standard errors"
     table = table_of(*columns, title=title)
@@ -326,7 +327,7 @@ def error_table(results: Results) -> Table:
 
 
 def summary_table(results: Results) -> Table:
-    """Return every method's figures over all cases with features of one kind."""
+    """Return a table of every method's figures over all cases with one kind of features."""
     columns = ["cases", "method", "MSE ratio: median case", "within 2%", "within 5%", "worst case"]
     table = table_of(*columns, "mean test error", "within one standard error", title="All cases")
     groups: dict[str, list[list[Result]]] = {}
@@ -356,8 +357,8 @@ def summary(chosen: list[list[Result]], name: str) -> list[str]:
 
 
 def cost_table(sizes: list[int]) -> Table:
-    """Return the time of one solution at a ridge, and of choosing the ridge before it."""
-    columns = "M", "solve", "auto", "auto / solve", "auto, features as they are", "KFold(5)"
+    """Return a table of the time of a solution at a given ridge, and with selecting the ridge."""
+    columns = "M", "solve", "auto", "auto / solve", "auto, raw features", "KFold(5)"
     table = table_of(*columns, title="Cost, 10 targets")
     for size in sizes:
         settings: list[Any] = [(1.0, None), ("auto", "auto"), ("auto", None), (KFold(5), None)]
@@ -368,7 +369,7 @@ def cost_table(sizes: list[int]) -> Table:
 
 
 def cost(ridge: Any, scaling: Any, size: int, repeats: int = 3) -> float:
-    """Return the seconds from a changed model to its weights: merging chooses the ridge anew."""
+    """Return the seconds from a changed model to its weights: merging selects the ridge anew."""
     random = np.random.default_rng(0)
     x, y = random.normal(size=(2 * size, size)), (np.arange(2 * size) % 10).tolist()
     model, row = (LeastSquaresClassifier(ridge, scaling=scaling) for _ in range(2))

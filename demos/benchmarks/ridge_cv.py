@@ -1,14 +1,14 @@
-"""alpha="auto" beside scikit-learn's cross-validated ridge: held-out errors and times of fitting.
+"""Compare alpha="auto" with scikit-learn's cross-validated ridge: test errors and fitting times.
 
 python demos/benchmarks/ridge_cv.py
-python demos/benchmarks/ridge_cv.py --raw    (columns as they come, without StandardScaler)
+python demos/benchmarks/ridge_cv.py --raw    (without StandardScaler)
 python demos/benchmarks/ridge_cv.py --quick
 
-Every data set that scikit-learn and river bring along. One half of the rows is learnt, the other is
-the test; medians over random halves. Errors are 1 - R^2 of numbers, the mean over targets, and
-shares of wrong labels. RidgeCV, for labels RidgeClassifierCV, tries 0.1, 1 and 10, its default, or
-25 alphas from 1e-6 to 1e6. Texts, and numbers that stand for names, become indicators; dates become
-days.
+The data are all data sets included in scikit-learn and river. One half of the rows is learnt, the
+other half is the test set; figures are medians over random halves. The error is 1 - R^2 (the mean
+over targets) for regression, and the share of wrong labels for classification. RidgeCV (for labels,
+RidgeClassifierCV) tries its default alphas 0.1, 1 and 10, or 25 alphas from 1e-6 to 1e6. Text, and
+numbers that are names, become indicators; dates become days.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SEVERAL = ("SolarFlare", "Yeast")
 LABELS = ("Bananas", "ImageSegments", "Phishing", "Shuttle")
 QUICK = ("diabetes", "linnerud", "wine", "AirlinePassengers", "SolarFlare", "Phishing")
 NAMES = {"ChickWeights": ("chick", "diet")}
-"""Columns whose numbers stand for names."""
+"""Columns whose numbers are names."""
 
 MANY = np.logspace(-6.0, 6.0, 25)
 MODELS = ('alpha="auto"', "RidgeCV", "RidgeCV, 25 alphas")
@@ -66,13 +66,13 @@ def main() -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("--seeds", type=positive, default=5, help="random halves of each data set (%(default)s)")
-    add("--raw", action="store_true", help="columns as they come, without StandardScaler")
+    add("--raw", action="store_true", help="raw columns, without StandardScaler")
     add("--quick", action="store_true", help="six data sets, two halves of each")
     arguments = parser.parse_args()
     n_seeds = min(arguments.seeds, 2) if arguments.quick else arguments.seeds
     names = QUICK if arguments.quick else (*BUNCHES, *NUMBERS, *SEVERAL, *LABELS)
-    columns = "as they come" if arguments.raw else "standardised"
-    print(f"{machine()}; one thread, medians over {n_seeds} random halves; columns {columns}")
+    columns = "raw" if arguments.raw else "standardised"
+    print(f"{machine()}; one thread, medians over {n_seeds} random halves; {columns} columns")
     auto, default, many = MODELS
     heads = f"error, {auto}", default, "ratio", many, "ratio", "time, auto", default, many
     table = table_of("data", "rows x columns", *heads)
@@ -87,7 +87,7 @@ def main() -> None:
         table.add_row(name, f"{len(x):,} x {x.shape[1]}", *shown, *map(in_words, seconds))
     print_table(table)
     for model, each in zip((default, many), zip(*ratios, strict=True), strict=True):
-        print(f"error of {auto} over that of {model}, median over data sets: {median(each):.3f}")
+        print(f"error of {auto} / error of {model}, median over data sets: {median(each):.3f}")
 
 
 def cells(error: float, ratio: float) -> tuple[str, str]:
@@ -95,7 +95,7 @@ def cells(error: float, ratio: float) -> tuple[str, str]:
 
 
 def outcome(x: Floats, y: Array, seed: int, raw: bool) -> Outcome:
-    """Fit all models to one random half, and test them on the other."""
+    """Fit all models to one random half, and test them on the other half."""
     learnt, held_out, targets, truth = train_test_split(x, y, test_size=0.5, random_state=seed)
     if not raw:
         scaler = StandardScaler().fit(learnt)
@@ -105,7 +105,7 @@ def outcome(x: Floats, y: Array, seed: int, raw: bool) -> Outcome:
     else:
         several = RidgeClassifierCV(alphas=MANY)
         models = [IncrementalRidgeClassifier(), RidgeClassifierCV(), several]
-    # Weights are solved for when they are asked for.
+    # IncrementalRidge solves for the weights when `coef_` is read.
     seconds = [seconds_of(lambda m=m: m.fit(learnt, targets).coef_) for m in models]  # type: ignore[misc]
     return Outcome([1.0 - model.score(held_out, truth) for model in models], seconds)
 
@@ -114,7 +114,7 @@ def outcome(x: Floats, y: Array, seed: int, raw: bool) -> Outcome:
 
 
 def read(name: str) -> tuple[Floats, Array]:
-    """Return rows and targets: floats, of one or several columns, or labels."""
+    """Return rows, and targets: one or several columns of floats, or labels."""
     if name in BUNCHES:
         bunch = getattr(datasets, f"load_{name}")()
         is_numbers = name in ("diabetes", "linnerud")
@@ -128,7 +128,7 @@ def read(name: str) -> tuple[Floats, Array]:
 
 
 def columns_of(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Iterator[Floats]:
-    """Yield numbers, days of dates, and indicators of texts and of columns that hold names."""
+    """Yield numbers, dates as days, and indicators for text and for columns of names."""
     for feature, example in rows[0].items():
         values = [row[feature] for row in rows]
         if isinstance(example, datetime):

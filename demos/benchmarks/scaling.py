@@ -1,4 +1,4 @@
-"""Compare what the ridge acts on: features as they are, standardised ones, and the default.
+"""Compare a ridge on raw features, on standardised features, and the default.
 
 python demos/benchmarks/scaling.py
 python demos/benchmarks/scaling.py --data folder    (more data: .npz files with arrays x, y)
@@ -38,9 +38,9 @@ from onlinels import HiddenLayer, LeastSquaresClassifier, LeastSquaresRegressor
 
 SETTINGS = {"None": None, '"standard"': "standard", '"auto" (the default)': "auto"}
 MOST_ROWS = 6000
-"""Rows taken, at random, from a larger data set."""
+"""Most rows of a data set; a larger one is sampled at random."""
 
-TITLE = "Error on the other half: share of labels, or absolute error over that of the mean"
+TITLE = "Error on the other half: share of wrong labels, or absolute error / that of the mean"
 
 Data = tuple[str, Floats, Array]
 
@@ -52,7 +52,7 @@ def main() -> None:
     add("--seeds", type=positive, default=10, help="random halves of each data set")
     add("--quick", action="store_true", help="four data sets, none of --data")
     arguments = parser.parse_args()
-    print(f"{machine()}, means over {arguments.seeds} random halves; columns as they come")
+    print(f"{machine()}, means over {arguments.seeds} random halves; raw columns")
     columns = ("data", "rows learnt", "features", *SETTINGS, "default / better of the others")
     table = table_of(*columns, title=TITLE)
     for name, x, y in bar(list(read_all(arguments)), "Learning halves"):
@@ -66,10 +66,10 @@ def main() -> None:
 
 
 def errors_of(x: Floats, y: Array, seed: int) -> list[float]:
-    """Return the error on one random half of models that learnt the other, one for each setting.
+    """Return the error of each setting on one random half, after learning the other half.
 
-    Of numbers it is absolute: one row in thousands makes up most of the squares of gas
-    concentrations, whatever the model.
+    For numbers it is the absolute error: in the gas concentrations, one row in thousands accounts
+    for most of the squared error of any model.
     """
     order = np.random.default_rng(seed).permutation(len(x))[:MOST_ROWS]
     learnt, held_out = np.split(order, [len(order) // 2])
@@ -91,7 +91,7 @@ def errors_of(x: Floats, y: Array, seed: int) -> list[float]:
 
 
 def read_all(arguments: argparse.Namespace) -> Iterator[Data]:
-    """Yield numbers, indicators, words and hidden units; targets are labels, or floats."""
+    """Yield data sets of numbers, indicators, words and hidden units, with labels or floats."""
     random = np.random.default_rng(0)
     for name in ("wine", "diabetes", "breast_cancer", "iris", "digits"):
         bunch = getattr(datasets, f"load_{name}")()
@@ -122,14 +122,14 @@ def read_all(arguments: argparse.Namespace) -> Iterator[Data]:
 
 
 def hidden(x: Floats, n_hidden: int, activation: str) -> Floats:
-    """Return hidden activations of columns as they come, brought to about unit size as a whole."""
+    """Return hidden activations of raw columns, all divided by one number to about unit size."""
     layer = HiddenLayer(n_hidden, activation=activation, bias=True)
     units: Floats = layer.transform_many(x / np.abs(x).mean())
     return units
 
 
 def chicks() -> tuple[Floats, Array]:
-    """Return age, and indicators of chick and diet; the weight."""
+    """Return rows of age and indicators of chick and diet, and the weights of the chicks."""
     stream: Any = streams.ChickWeights
     rows = list(stream())
     names = sorted({(key, row[key]) for row, _ in rows for key in ("chick", "diet")})
@@ -138,7 +138,7 @@ def chicks() -> tuple[Floats, Array]:
 
 
 def words(n_words: int, n_rows: int) -> tuple[Floats, Array]:
-    """Return counts of words in sentences of docstrings, and whose module they are from."""
+    """Return counts of words in sentences of docstrings, and the number of their module."""
     modules = (np, np.linalg, scipy.stats, scipy.signal, sklearn.linear_model, sklearn.ensemble)
     texts, labels, seen = [], [], set()
     for label, module in enumerate(modules):

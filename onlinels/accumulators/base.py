@@ -1,4 +1,4 @@
-"""What accumulators offer their users: rows in and out, in place, with everything checked."""
+"""The methods of public accumulators, which check their input and change statistics in place."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from onlinels.linalg.packed import origins
 from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, becoming
 from onlinels.saving import locked_copy, save_method
 
-SAME_KIND = "Combine accumulators of one kind."
+SAME_KIND = "Combine only accumulators of the same kind."
 
 
 class Accumulator(Statistics):
-    """Statistics of a stream that change in place: as a whole, or not at all.
+    """Statistics of a stream that change in place: completely, or not at all.
 
     Parameters
     ----------
     sums : SumsOfProducts
-        Empty sums, which nobody else holds.
+        Empty sums, which no other object uses.
     n_features : int
-        Columns of the activations known beforehand. More may come at any time.
+        Number of columns of the activations known beforehand. More can be added at any time.
     n_targets : int
-        Targets (classes) known beforehand. More may come at any time.
+        Number of targets (classes) known beforehand. More can be added at any time.
     is_centred : bool
-        Whether rows are learnt about their mean, so that an intercept is exact and has no ridge.
+        Whether rows are learnt about their mean, so that an intercept is exact and has no penalty.
     """
 
     save = save_method
@@ -63,17 +63,18 @@ class Accumulator(Statistics):
         Parameters
         ----------
         activations : ndarray (n, n_features), any real dtype
-            Columns beyond those known are new features, 0 in every row so far.
+            Rows to learn. Columns beyond the known features are new features, which were 0 in every
+            row so far.
         targets : ndarray (n,) of int, or (n, n_targets) of float
-            The column of every row's label, or a matrix of targets. Columns beyond those known
-            are new targets, 0 in every row so far.
+            Column of the label of every row, or a matrix of targets. Columns beyond the known
+            targets are new targets, which were 0 in every row so far.
         w : float or ndarray (n,), optional
             Weights of the rows, at least 0; 1 by default.
 
         Raises
         ------
         TypeError, ValueError
-            If shapes do not fit or a value is not finite; nothing has changed then.
+            If shapes do not fit or a value is not finite. The statistics are then unchanged.
         """
         rows, n_targets = self._read(activations, targets, w)
         size = rows.values.shape[1], n_targets
@@ -86,25 +87,25 @@ class Accumulator(Statistics):
         apply_in_blocks(blocks, lambda block: self.plan(rows.some(block)))
 
     def downdate(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
-        """Take rows out of the statistics again, in place: the inverse of `update`.
+        """Remove rows from the statistics, in place: the inverse of `update`.
 
-        Parameters are those of `update`; the weights are those the rows have now.
+        The parameters are those of `update`; `w` are the current weights of the rows.
 
         Raises
         ------
         TypeError, ValueError
-            As `update`, and if more would be taken out than was learnt, so far as count, weight
-            and sums of squares tell; nothing has changed then.
+            As `update`, and if the count, the weight or the sums of squares of the rows exceed
+            those learnt. The statistics are then unchanged.
         """
         self._become(*self.removal(*self._read(activations, targets, w)))
 
     @property
     def fixed_ridge(self) -> float | None:
-        """The ridge inside the statistics; None where it enters only when weights are solved."""
+        """The ridge inside the statistics; None if a ridge enters only when weights are solved."""
         return None if self.recursion is None else self.recursion.ridge
 
     def ridge_diagonal(self, ridge: float) -> Floats:
-        """Return the ridge in force on each feature: from c/2 to c in its units, if inside."""
+        """Return the ridge in force on each feature; a ridge inside lies between c/2 and c."""
         inside = self.recursion
         if inside is not None and ridge == inside.ridge:
             return inside.penalties
@@ -119,21 +120,21 @@ class Accumulator(Statistics):
     def placed(
         self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
     ) -> Self:
-        """Return a copy whose columns stand at the given places among more columns.
+        """Return a copy with more columns, and the columns of this object at the given places.
 
         Parameters
         ----------
         feature_columns : ndarray (self.n_features,) of int
-            The new column of every feature.
+            New column of every feature.
         target_columns : ndarray (self.n_targets,) of int
-            The new column of every target.
+            New column of every target.
         n_features, n_targets : int
-            The sizes of the copy.
+            Numbers of features and of targets of the copy.
 
         Raises
         ------
         ValueError
-            If two columns have one place, or a place is beyond the sizes.
+            If two columns get the same place, or a place is not below the number of columns.
         """
         self.check_room(n_features, n_targets)
         check_places("feature_columns", feature_columns, self.n_features, n_features)
@@ -143,19 +144,19 @@ class Accumulator(Statistics):
         return self.copied().reindexed(*map(origins, places, sizes))
 
     def with_targets(self, columns: Integers) -> Self:
-        """Return a copy without all targets but those at the given columns, in the order given.
+        """Return a copy with only the targets at the given columns, in the given order.
 
         Raises
         ------
         ValueError
-            If a target is not there, or given twice.
+            If a column does not exist, or is given twice.
         """
         kept = np.asarray(columns)
         check_places("columns", kept, len(kept), self.n_targets)
         return self.copied().reindexed(np.arange(self.n_features), kept.astype(np.intp))
 
     def merge(self, other: Self) -> None:
-        """Add the statistics of `other`, in place; columns that it lacks count as zeros there.
+        """Add the statistics of `other`, in place; columns that `other` lacks count as zeros.
 
         Raises
         ------
@@ -167,43 +168,43 @@ class Accumulator(Statistics):
         self._become(self._combined(other, 1.0))
 
     def subtract(self, other: Self) -> None:
-        """Take the statistics of `other` away, in place: the inverse of `merge`.
+        """Subtract the statistics of `other`, in place: the inverse of `merge`.
 
         Raises
         ------
         TypeError
             If `other` is another kind of accumulator.
         ValueError
-            If it has learnt more rows, or holds larger sums of squares.
+            If `other` has learnt more rows, or has larger sums of squares.
         """
         self._check_kind(other)
         self.check_holds("other", other.count, other.weight, other.raw_squares())
         self._become(self._combined(other, -1.0))
 
     def _combined(self, other: Self, w: float) -> Self:
-        """Return a new sum of both, or what is left without the other."""
+        """Return new statistics: these plus w times the other."""
         new = self.copied().grown(other.n_features, other.n_targets)
         new.absorb(other, w)
         return new
 
     def scale(self, factor: float) -> None:
-        """Multiply the weight of everything learnt so far, in place.
+        """Multiply the weight of every row learnt so far by a factor, in place.
 
         Parameters
         ----------
         factor : float
-            At least 0 and finite.
+            The factor, at least 0 and finite.
 
         Raises
         ------
         TypeError, ValueError
-            If it is not.
+            If `factor` is not a finite number of at least 0.
         """
         check_not_negative("factor", factor)
         apply(self.plan(Rows.none(self.n_features), float(factor)))
 
     def fix_ridge(self, ridge: float) -> None:
-        """Take a ridge into the statistics; does nothing where it enters only at solve time.
+        """Set the ridge inside the statistics; has no effect except in the recursive form.
 
         Parameters
         ----------
@@ -213,11 +214,11 @@ class Accumulator(Statistics):
         Raises
         ------
         TypeError, ValueError
-            If the recursive form cannot hold it: it is no finite number above 0.
+            In the recursive form, if `ridge` is not a finite number above 0.
 
         Notes
         -----
-        In the recursive form, which holds the ridge inside, a few ``M^3`` operations.
+        The recursive form, which holds the ridge inside, needs a few ``M^3`` operations.
 
         Examples
         --------
@@ -231,7 +232,7 @@ class Accumulator(Statistics):
         self._become(self.with_ridge(ridge))
 
     def _become(self, other: Self, update: tuple[Calls, State] = Update()) -> None:
-        """Take the state of statistics on whose behalf an update was planned, and apply that."""
+        """Apply an update that was planned for other statistics, and adopt their state."""
         calls, changes = update
         state = tuple((self if each[0] is other else each[0], *each[1:]) for each in changes)
         mine = () if other is self else becoming(self, other)
@@ -251,7 +252,7 @@ class Accumulator(Statistics):
         if activations.shape[1] < self.n_features:
             raise ValueError(
                 f"activations has {activations.shape[1]} columns, expected at least "
-                f"{self.n_features}. Pass 0 for features that are absent."
+                f"{self.n_features}. Pass columns of 0 for absent features."
             )
         targets, n_targets = check_targets(targets, len(activations))
         weights = check_weights(w, len(activations))
@@ -262,12 +263,12 @@ class Accumulator(Statistics):
 
 
 def check_targets(targets: Any, n_rows: int) -> tuple[Matrix, int]:
-    """Return the targets as an array, and how many target columns they need."""
+    """Return the targets as an array, and the number of target columns that they need."""
     array = np.asarray(targets)
     if array.ndim == 1:
         if array.dtype.kind not in "iu":
             raise TypeError(
-                f"targets has dtype {array.dtype}, expected the integer columns of the labels. "
+                f"targets has dtype {array.dtype}, expected integers, the columns of the labels. "
                 "Pass real-valued targets as a matrix (n_rows, n_targets)."
             )
         if array.size and array.min() < 0:

@@ -1,4 +1,4 @@
-"""Statistics in folds, chosen by a row's content, and the errors of ridges on held-out folds."""
+"""Statistics in folds by the content of rows, and errors of ridges on held-out folds."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ def _are_sound_folds(folds: Any) -> bool:
     _are_sound_folds,
 )
 class FoldedStatistics(Statistics):
-    """Statistics of all rows, and beside them of K folds, chosen by the content of a row.
+    """Statistics of all rows, and of each of K folds of the rows.
 
-    A row's fold is a function of its features' names and values (`fold_of_rows`).
-    So folds of two streams merge, and a row that is taken out leaves the fold that it went to.
+    The fold of a row is a function of the names and values of its features (`fold_of_rows`). The
+    folds of two streams can therefore be merged, and a removed row leaves the fold that learnt it.
 
     Parameters
     ----------
     sums : SumsOfProducts
-        Empty sums, which nobody else holds, without a ridge inside.
+        Empty sums without a ridge inside, which no other object uses.
     is_centred : bool
         Whether rows are learnt about their mean.
     n_folds : int
-        K, at least 2.
+        Number K of folds, at least 2.
 
     Notes
     -----
-    K + 1 times the memory of statistics. Every row is learnt twice, and 5 to 15 ns more are spent
-    on every value.
+    Folds need K + 1 times the memory of statistics. Every row is learnt twice, and every value
+    costs 5 to 15 ns more.
 
-    Columns are named 0, 1, … until `named` says otherwise.
+    Columns are named 0, 1, … until `named` is called.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class FoldedStatistics(Statistics):
         return len(self._folds)
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
-        """Return the bytes that it takes to learn and to solve so many features and targets."""
+        """Return the bytes needed to learn and to solve for these numbers of columns."""
         return (self.n_folds + 1) * super().bytes_for(n_features, n_targets)
 
     def _by_fold(self, rows: Rows) -> list[Rows]:
@@ -100,7 +100,7 @@ class FoldedStatistics(Statistics):
         return [rows.some(places == fold) for fold in range(self.n_folds)]
 
     def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn rows, each in its fold too."""
+        """Plan to decay all rows and to learn new rows, in their folds too."""
         parts = zip(self._folds, self._by_fold(rows), strict=True)
         return joined(
             self._plan_many(rows, decay), *(fold.plan(part, decay) for fold, part in parts)
@@ -113,7 +113,7 @@ class FoldedStatistics(Statistics):
         decay: float = 1.0,
         recursion: Recursion | None = None,
     ) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn one row, in its fold too."""
+        """Plan to decay all rows and to learn one row, in its fold too."""
         n_features = self.n_features
         (place,) = hashed_folds(self._hashes, sample[None, :n_features], self.n_folds).tolist()
         changes = [super().plan_row(sample, w, decay, recursion)]
@@ -134,13 +134,13 @@ class FoldedStatistics(Statistics):
                 try:
                     folds[number] = folds[number].without(part, names)
                 except ValueError as error:
-                    raise ValueError(f"In fold {number} {error}") from error
+                    raise ValueError(f"In fold {number}: {error}") from error
         new = super().without(rows, names)
         new._folds = folds
         return new
 
     def named(self, names: Sequence[Name]) -> Self:
-        """Return it with the names of all features, in the order of their columns."""
+        """Return the statistics with the names of all features, in the order of the columns."""
         if self._n_named >= len(names):
             return self
         new = shallow_copy(self)
@@ -149,7 +149,7 @@ class FoldedStatistics(Statistics):
         return new
 
     def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the statistics of the given features and targets, new ones for -1."""
+        """Return the statistics of the given features and targets; -1 stands for a new column."""
         new, known = super().reindexed(features, targets), features >= 0
         new._folds = [each.reindexed(features, targets) for each in self._folds]
         if not is_growth(features, self.n_features):
@@ -166,19 +166,20 @@ class FoldedStatistics(Statistics):
             mine.absorb(theirs, w)
 
     def select_ridge(self, standardised: bool) -> Choice:
-        """Return the ridge of the smallest squared error on held-out folds.
+        """Return the ridge with the smallest squared error on held-out folds.
 
-        1.0 if there is no feature; all errors being within rounding, the largest that is searched.
+        1.0 if there is no feature. If all errors are within rounding, the largest ridge searched.
 
         Parameters
         ----------
         standardised : bool
-            Whether the ridge is on features in units of their deviations in the training folds.
+            Whether the ridge acts on features divided by their standard deviations in the training
+            folds.
         """
         diagonal = self.diagonal
         if standardised:
             diagonal = np.full(np.count_nonzero(diagonal), self.weight)
-        with np.errstate(over="ignore"):  # Of squares beyond float64; ridges end before.
+        with np.errstate(over="ignore"):  # Squares may exceed float64; the ridges do not.
             first, last = exponents(float(np.linalg.norm(diagonal)))
         squares = float(self.target_squares.sum())
         if first == last or squares <= 0.0:
@@ -203,27 +204,30 @@ def joined_statistics(parts: Sequence[Statistics]) -> Statistics:
 def cross_validation_errors(
     folds: Sequence[Statistics], standardised: bool = False
 ) -> Callable[[Floats], Floats]:
-    """Return what gives every ridge's sum of squared errors on folds held out in turn.
+    """Return a function that computes the cross-validation errors of ridges.
 
-    For each fold, weights come from the rows of all others, and the weighted squared errors on the
-    rows of the fold are summed, over all targets: e = |y|^2 - 2 w'A'y + w'A'A w needs no row.
+    For each fold, weights are solved from the rows of all other folds, and the weighted squared
+    errors on the rows of the fold are summed over all targets: e = |y|^2 - 2 w'A'y + w'A'A w needs
+    no row.
 
     Parameters
     ----------
     folds : sequence of Statistics
-        Of one kind, and of one size.
+        Statistics of one kind and one size.
     standardised : bool
-        Whether the ridge is on features in units of their deviations in the training folds.
+        Whether the ridge acts on features divided by their standard deviations in the training
+        folds.
 
     Returns
     -------
     callable
-        Of ridges (n_ridges,) over 0; it returns an array as long.
+        Function of ridges (n_ridges,) above 0 that returns their sums of squared errors
+        (n_ridges,).
 
     Notes
     -----
-    For every fold one eigendecomposition and two products of M x M matrices, about 14 M^3
-    operations, and 2 M^2 N for every ridge.
+    Every fold costs an eigendecomposition and two products of M x M matrices, about 14 M^3
+    operations; every ridge costs 2 M^2 N.
 
     References
     ----------
@@ -240,7 +244,7 @@ def cross_validation_errors(
     array([9.])
     """
     parts = []
-    with np.errstate(over="ignore", invalid="ignore"):  # Beyond float64 is too much.
+    with np.errstate(over="ignore", invalid="ignore"):  # Errors beyond float64 count as infinite.
         for number, held_out in enumerate(folds):
             if held_out.weight > 0.0:
                 train = joined_statistics([*folds[:number], *folds[number + 1 :]])
@@ -251,7 +255,7 @@ def cross_validation_errors(
                 parts.append(held_out_errors(*sums))
 
     def errors(ridges: Floats) -> Floats:
-        """Return the sums of all folds."""
+        """Return the sums of squared errors over all folds."""
         with np.errstate(over="ignore", invalid="ignore"):
             total: Floats = np.sum([part(ridges) for part in parts], axis=0) + np.zeros(len(ridges))
         total[np.isnan(total)] = np.inf

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dger
+from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
@@ -24,25 +25,28 @@ from onlinels.numerics import Calls, State, product, shallow_copy
 from onlinels.saving import COLUMNS, made_of, savable
 
 FEW_CLASSES = 64
-"""Classes up to which a batch's labels are added by a product; of more each row for itself.
+"""Number of classes in a batch up to which labels are added by one product, not row by row.
 
-Measured: of 10 classes in batches of 7 rows it takes two thirds of the time to learn them.
+Measured: with 10 classes in batches of 7 rows, learning takes two thirds of the time.
 """
 
+INDEFINITE = 1e-6
+"""How far below 0 rounding errors may bring an eigenvalue, of A'A scaled to unit diagonal."""
+
 TRUSTED = 1e-3
-"""Least eigenvalue, of the system scaled to unit diagonal, from which nothing need be refined."""
+"""Smallest eigenvalue, of the system scaled to unit diagonal, that needs no refinement."""
 
 
 GRAM: Any = (
     {"gram": made_of(PackedSymmetric), "cross": COLUMNS},
     lambda sums: sums.gram.size == len(sums.cross),
 )
-"""Fields of the sums in a saved model, and whether they fit each other."""
+"""Fields of the sums in a saved model, and the check that they fit each other."""
 
 
 @savable(*GRAM)
 class GramSums(SumsOfProducts):
-    """A'A, its upper triangle in panels, and A'Y.
+    """A'A, as its upper triangle in panels, and A'Y.
 
     Examples
     --------
@@ -58,7 +62,7 @@ class GramSums(SumsOfProducts):
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         self.gram = PackedSymmetric(n_features)
-        # Fortran order: BLAS would silently work on a copy of anything else.
+        # Fortran order: BLAS would silently work on a copy of an array in another order.
         self.cross = np.zeros((n_features, n_targets), order="F")
 
     @classmethod
@@ -82,8 +86,17 @@ class GramSums(SumsOfProducts):
         """Return the diagonal of A'A."""
         return self.gram.diagonal()
 
+    def is_definite(self, taken: Floats) -> bool:
+        """Tell whether no eigenvalue of A'A is far below 0, by a Cholesky factor."""
+        sizes = np.sqrt(np.abs(self.squares()) + taken)
+        sizes[sizes == 0.0] = 1.0
+        gram = self.gram.upper() / sizes
+        gram /= sizes[:, None]
+        gram[np.diag_indices_from(gram)] += INDEFINITE
+        return not gram.size or dpotrf(gram, overwrite_a=True)[1] == 0
+
     def plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
-        """Plan to let all rows decay and to add one row, followed by its targets."""
+        """Plan to decay all rows and to add one row, a sample of features and targets."""
         cross = self.cross
         n_features = len(cross)
         row, targets = sample[:n_features], sample[n_features:]
@@ -92,7 +105,7 @@ class GramSums(SumsOfProducts):
         return (calls if decay == 1.0 else (*self._plan_scaling(decay), *calls)), ()
 
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        """Plan to let all rows decay and to add rows, or take them out."""
+        """Plan to decay all rows and to add or remove rows."""
         calls = self._plan_scaling(decay) if decay != 1.0 else ()
         if self.cross.size and len(rows.values):
             products = self.gram.plan_products(rows.values, rows.w, rows.sign)
@@ -108,7 +121,7 @@ class GramSums(SumsOfProducts):
             sums = product(values.T, targets * weights[:, None])
             here = self.cross[:, : sums.shape[1]]
             return ((np.add, here, sums, here),)
-        # The rows of every class present enter its column, without a wide one-hot matrix.
+        # Rows are added to the columns of the classes present, without a wide one-hot matrix.
         present, which = np.unique(targets, return_inverse=True)
         places = which, np.arange(len(targets))
         if len(present) <= FEW_CLASSES:
@@ -125,7 +138,7 @@ class GramSums(SumsOfProducts):
             calls = ((dger, -1.0, row, rows.target_origin, 1, 1, self.cross, 0, 0, 1),)
         return (
             *calls,
-            # "clip" spares numpy a copy.
+            # "clip" saves a copy.
             (columns.take, present, 0, total, "clip"),
             (np.add, total, sums, total),
             (columns.__setitem__, present, total),
@@ -143,7 +156,7 @@ class GramSums(SumsOfProducts):
         return self
 
     def reindexed(self, features: Integers, targets: Integers) -> Any:
-        """Return the sums of the given features and targets, new ones for -1."""
+        """Return the sums of the given features and targets; -1 stands for a new column."""
         new = shallow_copy(self)
         new.gram = self.gram.reindexed(features)
         new.cross = gathered(self.cross, features, targets)
@@ -174,27 +187,30 @@ class GramSums(SumsOfProducts):
     def recursion_of(
         self, output_weights: Floats, ridge: float, penalties: Floats
     ) -> tuple[Recursion, float] | None:
-        """Return a solution that may follow single rows; None where rounding would mislead it."""
+        """Return a recursion that can learn single rows, and its trust; None if rounding prevails.
+
+        The trust is at most 1; below 1 the recursion needs refining.
+        """
         inverse = inverse_of_gram(self.gram, penalties)
         if inverse is None:
             return None
         weights = np.array(output_weights, order="F")
-        solution = Recursion.of_inverse(inverse[0], weights, penalties, ridge)
-        return solution, min(1.0, inverse[1] / TRUSTED)
+        recursion = Recursion.of_inverse(inverse[0], weights, penalties, ridge)
+        return recursion, min(1.0, inverse[1] / TRUSTED)
 
-    def refine(self, solution: Recursion) -> float:
-        """Bring a solution that followed rows nearer to that of the sums, in place.
+    def refine(self, recursion: Recursion) -> float:
+        """Correct the weights of a recursion by the sums, in place; return its trust.
 
-        Returns how far it can be trusted, as `recursion_of`, as now seen in the variance inflation
-        of single features; 0 where rounding has the better of it, and nothing has changed.
+        The trust is that of `recursion_of`, estimated from the variance inflation of single
+        features. If rounding prevails, return 0 and change nothing.
         """
-        weights, penalties = solution.weights, solution.penalties
-        inflation = (self.gram.diagonal() + penalties) * solution.variances()
+        weights, penalties = recursion.weights, recursion.penalties
+        inflation = (self.gram.diagonal() + penalties) * recursion.variances()
         largest = float(inflation.max(initial=1.0))
         if not (inflation.min(initial=1.0) > 0.0 and largest * MIN_EIGENVALUE_TO_FOLLOW < 1.0):
             return 0.0
         penalised = penalties[:, None] * weights
-        solution.correct(self.cross - self.gram.times(weights) - penalised)
+        recursion.correct(self.cross - self.gram.times(weights) - penalised)
         return min(1.0, 1.0 / (largest * TRUSTED))
 
 
@@ -208,21 +224,27 @@ class GramAccumulator(Accumulator):
     Parameters
     ----------
     n_features : int
-        Columns of the activations known beforehand. More may come at any time.
+        Number of columns of the activations known beforehand. More can be added at any time.
     n_targets : int
-        Targets (classes) known beforehand. More may come at any time.
+        Number of targets (classes) known beforehand. More can be added at any time.
 
     Notes
     -----
-    Memory: ``4 M (M + 1024) + 8 M N`` bytes for M features (``8 M^2`` up to 1,024 of them) and N
-    targets, whatever the length of the stream, and during an update copies of at most 64 MiB of
-    rows. An update of n rows costs ``n M^2`` operations, half of a plain product, by symmetric
-    rank-k updates in place; label columns cost ``n M`` more, however many classes there are. Many
-    rows at once are learnt faster than one by one above some 500 features. All sums are float64:
-    with float32 sums the Gram of the paper's network cannot be factored at any ridge that
-    classifies well. Weights enter linearly, so statistics of whole numbers are exact. Solving
-    squares the condition number of A: about 8 of 16 digits are left for features that are nearly
-    collinear.
+    Cost for M features and N targets:
+
+    =======================  ================================================================
+    memory                   ``4 M (M + 1024) + 8 M N`` bytes (``8 M^2`` up to 1,024 features)
+    memory during an update  copies of at most 64 MiB of rows
+    update of n rows         ``n M^2`` operations, half of a plain product, by symmetric
+                             rank-k updates in place
+    label columns            ``n M`` operations more, for any number of classes
+    =======================  ================================================================
+
+    Above 500 features, a batch of rows is learnt faster than single rows. All sums are float64:
+    with float32 sums, the Gram of the paper's network cannot be factored at any ridge that
+    classifies well. The sums are linear in the weights of the rows, so statistics of whole numbers
+    are exact. Solving squares the condition number of A: about 8 of 16 digits are left for nearly
+    collinear features.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The mean of rows and targets, and rows moved so that sums about the mean can learn them.
+"""The mean of rows and targets, and rows centred for sums about the mean.
 
-The co-moments of two parts add up once the outer product of the difference of their means is added,
+The co-moments of two parts add up if the outer product of the difference of their means is added,
 weighted by n_a n_b / (n_a + n_b): T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for
 computing the sample variance", The American Statistician 37 (1983).
 """
@@ -18,21 +18,21 @@ from onlinels.numerics import enlarged
 from onlinels.saving import VECTOR, Field, savable
 
 JITTER = 1e-14
-"""Relative deviation from its mean, or from its only value, up to which a feature is constant."""
+"""Relative deviation from the mean, or from the only value, up to which a feature is constant."""
 
 MEAN = Field(
     f"{VECTOR.said}, of values up to {LARGEST_VALUE:g}",
-    # Nor is the way from an origin to a mean much longer.
+    # The offset from an origin to a mean is not much larger than the values either.
     lambda value: VECTOR.fits(value) and bool((np.abs(value) <= 10.0 * LARGEST_VALUE).all()),
 )
 
 
 @savable({"origin": MEAN, "offset": MEAN}, lambda mean: mean.origin.shape == mean.offset.shape)
 class Mean(NamedTuple):
-    """The mean of features and, after them, of targets: an origin and an offset from it.
+    """The mean of the features, followed by the targets: an origin and an offset from it.
 
-    The origin is the first row, at first, and the mean of some moment later: so a mean far from 0
-    keeps its digits.
+    The origin is the first row at first, and an earlier mean later, so that a mean far from 0 keeps
+    its digits.
     """
 
     origin: Floats
@@ -45,22 +45,22 @@ class Mean(NamedTuple):
         return value
 
     def difference(self, other: Mean) -> Floats:
-        """Return how far another mean is from this one."""
+        """Return another mean minus this mean."""
         difference: Floats = (other.origin - self.origin) + (other.offset - self.offset)
         return difference
 
     def moved(self, difference: Floats, share: float) -> Mean:
-        """Return the mean that has moved by a share of a difference."""
+        """Return the mean moved by a share of a difference."""
         return Mean(self.origin, self.offset + share * difference).settled()
 
     def settled(self) -> Mean:
-        """Return the same mean from the nearest origin: the rounded mean, and the rest."""
+        """Return the same mean with the rounded mean as origin, and the rest as offset."""
         mean = self.value
         way = mean - self.origin
         return Mean(mean, (self.origin - (mean - way)) + (self.offset - way))
 
     def reindexed(self, n_features: int, features: Integers, targets: Integers) -> Mean:
-        """Return the mean of the given features and targets, 0 for -1."""
+        """Return the mean of the given features and targets; 0 for the column -1."""
         places = stacked(features, targets, n_features)
         return Mean(*(gathered(each, places) for each in self))
 
@@ -73,29 +73,32 @@ class Mean(NamedTuple):
 def centred(
     rows: Rows, n_targets: int, total: float, before: Mean | None, share: float
 ) -> tuple[Rows, Mean, Floats]:
-    """Return rows as sums about the mean learn them, their mean, and squares of their targets.
+    """Return rows centred for sums about the mean, their mean, and the squares of their targets.
 
-    About their own mean, rows z_k of weight W lack the product of the difference d between their
-    mean and the one before them, of weight N W / (N + W). Moved by c = -sqrt(N / (N + W)) d they
-    have it: sum_k w_k (z_k + c)(z_k + c)' is sum_k w_k z_k z_k' + W c c', as sum_k w_k z_k is 0.
-    So the sums learn as many rows as there are, whatever their form.
+    Rows z_k of weight W about their own mean lack the outer product of the difference d between
+    their mean and the mean before them, with the weight N W / (N + W). Shifting the rows by
+    c = -sqrt(N / (N + W)) d adds this product: sum_k w_k (z_k + c)(z_k + c)' is
+    sum_k w_k z_k z_k' + W c c', because sum_k w_k z_k is 0. So sums of any form learn the number of
+    rows that there are, and no additional row.
 
     Parameters
     ----------
     rows : Rows
+        The rows to centre.
     n_targets : int
+        Number of targets.
     total : float
-        Sum W of the weights, over 0.
+        Sum W of the weights, above 0.
     before : Mean, optional
-        The mean before these rows, if there were others.
+        The mean before these rows; None if there were no other rows.
     share : float
-        N / (N + W), for rows of weight N before.
+        N / (N + W), where N is the weight of the rows before.
     """
-    # Relative to the first row of some weight: the mean of a constant is then exactly its value.
+    # Relative to the first row with a weight: the mean of a constant is then exactly its value.
     row = 0 if isinstance(rows.w, float) else int(np.argmax(rows.w > 0.0))
     first = rows.values[row].astype(np.float64)
     n_features = len(first)
-    # By column where the sums of products are in panels. Measured: turned first and centred then
+    # Column-major if the sums of products are in panels. Measured: transposing before centring
     # takes 0.6 of the time.
     by_column = n_features > PANEL
     values = np.empty(rows.values.shape, order="F" if by_column else "C")
@@ -122,9 +125,9 @@ def centred(
     values -= shift - moved[:n_features]
     target_moved = moved[n_features:]
     if targets.ndim == 1:
-        # The other classes by subtraction from their own sum: exactly 0 where there is one class.
+        # The weight of the other classes by subtraction from the sum: exactly 0 for one class.
         squares = by_class * ((in_all - by_class) / in_all) + in_all * target_moved**2
-        # Rows about their mean sum up to 0: from where their labels count does not matter.
+        # Rows about their mean sum up to 0, so the origin of the labels does not matter.
         origin = None if before is None else target_shift - target_moved
     else:
         targets -= (target_shift - target_moved)[: targets.shape[1]]

@@ -1,4 +1,4 @@
-"""The orthogonal form: the factor R of A = QR and Q'Y in float64; never squares the condition."""
+"""The orthogonal form: R and Q'Y of A = QR in float64, without squaring the condition number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onlinels.saving import COLUMNS, made_of, savable
     lambda sums: sums.factor.shape == (len(sums.rotated), len(sums.rotated)),
 )
 class FactorSums(SumsOfProducts):
-    """R and Q'Y of A = QR: R'R = A'A and R'(Q'Y) = A'Y, neither of which is ever formed.
+    """R and Q'Y of A = QR: R'R = A'A and R'(Q'Y) = A'Y, which are not formed.
 
     Examples
     --------
@@ -34,11 +34,11 @@ class FactorSums(SumsOfProducts):
 
     form = "orthogonal"
     removal_error = (
-        "OrthogonalAccumulator cannot take rows out: a triangular factor has no stable way to do so"
+        "OrthogonalAccumulator cannot remove rows: a triangular factor cannot do so stably"
     )
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
-        # Fortran order, as LAPACK takes and gives it.
+        # Fortran order, as in LAPACK.
         self.factor = np.zeros((n_features, n_features), order="F")
         self.rotated = np.zeros((n_features, n_targets), order="F")
 
@@ -49,16 +49,16 @@ class FactorSums(SumsOfProducts):
         return size
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
-        """Return the bytes of the factor and of the three that a solution is made from."""
+        """Return the bytes of the factor and of the three factors that a solution needs."""
         return 32 * n_features * (n_features + n_targets)
 
     def squares(self) -> Floats:
-        """Return every feature's weighted sum of squares, (n_features,)."""
+        """Return the weighted sum of squares of every feature, (n_features,)."""
         squares: Floats = np.einsum("ij,ij->j", self.factor, self.factor)
         return squares
 
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        """Plan to let all rows decay and to rotate rows into the factor."""
+        """Plan to decay all rows and to rotate new rows into the factor."""
         factor, rotated = self.factor, self.rotated
         if decay != 1.0:
             factor, rotated = factor * np.sqrt(decay), rotated * np.sqrt(decay)
@@ -75,7 +75,7 @@ class FactorSums(SumsOfProducts):
         return (), ((self, "factor", factor), (self, "rotated", rotated))
 
     def add(self, other: Self, w: float) -> None:
-        """Factor both factors, one above the other, in place."""
+        """Add w times sums of at most as many columns, in place: factor the stacked factors."""
         n_features = len(other.factor)
         if n_features:
             root = np.sqrt(w)
@@ -86,12 +86,12 @@ class FactorSums(SumsOfProducts):
             )
 
     def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the sums of the given features and targets, new ones for -1."""
+        """Return the sums of the given features and targets; -1 stands for a new column."""
         new = shallow_copy(self)
         new.rotated = turned = gathered(self.rotated, features, targets)
         new.factor = gathered(self.factor, features, features)
         if (np.diff(features[features >= 0]) < 0).any():
-            # Not a triangle any more.
+            # The permuted factor is not triangular.
             empty = FactorSums(len(features), len(targets))
             new.factor, new.rotated = with_rows(
                 empty.factor, empty.rotated, new.factor, lambda part: turned[:, part]
@@ -99,7 +99,7 @@ class FactorSums(SumsOfProducts):
         return new
 
     def gram_and_cross(self) -> tuple[Floats, Floats]:
-        """Return R'R and R'Q'Y: no ridge is looked for where these have lost their digits."""
+        """Return R'R and R'Q'Y; no ridge is searched for where these have lost their digits."""
         return product(self.factor.T, self.factor), product(self.factor.T, self.rotated)
 
     def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
@@ -126,31 +126,37 @@ class FactorSums(SumsOfProducts):
 
 @savable(STATISTICS | {"_sums": made_of(FactorSums)}, is_sound)
 class OrthogonalAccumulator(Accumulator):
-    """Accumulate R and Q'Y of A = QR: least squares that keeps all digits of its condition.
+    """Accumulate R and Q'Y of A = QR: least squares that does not square the condition number.
 
-    For rows a_k with targets y_k and weights w_k, the rows of A are sqrt(w_k) a_k and those of Y
-    are sqrt(w_k) y_k. Then R'R = A'A and R'(Q'Y) = A'Y, but neither is ever formed: orthogonal
+    For rows a_k with targets y_k and weights w_k, the rows of A are sqrt(w_k) a_k and the rows of Y
+    are sqrt(w_k) y_k. R'R = A'A and R'(Q'Y) = A'Y, but neither product is formed: orthogonal
     transformations rotate new rows into the old factor.
 
     Parameters
     ----------
     n_features : int
-        Columns of the activations known beforehand. More may come at any time.
+        Number of columns of the activations known beforehand. More can be added at any time.
     n_targets : int
-        Targets (classes) known beforehand. More may come at any time.
+        Number of targets (classes) known beforehand. More can be added at any time.
 
     Notes
     -----
-    Use it where features are nearly collinear or of high polynomial degree: it loses half as many
-    digits to them as `GramAccumulator`. It costs more: an update of n rows takes ``2 n M^2``
-    operations for M features, and ``4 n M N`` for N targets, label columns too, since a rotation
-    fills every target of a row. Memory: ``8 * (M^2 + M N)`` bytes whatever the length of the
-    stream; during an update a second factor, two copies of at most 64 MiB of rows, and some MiB of
-    targets. A solution costs ``2/3 M^3`` operations and never goes on from row to row. Measured
-    on one core with 1024 features and 10 targets: 80 microseconds per row in batches of 64 rows and
-    more, 1.6 milliseconds for single rows (the Gram form: 22 and 280 microseconds).
+    Use this form if features are nearly collinear or of high polynomial degree: it loses half as
+    many digits to them as `GramAccumulator`. It costs more. For M features and N targets:
 
-    Rows cannot be taken out: a small remainder of two large factors has lost its digits.
+    =======================  =================================================================
+    memory                   ``8 (M^2 + M N)`` bytes
+    memory during an update  a second factor, two copies of at most 64 MiB of rows, and a few
+                             MiB of targets
+    update of n rows         ``2 n M^2 + 4 n M N`` operations; label columns cost the same,
+                             because a rotation fills every target of a row
+    solution                 ``2/3 M^3`` operations; it cannot be updated row by row
+    =======================  =================================================================
+
+    Measured on one core with 1024 features and 10 targets: 80 microseconds per row in batches of 64
+    rows and more, and 1.6 milliseconds for single rows (the Gram form: 22 and 280 microseconds).
+
+    Rows cannot be removed: the small difference of two large factors has lost its digits.
 
     References
     ----------

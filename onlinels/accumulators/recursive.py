@@ -1,4 +1,4 @@
-"""Recursive least squares: weights that are up to date after every row."""
+"""Recursive least squares: weights that are current after every row."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
 
 FAINT = 1e-9
-"""Ridge, relative to the one inside, below which it is checked that the digits suffice for it."""
+"""New ridge, relative to the ridge inside, below which the digits of the weights are checked."""
 
 
 @savable(*GRAM)
 class GramBeforeRidge(GramSums):
-    """Sums of rows that come before a ridge is known; a ridge turns them into an inverse."""
+    """Sums of rows before a ridge is known; `with_ridge` turns them into an inverse."""
 
     form = "recursive"
-    # The inverse is going to follow rows.
+    # The inverse will learn rows itself.
     allows_running_solution = False
     holds_ridge = True
 
     def with_ridge(
         self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
     ) -> InverseSums:
-        """Return an inverse with a ridge on features in units inside."""
+        """Return an inverse that holds a ridge on features in units."""
         check_fixable(ridge)
         new = InverseSums(*self.shape, ridge)
         new.feature_squares = self.squares()
@@ -56,9 +56,9 @@ class GramBeforeRidge(GramSums):
     ),
 )
 class InverseSums(SumsOfProducts):
-    """P = (A'A + D)^-1 and W = P A'Y, with a sketch that shows how many of their digits are right.
+    """P = (A'A + D)^-1 and W = P A'Y, with a sketch that counts their correct digits.
 
-    Rows are learnt one by one in place, and in batches aside.
+    Single rows are learnt in place, batches in new objects.
 
     Examples
     --------
@@ -84,11 +84,11 @@ class InverseSums(SumsOfProducts):
         return self.recursion.n_features, self.recursion.n_targets
 
     def squares(self) -> Floats:
-        """Return every feature's weighted sum of squares, (n_features,), as a new array."""
+        """Return the weighted sum of squares of every feature, (n_features,), as a new array."""
         return self.feature_squares.copy()
 
     def plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
-        """Plan to let all rows decay and to add one row, followed by its targets."""
+        """Plan to decay all rows and to add one row, a sample of features and targets."""
         recursion = self.recursion
         if decay < FAINTEST:
             return super().plan_row(sample, w, decay)
@@ -99,12 +99,12 @@ class InverseSums(SumsOfProducts):
         return calls + self.sketch.plan_row(sample, w, decay) + (squaring,), state
 
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        """Plan to let all rows decay and to add rows, or take them out, in new objects."""
+        """Plan to decay all rows and to add or remove rows, in new objects."""
         values, w = np.asarray(rows.values, dtype=np.float64), rows.weights()
         recursion = rows.followed or _decayed(self.recursion, decay)
         sketch = self.sketch.scaled(decay)
         if w.any() and values.size:
-            # As they are, they are not copied.
+            # A full slice makes no copy.
             used = slice(None) if w.all() else np.flatnonzero(w)
             targets = rows.dense_targets(slice(0, self.shape[1]))[used]
             values, w = values[used], rows.sign * w[used]
@@ -119,12 +119,12 @@ class InverseSums(SumsOfProducts):
         )
 
     def check_removal(self, before: Floats, target_squares: Floats) -> None:
-        """Raise ValueError if rows that were taken out have left too few digits."""
+        """Raise ValueError if a removal of rows has left too few digits."""
         self.sketch.note_peaks(before)
-        self.sketch.check("rows to take out leave", self.recursion, target_squares)
+        self.sketch.check("Removing these rows leaves", self.recursion, target_squares)
 
     def as_gram(self) -> GramSums:
-        """Return A'A and A'Y, in ``M^3`` operations."""
+        """Return A'A and A'Y, computed in ``M^3`` operations."""
         gram, weights = self.recursion.information(), self.recursion.weights
         cross = gram @ weights + self.recursion.penalties[:, None] * weights
         never = self.feature_squares == 0.0
@@ -140,7 +140,7 @@ class InverseSums(SumsOfProducts):
         gram = theirs.gram.full()
         learnt = sketch.with_sums(gram, theirs.cross)
         if other.recursion is not None:
-            # The error of their inverse, which shows along their own vectors.
+            # The error of the other inverse, seen along the vectors of the other sketch.
             grown = other.sketch.reindexed(*places)
             learnt.absorb(grown, 1.0)
             learnt.absorb(grown.with_sums(gram, theirs.cross), -1.0)
@@ -151,47 +151,47 @@ class InverseSums(SumsOfProducts):
         self.recursion = _recursion_of(sums, self._held_squares(), ridge, penalties, w > 0.0)
 
     def _held_squares(self) -> Floats:
-        """Return the features' squares, with 0 where only rounding errors can be left."""
+        """Return the sums of squares of features, with 0 where only rounding errors can be left."""
         squares, peaks = self.feature_squares, self.sketch.peaks[: len(self.feature_squares)]
         return np.where(squares <= RESIDUE * peaks, 0.0, squares)
 
     def with_ridge(
         self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
     ) -> Self:
-        """Return an inverse with another ridge on features in units inside."""
+        """Return an inverse that holds another ridge on features in units."""
         check_fixable(ridge)
         inside, penalties = self.recursion, _penalties(ridge, units, diagonal)
         if units is None and inside.ridge == ridge and (inside.full_penalties == ridge).all():
             return self
         new = shallow_copy(self)
         new.recursion = _recursion_of(self.as_gram(), diagonal, ridge, penalties)
-        # The sums come from an inverse, which holds few digits of what its ridge outweighs, or of
-        # what rows that were taken out outweighed.
+        # The sums come from an inverse, which has few digits where its ridge, or rows that were
+        # removed, outweigh the rows.
         if self.sketch.peaks.any() or (penalties < FAINT * inside.penalties).any():
             cause = f"ridge={ridge:g} in place of {inside.ridge:g} leaves"
             self.sketch.check(cause, new.recursion, target_squares)
         return new
 
     def with_units(self, features: Integers, units: Floats) -> Self:
-        """Return the sums with other units of features that are constant so far."""
+        """Return the sums with units of features that were constant so far."""
         new, inside = shallow_copy(self), self.recursion
         new.recursion = inside.with_penalties(features, inside.ridge * units**2)
         return new
 
     def restored(self) -> Self:
-        """Return the sums with the ridge inside back to c."""
+        """Return the sums with the ridge inside set to c again."""
         new = shallow_copy(self)
         new.recursion = self.recursion.restored()
         return new
 
     def without(self, features: NDArray[np.bool_]) -> Self:
-        """Return the sums without what rounding has left of features, given as a mask."""
+        """Return the sums with the rounding errors of features, given as a mask, removed."""
         new = shallow_copy(self)
         new.recursion, new.sketch = self.recursion.without(features), self.sketch.without(features)
         return new
 
     def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the sums of the given features and targets, new ones for -1."""
+        """Return the sums of the given features and targets; -1 stands for a new column."""
         new = shallow_copy(self)
         new.recursion = self.recursion.reindexed(features, targets)
         new.sketch = self.sketch.reindexed(features, targets)
@@ -203,11 +203,11 @@ class InverseSums(SumsOfProducts):
         return self.as_gram().gram_and_cross()
 
     def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
-        """Return W; that of another ridge than the one inside by way of A'A."""
+        """Return W; for another ridge than the ridge inside, solve A'A."""
         if not np.all(penalties):
             raise ValueError(
                 "ridge=0.0 must be greater than 0 for the recursive form. Pass a positive ridge, "
-                'or accumulator="gram" or "orthogonal".'
+                'or use accumulator="gram" or "orthogonal".'
             )
         if not self._is_inside(penalties):
             return self.as_gram().solve(penalties, diagonal, n_rows)
@@ -223,26 +223,26 @@ class InverseSums(SumsOfProducts):
         return matrix, len(inside) - float(inside @ matrix.diagonal())
 
     def explained_squares(self, output_weights: Floats) -> Floats:
-        """Return 2 W'A'Y - W'A'A W of every target, (n_targets,), by way of A'A."""
+        """Return 2 W'A'Y - W'A'A W of every target, (n_targets,), computed from A'A."""
         return self.as_gram().explained_squares(output_weights)
 
     def explained_products(self, output_weights: Floats) -> Floats:
         """Return W'A'Y, (n_targets, n_targets), in ``M^3 / 3`` operations: A'Y is P^-1 W.
 
-        Kept beside P, A'Y would cost every row a tenth of its time, for the few who ask.
+        Keeping A'Y beside P would make every row a tenth slower, and few models need it.
         """
         factor = cho_factor(self.recursion.inverse(), overwrite_a=True)
         return product(output_weights.T, cho_solve(factor, self.recursion.weights))
 
     def _is_inside(self, penalties: float | Floats) -> bool:
-        """Tell whether a ridge is the number inside."""
+        """Return whether penalties are the ridge inside."""
         return np.ndim(penalties) == 0 and penalties == self.recursion.ridge
 
 
 def _recursion_of(
     sums: GramSums, diagonal: Floats, ridge: float, penalties: Floats, may_round: bool = True
 ) -> Recursion:
-    """Return the recursion of sums; eigenvalues that rounding put below 0 are 0, if they may be."""
+    """Return the recursion of sums; with `may_round`, eigenvalues below 0 by rounding become 0."""
     weights, upper = sums.solve(penalties, diagonal, maxsize), sums.gram.upper()
     try:
         return Recursion.of_gram(upper, weights, penalties, ridge)
@@ -252,7 +252,7 @@ def _recursion_of(
         units = ridge_and_units(penalties)[1]
         eigenvalues, vectors = eigh(sums.gram.full() / units / units[:, None])
         gram = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
-        # Eigenvalues next to 0 may be below it once more.
+        # Rounding may put eigenvalues near 0 below 0 again.
         gram.flat[:: len(gram) + 1] += EPS * eigenvalues.max(initial=0.0)
         gram *= units
         gram *= units[:, None]
@@ -260,7 +260,7 @@ def _recursion_of(
 
 
 def _penalties(ridge: float, units: Floats | None, diagonal: Floats) -> Floats:
-    """Return the penalty of every feature, (n_features,), of a ridge on features in units."""
+    """Return the penalty of every feature, (n_features,), for a ridge on features in units."""
     return np.full(len(diagonal), float(ridge)) if units is None else ridge * units**2
 
 
@@ -269,48 +269,55 @@ class RecursiveAccumulator(Accumulator):
     """Keep (A'A + D)^-1 and the output weights, for streams that predict and learn row by row.
 
     A row x with target y and weight w gives the gain g = P x / (1/w + x'P x), the inverse
-    P - g x'P and the weights W + g (y - x'W). Nothing is solved when weights are asked for. After
-    any rows,
+    P - g x'P and the weights W + g (y - x'W). The weights need no solving. After any rows,
 
         W = argmin sum_i w_i ||y_i - x_i'W||^2 + d ||W||^2,
 
-    where w_i is what the row's weight has decayed to, and D = d I: d is c unless something was
-    forgotten.
+    where w_i is the decayed weight of row i, and D = d I. d is c unless rows were forgotten.
 
     Parameters
     ----------
     n_features : int
-        Columns of the activations known beforehand. More may come at any time.
+        Number of columns of the activations known beforehand. More can be added at any time.
     n_targets : int
-        Targets (classes) known beforehand. More may come at any time.
+        Number of targets (classes) known beforehand. More can be added at any time.
     ridge : float, optional
-        The ridge c > 0. Until it is known, here or by `fix_ridge`, rows are held as a Gram.
+        The ridge c > 0. Until it is set, here or by `fix_ridge`, rows are held as a Gram.
 
     Notes
     -----
-    Memory: ``8 * (M^2 + 64 M + M N)`` bytes for M features and N targets. A row costs about
-    ``3 M^2 + 4 M N`` operations; in a batch of over M rows it is ``M^2``, and ``2 M^3`` for the
-    batch. Solving for the ridge inside costs a copy. Another ridge, `merge`, `subtract`,
-    `sums` and a new `fix_ridge` go by way of A'A = P^-1 - D, in a few ``M^3`` operations. So
-    long as no ridge is known each solution costs ``M^3 / 3``, as in the Gram form.
+    **Cost** for M features and N targets:
 
-    Prefer the Gram where weights are asked for once in more than about M/10 rows, where ridges are
-    compared, and where features differ by many orders of magnitude: a direction in which A'A has
-    grown to s keeps about ``16 - log10(s / c)`` digits, and taking rows out needs as many again; so
-    does `merge`, which goes by way of A'A and is not checked. Rows that outweigh what is known in a
-    direction by 1e14 raise. So do rows to be taken out after which fewer than six digits of the
-    weights would be right: P and W are compared with a `GramSketch`, which learns every row beside
-    them, so the digits lost by all earlier rows count, too. The comparison costs ``32 M^2``
-    operations for each call that takes rows out, and 32 vectors of memory.
-    The minimum-norm solution (ridge 0) is not to be had.
+    ===============================================  ========================================
+    memory                                           ``8 (M^2 + 64 M + M N)`` bytes
+    single row                                       about ``3 M^2 + 4 M N`` operations
+    batch of more than M rows                        ``M^2`` per row, and ``2 M^3``
+    solution for the ridge inside                    a copy
+    solution for another ridge, `merge`,             a few ``M^3``, by A'A = P^-1 - D
+    `subtract`, `sums`, a new `fix_ridge`
+    solution before a ridge is set                   ``M^3 / 3``, as in the Gram form
+    removal of rows, per call                        ``32 M^2`` to check the digits, and 32
+                                                     vectors of memory
+    ===============================================  ========================================
 
-    Forgetting: data and ridge decay alike, and once the ridge d is below c/2 it is brought back to
-    c, for all features at once; `ridge_diagonal` shows it. That costs about ``3 M^3`` operations,
-    once in log(1/2) / log(lambda) rows with a decay of lambda a row: at lambda = 1 - 1/M
-    ``4.3 M^2`` a row in the mean, at factors below a half ``3 M^3`` with every row, where the
-    Gram form costs less. `scale` does the same at once; by a factor below 1e-6 or over 1 it goes
-    by way of A'A, and the ridge is c afterwards. A feature that comes late has the ridge of all
-    others: as if known from the start.
+    **When to prefer the Gram form.** If weights are needed less often than about every M/10 rows,
+    if ridges are compared, if the minimum-norm solution (ridge 0) is needed, which this form does
+    not have, or if features differ by many orders of magnitude.
+
+    **Digits.** A direction in which A'A has grown to s keeps about ``16 - log10(s / c)`` digits.
+    Removing rows loses as many digits again; so does `merge`, which computes A'A and does not check
+    the digits. Rows that outweigh the earlier rows and the ridge in a direction by 1e14 raise.
+    Removing rows raises if fewer than six digits of the weights would be correct: P and W are
+    compared with a `GramSketch`, which learns every row beside them, so the digits lost by all
+    earlier rows count too.
+
+    **Forgetting.** The rows and the ridge decay together. When the ridge d falls below c/2, it is
+    set to c again, for all features at once; `ridge_diagonal` shows d. This costs about ``3 M^3``
+    operations, once in log(1/2) / log(lambda) rows with a decay of lambda per row: with lambda =
+    1 - 1/M, ``4.3 M^2`` per row in the mean; with factors below a half, ``3 M^3`` for every row,
+    and the Gram form costs less. `scale` decays rows and ridge in the same way; with a factor below
+    1e-6 or above 1 it computes A'A, and the ridge is c afterwards. A new feature has the ridge of
+    all other features, as if it had been known from the start.
 
     References
     ----------
@@ -335,7 +342,7 @@ class RecursiveAccumulator(Accumulator):
 
     @property
     def ridge(self) -> float | None:
-        """The ridge c inside the statistics, as `fixed_ridge`; to assign another is `fix_ridge`."""
+        """The ridge c inside the statistics; assigning a ridge calls `fix_ridge`."""
         return self.fixed_ridge
 
     @ridge.setter
@@ -344,17 +351,17 @@ class RecursiveAccumulator(Accumulator):
 
 
 def check_fixable(ridge: Any) -> None:
-    """Raise unless a ridge can be held inside statistics: a number greater than 0."""
+    """Raise unless a ridge is a number greater than 0, as the recursive form needs."""
     check_ridge(ridge)
     if isinstance(ridge, str) or not ridge > 0.0:
         raise ValueError(
             f"ridge={ridge!r} must be a number greater than 0 for the recursive form, which holds "
-            'an inverse. Pass a positive ridge, or accumulator="gram" or "orthogonal".'
+            'an inverse. Pass a positive ridge, or use accumulator="gram" or "orthogonal".'
         )
 
 
 def _decayed(recursion: Recursion, decay: float) -> Recursion:
-    """Return a recursion whose rows weigh a factor of what they did; of 0 it knows nothing."""
+    """Return a recursion with all weights multiplied by a factor; an empty recursion for 0."""
     if decay == 0.0:
         return Recursion(recursion.n_features, recursion.n_targets, recursion.ridge)
     return recursion.scaled(decay) if decay != 1.0 else recursion

@@ -1,4 +1,4 @@
-"""Sums of sparse rows, by sparse products: what a batch adds, without its zeros."""
+"""Sums of sparse rows, computed by sparse products."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from onlinels.checks import SPARSE, Floats
 from onlinels.numerics import product
 
 SECONDS_OF_PAIR, SECONDS_OF_ENTRY, SECONDS_OF_PRODUCT = 5e-9, 1.5e-8, 2.5e-11
-"""What sparse products cost for a pair of a row's entries, and for an entry of the Gram; and what
-a dense product costs for one of its multiplications. Measured for 300 to 8,000 columns.
+"""Cost of sparse products per pair of entries of a row, and per entry of the Gram; and cost of a
+dense product per multiplication. Measured for 300 to 8,000 columns.
 """
 
 FILLED = 0.5
-"""Part of a column's sum of squares that its mean may take: centring then loses no more than a bit.
+"""Share of the sum of squares of a column that its mean may have: centring then loses one bit.
 
-Columns beyond it, most of whose entries are not 0, are centred as an array.
+Columns above it, most of whose entries are not 0, are centred as an array.
 """
 
 
 def takes_sparse(statistics: Any, rows: Any) -> bool:
-    """Tell whether rows enter statistics faster by sparse products.
+    """Return whether statistics learn rows faster by sparse products.
 
     Examples
     --------
@@ -48,15 +48,18 @@ def takes_sparse(statistics: Any, rows: Any) -> bool:
 def sums_of_sparse(
     rows: Any, targets: Any, w: Floats, n_targets: int, is_centred: bool
 ) -> Statistics:
-    """Return statistics in the Gram form that have learnt sparse rows, and nothing else.
+    """Return statistics in the Gram form of some sparse rows.
 
     Parameters
     ----------
     rows : csr_array (n, n_features)
+        The rows.
     targets : ndarray (n,) of int, or (n, n_targets)
+        Column of the label, or targets, of every row.
     w : ndarray (n,)
-        Weights.
+        Weights of the rows.
     n_targets : int
+        Number of targets.
     is_centred : bool
         Whether the sums are about the means.
 
@@ -88,7 +91,8 @@ def sums_of_sparse(
             targets, target_mean = _about_mean(targets, w)
         else:
             target_mean = one_hot.sum(axis=0) / weight
-    # Columns that are filled about their mean, as an array; the others by what their mean takes.
+    # Filled columns are centred as an array; for the other columns the product of the means is
+    # subtracted.
     array, mean[filled] = _about_mean(rows[:, filled].toarray(), w)
     is_sparse = np.ones(n_features)
     is_sparse[filled] = 0.0
@@ -114,7 +118,7 @@ def sums_of_sparse(
         sums.cross[filled] = (one_hot.T @ array).T
         by_class = one_hot.sum(axis=0)
         in_all = by_class.sum()
-        # As for rows that are not sparse: exactly 0 where there is one class.
+        # As for dense rows: exactly 0 for one class.
         others = (in_all - by_class) / in_all if is_centred else 1.0
         made._target_squares = by_class * others
     if is_centred:

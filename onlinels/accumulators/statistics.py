@@ -1,4 +1,4 @@
-"""Statistics of a stream: a ledger of its rows, their mean, and sums of products about it."""
+"""Statistics of a stream: counts, weights, the mean of its rows, and sums about the mean."""
 
 from __future__ import annotations
 
@@ -29,37 +29,47 @@ from onlinels.rows import Name
 from onlinels.saving import SHARE, VECTOR, WHOLE, is_instance, made_of, maybe, savable
 
 MOST_ROWS = int(np.iinfo(np.int64).max)
-"""Rows that can be counted."""
+"""Largest number of rows that can be counted."""
+
+MOST_CHECKED = 4096
+"""Features up to which a file's A'A is checked: that takes a third of their cube in operations."""
 
 SMALLEST_DEVIATION = 1e-150
-"""Deviation of a feature below which it counts as constant."""
+"""Standard deviation of a feature below which the feature counts as constant."""
 
 SLACK = 1e-9
 """Relative excess that rounding errors and decayed weights may cause."""
 
 NOTHING_LEFT = 1e-14
-"""Total weight, relative to the weights that led to it, up to which nothing is left."""
+"""Total weight, relative to the weights added and removed, up to which nothing is left."""
 
 ROWS_BETWEEN_ORIGINS = 64
-"""Single rows after which the origin of the mean becomes the mean."""
+"""Number of single rows after which the origin of the mean becomes the mean."""
 
-SQUARES = "The weight", "The sum of squares of feature {!r}", "The sum of squares of target {!r}"
-"""Names of the sums that are compared before rows are taken out."""
+SQUARES = (
+    "The weight of the rows to remove",
+    "The sum of squares of feature {!r} in the rows to remove",
+    "The sum of squares of target {!r} in the rows to remove",
+)
+"""Names of the sums that are compared before rows are removed."""
 
 Names = tuple[Sequence[Name], Sequence[Name]]
-"""Names of the features and targets for messages; otherwise their columns are named."""
+"""Names of the features and targets for messages; messages name columns if these are empty."""
 
 
 def is_sound(statistics: Any) -> bool:
-    """Tell whether the parts of statistics that came out of a file fit each other."""
+    """Return whether the parts of loaded statistics fit each other."""
     n_features, n_targets = shape = statistics._sums.shape
     mean, by_target = statistics._mean, (statistics._targets_taken, statistics._target_squares)
     fits = len(statistics._taken) == n_features and all(len(a) == n_targets for a in by_target)
-    return fits and (mean is None or len(mean.origin) == sum(shape))
+    fits = fits and (mean is None or len(mean.origin) == sum(shape))
+    if fits and not (n_features > MOST_CHECKED or statistics._sums.is_definite(statistics._taken)):
+        raise ValueError("its A'A is indefinite, expected one of rows")
+    return fits
 
 
 def _attribute(path: str, doc: str) -> Any:
-    """Return a property that reads an attribute, or that of a part: "part.name"."""
+    """Return a property that reads an attribute, or an attribute of a part: "part.name"."""
     return property(attrgetter(path), doc=doc)
 
 
@@ -78,7 +88,7 @@ STATISTICS = {
 
 @savable(STATISTICS, is_sound)
 class Statistics:
-    """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
+    """Sufficient statistics of a stream of rows, which add up, subtract, grow, and yield weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure
     function of statistics and penalties. No row is kept.
@@ -88,9 +98,9 @@ class Statistics:
     Parameters
     ----------
     sums : SumsOfProducts
-        Empty sums, which nobody else holds.
+        Empty sums, which no other object uses.
     is_centred : bool
-        Whether rows are learnt about their mean, so that an intercept is exact and has no ridge.
+        Whether rows are learnt about their mean, so that an intercept is exact and has no penalty.
 
     Examples
     --------
@@ -104,20 +114,20 @@ class Statistics:
     """
 
     n_folds = 1
-    """Number of folds in which rows are kept apart; 1 where they are not."""
+    """Number of folds; 1 for statistics without folds."""
 
     def __init__(self, sums: SumsOfProducts, is_centred: bool, /) -> None:
         n_features, n_targets = sums.shape
         self._sums = sums
         self._mean = Mean.zero(n_features + n_targets) if is_centred else None
         self._count, self._weight = 0, 0.0
-        # Weighted sums of squares: about the mean, if there is one.
+        # Weighted sums of squares, about the mean if there is one.
         self._target_squares = np.zeros(n_targets)
-        # What was taken out, whose rounding errors stay; of targets, not about the mean.
+        # Sums of the removed rows, whose rounding errors stay; for targets, not about the mean.
         self._weight_taken = 0.0
         self._taken, self._targets_taken = np.zeros(n_features), np.zeros(n_targets)
 
-    # What is known of the rows.
+    # Properties of the rows.
 
     @property
     def n_features(self) -> int:
@@ -129,12 +139,12 @@ class Statistics:
         """Number of targets (classes)."""
         return len(self._targets_taken)
 
-    # By C functions. Measured: a third of the time of Python functions, several times a row.
+    # Read by C functions, several times a row. Measured: a third of the time of Python functions.
     count: int = _attribute("_count", "Number of rows learnt, whatever their weights.")
-    weight: float = _attribute("_weight", "Total weight of the rows learnt, as it counts now.")
+    weight: float = _attribute("_weight", "Current total weight of the rows learnt.")
     products: SumsOfProducts = _attribute("_sums", "The sums of products, in one form.")
     recursion: Recursion | None = _attribute(
-        "_sums.recursion", "The solution that follows every row, where the sums are one; else None."
+        "_sums.recursion", "The recursion that learns every row, if the sums are one; else None."
     )
 
     @property
@@ -144,27 +154,26 @@ class Statistics:
 
     @property
     def holds_ridge(self) -> bool:
-        """Whether the sums hold a ridge inside, or will, so that it cannot change cheaply."""
+        """Whether the sums hold a ridge inside, or will, so that changing it is expensive."""
         return self._sums.holds_ridge
 
     @property
     def feature_mean(self) -> Floats:
-        """Mean of the rows, (n_features,); 0 where rows are as they are."""
+        """Mean of the rows, (n_features,); 0 if rows are not centred."""
         mean = self._mean
         return np.zeros(self.n_features) if mean is None else mean.value[: self.n_features]
 
     @property
     def target_mean(self) -> Floats:
-        """Mean of the targets, (n_targets,); 0 where rows are as they are."""
+        """Mean of the targets, (n_targets,); 0 if rows are not centred."""
         mean = self._mean
         return np.zeros(self.n_targets) if mean is None else mean.value[self.n_features :]
 
     @property
     def diagonal(self) -> Floats:
-        """Every feature's weighted sum of squares, (n_features,), as a new array.
+        """Weighted sum of squares of every feature, (n_features,), as a new array.
 
-        It is about the mean where there is an intercept, and 0 where only rounding errors can be
-        left.
+        With an intercept it is about the mean. It is 0 where only rounding errors can be left.
         """
         squares = self._sums.squares()
         nothing = (squares < SMALLEST_SQUARES) | (squares <= RESIDUE * self._taken)
@@ -172,22 +181,22 @@ class Statistics:
 
     @property
     def target_squares(self) -> Floats:
-        """Every target's weighted sum of squares, (n_targets,), as a new array; see `diagonal`."""
+        """Weighted sum of squares of every target, (n_targets,), as a new array; see `diagonal`."""
         return self._varying(self._target_squares.copy(), self.target_mean)
 
     def _varying(self, squares: Floats, mean: Floats) -> Floats:
         """Return sums of squares about means, in place, with 0 where only rounding is left."""
         if self._mean is not None:
-            with np.errstate(over="ignore"):  # Nothing stands beside what is beyond float64.
+            with np.errstate(over="ignore"):  # An infinite bound makes the squares 0.
                 squares[squares <= JITTER**2 * self._weight * mean**2] = 0.0
         return squares
 
     @property
     def deviations(self) -> Floats:
-        """Every feature's standard deviation, (n_features,); about 0 where there is no intercept.
+        """Weighted standard deviation of every feature, (n_features,); about 0 if not centred.
 
-        It is that of the rows as they weigh, and 0 where only rounding errors can be left, or
-        where its square would leave the range of float64.
+        It is 0 where only rounding errors can be left, or where its square would leave the range of
+        float64.
         """
         deviations: Floats = np.sqrt(self.diagonal / (self._weight or np.inf))
         deviations[deviations < SMALLEST_DEVIATION] = 0.0
@@ -204,13 +213,13 @@ class Statistics:
         )
 
     def squares_taken(self) -> tuple[Floats, Floats]:
-        """Return the raw squares of features and targets that were taken out."""
+        """Return the raw sums of squares of features and targets of the removed rows."""
         return self._taken + self._weight_taken * self.feature_mean**2, self._targets_taken
 
     def held_targets(self, share: float = RESIDUE) -> Floats:
-        """Return every target's sum of squares, 0 up to a share of what was taken out.
+        """Return the sum of squares of every target, with 0 up to a share of the removed squares.
 
-        Those of labels are their weights.
+        For labels, the sums are the weights of the classes.
         """
         squares, taken = self.raw_squares()[1], self.squares_taken()[1]
         remaining: Floats = np.where(squares > share * taken, squares, 0.0)
@@ -219,23 +228,24 @@ class Statistics:
     # Rows.
 
     def check_room(self, n_features: int, n_targets: int) -> None:
-        """Raise ValueError if so many features and targets can never fit into memory.
+        """Raise ValueError if these numbers of features and targets can never fit into memory.
 
-        That is the machine's memory, or `ONLINELS_MEMORY_LIMIT` bytes.
+        The limit is the memory of the machine, or `ONLINELS_MEMORY_LIMIT` bytes.
         """
+        self._sums.check_has_sums()
         if n_features > self.n_features or n_targets > self.n_targets:
             sizes = max(n_features, self.n_features), max(n_targets, self.n_targets)
-            what = "To learn and to solve {:,} features with {:,} targets"
+            what = "Learning and solving {:,} features with {:,} targets"
             check_room(self.bytes_for(*sizes), what, *sizes, remedy=TOO_MANY_FEATURES)
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
-        """Return the bytes that it takes to learn and to solve so many features and targets."""
+        """Return the bytes needed to learn and to solve for these numbers of columns."""
         return self._sums.bytes_for(n_features, n_targets)
 
     def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn checked rows, or take them out.
+        """Plan to decay all rows and to learn or remove checked rows.
 
-        Nothing changes before the update is applied. Without rows everything decays.
+        Nothing changes before the update is applied. Without new rows, the update only decays.
         """
         if len(rows.targets) == 1 and rows.sign > 0.0:
             return self.plan_row(*rows.sample(self.n_targets), decay)
@@ -248,15 +258,15 @@ class Statistics:
         decay: float = 1.0,
         recursion: Recursion | None = None,
     ) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn one row, at the least cost.
+        """Plan to decay all rows and to learn one row, at the smallest cost.
 
-        A sample (n_features + n_targets,) is a row and, after it, its targets. A recursion
-        beside the sums that is given learns it, too.
+        `sample` (n_features + n_targets,) is a row followed by its targets. A recursion beside the
+        sums learns the row too.
         """
         mean, past, n_features = self._mean, self._weight * decay, len(self._taken)
         if (self._weight_taken and decay != 1.0) or not (past and 0 < n_features < len(sample)):
-            # The first row is the mean. Without columns, or where what was taken out decays, a row
-            # is learnt as a batch.
+            # The first row is the mean. It is learnt as a batch; so is any row without columns, or
+            # while the sums of removed rows decay.
             row = Rows(sample[None, :n_features], sample[None, n_features:], w)
             return self._plan_many(row, decay)
         count, weight, squares = self._count + 1, past + w, self._target_squares
@@ -264,7 +274,7 @@ class Statistics:
         moving: Calls = ()
         if mean is not None:
             share = w / weight
-            # The row counts by its distance from the mean, which moves towards it.
+            # The row is learnt about the mean, and the mean moves towards the row.
             w = past * share
             origin, offset = mean
             sample = sample - origin
@@ -273,8 +283,8 @@ class Statistics:
                 moving = ((daxpy, sample, offset, len(sample), share),)
             else:
                 state += ((self, "_mean", mean.moved(sample, share)),)
-        # Squares, by the product with the targets as a diagonal matrix. Measured: half the time of
-        # numpy's three calls.
+        # The squares are a product with the targets as a diagonal matrix. Measured: half the time
+        # of three calls of numpy.
         y = sample[None, n_features:]
         squaring = (dsbmv, 0, w, y, sample, 1, n_features, decay, squares, 1, 0, 0, 1)
         calls, changes = self._sums.plan_row(sample, w, decay)
@@ -284,13 +294,13 @@ class Statistics:
         return (squaring, *moving, *calls), state + changes
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        """Plan what `plan` does, however many rows there are."""
+        """Plan as `plan` does, for any number of rows."""
         past, added = self._weight * decay, rows.sign * float(rows.weights().sum())
         mean, joining = self._mean, rows
         if mean is None:
             squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
         elif added and abs(past + added) > NOTHING_LEFT * (past + abs(added)):
-            # Nothing is left of an empty past, not even rounding errors.
+            # If the past has no weight, its rounding errors are dropped.
             before, decay = (mean, decay) if past else (None, 0.0)
             after = past + added
             joining, theirs, own = centred(rows, self.n_targets, abs(added), before, past / after)
@@ -298,7 +308,7 @@ class Statistics:
             difference = mean.difference(theirs)
             mean = mean.moved(difference, added / after) if past else theirs.settled()
         else:
-            # Rows without weight are only counted; a remainder without weight is nothing.
+            # Rows without weight are only counted; a remainder without weight is dropped.
             joining = Rows.none(self.n_features)
             if added or decay == 0.0:
                 past = added = decay = 0.0
@@ -329,9 +339,9 @@ class Statistics:
     def removal(
         self, rows: Rows, n_targets: int, names: Names = ((), ())
     ) -> tuple[Self, tuple[Calls, State]]:
-        """Return statistics, and the update by which they are without rows; raise if it cannot be.
+        """Return statistics with room for rows, and the update that removes the rows from them.
 
-        Nothing has changed before the update is applied and the statistics are put in place.
+        Raise if the rows cannot be removed. Nothing changes before the update is applied.
         """
         weight = float(rows.weights().sum())
         squares = rows.squares(), rows.with_target_squares(np.zeros(n_targets))
@@ -350,12 +360,12 @@ class Statistics:
         squares: tuple[Floats, Floats],
         names: Names = ((), ()),
     ) -> None:
-        """Raise ValueError if rows cannot be taken out, or are not in, so far as sums can tell."""
+        """Raise ValueError if rows cannot be removed, or detectably exceed the rows learnt."""
         self._sums.check_can_remove()
         if count > self._count:
             raise ValueError(
-                f"{name} has {count} rows, expected at most the {self._count} that were learnt. "
-                "Take out only rows that are in."
+                f"{name} has {count} rows, expected at most the {self._count} learnt. "
+                "Remove only rows that were learnt."
             )
         sums = (np.array([weight]), *squares)
         held = (np.array([self._weight]), *self.raw_squares())
@@ -369,9 +379,9 @@ class Statistics:
                 column = int(excess.argmax())
                 called = known[column] if known else column
                 raise ValueError(
-                    f"{what.format(called)} to be taken out is {out[column]:g}, expected at most "
-                    f"the {there[column]:g} learnt. Take out only rows that are in, with their "
-                    "weights as they count now."
+                    f"{what.format(called)} is {out[column]:g}, expected at most the "
+                    f"{there[column]:g} learnt. Remove only rows that were learnt, with their "
+                    "current weights."
                 )
 
     def _check_left(self, state: State, decay: float, target_squares: Floats) -> None:
@@ -382,7 +392,7 @@ class Statistics:
         left.check_removal(decay * before, target_squares)
 
     def clearing(self) -> tuple[Calls, State]:
-        """Return the update by which nothing is left, not even rounding errors."""
+        """Return the update that removes everything, including rounding errors."""
         calls, state = self.plan(Rows.none(self.n_features), 0.0)
         nothing = {
             "_count": 0,
@@ -392,20 +402,20 @@ class Statistics:
         }
         return calls, (*state, *((self, *each) for each in nothing.items()))
 
-    # Rare changes: a new object aside.
+    # Rare changes, which make a new object.
 
     def copied(self) -> Self:
         """Return an independent copy."""
         return copy.deepcopy(self)
 
     def scaled(self, factor: float) -> Self:
-        """Return a copy in which everything learnt weighs a factor of what it did."""
+        """Return a copy with the weight of every row multiplied by a factor."""
         new = self.copied()
         apply(new.plan(Rows.none(self.n_features), factor))
         return new
 
     def without(self, rows: Rows, names: Names) -> Self:
-        """Return a copy without checked rows, and without features that only these had."""
+        """Return a copy without checked rows, and with features that only these had set to 0."""
         new, update = self.copied().removal(rows, self.n_targets, names)
         apply(update)
         unused = (new.diagonal == 0.0) & (new.raw_squares()[0] != 0.0)
@@ -414,9 +424,10 @@ class Statistics:
         return new
 
     def grown(self, n_features: int, n_targets: int) -> Self:
-        """Return it with room for features and targets that were 0 so far: itself, if it has that.
+        """Return statistics with room for features and targets that were 0 so far.
 
-        Both share memory: let one of the two learn.
+        `self` if it has the room; otherwise both objects share memory, and only one of them may
+        learn afterwards.
         """
         size = self.n_features, self.n_targets
         if size[0] >= n_features and size[1] >= n_targets:
@@ -424,9 +435,9 @@ class Statistics:
         return self.reindexed(growth(size[0], n_features), growth(size[1], n_targets))
 
     def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the statistics of the given features and targets, new ones for -1.
+        """Return the statistics of the given features and targets; -1 stands for a new column.
 
-        Both may share memory: let one of the two learn.
+        Both objects may share memory, so only one of them may learn afterwards.
         """
         new = shallow_copy(self)
         if self._mean is not None:
@@ -438,20 +449,20 @@ class Statistics:
         return new
 
     def named(self, names: Sequence[Name]) -> Self:
-        """Return it with the names of all features, by column, which folds need: itself."""
+        """Return the statistics with the names of all features, by column; only folds need them."""
         return self
 
     def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
-        """Raise ValueError if statistics of two streams can never be held together."""
+        """Raise ValueError if the statistics of two streams cannot be added."""
         self.check_room(n_features, n_targets)
         check_sums(self, other)
 
     def merged(self, placed: Any) -> Any:
-        """Return the statistics of both, in the memory of `placed`, which has all columns."""
+        """Return the sum of these statistics and `placed`, which has all columns and may change."""
         if not self.holds_ridge:
             placed.absorb(self, 1.0)
             return placed
-        # The ridge inside stays.
+        # The ridge inside these statistics stays.
         new = self.copied().grown(placed.n_features, placed.n_targets)
         new.absorb(placed, 1.0)
         return new
@@ -459,8 +470,8 @@ class Statistics:
     def absorb(self, other: Self, w: float) -> None:
         """Add w times checked statistics of at most as many columns, in place.
 
-        With w = -1 they are taken away. Nothing else may hold these statistics meanwhile: half of
-        the change may be seen.
+        With w = -1 they are subtracted. No other object may use these statistics meanwhile, because
+        the change is not made at once.
         """
         if w < 0.0 and other._count == self._count and self._weight <= (1 + SLACK) * other._weight:
             apply(self.clearing())
@@ -484,7 +495,7 @@ class Statistics:
             self._sums.check_removal(before, self._target_squares)
 
     def _absorb_mean(self, other: Self, w: float) -> None:
-        """Move the mean, in place: the difference of both means is one row more."""
+        """Move the mean, in place; the sums learn the difference of both means as a row."""
         weight, mean = w * other._weight, self._mean
         if mean is None or other._mean is None or not weight:
             return
@@ -510,9 +521,9 @@ class Statistics:
     # A ridge inside the sums.
 
     def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
-        """Return it with a ridge inside; itself, where it enters only at solve time.
+        """Return the statistics with a ridge inside; `self` if the form holds no ridge.
 
-        The ridge acts on features in units (n_features,) over 0, 1 by default.
+        The ridge acts on features in units (n_features,) above 0; the units are 1 by default.
         """
         if not self.holds_ridge:
             return self
@@ -520,11 +531,11 @@ class Statistics:
         return self._with_products(self._sums.with_ridge(ridge, units, *known))
 
     def with_units(self, features: Integers, units: Floats) -> Self:
-        """Return it with other units of features that are constant so far."""
+        """Return the statistics with units of features that were constant so far."""
         return self._with_products(self._sums.with_units(features, units))
 
     def restored(self) -> Self:
-        """Return it with a ridge inside that has not decayed; itself, without one."""
+        """Return the statistics with the ridge inside set to c again; `self` without a ridge."""
         return self._with_products(self._sums.restored())
 
     def _with_products(self, products: SumsOfProducts) -> Self:
@@ -534,12 +545,12 @@ class Statistics:
         new._sums = products
         return new
 
-    # What follows from the statistics.
+    # Functions of the statistics.
 
     def augmented(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
-        """Return rows, targets as a recursion takes them, in new arrays, and means of targets.
+        """Return rows and targets for a recursion, in new arrays, and the means of the targets.
 
-        With an intercept they are about the mean, and 1 follows each row.
+        With an intercept, rows and targets are about the mean, and a 1 follows each row.
         """
         targets, n_features = rows.dense_targets(slice(0, self.n_targets)), self.n_features
         if self._mean is None:
@@ -552,16 +563,16 @@ class Statistics:
             targets -= each[n_features:]
         return values, targets, self.target_mean
 
-    def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
-        """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""
+    def scores_by(self, recursion: Recursion, sample: Floats) -> Floats:
+        """Return the scores (n_targets,) of a recursion for a sample with targets of 0."""
         mean = self._mean
         if mean is None:
-            return solution.scores(sample[: len(self._taken)])
+            return recursion.scores(sample[: len(self._taken)])
         origin, offset = mean
         sample = sample - origin
         sample -= offset
-        # Its targets are 0: the scores less those, about the mean, are the scores.
-        return solution.errors(sample, -1.0)
+        # The targets of the sample are 0, so the negative errors about the mean are the scores.
+        return recursion.errors(sample, -1.0)
 
     def solve(
         self,
@@ -574,12 +585,13 @@ class Statistics:
         Parameters
         ----------
         ridge : float, or ndarray (n_features,)
-            The ridge c, or the penalty of every feature; 0.0 gives the pseudo-inverse solution of
-            minimum norm, which the recursive form cannot give.
+            The ridge c, or the penalty of every feature. 0.0 gives the pseudo-inverse solution of
+            minimum norm, which the recursive form cannot compute.
         diagonal : ndarray (n_features,), optional
-            Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
+            Diagonal of A'A, with 0 for features that hold only rounding errors; `self.diagonal` by
+            default.
         n_rows : int, optional
-            Instead of `self.count`: few rows for the features are solved faster.
+            Number of rows, `self.count` by default; fewer rows than features are solved faster.
 
         Returns
         -------
@@ -588,14 +600,14 @@ class Statistics:
         Raises
         ------
         TypeError, ValueError
-            If `ridge` is neither of the two, or is 0 in the recursive form.
+            If `ridge` is not a number or an array of penalties, or is 0 in the recursive form.
 
         Notes
         -----
-        ``M^3 / 3`` operations for M features in the Gram form and ``2/3 M^3`` in the orthogonal
-        one; see `onlinels.linalg.solve` for these and the rank tolerance. In the recursive form a
-        copy, where the ridge is the one inside. Every other call solves anew;
-        `onlinels.LeastSquaresClassifier` says when a solution goes on from row to row instead.
+        For M features, ``M^3 / 3`` operations in the Gram form and ``2/3 M^3`` in the orthogonal
+        form; see `onlinels.linalg.solve` for these and the rank tolerance. In the recursive form,
+        solving for the ridge inside is a copy. Every other call solves the weights again;
+        `onlinels.LeastSquaresClassifier` describes when a model updates its solution instead.
 
         Examples
         --------
@@ -609,20 +621,20 @@ class Statistics:
         diagonal = self.diagonal if diagonal is None else diagonal
         weights = self._sums.solve(ridge, diagonal, self._count if n_rows is None else n_rows)
         if self._mean is not None:
-            # Rounding errors, which a small ridge would blow up.
+            # These weights are rounding errors, which a small ridge would amplify.
             weights[:, self.target_squares == 0.0] = 0.0
         return weights
 
     def intercept(self, output_weights: Floats) -> Floats:
-        """Return the constant (n_targets,): the mean of the targets minus that of the scores."""
+        """Return the intercept (n_targets,): the mean of the targets minus the mean of A W."""
         constant: Floats = self.target_mean - self.feature_mean @ output_weights
         return constant
 
     def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
-        """Return the covariance of the weights that `solve` gives; parameters are those of it.
+        """Return the covariance of the weights that `solve` returns for the same parameters.
 
-        A feature without data, always 0 (with an intercept: constant), has one over its penalty as
-        variance; without a penalty it has none. The intercept is one parameter more.
+        A feature without data, always 0 (with an intercept: constant), has the variance one over
+        its penalty; without a penalty it has the variance 0. The intercept is one more parameter.
         """
         diagonal = self.diagonal if diagonal is None else diagonal
         matrix, n_parameters = self._sums.covariance(ridge, diagonal)
@@ -632,24 +644,24 @@ class Statistics:
         return Covariance(matrix, n_parameters + 1.0, self.feature_mean, share)
 
     def sums(self) -> Sums:
-        """Return sums of products in new memory, from which a ridge is chosen.
+        """Return sums of products in new memory, for choosing a ridge.
 
-        They are about the mean where there is an intercept, which is one parameter more.
+        With an intercept, which is one more parameter, they are about the mean.
         """
         return Sums(
             *self._sums.gram_and_cross(), self.target_squares, self._weight, int(self.is_centred)
         )
 
     def sums_about(self, centre: Self) -> Sums:
-        """Return sums of products of the rows, with the means of `centre` at the origin.
+        """Return sums of products of the rows about the means of `centre`.
 
-        With them the squared error of any output weights can be told. Without an intercept they are
-        the sums as they are.
+        They determine the squared error of any output weights. Without an intercept they are not
+        centred.
         """
         sums = self.sums()
         if self._mean is None or centre._mean is None:
             return sums
-        # With nothing to centre on, means of 0 make every prediction 0.
+        # If `centre` has no rows, its means are 0, and every prediction is 0.
         difference = centre._mean.difference(self._mean)
         features, targets = np.split(difference, [self.n_features])
         return Sums(
@@ -662,23 +674,25 @@ class Statistics:
 
 
 def check_sums(mine: Any, other: Any) -> None:
-    """Raise ValueError if rows are in other folds, too many, or their squares beyond float64."""
+    """Raise ValueError if folds differ, rows are too many, or squares exceed float64."""
+    other.products.check_has_sums()
     empty = [not (each.count or each.weight) for each in (mine, other)]
     if mine.n_folds != other.n_folds and not any(empty):
         raise ValueError(
-            f"other has statistics in {other.n_folds} folds, expected {mine.n_folds} as here. "
-            "Make both models with one ridge before they learn."
+            f"other has statistics in {other.n_folds} folds, expected {mine.n_folds} as in this "
+            "model. Make both models with the same ridge before they learn."
         )
     if mine.count + other.count > MOST_ROWS:
         raise ValueError(
             f"other has learnt {other.count} rows, expected at most {MOST_ROWS} together with "
-            f"the {mine.count} here: rows are counted in 64 bits. Leave one of them out."
+            f"the {mine.count} learnt here, because rows are counted in 64 bits. Do not merge the "
+            "two models."
         )
     with np.errstate(over="ignore"):
         squares = [mine.raw_squares(), other.raw_squares()]
         largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
     if not sum(largest) < np.inf:
         raise ValueError(
-            f"other has sums of squares of {largest[1]:g}, those here are {largest[0]:g}, "
-            "expected sums that float64 holds. Rescale features or weights of rows."
+            f"other has sums of squares of {largest[1]:g}, expected at most the largest float64 "
+            f"together with the {largest[0]:g} here. Rescale features or weights of rows."
         )

@@ -1,4 +1,4 @@
-"""Sums of products: what is remembered of rows, in one of several forms with the same methods."""
+"""Sums of products of rows, in one of several forms with the same methods."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from onlinels.numerics import Calls, State, product
 
 
 class Rows(NamedTuple):
-    """Checked rows with weights of one sign.
+    """Checked rows to add or remove.
 
     Attributes
     ----------
     values : ndarray (n, n_features)
-        Float32 or float64.
+        Values of the features, float32 or float64.
     targets : ndarray (n,) of int, or (n, n_targets) of float
-        The column of every row's label, or its targets.
+        Column of the label, or targets, of every row.
     w : float or ndarray (n,)
         Weights, at least 0.
     sign : float
-        1 where the rows are learnt, -1 where they are taken out.
+        1 to learn the rows, -1 to remove them.
     target_origin : ndarray (n_targets,), optional
-        What is subtracted from targets that labels stand for, which are 0 and 1.
+        Origin subtracted from the one-hot targets of labels.
     followed : Recursion, optional
-        Replaces the recursion inside: a copy of it that has decayed and learnt these rows.
+        Copy of the recursion inside that has decayed and learnt these rows, and replaces it.
     """
 
     values: Matrix
@@ -41,7 +41,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def none(cls, n_features: int) -> Rows:
-        """Return rows of which there are none."""
+        """Return no rows, of `n_features` columns."""
         return cls(np.zeros((0, n_features)), np.zeros(0, dtype=np.intp))
 
     def weights(self) -> Floats:
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
         return Rows(self.values[which], self.targets[which], w, self.sign)
 
     def sample(self, n_targets: int) -> tuple[Floats, float]:
-        """Return the one row as a sample (n_features + n_targets,), and its weight."""
+        """Return the first row as a sample (n_features + n_targets,), and its weight."""
         targets = self.dense_targets(slice(0, n_targets))[0]
         return np.append(self.values[0], targets), float(self.weights()[0])
 
@@ -72,12 +72,12 @@ class Rows(NamedTuple):
         return dense
 
     def squares(self) -> Floats:
-        """Return every feature's weighted sum of squares, (n_features,)."""
+        """Return the weighted sum of squares of every feature, (n_features,)."""
         squares: Floats = self.weights() @ np.square(self.values, dtype=np.float64)
         return squares
 
     def with_target_squares(self, sums: Floats, sign: float = 1.0) -> Floats:
-        """Return sums to which every target's sum of squares is added; of labels, their weights."""
+        """Return sums plus the sum of squares of every target; for labels, plus their weights."""
         each = self.targets if self.targets.ndim == 1 else self.targets**2
         return with_target_sums(sums, each, sign * self.weights())
 
@@ -85,25 +85,25 @@ class Rows(NamedTuple):
 class SumsOfProducts(ABC):
     """A'A and A'Y of rows A with targets Y, in one form: raw, factored or inverted.
 
-    Neither a mean nor a count of rows is in them, and a ridge only where `holds_ridge` is true. So
-    sums of two streams add up, those of an inverse by way of A'A. Planning changes nothing; `add`
-    works in place, on sums that nobody else holds yet.
+    The sums have no mean and no count of rows, and a ridge only if `holds_ridge` is true. So the
+    sums of two streams add up; an inverse is added by computing A'A. Planning changes nothing;
+    `add` works in place, on sums that no other object uses yet.
     """
 
     form: ClassVar[str]
-    """What the setting `accumulator` calls the form. Sums of one form add up."""
+    """Name of the form, as in the setting `accumulator`. Sums of one form add up."""
 
     recursion: Recursion | None = None
-    """The solution that follows every row, where the sums are one."""
+    """The recursion that learns every row, if the sums are a recursion."""
 
     allows_running_solution: ClassVar[bool] = False
-    """Whether `recursion_of` gives a solution that follows rows beside the sums."""
+    """Whether `recursion_of` returns a recursion that can learn rows beside the sums."""
 
     holds_ridge: bool = False
-    """Whether the sums hold a ridge inside, or will, so that it cannot change cheaply."""
+    """Whether the sums hold a ridge inside, or will, so that changing the ridge is expensive."""
 
     removal_error: str = ""
-    """Why rows cannot be taken out; empty where they can."""
+    """Reason why rows cannot be removed; empty if they can."""
 
     @property
     @abstractmethod
@@ -111,35 +111,35 @@ class SumsOfProducts(ABC):
         """Numbers of features and of targets."""
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
-        """Return the bytes that it takes to learn and to solve so many features and targets."""
+        """Return the bytes needed to learn and to solve for these numbers of columns."""
         return 16 * n_features * (n_features + n_targets)
 
     @abstractmethod
     def squares(self) -> Floats:
-        """Return every feature's weighted sum of squares, (n_features,), as a new array."""
+        """Return the weighted sum of squares of every feature, (n_features,), as a new array."""
 
     def plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
-        """Plan to let all rows decay and to add one row, followed by its targets."""
+        """Plan to decay all rows and to add one row, a sample of features and targets."""
         size = self.shape[0]
         return self.plan_rows(Rows(sample[None, :size], sample[None, size:], w), decay)
 
     @abstractmethod
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        """Plan to let all rows decay and to add rows, or take them out.
+        """Plan to decay all rows and to add or remove rows.
 
-        Before a removal is applied `check_removal` is called on sums with the planned state, so
-        sums that are checked plan new objects, not calls.
+        Before a removal is applied, `check_removal` is called on sums with the planned state. So
+        sums that check a removal must plan new objects, not calls.
         """
 
     @abstractmethod
     def add(self, other: Any, w: float) -> None:
-        """Add w times sums of at most as many columns, in place; with w < 0 they are taken out."""
+        """Add w times sums of at most as many columns, in place; w < 0 removes them."""
 
     @abstractmethod
     def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the sums of the given features and targets, new ones for -1.
+        """Return the sums of the given features and targets; -1 stands for a new column.
 
-        Both may share memory: let one of the two learn.
+        Both objects may share memory, so only one of them may learn afterwards.
         """
 
     @abstractmethod
@@ -165,51 +165,62 @@ class SumsOfProducts(ABC):
         """Return W'A'Y, (n_targets, n_targets)."""
         return product(output_weights.T, self.gram_and_cross()[1])
 
-    # A solution that follows rows beside the sums: none, unless a form says otherwise.
+    # A recursion beside the sums. By default there is none.
 
     def recursion_of(
         self, output_weights: Floats, ridge: float, penalties: Floats
     ) -> tuple[Recursion, float] | None:
-        """Return a solution that may follow rows, and its trust: below 1 it needs refining."""
+        """Return a recursion that can learn rows, and its trust: below 1 it needs refining."""
         return None
 
-    def refine(self, solution: Recursion) -> float:
-        """Bring a solution that followed rows nearer to that of the sums, in place.
+    def refine(self, recursion: Recursion) -> float:
+        """Correct the weights of a recursion by the sums, in place; return its trust.
 
-        Returns how far it can be trusted; 0 where it cannot go on.
+        A trust of 0 means that the recursion cannot be used any longer.
         """
         return 1.0
 
-    # A ridge inside: nothing to do, unless a form holds one.
+    # A ridge inside the sums. By default there is none.
 
     def with_ridge(
         self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
     ) -> Any:
-        """Return sums that hold a ridge on features in units inside; themselves, if they do not."""
+        """Return sums that hold a ridge on features in units; `self` if the form holds no ridge."""
         return self
 
     def with_units(self, features: Integers, units: Floats) -> Self:
-        """Return the sums with other units of features that are constant so far."""
+        """Return the sums with units of features that were constant so far."""
         return self
 
     def restored(self) -> Self:
-        """Return the sums with a ridge inside that has not decayed."""
+        """Return the sums with the ridge inside set to c again."""
         return self
 
     def without(self, features: NDArray[np.bool_]) -> Self:
-        """Return the sums without what rounding has left of features, given as a mask."""
+        """Return the sums with the rounding errors of features, given as a mask, removed."""
         return self
 
+    def is_definite(self, taken: Floats) -> bool:
+        """Tell whether A'A may be that of rows: whether no eigenvalue is far below 0.
+
+        `taken` (n_features,) are the squares of rows that were taken out, whose errors stay.
+        """
+        return True
+
+    def check_has_sums(self) -> None:
+        """Raise ValueError if the sums can neither learn nor be solved."""
+        return
+
     def check_can_remove(self) -> None:
-        """Raise ValueError if rows cannot be taken out of this form."""
+        """Raise ValueError if rows cannot be removed from this form."""
         if self.removal_error:
             raise ValueError(
-                f"{self.removal_error}. Keep the Gram form, GramAccumulator or "
-                'accumulator="gram", to unlearn.'
+                f"{self.removal_error}. To unlearn rows, use GramAccumulator or "
+                'accumulator="gram" from the first row on.'
             )
 
     def check_removal(self, before: Floats, target_squares: Floats) -> None:
-        """Raise ValueError if rows that were taken out have left too few digits.
+        """Raise ValueError if a removal of rows has left too few digits.
 
         `before` (n_features + n_targets,) are the sums of squares before the removal.
         """
@@ -217,7 +228,7 @@ class SumsOfProducts(ABC):
 
 
 def with_target_sums(sums: Floats, targets: Matrix, w: Floats) -> Floats:
-    """Return sums (n_targets,) to which those of targets are added in place; of labels, weights."""
+    """Add the sums of targets to sums (n_targets,), in place; for labels, add their weights."""
     if targets.ndim == 1:
         np.add.at(sums, targets, w)
     else:

@@ -1,4 +1,4 @@
-"""Readers of image data sets in their genuine formats, from a path that the user names."""
+"""Download published image data sets, and read them in their original formats."""
 
 from onlinels.datasets.download import download
 from onlinels.datasets.folder import ImageData, read_image_data, stream_image_data

@@ -1,7 +1,7 @@
 """The binary version of CIFAR-10.
 
-A row is a byte of label and 3072 bytes of image: the red, the green and the blue channel, each row
-by row. There is no header: a file that is cut between two rows reads as a smaller one.
+A row is one byte of label and 3072 bytes of image: the red, the green and the blue channel, each of
+them row by row. There is no header, so a file truncated between two rows is a valid smaller file.
 
 A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
 """

@@ -1,4 +1,4 @@
-"""Get image data sets from where they are published, checked against their checksums."""
+"""Download published image data sets, and verify their checksums."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from onlinels.datasets.reading import PUBLISHED
 
 
 def download(name: str, folder: str | Path) -> Path:
-    """Get a data set from where it is published into a folder.
+    """Download a published data set into a folder.
 
     Parameters
     ----------
     name : {"mnist", "fashion-mnist", "cifar10", "svhn", "svhn-extra", "norb"}
-        "svhn" has the training and the test images (0.25 GB), "svhn-extra" the extra images
-        (1.3 GB), which belong into the same folder.
+        Name of the data set. "svhn" has the training and the test images (0.25 GB), "svhn-extra"
+        the extra images (1.3 GB), which belong in the same folder.
     folder : str or Path
-        It is made if it does not exist. Files that lie there are not fetched again.
+        Folder for the files, created if it does not exist. Existing files are not downloaded again.
 
     Returns
     -------
     Path
-        The folder, for `read_image_data`.
+        The folder, as an argument for `read_image_data`.
 
     Raises
     ------
     ImportError
         If pooch is not installed.
     TypeError
-        If `folder` is no path.
+        If `folder` is not a path.
     ValueError
-        If the name is not known, or a file that was fetched or lies there is not the published
-        one.
+        If the name is unknown, or a downloaded or existing file differs from the published file.
     OSError
-        If a file cannot be fetched.
+        If a file cannot be downloaded.
 
     Notes
     -----
@@ -67,11 +66,12 @@ def download(name: str, folder: str | Path) -> Path:
 
 
 def _fetch(pooch: Any, url: str, path: Path, checksum: str) -> None:
-    # pooch would write over a file that the user may have from elsewhere.
+    # pooch would overwrite a file that the user may have from elsewhere.
     if path.exists() and pooch.file_hash(str(path), alg="sha256") != checksum:
-        raise ValueError(f"{path} is not the published file {url} ({checksum}). Move it away.")
+        expected = f"the published file {url} (SHA-256 {checksum})"
+        raise ValueError(f"{path} is not {expected}. Move it to another folder, or delete it.")
     try:
         pooch.retrieve(url, f"sha256:{checksum}", fname=path.name, path=path.parent)
     except OSError as error:
         remedy = f"Try again, or put the file into {path.parent}."
-        raise OSError(f"{url} cannot be fetched: {error}. {remedy}") from error
+        raise OSError(f"{url} cannot be downloaded: {error}. {remedy}") from error

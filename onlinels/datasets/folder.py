@@ -1,4 +1,4 @@
-"""Image data sets, whole or in mini-batches without holding the whole."""
+"""Read image data sets, as a whole or in mini-batches."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ PARTS = ("train", "test")
 
 @dataclass(frozen=True)
 class ImageData:
-    """Images and labels to learn from and to test on.
+    """Hold the images and labels of a training set and a test set.
 
     Parameters
     ----------
     x_train, x_test : ndarray (n, height, width[, n_channels])
+        Images.
     y_train, y_test : ndarray (n,)
+        Labels of the images.
 
     Examples
     --------
@@ -53,13 +55,13 @@ class ImageData:
 
 
 def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData:
-    """Read an image data set in the files that it is published in.
+    """Read an image data set from its published files.
 
     Parameters
     ----------
     path : str or Path
-        A folder with the files of one of these data sets, or with one folder that holds them; or
-        an .npz file with the arrays x_train, y_train, x_test and y_test.
+        Path of a folder with the files of one of these data sets, of a folder with one such folder
+        inside, or of an .npz file with the arrays x_train, y_train, x_test and y_test.
 
         - MNIST, Fashion-MNIST: train-images-idx3-ubyte, train-labels-idx1-ubyte, and the same with
           t10k (also with ".idx", gzipped or not); images (n, 28, 28).
@@ -70,32 +72,34 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
         - small NORB: smallnorb-…-training-dat.mat and -cat.mat, and the same with testing (gzipped
           or not); stereo pairs (n, 96, 96, 2).
     extra : bool, optional
-        Of SVHN only: whether the extra images follow the training images. By default they do if
-        their file lies there.
+        Whether to add the extra images of SVHN to the training images. By default, they are added
+        if their file exists. Only for SVHN.
 
     Returns
     -------
     ImageData
-        Images of uint8 with values from 0 to 255, labels from 0 on; of an .npz file as they are.
+        Images of uint8 with values from 0 to 255, and labels from 0 on. The arrays of an .npz file
+        are returned unchanged.
 
     Raises
     ------
     TypeError
-        If `path` is no path, or `extra` no bool.
+        If `path` is not a path, or `extra` is not a bool.
     FileNotFoundError
         If the path or one of the files does not exist.
     ValueError
-        If a file is damaged, an array is missing, images and labels differ in number, the folder
-        holds more than one data set, or the images do not fit into memory.
+        If a file is damaged, an array is missing, the numbers of images and labels differ, the
+        folder holds more than one data set, or the images do not fit into memory.
 
     Notes
     -----
-    Memory: about twice that of the arrays returned; `stream_image_data` reads
-    in mini-batches. No file, nor compressed array of an .npz file, stands for more than 2 GiB, no
-    compressed byte for more than 1,032: what states more is refused.
+    Memory: about twice that of the arrays returned; `stream_image_data` reads mini-batches. A file,
+    or a compressed array of an .npz file, may expand to at most 2 GiB, and a compressed byte to at
+    most 1,032 bytes; files that state more are refused.
 
-    SVHN's files are read by `scipy.io.loadmat`: none of these bounds holds for them, and they are
-    not safe from strangers. Read only those that were published; `download` checks them.
+    SVHN's files are read by `scipy.io.loadmat`, to which none of these limits applies, and which is
+    not safe for files from untrusted sources. Read only the published files; `download` verifies
+    them.
 
     Examples
     --------
@@ -110,8 +114,8 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
     try:
         return ImageData(*read_all(train), *read_all(test))
     except MemoryError as error:
-        remedy = "Read them with stream_image_data."
-        raise ValueError(f"The files in {path} state more than memory holds. {remedy}") from error
+        problem = f"The images in {path} do not fit into memory"
+        raise ValueError(f"{problem}. Read them with stream_image_data.") from error
 
 
 def stream_image_data(
@@ -122,35 +126,35 @@ def stream_image_data(
     Parameters
     ----------
     path : str or Path
-        A folder or an .npz file as of `read_image_data`.
+        Path of a folder or an .npz file, as for `read_image_data`.
     batch_size : int
-        Images of a mini-batch; the last one may be smaller.
+        Number of images in a mini-batch; the last one may be smaller.
     part : {"train", "test"}
-        Which images.
+        Part of the data set to read.
     extra : bool, optional
-        Of SVHN only, as of `read_image_data`.
+        Whether to add the extra images of SVHN, as for `read_image_data`.
 
     Returns
     -------
     iterator over (images, labels)
-        Put together they are the arrays that `read_image_data` returns.
+        Mini-batches, which together are the arrays that `read_image_data` returns.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument is of the wrong type.
     FileNotFoundError
         If the path or one of the files does not exist.
     ValueError
-        If an argument is wrong, a file is damaged, images and labels differ in number, or the
-        folder holds more than one data set: at once where a header or a size tells it; while
-        reading where only the content does, as of a gzipped file that is cut short.
+        If an argument is invalid, a file is damaged, the numbers of images and labels differ, or
+        the folder holds more than one data set. The error is raised by the call if headers and
+        sizes reveal it, and otherwise while reading, for instance for a truncated gzipped file.
 
     Notes
     -----
-    Memory: one or two mini-batches and the labels, whether the files are compressed or not; the
-    arrays of an .npz file are read whole, and so are SVHN's files, by `scipy.io.loadmat`: these
-    are not streamed, nor safe from strangers.
+    Memory: one or two mini-batches and the labels, whether the files are compressed or not. The
+    arrays of an .npz file are read as a whole. So are SVHN's files, by `scipy.io.loadmat`, which is
+    not safe for files from untrusted sources.
 
     Examples
     --------
@@ -168,13 +172,14 @@ def stream_image_data(
 
 
 def open_part(path: str | Path, part: str, extra: bool | None) -> Iterable[Source]:
-    """Open an .npz file, or the files of the data set that lies in a folder or in one within."""
+    """Open an .npz file, or the files of the data set in a folder or in one of its folders."""
     path = check_path("path", path)
     if extra is not None:
         check_flag("extra", extra)
     folder, found = _recognised(path) if path.is_dir() else (path, None)
     if extra is not None and found is not SVHN:
-        raise ValueError(f"extra={extra!r} is of SVHN only and {path} is other data. Leave it out.")
+        problem = f"extra={extra!r} is only for SVHN, and {path} holds other data"
+        raise ValueError(f"{problem}, expected None. Leave extra out.")
     if found is None:
         return [partial(slices_of, *read_npz(path, part))]
     extra = (folder / "extra_32x32.mat").is_file() if extra is None else extra
@@ -187,20 +192,22 @@ def _find_file(folder: Path, names: tuple[str, ...], where: str) -> Path:
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    raise FileNotFoundError(f"{folder} holds no file {' or '.join(names)}. Put it there; {where}")
+    problem = f"{folder} holds no file {' or '.join(names)}"
+    raise FileNotFoundError(f"{problem}. Put the file there; {where}")
 
 
 FORMATS = (IDX, CIFAR, SVHN, NORB)
 
 
 def _recognised(folder: Path) -> tuple[Path, Format]:
-    """Return the folder that holds a data set, this one or one within, and the data set."""
+    """Return the folder that holds a data set (this folder or one inside), and its format."""
     for places in ([folder], sorted(path for path in folder.iterdir() if path.is_dir())):
         found = [(place, each) for place in places for each in FORMATS if each.lies_in(place)]
         if len(found) > 1:
             listed = ", ".join(f"{each.title} in {place}" for place, each in found)
-            raise ValueError(f"{folder} holds more than one data set: {listed}. Pass one.")
+            expected = "expected one. Pass the folder of one data set"
+            raise ValueError(f"{folder} holds more than one data set: {listed}, {expected}.")
         if found:
             return found[0]
     sought = "; ".join(f"{each.title} ({', '.join(each.names)}): {each.where}" for each in FORMATS)
-    raise FileNotFoundError(f"{folder} holds no data set that is known. Sought: {sought}.")
+    raise FileNotFoundError(f"{folder} holds no known data set, expected one of these: {sought}.")

@@ -22,12 +22,12 @@ URL, FASHION_URL = PUBLISHED["mnist"][0], PUBLISHED["fashion-mnist"][0]
 WHERE = f"get MNIST from {URL} or Fashion-MNIST from {FASHION_URL}"
 STARTS = {"train": "train", "test": "t10k"}
 KINDS = {"images": 3, "labels": 1}
-"""Dimensions of the two kinds of files; their names tell them."""
+"""Numbers of dimensions of the two kinds of files, which are part of their names."""
 WORD = 4
 
 
 def _names(start: str, kind: str) -> tuple[str, ...]:
-    # With a hyphen or a dot, unzipped or not.
+    # With a hyphen or a dot, gzipped or not.
     end = f"idx{KINDS[kind]}-ubyte"
     return tuple(f"{start}-{kind}{mark}{end}{zipped}" for zipped in ("", ".gz") for mark in "-.")
 
@@ -36,7 +36,7 @@ def _open(*paths: Path) -> list[Source]:
     """Open the files of images (height, width) and of labels."""
     images, labels = map(open_idx, paths)
     if len(images.shape) != KINDS["images"]:
-        raise images.damaged(f"states the shape {images.shape}, expected (n, height, width)")
+        raise images.damaged(f"has the shape {images.shape}, expected (n, height, width)")
     return [paired(images, labels, n_classes=10, axes=(0, 1, 2))]
 
 
@@ -46,27 +46,27 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
     Parameters
     ----------
     path : str or Path
-        The file; one that ends in ".gz" is unzipped.
+        Path of the file; a file that ends in ".gz" is decompressed.
 
     Returns
     -------
     ndarray of uint8
-        Of the shape that the file states: (n, height, width) or (n,).
+        Array of the shape in the file's header: (n, height, width) or (n,).
 
     Raises
     ------
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If the file is a folder, damaged or of another format.
+        If the path is that of a folder, or the file is damaged or in another format.
 
     Notes
     -----
-    Two zero bytes, the type code, the number of dimensions, each dimension as a big-endian 32-bit
-    number, then the values. A file stands for at most 2 GiB, a byte that is zipped for at most
-    1,032: what states more is refused before any memory is taken.
+    The format: two zero bytes, the type code, the number of dimensions, each dimension as a
+    big-endian 32-bit number, then the values. A file may expand to at most 2 GiB, and a compressed
+    byte to at most 1,032 bytes; files that state more are refused before memory is allocated.
 
     References
     ----------

@@ -25,7 +25,7 @@ from onlinels.saving.arrays import as_file
 
 WHERE = f"get small NORB from {PUBLISHED['norb'][0]}"
 TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype(np.uint8), 0x1E3D4C54: np.dtype("<i4")}
-"""Magic numbers of the matrices of bytes and of 32-bit whole numbers."""
+"""Magic numbers of matrices of bytes and of 32-bit integers."""
 WORD = 4
 MOST_DIMENSIONS = 8
 
@@ -36,9 +36,9 @@ def _files(part: str) -> list[tuple[str, ...]]:
 
 
 def _open(*paths: Path) -> list[Source]:
-    """Open the files of stereo pairs (96, 96, 2), the cameras as channels, and of categories."""
-    # 0 animal, 1 human, 2 airplane, 3 truck, 4 car. The file that tells instance, elevation,
-    # azimuth and lighting (info) is not needed; `read_norb` reads it.
+    """Open the files of stereo pairs (96, 96, 2), with a channel per camera, and of categories."""
+    # 0 animal, 1 human, 2 airplane, 3 truck, 4 car. The info file, with instance, elevation,
+    # azimuth and lighting, is not needed; `read_norb` reads it.
     images, labels = map(open_norb, paths)
     if images.shape[1:] != (2, 96, 96) or images.dtype != np.uint8:
         raise images.damaged(f"is {images.dtype} {images.shape}, expected uint8 (n, 2, 96, 96)")
@@ -46,27 +46,27 @@ def _open(*paths: Path) -> list[Source]:
 
 
 def read_norb(path: str | Path) -> NDArray[Any]:
-    """Read a matrix of bytes or of 32-bit whole numbers.
+    """Read a matrix of bytes or of 32-bit integers in the format of small NORB.
 
     Parameters
     ----------
     path : str or Path
-        The file; one that ends in ".gz" is unzipped.
+        Path of the file; a file that ends in ".gz" is decompressed.
 
     Returns
     -------
     ndarray of uint8 or int32
-        Of the shape that the file states: (n, 2, 96, 96) for the images, (n,) for the categories,
-        (n, 4) for instance, elevation, azimuth and lighting.
+        Array of the shape in the file's header: (n, 2, 96, 96) for the images, (n,) for the
+        categories, (n, 4) for instance, elevation, azimuth and lighting.
 
     Raises
     ------
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If the file is a folder, damaged or of another format.
+        If the path is that of a folder, or the file is damaged or in another format.
 
     Examples
     --------
@@ -82,17 +82,17 @@ def read_norb(path: str | Path) -> NDArray[Any]:
 
 def open_norb(path: Path) -> RowFile:
     """Read the header of a binary matrix."""
-    # Little-endian 32-bit words: the magic number, the number of dimensions, and the dimensions, of
-    # which there are at least three even if fewer count.
+    # Little-endian 32-bit words: the magic number, the number of dimensions, and the dimensions.
+    # At least three dimensions are stored, even if fewer are used.
     with opened(path, WHERE) as file:
         beginning = file.read(WORD * (2 + MOST_DIMENSIONS))
     words = np.frombuffer(beginning, "<i4", count=len(beginning) // WORD).tolist()
     if len(words) < 5 or words[0] not in TYPES:
-        expected = "55 4c 3d 1e (bytes) or 54 4c 3d 1e (32-bit whole numbers) and the dimensions"
+        expected = "55 4c 3d 1e (bytes) or 54 4c 3d 1e (32-bit integers) and the dimensions"
         raise damaged(path, f"begins with {beginning[:WORD].hex(' ')}, expected {expected}", WHERE)
     n_words = max(words[1], 3)
     if not 1 <= words[1] <= MOST_DIMENSIONS or len(words) < 2 + n_words:
-        problem = f"states {words[1]} dimensions, expected 1 to {MOST_DIMENSIONS}"
+        problem = f"has {words[1]} dimensions, expected 1 to {MOST_DIMENSIONS}, each with its size"
         raise damaged(path, problem, WHERE)
     shape = tuple(words[2 : 2 + words[1]])
     return RowFile(path, WORD * (2 + n_words), shape, TYPES[words[0]], WHERE)

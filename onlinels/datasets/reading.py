@@ -1,4 +1,4 @@
-"""Images and their labels from where they lie: rows of binary files and .npz files, in chunks."""
+"""Read images and labels from binary files and .npz files, in chunks of rows."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from onlinels.saving.arrays import (
 Batch = tuple[NDArray[Any], NDArray[Any]]
 
 Source = Callable[[int], Iterator[Batch]]
-"""Yields images and labels in order, at most so many at a time, as often as it is called."""
+"""A function that yields images and labels in order, at most so many at a time, on each call."""
 
-# The files' SHA-256 as the checksum tables of tensorflow-datasets state them.
+# The SHA-256 checksums of the files are those in the tables of tensorflow-datasets.
 BLOCKS = Path(__file__).with_name("published.txt").read_text("utf-8").split("\n\n")
 PUBLISHED: dict[str, tuple[str, dict[str, str]]] = {
     name: (url, dict(zip(words[1::2], words[::2], strict=True)))
     for name, url, *words in map(str.split, BLOCKS)
 }
-"""Of every data set: where its files are published, and their names with their checksums."""
+"""URL of every data set, and the names and checksums of its files."""
 
 IMAGES_AT_ONCE = 1024
-"""Images that are read at a time when all are wanted."""
+"""Images read at a time when all are read."""
 
 MOST_DIMENSIONS = 32
-"""Numpy's arrays have at most 64."""
+"""Most dimensions of an array in a file; numpy allows 64."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """How a data set is published: of every part its files, each under one of some names."""
+    """The published files of a data set: for every part, the possible names of each file."""
 
     title: str
     where: str
@@ -55,25 +55,27 @@ class Format:
 
     @property
     def names(self) -> list[str]:
-        """All names that files may have."""
+        """All possible names of files."""
         return [name for files in self.files.values() for names in files for name in names]
 
     def lies_in(self, folder: Path) -> bool:
-        """Tell whether a folder holds any of its files."""
+        """Return whether a folder holds any of the files."""
         return any((folder / name).is_file() for name in self.names)
 
 
 def damaged(path: Path, problem: str, where: str) -> ValueError:
-    """Return an error of a file that holds something else than it should."""
-    return ValueError(f"{path} {problem}. It is cut short, damaged or of another format; {where}")
+    """Return the error for a file that is not in the expected format."""
+    cause = "The file is truncated, damaged or in another format"
+    return ValueError(f"{path} {problem}. {cause}; {where}")
 
 
 @dataclass(frozen=True)
 class RowFile:
-    """Rows of equal size in a binary file, unzipped as they are read if it ends in ".gz"."""
+    """Rows of equal size in a binary file, decompressed while reading if it ends in ".gz"."""
 
-    # The size of a zipped file is known once it has been read: what it states is bounded by what
-    # the best compression could hold (RFC 1951). Rows take memory as they are read, not as stated.
+    # The decompressed size of a file is known only after reading. Until then, the size in its
+    # header is bounded by the best compression ratio (RFC 1951), and rows take memory as they are
+    # read.
 
     path: Path
     start: int
@@ -85,18 +87,19 @@ class RowFile:
         n_bytes = self.start + math.prod(self.shape) * self.dtype.itemsize
         fits = 1 <= len(self.shape) <= MOST_DIMENSIONS and n_bytes <= LARGEST_FILE
         if not fits or min(self.shape) < 1:
-            expected = f"of at least 1, at most {MOST_DIMENSIONS}, in at most {LARGEST_FILE} bytes"
-            raise self.damaged(f"states the shape {self.shape}, expected dimensions {expected}")
+            expected = f"1 to {MOST_DIMENSIONS} sizes above 0 and at most {LARGEST_FILE} bytes"
+            raise self.damaged(f"has the shape {self.shape}, expected {expected}")
         held, zipped = self.path.stat().st_size, self.path.suffix == ".gz"
         if held * LARGEST_RATIO < n_bytes if zipped else held != n_bytes:
-            raise self.damaged(f"has {held}, expected {n_bytes} bytes{' before zipping' * zipped}")
+            expected = f"{n_bytes}{' before compression' * zipped}"
+            raise self.damaged(f"has {held} bytes, expected {expected}")
 
     def damaged(self, problem: str) -> ValueError:
-        """Return an error of this file."""
+        """Return the error for this file."""
         return damaged(self.path, problem, self.where)
 
     def chunks(self, n_rows: int) -> Iterator[NDArray[Any]]:
-        """Yield the rows in order, so many at a time; raise ValueError where they end too soon."""
+        """Yield `n_rows` rows at a time; raise ValueError if the file ends too soon or too late."""
         with opened(self.path, self.where) as file:
             file.read(self.start)
             for n_left in range(self.shape[0], 0, -n_rows):
@@ -115,19 +118,19 @@ class RowFile:
 
 @contextmanager
 def opened(path: Path, where: str) -> Iterator[BufferedIOBase]:
-    """Open a file to read it, unzipped."""
+    """Open a file for reading, decompressed."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield cast("BufferedIOBase", file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise damaged(path, f"is no gzip file: {error}", where) from error
+        raise damaged(path, f"is not a gzip file: {error}", where) from error
 
 
 def paired(images: RowFile, labels: RowFile, n_classes: int, axes: tuple[int, ...]) -> Source:
-    """Return images, their axes in another order, with a label below `n_classes` for each."""
+    """Return a source of images, with their axes reordered, and labels below `n_classes`."""
     numbers = labels.read()
     if numbers.shape != images.shape[:1]:
-        expected = f"{images.shape[:1]}: one for every image of {images.path}"
+        expected = f"{images.shape[:1]}, one for every image of {images.path}"
         raise labels.damaged(f"holds labels of shape {numbers.shape}, expected {expected}")
     check_labels(labels, numbers, n_classes)
 
@@ -149,30 +152,31 @@ def check_labels(file: RowFile, labels: NDArray[Any], n_classes: int) -> None:
 def read_npz(path: Path, part: str) -> Batch:
     """Return the images and labels of "train" or "test" in an .npz file."""
     if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist or is no file. Pass a file or a folder.")
+        problem = f"{path} does not exist, or is neither a file nor a folder"
+        raise FileNotFoundError(f"{problem}. Pass an .npz file or a folder.")
     try:
         if not zipfile.is_zipfile(path):
-            raise ValueError("it is no .npz file")
+            raise ValueError("it is not an .npz file")
         with path.open("rb") as file:
             archive = ArrayArchive(file)
             images, labels = archive.read(f"x_{part}"), archive.read(f"y_{part}")
     except UNREADABLE as error:
-        remedy = f"Pass an .npz file, or of other files their folder: {path.absolute().parent}."
+        remedy = f"Pass an .npz file, or the folder of other files: {path.absolute().parent}."
         raise ValueError(f"{path} cannot be read: {str(error).rstrip('.')}. {remedy}") from error
     if images.ndim not in (3, 4) or labels.ndim != 1 or len(images) != len(labels):
         found = f"x_{part} has shape {images.shape} and y_{part} {labels.shape}"
         expected = "(n, height, width[, n_channels]) and (n,), one label per image"
-        raise ValueError(f"{path}: {found}, expected {expected}. Pass these.")
+        raise ValueError(f"{path}: {found}, expected {expected}. Save arrays like these.")
     return images, labels
 
 
 def read_all(sources: Iterable[Source]) -> Batch:
-    """Return all images and labels of sources."""
+    """Return all images and labels of the sources."""
     return _joined([chunk for source in sources for chunk in source(IMAGES_AT_ONCE)])
 
 
 def batches_of(sources: Iterable[Source], batch_size: int) -> Iterator[Batch]:
-    """Yield sources one after the other in batches of one size, the last of what is left."""
+    """Yield the sources one after the other in batches of one size; the last may be smaller."""
     held: list[Batch] = []
     for chunk in (chunk for source in sources for chunk in source(batch_size)):
         images, labels = _joined([*held, chunk])
@@ -191,6 +195,6 @@ def _joined(batches: Iterable[Batch]) -> Batch:
 
 
 def slices_of(images: NDArray[Any], labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
-    """Cut arrays into contiguous chunks of `n_rows` rows: at least one, if it is empty."""
+    """Yield contiguous chunks of `n_rows` rows: at least one, even if it is empty."""
     for at in range(0, max(1, len(labels)), n_rows):
         yield np.ascontiguousarray(images[at : at + n_rows]), labels[at : at + n_rows]

@@ -1,6 +1,7 @@
-"""The cropped digits of SVHN in MATLAB 5 files, which scipy reads whole.
+"""The cropped digits of SVHN in MATLAB 5 files, which scipy reads as a whole.
 
-Such a file is not streamed, and not safe from strangers: damaged ones have crashed scipy's reader.
+The files are not streamed. Do not read files from untrusted sources: damaged files have crashed
+scipy's reader.
 
 Y. Netzer, T. Wang, A. Coates, A. Bissacco, B. Wu and A. Y. Ng, "Reading digits in natural images
 with unsupervised feature learning", NIPS workshop 2011.
@@ -26,15 +27,16 @@ def _source(path: Path) -> Source:
         arrays = loadmat(path, variable_names=["X", "y"])
         images, numbers = arrays["X"], arrays["y"]
         if images.dtype != np.uint8 or images.shape[:-1] != (32, 32, 3) or not images.size:
-            raise ValueError(f"X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n)")
+            found = f"X is {images.dtype} {images.shape}"
+            raise ValueError(f"{found}, expected uint8 (32, 32, 3, n)")
         if numbers.dtype.kind not in "fiu" or numbers.shape != (images.shape[3], 1):
             expected = f"one number for each of {images.shape[3]} images"
-            raise ValueError(f"y of {numbers.dtype} {numbers.shape}, expected {expected}")
+            raise ValueError(f"y is {numbers.dtype} {numbers.shape}, expected {expected}")
         if not np.isin(numbers, np.arange(1, 11)).all():
-            raise ValueError("labels other than 1 to 9, and 10 for zero")
+            raise ValueError("y holds other labels than 1 to 10 (10 is the digit 0)")
     except Exception as error:
-        # Damaged files raise what nobody lists: of zlib, of numpy, of Python and scipy's own.
-        problem = f"is no MATLAB 5 file or damaged, or lacks X or y: {error}"
+        # Damaged files raise undocumented errors of zlib, numpy, Python and scipy.
+        problem = f"cannot be read as a MATLAB 5 file with X and y: {error}"
         raise damaged(path, problem, WHERE) from error
     labels = (numbers[:, 0] % 10).astype(np.uint8)
     return partial(slices_of, images.transpose(3, 0, 1, 2), labels)

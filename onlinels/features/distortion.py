@@ -1,4 +1,4 @@
-"""Small random distortions of images: a stream learnt together with distorted copies of itself."""
+"""Small random distortions of images, to learn a stream together with distorted copies."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from onlinels.checks import (
 from onlinels.features.images import FILLS, sample, tiles
 
 REACH = 3
-"""Points of noise beyond an image's edges, a standard deviation apart (or a pixel, if larger)."""
+"""Points of noise beyond each edge of an image, one smoothness (at least one pixel) apart."""
 
 
 def _sums(per_row: Floats, per_column: Floats) -> Matrix:
-    """Return the sum of a part for every row and one for every column: (n, height, width)."""
+    """Return the sums (n, height, width) of a value per row and a value per column."""
     return np.add(per_row.astype(np.float32)[:, :, None], per_column.astype(np.float32)[:, None])
 
 
@@ -33,10 +33,10 @@ def noise_factor(side: int, smoothness: float) -> Matrix:
     """Return the matrix (side, n_points) that smooths white noise along one axis."""
     # L[i, j] is proportional to exp(-(i - p_j)^2 / (2 smoothness^2)), and every row has length 1.
     # So L noise has variance 1 at every pixel and correlation exp(-d^2 / (4 smoothness^2)) at
-    # distance d, up to 1e-3 (smoothness >= 1), from few points: of 28 pixels smoothed by 4, 14.
+    # distance d, up to 1e-3 (smoothness >= 1). It needs few points: 14 for 28 pixels smoothed by 4.
     spacing = max(1.0, smoothness)
     points = spacing * (np.arange(ceil((side - 1) / spacing) + 1 + 2 * REACH) - REACH)
-    # Smoothed by less than a tenth of a pixel, noise is as good as white.
+    # A smoothness below a tenth of a pixel leaves the noise white.
     distances = (np.arange(side)[:, None] - points) / max(0.1, smoothness)
     weights = np.exp(-0.5 * distances**2)
     return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True), np.float32)
@@ -47,51 +47,53 @@ LARGEST |= {"elastic_strength": 1e6, "elastic_smoothness": 1e6}
 """Largest value of each amount."""
 
 N_DRAWS = 7
-"""Numbers drawn for each image: an angle, two scales, shear, two shifts, flip. Then the field."""
+"""Numbers drawn per image before those of the field: angle, two scales, shear, two shifts, flip."""
 
 
 @dataclass(frozen=True)
 class Distortion:
-    """Small random distortions of images, each image's own.
+    """Distort every image at random: rotate, scale, shear, shift, bend or mirror it.
 
-    An image is mirrored with probability `flip`, then scaled along rows and columns, slanted and
-    rotated about its centre, shifted, and at last bent by a smooth random field of displacements.
-    Angle, scales, shear and shifts are uniform between minus and plus the settings. All of it is
-    one map of places, so every image is sampled (bilinearly) once and blurred no more than that.
+    An image is mirrored with probability `flip`, then scaled along rows and columns, sheared and
+    rotated about its centre, shifted, and finally bent by a smooth random field of displacements.
+    The angle, scales, shear and shifts of every image are drawn uniformly between minus and plus
+    the settings. All steps together are one map of positions, so every image is sampled
+    (bilinearly) and blurred only once.
 
     Parameters
     ----------
     rotation : float, 0 to 180
         Largest angle, in degrees.
     scale : float, 0 to 0.99
-        Largest relative change of size, drawn for rows and columns apart.
+        Largest relative change of size, drawn separately for rows and columns.
     shear : float, 0 to 10
-        Largest slant: columns moved per row.
-    shift : float
-        Largest shift, in pixels, drawn for rows and columns apart.
-    elastic_strength : float
+        Largest slant, in columns per row.
+    shift : float, 0 to 1e6
+        Largest shift, in pixels, drawn separately for rows and columns.
+    elastic_strength : float, 0 to 1e6
         Root mean square of the field's displacements along each axis, in pixels.
-    elastic_smoothness : float
-        Standard deviation of the gaussian that smooths the field, in pixels. Above 0 where
+    elastic_smoothness : float, 0 to 1e6
+        Standard deviation of the gaussian that smooths the field, in pixels. It must be above 0 if
         `elastic_strength` is.
     flip : float, 0 to 1
         Probability of a left-right mirror image.
     fill : {"zero", "edge"}
-        What lies outside an image: zeros, or the nearest edge pixel (as photographs want).
+        Values outside an image: zeros, or the nearest edge pixel, which suits photographs.
 
     Raises
     ------
     TypeError
-        If an amount is not a number.
+        If a setting that must be a number is not.
     ValueError
-        If it is negative, not finite or too large, if `fill` is not known, or if a field is to
-        be smoothed by 0 pixels.
+        If a number is negative, not finite or too large, if `fill` is unknown, or if
+        `elastic_smoothness` is 0 and `elastic_strength` is not.
 
     Notes
     -----
-    The field at two pixels a distance d apart along an axis is correlated by
+    The displacements at two pixels a distance d apart along an axis have the correlation
     exp(-d^2 / (4 smoothness^2)), up to 1e-3 (smoothness >= 1), everywhere in the image. The
-    source scales uniform noise by alpha = 34 and smooths it by 4 pixels: a strength of 1.4 here.
+    article scales uniform noise by alpha = 34 and smooths it by 4 pixels, which is a strength of
+    1.4 here.
 
     References
     ----------
@@ -121,36 +123,44 @@ class Distortion:
             check_between(name, getattr(self, name), 0.0, largest)
         check_choice("fill", self.fill, FILLS)
         if self.elastic_strength and not self.elastic_smoothness:
-            came = f"elastic_smoothness=0 with elastic_strength={self.elastic_strength!r}"
-            raise ValueError(f"{came}, expected above 0. Pass some pixels.")
+            problem = f"elastic_smoothness=0 with elastic_strength={self.elastic_strength!r}"
+            raise ValueError(f"{problem}, expected a smoothness above 0. Pass a number of pixels.")
 
     def distort(self, images: Matrix, random: Generator | int) -> Matrix:
-        """Return every image distorted.
+        """Return a randomly distorted copy of every image.
 
         Parameters
         ----------
         images : ndarray (n, height, width) or (n, height, width, n_channels)
+            Images to distort; they stay unchanged.
         random : numpy Generator or int
-            Source of randomness, or a seed: the same seed gives the same distortions.
+            Random generator, or a seed: the same seed gives the same distortions.
 
         Returns
         -------
         ndarray, shape of `images`
-            float64 if `images` are, otherwise float32, in the units of `images`.
+            Distorted images in the units of `images`: float64 if `images` are, otherwise float32.
 
         Raises
         ------
         TypeError
-            If `images` is not an array of numbers, or `random` no source of randomness.
+            If `images` is not an array of numbers, or `random` is neither a generator nor an int.
         ValueError
             If `images` has another shape or a value that is not finite, or the seed is negative.
 
         Notes
         -----
-        Images are dealt with in order: the parts of a batch, one after the other with one
-        generator, come out as the whole batch does. Places are computed in float32. Measured on
-        one thread, 28 x 28: 90,000 images a second, 70,000 with a field of smoothness 4; scipy's
-        map_coordinates, image by image, 30,000 without.
+        Random numbers are drawn image by image: a batch cut into parts, distorted one after the
+        other with one generator, gives the same images as the whole batch. Positions are computed
+        in float32. Measured on one thread with images of 28 x 28:
+
+        ========================================  =================
+        method                                    images per second
+        ========================================  =================
+        no field                                  90,000
+        a field of smoothness 4                   70,000
+        no field, scipy's map_coordinates         30,000
+        ========================================  =================
         """
         generator = _checked(images, random)
         dtype = np.float64 if images.dtype.kind == "f" and images.itemsize > 4 else np.float32
@@ -169,14 +179,17 @@ class Distortion:
         Parameters
         ----------
         images : ndarray (n, height, width) or (n, height, width, n_channels)
+            Images to distort; they stay unchanged.
         n_copies : int, at least 0
+            Number of distorted batches.
         random : numpy Generator or int
-            As for `distort`. A batch is drawn when it is asked for; one is held at a time.
+            Random generator, or a seed, as for `distort`. A batch is drawn when the iterator
+            reaches it, so memory holds one batch at a time.
 
         Raises
         ------
         TypeError, ValueError
-            As `distort` does, at once.
+            As for `distort`, before the first batch is drawn.
 
         Examples
         --------
@@ -191,17 +204,25 @@ class Distortion:
     def places(
         self, n_images: int, height: int, width: int, random: Generator
     ) -> tuple[Matrix, Matrix]:
-        """Draw where in the given image every pixel of a distorted image lies.
+        """Draw the positions in the given images from which distorted pixels are sampled.
+
+        Parameters
+        ----------
+        n_images, height, width : int
+            Number and shape of the images.
+        random : numpy Generator
+            Random generator.
 
         Returns
         -------
         rows, columns : ndarray (n_images, height, width), float32
-            In pixels; (0, 0) is the centre of the first pixel.
+            Positions in pixels; (0, 0) is the centre of the first pixel.
 
         Notes
         -----
-        Uniform numbers are drawn image by image, so that an image's do not depend on the later
-        ones: 7, and with a field 2 (height / smoothness + 7) (width / smoothness + 7) more.
+        Uniform numbers are drawn image by image, so that those of an image do not depend on later
+        images. Each image needs 7, and 2 (height / smoothness + 7) (width / smoothness + 7) more
+        with a field.
         """
         factors = [noise_factor(side, self.elastic_smoothness) for side in (height, width)]
         shape = (n_images, 2, *(factor.shape[1] for factor in factors))
@@ -217,7 +238,7 @@ class Distortion:
         return rows, columns
 
     def _affine_places(self, draws: Matrix, height: int, width: int) -> tuple[Matrix, Matrix]:
-        """Return where pixels (n, height, width) lie in the given image, but for the field."""
+        """Return the positions (n, height, width) of pixels before the field is added."""
         # One contiguous row per amount: numpy's cosine of strided numbers may differ in rounding.
         signed = 2.0 * np.ascontiguousarray(draws.T, dtype=np.float64)[:, :, None] - 1.0
         angles = np.deg2rad(self.rotation) * signed[0]
@@ -225,13 +246,13 @@ class Distortion:
         slants, shifts = self.shear * signed[3], self.shift * signed[4:6]
         cosine, sine = np.cos(angles), np.sin(angles)
         sign = np.where(draws[:, 6:] < self.flip, -1.0, 1.0)
-        # place = back (pixel - centre - shift) + centre, where back turns, straightens and undoes
-        # the change of size; of a mirror image, column width - 1 - column.
+        # position = inverse (pixel - centre - shift) + centre, where `inverse` undoes rotation,
+        # shear and scaling; in a mirror image, column becomes width - 1 - column.
         middle, centre = (height - 1.0) / 2.0, (width - 1.0) / 2.0
         down = np.arange(height) - middle - shifts[0]
         right = np.arange(width) - centre - shifts[1]
-        # One addition per place: a part that depends on the row and one that depends on the column.
-        # The centre goes to the part that it cancels in, so that whole places stay whole.
+        # One addition per position: a part that depends on the row and one on the column. The
+        # centre is added where it cancels, so that whole positions stay whole numbers.
         rows = _sums(cosine / heights * down + middle, -sine / heights * right)
         per_row = sign * ((sine - slants * cosine) / widths) * down
         per_column = sign * ((cosine + slants * sine) / widths) * right + centre
@@ -239,12 +260,14 @@ class Distortion:
 
 
 def _checked(images: Any, random: Any) -> Generator:
-    """Return the source of randomness that distorts images, or raise."""
+    """Return the generator of valid arguments, or raise."""
     if not isinstance(images, np.ndarray):
-        raise TypeError(f"images are of type {type(images).__name__}, expected an array. Pass one.")
+        kind = type(images).__name__
+        raise TypeError(f"images is of type {kind}, expected an array. Pass np.asarray(images).")
     check_values("images", images)
     if images.ndim not in (3, 4) or 0 in images.shape:
-        raise ValueError(f"images has shape {images.shape}. Pass (n, height, width[, n_channels]).")
+        expected = "expected (n, height, width[, n_channels]) without a 0. Reshape it"
+        raise ValueError(f"images has shape {images.shape}, {expected}.")
     if isinstance(random, Generator):
         return random
     if isinstance(random, bool) or not isinstance(random, (int, np.integer)):

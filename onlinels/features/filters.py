@@ -1,4 +1,4 @@
-"""Filter banks: what `filters` may be, and the bank that it stands for."""
+"""Filter banks, and the bank that a value of the setting `filters` describes."""
 
 from __future__ import annotations
 
@@ -34,15 +34,20 @@ from onlinels.saving.arrays import UNREADABLE, ArrayArchive, read_npy
 @savable({"filters": array("f8", 4), "offsets": ANYTHING}, settings_hold)
 @dataclass(frozen=True, eq=False, repr=False)
 class FilterBank(Frozen):
-    """Filters h with offsets: the response of an image x is x * h + offset.
+    """Hold filters h with offsets: the response to an image x is x * h + offset.
 
     Parameters
     ----------
     filters : ndarray (n_filters, height, width, 1 or n_channels)
-        Taken as they are, without removing a mean.
+        Filters, used unchanged: no mean is removed.
     offsets : ndarray (n_filters,) or (n_filters, n_channels)
-        Added to every map of a filter, or one for each channel's response. Where the responses of
-        channels are summed, the offsets of channels are as well.
+        Constants added to the responses of a filter: one for all channels, or one per channel.
+        Where the responses of channels are summed, so are their offsets.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not an array of finite numbers, or the shapes do not fit.
 
     Examples
     --------
@@ -58,11 +63,13 @@ class FilterBank(Frozen):
         filters = as_array("filters", self.filters)
         offsets = as_array("offsets", self.offsets)
         if filters.ndim != 4 or 0 in filters.shape:
-            raise ValueError(f"filters has shape {filters.shape}, expected 4 sizes above 0.")
+            expected = "(n_filters, height, width, n_channels), none of them 0. Reshape it"
+            raise ValueError(f"filters has shape {filters.shape}, expected {expected}.")
         shapes = (filters.shape[:1], filters.shape[::3])
         if offsets.shape not in shapes:
             expected = " or ".join(map(str, shapes))
-            raise ValueError(f"offsets has shape {offsets.shape}, expected {expected}. Pass zeros.")
+            remedy = "Pass np.zeros(len(filters)) if there are none."
+            raise ValueError(f"offsets has shape {offsets.shape}, expected {expected}. {remedy}")
         object.__setattr__(self, "filters", filters.astype(np.float64))
         object.__setattr__(self, "offsets", offsets.astype(np.float64))
         super().__post_init__()
@@ -75,23 +82,33 @@ class FilterBank(Frozen):
         return f"FilterBank({n_filters} filters of {height} x {width}, {channels(n_channels)})"
 
     def for_channels(self, n_channels: int) -> FilterBank:
-        """Return the bank with a channel for each channel of the images.
+        """Return the bank with one filter channel for every channel of the images.
 
-        One channel serves every channel of the images. As many channels as the images have meet
-        them one by one. Of three channels (red, green and blue), grey images and stereo pairs (1 or
-        2 channels) meet the grey version 0.299 R + 0.587 G + 0.114 B, and the fourth channel of
-        colour images with a grey channel meets it too.
+        =================  ==================  ====================================================
+        filter channels    image channels      filters of the bank returned
+        =================  ==================  ====================================================
+        1                  any number          the same filter for every channel
+        n                  n                   this bank
+        3 (RGB)            1 or 2              the grey version 0.299 R + 0.587 G + 0.114 B
+        3 (RGB)            4 (RGB and grey)    the three channels and the grey version
+        =================  ==================  ====================================================
+
+        Parameters
+        ----------
+        n_channels : int
+            Number of channels of the images.
 
         Raises
         ------
         ValueError
-            If the images have another number of channels.
+            If the filters do not fit images of this number of channels.
         """
         check_count("n_channels", n_channels, 1)
         return self if n_channels == self.filters.shape[3] else _mixed(self, n_channels)
 
     def padded(self, height: int, width: int) -> FilterBank:
-        """Return the bank with zeros around its filters, one row or column more behind if odd."""
+        """Return the bank with filters of this size, padded with zeros around their middle."""
+        # An odd number of zeros leaves one more row or column at the end.
         extra = np.array([height, width]) - self.filters.shape[1:3]
         before = extra // 2
         margins = np.array([(0, 0), *zip(before, extra - before, strict=True), (0, 0)])
@@ -99,7 +116,7 @@ class FilterBank(Frozen):
 
 
 def channels(number: int) -> str:
-    """Return a number of channels in words."""
+    """Return "1 channel", "3 channels", … for messages."""
     return f"{number} channel{'s' * (number > 1)}"
 
 
@@ -108,10 +125,10 @@ def plain_bank(filters: Matrix) -> FilterBank:
     return FilterBank(filters if filters.ndim == 4 else filters[..., None], np.zeros(len(filters)))
 
 
-# Measured: to mix anew for a single image takes a tenth of the time of its convolution.
+# Measured: without the cache, mixing takes a tenth of the time of convolving a single image.
 @lru_cache(maxsize=8)
 def _mixed(bank: FilterBank, n_channels: int) -> FilterBank:
-    """Return a bank that meets another number of channels than its own."""
+    """Return a bank for images whose number of channels differs from the filters'."""
     own = bank.filters.shape[3]
     if own == 1:
         mix = np.ones((1, n_channels))
@@ -120,14 +137,15 @@ def _mixed(bank: FilterBank, n_channels: int) -> FilterBank:
     elif own == 3 and n_channels == 4:
         mix = np.column_stack([np.eye(3), GREY_WEIGHTS])
     else:
-        expected = f"{'1 to 4' if own == 3 else own} as the filters have {own}"
-        raise ValueError(f"Images have {n_channels} channels, expected {expected}. Pass others.")
+        expected = f"{'1 to 4' if own == 3 else own}, since the filters have {own}"
+        remedy = "Pass other images or filters."
+        raise ValueError(f"Images have {n_channels} channels, expected {expected}. {remedy}")
     offsets = bank.offsets if bank.offsets.ndim == 1 else bank.offsets @ mix
     return FilterBank(bank.filters @ mix, offsets)
 
 
 def zero_mean(bank: Floats) -> Floats:
-    """Return the bank with every filter's mean removed (per channel, if it has channels)."""
+    """Subtract the mean of every filter, per channel if filters have channels."""
     return np.asarray(bank - bank.mean(axis=(1, 2), keepdims=True))
 
 
@@ -137,9 +155,9 @@ N_ORIENTATIONS = 20
 @cache
 def hand_designed() -> Floats:
     """Return the paper's bank (43, 7, 7), section III-B: 20 bars, 20 corners, 3 squares, mean 0."""
-    # Bars one pixel wide, in steps of 9 degrees; corners whose two arms are 4 pixels long and meet
-    # in the middle, in steps of 18; centred squares, of which the even one's edges cover half a
-    # pixel. Lines are anti-aliased: values fall linearly to 0 at a distance of one pixel.
+    # Bars one pixel wide, in steps of 9 degrees. Corners, in steps of 18 degrees, whose two arms
+    # are 4 pixels long and meet in the middle. Centred squares; the edges of the even one cover
+    # half a pixel. Lines are anti-aliased: values fall linearly to 0 at a distance of one pixel.
     rows, columns = np.indices((7, 7)) - 3.0
 
     def ink(distance: Floats) -> Floats:
@@ -166,9 +184,9 @@ MINIROCKET_SIZE = 9
 
 @cache
 def minirocket_kernels() -> Floats:
-    """Return the 84 kernels of MiniRocket (84, 9): -1, and 2 at all choices of three places."""
-    # Every kernel's mean is 0. Read backwards they are the same set: whether they are convolved or
-    # correlated makes a difference to the order of the maps alone.
+    """Return the 84 kernels of MiniRocket (84, 9): 2 at three of the positions, -1 elsewhere."""
+    # Every kernel has mean 0. Reversed kernels are the same set, so convolution and correlation
+    # give the same maps in another order.
     places = np.array(list(combinations(range(MINIROCKET_SIZE), 3)))
     kernels = np.full((len(places), MINIROCKET_SIZE), -1.0)
     np.put_along_axis(kernels, places, 2.0, axis=1)
@@ -176,17 +194,17 @@ def minirocket_kernels() -> Floats:
 
 
 class Recipe:
-    """Settings of a filter bank that is made from examples: n_filters of size x size pixels."""
+    """Settings of a filter bank made from examples: `n_filters` of `size` x `size` pixels."""
 
     n_filters: int
     size: int
     keep_mean: bool = False
 
     make: Callable[..., FilterBank]
-    """Returns the bank made from images (n, height, width, n_channels) and their labels.
+    """Return the bank made from images (n, height, width, n_channels) and their labels.
 
-    Further arguments are a random generator, whether the responses of channels will be summed, and
-    the contrast offset with which patches of an image will be of normalised contrast, or None.
+    Further arguments are a random generator, whether the responses of channels are summed, and the
+    contrast offset of the convolution, or None.
     """
 
     def __post_init__(self) -> None:
@@ -195,23 +213,25 @@ class Recipe:
 
     @property
     def largest(self) -> float:
-        """A number that, everywhere in filters without offsets, responds as much as any bank."""
+        """A bound: filters with this value everywhere respond at least as much as any bank."""
         return 1.0
 
     def check_contrast(self, contrast_offset: float | None) -> None:
-        """Raise ValueError if patches are to keep a mean that the contrast offset takes."""
+        """Raise ValueError if patches keep a mean that the contrast offset removes."""
         if self.keep_mean and contrast_offset is not None:
-            came = f"keep_mean=True with contrast_offset={contrast_offset!r}, expected None"
-            raise ValueError(f"{came}: patches of normalised contrast have no mean. Set one.")
+            problem = f"keep_mean=True with contrast_offset={contrast_offset!r}, expected None"
+            remedy = "Set only one of the two."
+            raise ValueError(f"{problem}: patches of normalised contrast have no mean. {remedy}")
 
     def check_size(self, shape: Shape) -> None:
         """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
         if self.size > min(shape[:2]):
-            raise ValueError(f"size={self.size} exceeds images of {shape[0]} x {shape[1]} pixels.")
+            problem = f"size={self.size} exceeds images of {shape[0]} x {shape[1]} pixels"
+            raise ValueError(f"{problem}, expected at most {min(shape[:2])}. Pass a smaller size.")
 
 
 def square_filters(filters: Any, name: str = "filters") -> Matrix:
-    """Return an array, or a list, of square filters of one shape, or raise."""
+    """Return filters, given as an array or list, as an array; raise unless they are square."""
     bank = as_array(name, filters)
     if bank.ndim not in (3, 4) or bank.shape[1] != bank.shape[2] or 0 in bank.shape:
         expected = "square filters (n_filters, W, W[, n_channels]). Pad or transpose them"
@@ -225,24 +245,24 @@ def parts_of(filters: Any) -> list[FilterBank | Recipe]:
         return [filters]
     if isinstance(filters, tuple):
         if not filters:
-            raise ValueError("filters is an empty tuple, expected at least one bank. Name one.")
+            raise ValueError("filters is an empty tuple, expected at least one bank. Add a bank.")
         return [part for member in filters for part in parts_of(member)]
     if isinstance(filters, str):
         check_choice("filters", filters, ("hand-designed",))
         return [plain_bank(hand_designed())]
     if not isinstance(filters, (np.ndarray, list)):
         expected = "a name, an array, a FilterBank, a recipe such as Patches(), or a tuple of these"
-        raise TypeError(f"filters holds {filters!r}, expected {expected}. Pass one.")
+        raise TypeError(f"filters holds {filters!r}, expected {expected}. Pass one of these.")
     return [plain_bank(square_filters(filters))]
 
 
 def recipes(filters: Any) -> list[Recipe]:
-    """Return the recipes among `filters`, which images have to be given for."""
+    """Return the recipes among `filters`, whose banks are made from examples."""
     return [part for part in parts_of(filters) if isinstance(part, Recipe)]
 
 
 def frozen_filters(filters: Any) -> Any:
-    """Return filters that nobody can write to, each of a tuple."""
+    """Return read-only filters; in a tuple, each of them."""
     if isinstance(filters, tuple):
         return tuple(map(frozen_filters, filters))
     return frozen_copy(filters) if isinstance(filters, (np.ndarray, list)) else filters
@@ -256,13 +276,13 @@ def make_bank(
     joint: bool = False,
     contrast_offset: float | None = None,
 ) -> FilterBank:
-    """Return the bank that `filters` stands for, made of images (n, height, width, n_channels)."""
+    """Return the bank of `filters`; recipes use the images (n, height, width, n_channels)."""
     if images is not None and labels is not None:
         read_labels(labels, len(images))
     banks = []
     for place, part in enumerate(parts_of(filters), start=1):
         if isinstance(part, Recipe):
-            # Each place in a tuple has random numbers of its own.
+            # Every position in a tuple has its own random numbers.
             random = np.random.default_rng([seed, place])
             part = part.make(images, labels, random, joint, contrast_offset)
         banks.append(part)
@@ -270,8 +290,8 @@ def make_bank(
 
 
 def outline(filters: Any, n_channels: int, joint: bool = False) -> FilterBank:
-    """Return the bank that so many channels meet, with bounds of what needs examples."""
-    # Each is fitted by itself: offsets of channels, once summed, fit no other channels any more.
+    """Return the bank for images of so many channels, with bounds in place of recipes."""
+    # Every part is adapted to the channels before its offsets are summed over channels.
     banks = []
     for part in parts_of(filters):
         if isinstance(part, Recipe):
@@ -281,15 +301,17 @@ def outline(filters: Any, n_channels: int, joint: bool = False) -> FilterBank:
 
 
 def _combined(banks: list[FilterBank], joint: bool, n_channels: int | None = None) -> FilterBank:
-    """Join banks of any size; where channels differ, all meet those of the images, if known."""
+    """Join banks of any size, adapted to the channels of the images if theirs differ."""
     if len(banks) == 1:
         return banks[0]
     numbers = {bank.filters.shape[3] for bank in banks}
     if len(numbers) > 1 and n_channels is not None:
         numbers = {n_channels}
     elif len(numbers - {1}) > 1:
-        came = f"filters combines banks of {sorted(numbers)} channels, expected one number beside 1"
-        raise ValueError(f"{came}. Pass images, whose channels all banks then meet.")
+        problem = f"filters combines banks of {sorted(numbers)} channels"
+        expected = "expected one number, or 1 and one other number"
+        remedy = "Pass FilterBanks that for_channels(n_channels) has adapted to the images."
+        raise ValueError(f"{problem}, {expected}. {remedy}")
     height, width = np.max([bank.filters.shape[1:3] for bank in banks], axis=0)
     fitted = [bank.for_channels(max(numbers)).padded(height, width) for bank in banks]
     offsets = [bank.offsets for bank in fitted]
@@ -304,13 +326,13 @@ OVERFEAT_FILES = {
     583_683_488: ("net_weight_0", (96, 3, 11, 11)),
     578_625_952: ("net_weight_1", (96, 3, 7, 7)),
 }
-"""Sizes in bytes, names, and shapes (filter, channel, row, column) of what the files start with."""
+"""Names of the files, and shapes (filter, channel, row, column) of their first layers, by size."""
 
 MAX_FILTER_VALUES = 1 << 24
-"""Of a bank of filters: 128 MiB of float64, 16,384 filters of 32 x 32."""
+"""Most values in a bank of filters: 128 MiB of float64, 16,384 filters of 32 x 32."""
 
 ARRAY_NAMES = ("weights", "filters")
-"""Names of the filters in an archive of several arrays."""
+"""Possible names of the filters in an archive of several arrays."""
 
 KNOWN = " or ".join(f"{name} ({size:,} bytes)" for size, (name, _) in OVERFEAT_FILES.items())
 EXPECTED = f"Expected a .npy or .npz file of filters, or {KNOWN} of OverFeat's download_weights.py."
@@ -322,33 +344,36 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     Parameters
     ----------
     path : str or path
-        A .npy file, or a .npz file of one array or with one named "weights" or "filters", of shape
-        (n_filters, W, W) or (n_filters, W, W, n_channels); or one of OverFeat's own weight files,
-        "net_weight_0" (11x11, its fast network) or "net_weight_1" (7x7, its accurate one), which is
-        recognised by its exact size.
+        Path of one of these files:
+
+        - a .npy file of shape (n_filters, W, W) or (n_filters, W, W, n_channels);
+        - an .npz file with one such array, or with one named "weights" or "filters";
+        - "net_weight_0" (11x11 filters of the fast network) or "net_weight_1" (7x7 filters of the
+          accurate network) of OverFeat, recognised by their exact sizes.
 
     Returns
     -------
     ndarray (n_filters, W, W[, n_channels]), float64
-        OverFeat's are (96, W, W, 3), channels in the order red, green, blue.
+        Filters of mean 0 per channel. OverFeat's have the shape (96, W, W, 3), with the channels
+        red, green and blue.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     TypeError, ValueError
-        If `path` is no path, or the file holds anything else, more than 2^24 values, no square
-        filters, or a value that is no finite number.
+        If `path` is not a path, or the file holds anything else than filters: more than 2^24
+        values, filters that are not square, or values that are not finite numbers.
 
     Notes
     -----
-    Nothing is unpickled, and no more of OverFeat's file is read than its first layer. Filters are
-    taken as they are stored, not turned. Memory: a few times that of the filters as float64,
-    which are at most 2^24 values, and no compressed byte stands for more than 1,032 bytes.
+    Nothing is unpickled, and only the first layer of OverFeat's file is read. Filters are not
+    rotated. Memory: a few times that of the filters as float64, which are at most 2^24 values. A
+    compressed byte may expand to at most 1,032 bytes.
 
-    OverFeat's files are fetched by the script download_weights.py in
-    https://github.com/sermanet/OverFeat. Its weights are for research and evaluation only, and its
-    licence grants no right to pass them on. They come with no part of this package.
+    The script download_weights.py in https://github.com/sermanet/OverFeat fetches OverFeat's files.
+    The weights are for research and evaluation only, and their licence does not allow
+    redistribution. No part of this package contains them.
 
     References
     ----------
@@ -373,7 +398,7 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
         weights = np.fromfile(file, dtype="<f4", count=int(np.prod(shape)))
         values = weights.reshape(shape).transpose(0, 2, 3, 1)
     else:
-        raise ValueError(f"{path} has {n_bytes:,} bytes and is no array. {EXPECTED}")
+        raise ValueError(f"{path} has {n_bytes:,} bytes and no known format. {EXPECTED}")
     check_values(f"{file}", values)
     return zero_mean(square_filters(values, f"{file}: filters").astype(np.float64))
 
@@ -382,7 +407,7 @@ def _read_array(file: Path) -> Matrix:
     """Read a .npy file, or the filters among the arrays of an .npz file."""
     try:
         with file.open("rb") as stream:
-            if not stream.peek(2).startswith(b"PK"):  # As zip files do.
+            if not stream.peek(2).startswith(b"PK"):  # Not a zip file.
                 return read_npy(stream, file.stat().st_size, MAX_FILTER_VALUES)
             archive = ArrayArchive(stream)
             names = list(archive.names)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from hashlib import sha256
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from river import base
@@ -54,12 +55,19 @@ from onlinels.rows import (
     read_sample,
 )
 from onlinels.saving import (
+    ANY_VECTOR,
+    LABEL,
+    TEXT,
     locked_copy,
     made_of,
+    maybe,
+    row,
+    savable,
     savable_settings,
     save_method,
     settings_hold,
 )
+from onlinels.saving.fields import State, state_of
 
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "square": np.square,
@@ -69,80 +77,170 @@ ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "tanh": np.tanh,
     "softplus": lambda u, out: np.logaddexp(0.0, u, out=out),
     "absolute": np.abs,
-    # Two products: a power takes many times as long.
+    # Two products: np.power takes many times as long.
     "cube": lambda u, out: np.multiply(np.square(u), u, out=out),
     "cosine": np.cos,
     "gaussian": lambda u, out: np.exp(-np.square(u, out=out), out=out),
     "linear": np.positive,
 }
-"""Functions of projections and `out`, which may be one array."""
+"""Functions of the projections and of `out`, which may be the same array."""
 
 
 def _layer_fits(layer: Any) -> bool:
     made = layer._made
     fits = (len(made.names), made.n_hidden) == (len(layer._columns), layer.n_hidden)
     if layer.input_weights in DISTRIBUTIONS:
-        # That is checked first: whoever is made with a bias draws as many numbers as it says.
+        # Checked before `settings_hold`, which draws n_hidden numbers for a layer with a bias.
         fits = fits and (made.offsets is None) == (layer.bias is False)
     return bool(fits and settings_hold(layer))
 
 
 MOST_PROJECTED = 1000
-"""Examples, about, by which the projections' spread is told."""
+"""Approximate number of examples that the spread of the projections is computed from."""
 
-STATE = {"_columns": made_of(Columns), "_made": made_of(FixedWeights, LandmarkWeights)}
+LEAST_DRAWN = 1 << 20
+"""Bytes of drawn input weights from which a file leaves them out: 1 MiB.
+
+A file with smaller ones does not depend on how numpy draws.
+"""
 
 
-@savable_settings(_layer_fits, **STATE, _lock=made_of(Lock))
+@savable({"names": row(LABEL), "offsets": maybe(ANY_VECTOR), "sha256": TEXT, "numpy": TEXT})
+class DrawnWeights(NamedTuple):
+    """Input weights in a file that leaves them out: the layer's seed draws them again.
+
+    Attributes
+    ----------
+    sha256 : str
+        Of the weights rounded to float32: logarithms of another system may differ in the last digit
+        of float64.
+    numpy : str
+        The version of numpy that drew them.
+    """
+
+    names: tuple[Name, ...]
+    offsets: Matrix | None
+    sha256: str
+    numpy: str
+
+
+def _digest(weights: Matrix) -> str:
+    digest = sha256()
+    for each in weights:
+        digest.update(each.astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+def _without_drawn(layer: Any) -> State:
+    """Return the state of a layer, without large input weights that its seed draws."""
+    state, made, fields = state_of(layer), layer._made, layer.receptive_fields
+    if (
+        layer.input_weights in DISTRIBUTIONS
+        and fields is None
+        and made.weights.nbytes >= LEAST_DRAWN
+    ):
+        digest = _digest(made.weights)
+        state["_made"] = DrawnWeights(made.names, made.offsets, digest, np.__version__)
+    return state
+
+
+def _drawn_bytes(state: State) -> int:
+    """Return the bytes of the input weights that a state leaves out."""
+    held, dtype = state["_made"], np.dtype(DTYPES[state["dtype"]])
+    if not isinstance(held, DrawnWeights):
+        return 0
+    return len(held.names) * check_count("n_hidden", state["n_hidden"], 1) * dtype.itemsize
+
+
+def _with_drawn(state: State) -> Any:
+    """Return the layer of a state; input weights that are left out are drawn."""
+    layer, held = HiddenLayer.__new__(HiddenLayer), state["_made"]
+    vars(layer).update(state)
+    if isinstance(held, DrawnWeights):
+        if layer.receptive_fields is not None:
+            raise ValueError("it leaves out input weights of receptive fields")
+        none = np.empty((0, layer.n_hidden), dtype=DTYPES[layer.dtype])
+        layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), held.names)
+        if _digest(layer._made.weights) != held.sha256:
+            raise ValueError(
+                f"it leaves out input weights, which numpy {np.__version__} draws otherwise than "
+                f"numpy {held.numpy}, with which it was saved. Load it with numpy {held.numpy}"
+            )
+    return layer
+
+
+STATE = {
+    "_columns": made_of(Columns),
+    "_made": made_of(FixedWeights, LandmarkWeights, DrawnWeights),
+    "_lock": made_of(Lock),
+}
+
+
+@savable_settings(_layer_fits, _without_drawn, _with_drawn, _drawn_bytes, **STATE)
 @dataclass(eq=False, repr=False)
 class HiddenLayer(base.MiniBatchTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.
 
-    Stage 2 of the paper up to its linear layer. The input weights are never learnt. Random ones
-    are drawn feature by feature from the seed and the feature's name, so a feature that appears
-    later changes nothing else, and an absent feature counts as 0.
+    This is stage 2 of the paper before its linear layer. The input weights are never learnt. Random
+    input weights are drawn feature by feature from the seed and the feature's name, so that a
+    feature that appears later changes no other weights. An absent feature counts as 0.
 
     Parameters
     ----------
     n_hidden : int
         Number M of hidden units.
     input_weights : "gaussian", "uniform", "bipolar", "difference" or "centred-difference"
-        Standard normal, uniform on [-1, 1], -1 or 1; or unit-length differences of examples of
-        distinct classes, which are made by `from_examples` before use. Centred ones have mean 0
-        over features, and the projection is 0 midway between the two examples.
+        Kind of the input weights. "gaussian" draws from the standard normal distribution, "uniform"
+        from [-1, 1], and "bipolar" -1 or 1. "difference" uses unit-length differences of two
+        examples of distinct classes, which `from_examples` makes before use.
+        "centred-difference" also removes the mean over features from every difference, and shifts
+        the projection so that it is 0 midway between the two examples.
     activation : str
-        g, of a projection u: "square" (u^2), "relu" (max(0, u)), "rectified-square" (max(0, u)^2),
-        "logistic", "tanh", "softplus" (log(1 + e^u)), "absolute", "cube", "cosine" (cos u: with
-        "gaussian" weights and a bias, random Fourier features), "gaussian" (e^(-u^2)) or "linear".
+        Activation g of a projection u: "square" (u^2), "relu" (max(0, u)), "rectified-square"
+        (max(0, u)^2), "logistic", "tanh", "softplus" (log(1 + e^u)), "absolute", "cube", "cosine"
+        (cos u: with "gaussian" weights and a bias, random Fourier features), "gaussian" (e^(-u^2))
+        or "linear".
     seed : int
-        Start of the random numbers.
+        Seed of the random numbers.
     dtype : "float64" or "float32"
         Precision of weights and activations. float32 is about twice as fast, and its rounding
         depends on how many rows are transformed together.
     bias : bool
-        Whether every unit has a random offset. That of random input weights is the weight of one
-        more feature, which is always 1. That of differences is gaussian, and as large as the
-        unit's projections of the examples vary (it is fixed with them).
+        Whether every unit has a random offset. With random input weights it is the weight of a
+        constant feature 1. With differences it is gaussian, with the standard deviation of the
+        unit's projections of the examples, and is fixed together with the differences.
     receptive_fields : ReceptiveFields, optional
-        Lets every unit see only a random rectangle of features that are maps.
+        Random rectangles of the maps that the features form; every unit sees only one of them.
     prefix : str
-        What the names of outputs begin with: ``"u_"`` gives ``u_h0``, ``u_h1``, …
+        Prefix of the output names: ``"u_"`` gives ``u_h0``, ``u_h1``, …
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is not one of these, or input weights made before do not fit the others.
 
     Notes
     -----
-    ``2 n L M`` operations for n rows of L features; ``8 L M`` bytes for the input weights in
-    float64. Differences of m examples, m well below M, are not formed: ``2 n L m`` operations and
-    ``8 L m`` bytes, and a little for each unit (not with receptive fields). On a sample of numbers
-    `transform_one` returns {"h0": …, "h1": …}, the names of the columns that `transform_many` gives
-    frames; on a sample with an array it returns {"h": array}. Arrays in give arrays out.
+    For n rows of L features, in float64:
 
-    In a TransformerUnion give all but one of them a `prefix`, as all call their outputs "h0", "h1",
-    …; ``layer | compose.Prefixer("u_")`` is the layer with that prefix.
+    ===========================================  ==========  =========================
+    input weights                                operations  bytes
+    ===========================================  ==========  =========================
+    random, or with receptive fields             2 n L M     8 L M
+    differences of m examples, m well below M    2 n L m     8 L m, and a few per unit
+    ===========================================  ==========  =========================
 
-    Features of different units need one scale: no ridge can undo what a large feature does to every
-    hidden unit. `from_examples` brings them to one; without examples put river's StandardScaler in
-    front. With "logistic", sums of many features saturate unless these are small. An even
-    activation such as "square" needs a bias, or features that are not centred, to tell signs.
+    A sample of numbers gives {"h0": …, "h1": …}, with the names of the columns that frames get. A
+    sample with an array gives {"h": array}. Arrays give arrays.
+
+    In a TransformerUnion, all layers but one need a `prefix`, because every layer calls its outputs
+    "h0", "h1", …. ``layer | compose.Prefixer("u_")`` returns the layer with this prefix.
+
+    Features in different units need a common scale: no ridge can undo the effect of a large feature
+    on every hidden unit. `from_examples` standardises them; without examples, put river's
+    StandardScaler in front. With "logistic", sums of many features saturate unless the features
+    are small. An even activation such as "square" needs a bias, or features that are not centred,
+    to distinguish signs.
 
     Examples
     --------
@@ -180,12 +278,14 @@ class HiddenLayer(base.MiniBatchTransformer):
         if not isinstance(given, InputWeights):
             check_choice("input_weights", given, [*DISTRIBUTIONS, *DIFFERENCES])
         elif given.n_hidden != self.n_hidden:
-            raise ValueError(f"n_hidden={self.n_hidden} does not fit {given}. Make new ones.")
+            problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
+            raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
         elif self.receptive_fields is not None:
-            came = f"receptive_fields={self.receptive_fields} with weights that are made already"
-            raise ValueError(f"{came}, expected None. Pass both to HiddenLayer.from_examples.")
+            problem = f"receptive_fields={self.receptive_fields} with input weights made before"
+            remedy = "Pass receptive_fields to HiddenLayer.from_examples with the name of a kind."
+            raise ValueError(f"{problem}, expected None. {remedy}")
         if isinstance(given, str):
-            # Random ones get a row for every column that becomes known.
+            # Random input weights get a row for every new column.
             drawn = self.bias and given in DISTRIBUTIONS
             offsets = draw_row(given, self.seed, BIAS_KEY, self.n_hidden) if drawn else None
             given = FixedWeights((), np.empty((0, self.n_hidden)), offsets=offsets)
@@ -207,43 +307,50 @@ class HiddenLayer(base.MiniBatchTransformer):
         prefix: str = "",
         standardize: bool = True,
     ) -> Self:
-        """Return a layer that is fixed by examples: scales of features, differences of classes.
+        """Return a layer whose feature scales and class differences are fixed by examples.
 
         Parameters
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
-            Examples, as the rows to be transformed; a few hundred will do.
+            Examples in the form of the rows to transform; a few hundred are enough.
         y : array, series or list of n_rows labels, optional
-            Of at least two classes. Only differences need them.
+            Labels of at least two classes. Only differences need them.
         n_hidden, input_weights, activation, seed, dtype, bias, receptive_fields, prefix
-            As for the class; `input_weights` is "difference" by default where `y` is given, else
-            "gaussian".
+            Settings of the class. By default, `input_weights` is "difference" if `y` is given, and
+            "gaussian" otherwise.
         standardize : bool
-            Whether the units see (x - mean) / standard deviation of every feature x, as of the
-            examples, absent features of these counting as 0. Pass False for pixels and other
-            features of one unit, where small ones matter less.
+            Whether every feature x is standardised, (x - mean) / standard deviation, with the
+            moments of the examples, where absent features count as 0. Pass False for pixels and
+            other features in the same unit, where small features matter less.
 
         Returns
         -------
         HiddenLayer
-            Its input weights are fixed, unless they are random and nothing is standardised. Then
-            features that are not in `X`, or are constant there, have no weight.
+            A layer with fixed input weights, in which features that are not in `X`, or are constant
+            there, have no weight. Without standardising, random input weights are not fixed.
 
         Raises
         ------
         TypeError, ValueError
-            If the examples cannot be read, are all of one class or without the labels that
-            differences need, or are no maps of the receptive fields' shape.
+            If the examples cannot be read, are all of one class, lack the labels that differences
+            need, or are not maps of the receptive fields' shape.
 
         Notes
         -----
-        The scales are part of the input weights and offsets: nothing more is remembered, and
-        nothing moves while a stream goes on, as behind a scaler that learns.
+        The scales are part of the input weights and offsets. Nothing else is stored, and, unlike
+        behind a scaler that learns, nothing changes during the stream.
 
-        Measured as accuracy with 300 units, half the rows learnt and 200 of them examples, not
-        standardised and standardised: image segments 90.7% and 95.0%, breast cancer 93.6% and
-        96.3%, WISDM 73.8% and 77.1%, Bananas 90.1% and 90.0%; 28 x 28 pixels of MNIST 88.2% and
-        85.1%.
+        Measured accuracy with 300 units, half the rows learnt and 200 of them examples:
+
+        ===========================  ================  ============
+        data                         not standardised  standardised
+        ===========================  ================  ============
+        image segments               90.7%             95.0%
+        breast cancer                93.6%             96.3%
+        WISDM                        73.8%             77.1%
+        Bananas                      90.1%             90.0%
+        MNIST, pixels of 28 x 28     88.2%             85.1%
+        ===========================  ================  ============
 
         Examples
         --------
@@ -263,8 +370,8 @@ class HiddenLayer(base.MiniBatchTransformer):
         if layer.is_fixed and not standardize:
             return layer
         if isinstance(input_weights, InputWeights):
-            came = f"standardize=True came with {input_weights}, expected weights to be made"
-            raise ValueError(f"{came}. Pass the name of a kind, or standardize=False.")
+            problem = f"standardize=True with input_weights={input_weights}, expected a name"
+            raise ValueError(f'{problem}. Pass a name such as "gaussian", or standardize=False.')
         columns = layer._extended(batch.layouts)
         features = columns.place(batch.layouts, batch.values)
         scaling = standardization(features) if standardize else None
@@ -280,30 +387,32 @@ class HiddenLayer(base.MiniBatchTransformer):
             with np.errstate(over="ignore", invalid="ignore"):
                 made = made.of_standardized(*scaling).astype(DTYPES[dtype])
             if not made.is_finite:
-                came = f"Standard deviations down to {1.0 / scaling[1].max():g} leave the range of"
-                raise ValueError(f"{came} {dtype}, expected finite input weights. Rescale X.")
+                found = f"standard deviations down to {1.0 / scaling[1].max():g}"
+                problem = f"Input weights for {found} overflow {dtype}"
+                raise ValueError(f"{problem}, expected finite input weights. Rescale X.")
         return cls(n_hidden, made, *settings, prefix=prefix)
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the layer can transform; only differences without examples cannot."""
+        """Whether the layer can transform: False only for differences without examples."""
         return self.input_weights not in DIFFERENCES
 
     def check_width(self, n_features: int) -> None:
-        """Raise unless the layer can take so many features.
+        """Raise ValueError unless the layer fits rows of so many features.
 
         Raises
         ------
         ValueError
-            If its input weights were made from examples of another number of features, or these
-            are no maps of the receptive fields' shape.
+            If the input weights were made from examples with another number of features, or the
+            features do not fill maps of the receptive fields' shape.
         """
         if self.receptive_fields is not None:
             self.receptive_fields.check_width(n_features)
         made = self.input_weights
         if isinstance(made, InputWeights) and len(made.names) != n_features:
-            came = f"There are {n_features} features, expected {len(made.names)} as in the examples"
-            raise ValueError(f"{came} of the input weights. Make new ones with from_examples.")
+            problem = f"There are {n_features} features, expected {len(made.names)}"
+            remedy = "Make new input weights with HiddenLayer.from_examples."
+            raise ValueError(f"{problem} as in the examples of the input weights. {remedy}")
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the activations of one sample: {"h0": …} for numbers, {"h": array} for arrays."""
@@ -319,7 +428,7 @@ class HiddenLayer(base.MiniBatchTransformer):
     def _activate(self, batch: Batch) -> Matrix:
         if not self.is_fixed:
             raise not_made(f"input_weights={self.input_weights!r} is", "HiddenLayer")
-        # Overflow on the way may lead to a limit, as of e^(-u^2): only what comes out counts.
+        # Overflow inside is allowed, as in e^(-u^2): only the activations must be finite.
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
             columns, made = self._columns, self._made
             if isinstance(made, FixedWeights) and isinstance(self.input_weights, str):
@@ -329,18 +438,19 @@ class HiddenLayer(base.MiniBatchTransformer):
             features = columns.place(batch.layouts, batch.values)
             projections = made.project(features.astype(DTYPES[self.dtype], copy=False))
             activations = ACTIVATIONS[self.activation](projections, out=projections)
-            # Both pass NaN on.
+            # Minimum and maximum are NaN if any activation is.
             if not np.isfinite((activations.min(), activations.max())).all():
-                came = f"activation={self.activation!r} leaves the range of {self.dtype}"
+                problem = f"activation={self.activation!r} overflows {self.dtype}"
                 sizes = np.abs(batch.values).max(axis=0)
                 name = [*names_of(batch.layouts[-1])][int(sizes.argmax())]
-                size = f"{name!r} as large as {sizes.max():g}"
-                raise ValueError(f"{came} with {size}, expected finite activations. Rescale them.")
+                cause = f"for a feature {name!r} as large as {sizes.max():g}"
+                expected = "expected finite activations. Rescale the features"
+                raise ValueError(f"{problem} {cause}, {expected}.")
             apply(Update(state=((self, "_columns", columns), (self, "_made", made))))
             return activations
 
     def _extended(self, layouts: tuple[Layout, ...]) -> Columns:
-        """Return columns that know the layouts too, which must be of whole maps."""
+        """Return the columns with those of the layouts, whose arrays must be whole maps."""
         if self.receptive_fields is not None:
             self.receptive_fields.check_layouts(layouts)
         return self._columns.extended(layouts)
@@ -348,24 +458,24 @@ class HiddenLayer(base.MiniBatchTransformer):
     def _differences(
         self, names: tuple[Name, ...], features: Matrix, labels: list[Label] | None
     ) -> InputWeights:
-        """Return input weights that are differences of examples of distinct classes."""
+        """Return differences of examples of distinct classes as input weights."""
         kind, seed, fields = str(self.input_weights), self.seed, self.receptive_fields
         if labels is None:
-            came = f"input_weights={kind!r} came without y, expected labels of the examples"
-            raise ValueError(f"{came}. Pass y, or random input weights.")
+            problem = f"input_weights={kind!r} without y, expected labels of the examples"
+            raise ValueError(f"{problem}. Pass y, or random input weights.")
         seen = None if fields is None else visible(fields, names, self.n_hidden, seed)
         rows = draw_pairs(labels, self.n_hidden, seed)
         made = make_differences(names, Pairs(kind.startswith("centred"), features, *rows, seen))
         if not self.bias:
             return made
-        # Of examples of all parts, which may come sorted.
+        # A sample of all parts of the examples, since they may be sorted.
         some = features[:: max(1, len(features) // MOST_PROJECTED)]
         spread = made.project(some).std(axis=0)
         offsets = spread * draw_row("gaussian", seed, BIAS_KEY, self.n_hidden)
         return made.shifted(offsets.astype(features.dtype))
 
     def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
-        """Return random input weights with a row for each name, of which the first are made."""
+        """Return the random input weights extended by a row for every new name."""
         n_made, n_hidden, seed = len(made.names), self.n_hidden, self.seed
         check_units(n_hidden, len(names))
         weights = np.empty((len(names), n_hidden), dtype=made.weights.dtype)

@@ -1,4 +1,4 @@
-"""Images and sensor windows: read in any form, averaged, and sampled between their pixels."""
+"""Reading images and sensor windows in any form, averaging blocks, sampling between pixels."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from onlinels.saving import locked_copy, save_method
 Shape = tuple[int, ...]
 
 IMAGE_NAME = "image"
-"""What transformers from images to images call their output."""
+"""Name of the output of transformers from images to images."""
 
 
 class Kind(NamedTuple):
-    """What is read, in words for names and errors: an image or a window."""
+    """The words for an image or a window in names and messages."""
 
     name: str
     one: str
@@ -51,7 +51,7 @@ class Kind(NamedTuple):
 
     @property
     def example(self) -> str:
-        """A sample of this kind."""
+        """A sample of this kind, as text."""
         return f'{{"{self.name}": array}}'
 
 
@@ -63,7 +63,7 @@ WINDOW = Kind("window", "a window", "value", 1, WINDOW_SIZES, "(time, channel)")
 
 @dataclass(frozen=True)
 class Images:
-    """Images (n, height, width, n_channels), or windows with height 1, and how they came."""
+    """Images (n, height, width, n_channels), or windows with height 1, and their source."""
 
     values: Matrix
     source: Any
@@ -71,20 +71,20 @@ class Images:
     has_channels: bool = False
 
     def shape_like(self, values: Matrix) -> Matrix:
-        """Return images (n, height, width, n_channels) without the last axis if these came so."""
+        """Return images (n, height, width, n_channels) without the last axis if these had none."""
         return values if self.has_channels else values[..., 0]
 
 
 def check_image_shape(name: str, shape: Any, kind: Kind = IMAGE) -> None:
-    """Raise ValueError unless an argument is a shape of this kind."""
+    """Raise ValueError unless `shape` is the shape of an image or window."""
     sizes = shape if isinstance(shape, tuple) else ()
     whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes)
     if len(sizes) - kind.n_axes not in (0, 1) or not whole or min(sizes) < 1:
-        raise ValueError(f"{name}={shape!r} is no {kind.name} shape. Pass {kind.sizes}.")
+        raise ValueError(f"{name}={shape!r} is not the shape of {kind.one}. Pass {kind.sizes}.")
 
 
 def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
-    """Read one river sample: {"image": array}, or a dict of pixels if their shape is given."""
+    """Read one river sample: {"image": array}, or a dict of pixels if `image_shape` is given."""
     array = _only_array(x, kind)
     if array is None:
         return _place_pixels(read_sample(x), image_shape, kind)
@@ -102,26 +102,27 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
         return _read_arrays(X, image_shape, X, kind)
     first = X[0] if isinstance(X, (list, tuple)) and X else None
     if isinstance(first, np.ndarray):
-        came = f"X is a {type(X).__name__} of arrays, expected one array"
-        raise TypeError(f"{came}. Pass np.stack(X), or samples such as {kind.example}.")
+        problem = f"X is a {type(X).__name__} of arrays, expected one array"
+        raise TypeError(f"{problem}. Pass np.stack(X), or samples such as {kind.example}.")
     if _only_array(first, kind) is None:
         return _place_pixels(read_batch(X), image_shape, kind)
     images = [read_image(x, image_shape, kind) for x in X]
     shapes = sorted({image.values.shape[1:] for image in images})
     if len(shapes) > 1:
-        raise ValueError(f"X holds {kind.name}s of shapes {shapes}, expected one. Resize them.")
+        found = f"X holds {kind.name}s of shapes {shapes}"
+        raise ValueError(f"{found}, expected one shape. Resize them.")
     values = np.concatenate([image.values for image in images])
     return Images(values, X, has_channels=any(image.has_channels for image in images))
 
 
 def _only_array(x: Any, kind: Kind) -> Matrix | None:
-    """Return the array of a sample that holds an array, None for a sample of pixels."""
+    """Return the array of a sample, or None for a sample of pixels."""
     if not isinstance(x, Mapping):
         return None
     arrays = [value for value in x.values() if isinstance(value, np.ndarray) and value.ndim]
     if arrays and len(x) > 1:
-        came = f"x has {len(x)} features with arrays among them, expected one {kind.name}"
-        raise ValueError(f"{came}. Pass {kind.example}.")
+        problem = f"x has {len(x)} features, some of them arrays, expected one {kind.name}"
+        raise ValueError(f"{problem}. Pass {kind.example}.")
     return arrays[0] if arrays else None
 
 
@@ -134,31 +135,33 @@ def _read_arrays(values: Matrix, image_shape: Shape | None, source: Any, kind: K
 
 
 def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> Shape:
-    """Return the shape with channels that arrays of a shape have, which must fit `image_shape`."""
+    """Return an array's shape with channels; raise ValueError if it does not fit `image_shape`."""
     full = (*(image_shape or shape), 1)[: kind.n_axes + 1]
     if image_shape is None:
         if len(shape) - kind.n_axes not in (0, 1) or 0 in shape:
-            came = f"{kind.one.capitalize()} has shape {shape}, expected {kind.sizes}"
-            raise ValueError(f"{came}. Pass {kind.name}_shape with rows of {kind.pixel}s.")
+            problem = f"{kind.one.capitalize()} has shape {shape}, expected {kind.sizes}"
+            raise ValueError(f"{problem}. For rows of {kind.pixel}s, set {kind.name}_shape.")
     elif shape not in (full, full[:-1] if full[-1] == 1 else full, (prod(full),)):
-        came = f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}"
+        problem = f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}"
         if len(shape) == 1:
-            came = f"A row has {shape[0]} {kind.pixel}s, expected the {prod(full)} of {image_shape}"
-        raise ValueError(f"{came}. Resize it, or set {kind.name}_shape.")
+            found, expected = f"{shape[0]} {kind.pixel}s", f"the {prod(full)} of {image_shape}"
+            problem = f"A row has {found}, expected {expected}"
+        raise ValueError(f"{problem}. Resize it, or set {kind.name}_shape.")
     return full
 
 
 def _place_pixels(batch: Batch, image_shape: Shape | None, kind: Kind) -> Images:
     """Read images from rows of named pixels."""
     if image_shape is None:
-        came = f"{kind.name.capitalize()}s came as named {kind.pixel}s, expected arrays"
-        raise ValueError(f"{came}. Set {kind.name}_shape to {kind.sizes}.")
+        problem = f"{kind.name.capitalize()}s are given as named {kind.pixel}s, expected arrays"
+        raise ValueError(f"{problem}. Set {kind.name}_shape to {kind.sizes}.")
     if any(map(holds_array, batch.layouts)):
-        came = f"A sample holds an array among its {kind.pixel}s, expected numbers"
-        raise ValueError(f"{came}, or one {kind.name}. Pass {kind.example}.")
+        problem = f"A sample holds an array among its {kind.pixel}s, expected numbers"
+        raise ValueError(f"{problem}, or one {kind.name}. Pass {kind.example}.")
     positions = [_pixel_position(name, image_shape, kind) for name in batch.layouts[-1]]
     if len(set(positions)) < len(positions):
-        raise ValueError(f"Two names stand for one {kind.pixel}, expected each once. Rename one.")
+        problem = f"Two names of {kind.pixel}s mean the same position, expected one name for each"
+        raise ValueError(f"{problem}. Rename one.")
     rows = np.zeros((len(batch.values), prod(image_shape)), dtype=batch.values.dtype)
     rows[:, np.array(positions, dtype=np.intp)] = batch.values
     return replace(_read_arrays(rows, image_shape, batch.source, kind), from_pixels=True)
@@ -174,28 +177,28 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
     try:
         return int(np.ravel_multi_index(index, sizes))
     except (TypeError, ValueError) as error:
-        came = f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}"
+        problem = f"Feature {name!r} names no {kind.pixel} of {kind.one} of shape {image_shape}"
         remedy = f"Name {kind.pixel}s by position (0 to {prod(image_shape) - 1}), {kind.places}"
-        raise ValueError(f"{came}. {remedy}, or text that ends in these numbers.") from error
+        raise ValueError(f"{problem}. {remedy}, or text that ends in these numbers.") from error
 
 
 def not_made(what: str, maker: str) -> ValueError:
-    """Return an error of what is asked for before it is made."""
+    """Return the error raised if a part that needs examples is used without them."""
     use = f"Use {maker}.from_examples(X, ...) first."
-    return ValueError(f"{what} made from examples, and none were given. {use}")
+    return ValueError(f"{what} made from examples, and no examples were given. {use}")
 
 
 def followed_by(transformer: Any, other: Any) -> Any:
-    """Return a pipeline of a transformer and a step; river's Prefixer becomes its own prefix."""
-    # At the end of a pipeline in a TransformerUnion river leaves out a Prefixer in batches, without
-    # a word, as it has no transform_many.
+    """Return a pipeline of two steps; river's Prefixer becomes the transformer's `prefix`."""
+    # In batches, river silently skips a Prefixer at the end of a pipeline in a TransformerUnion,
+    # because it has no transform_many.
     if type(other) is compose.Prefixer:
         return transformer.clone({"prefix": other.prefix + transformer.prefix})
     return base.Estimator.__or__(transformer, other)
 
 
 class ImageTransformer(base.MiniBatchTransformer):
-    """Turn images or windows into rows of features; subclasses say which, by `_transform`."""
+    """Turn images or windows into rows of features by a subclass's `_transform`."""
 
     save = save_method
     __copy__ = locked_copy
@@ -204,7 +207,7 @@ class ImageTransformer(base.MiniBatchTransformer):
 
     kind: ClassVar[Kind]
 
-    # Settings that come last in the dataclasses below; only those that filter have a pooling.
+    # The last settings of the subclasses; only FilteringTransformer has `pooling`.
     dtype: str
     seed: int
     pooling: str
@@ -219,7 +222,7 @@ class ImageTransformer(base.MiniBatchTransformer):
 
     @property
     def _shape(self) -> Shape | None:
-        """The shape of one image or window, if it was set."""
+        """The setting image_shape or window_shape."""
         return cast("Shape | None", getattr(self, f"{self.kind.name}_shape"))
 
     @abstractmethod
@@ -227,11 +230,22 @@ class ImageTransformer(base.MiniBatchTransformer):
         """Return the features (n, n_features) of images (n, height, width, n_channels)."""
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Return the features of a sample with one array, or of a dict of numbers.
+        """Return the features of one sample: an array, or a dict of numbers.
 
         Parameters
         ----------
         x : {"image": array} or {"window": array}, or a dict of pixels if their shape is set
+            Image or window.
+
+        Returns
+        -------
+        dict
+            {"h": array} for an array, {"h0": …, "h1": …} for a dict of numbers.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `transform_many`.
         """
         images = read_image(x, self._shape, self.kind)
         features = self._transform(images.values)[0]
@@ -243,12 +257,19 @@ class ImageTransformer(base.MiniBatchTransformer):
         Parameters
         ----------
         X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
-            Windows are (n, length[, n_channels]). A column per pixel needs their shape.
+            Images, or windows (n, length[, n_channels]). Rows of pixels need `image_shape` or
+            `window_shape`.
+
+        Returns
+        -------
+        array, frame or list of dicts
+            A row of features per image or window.
 
         Raises
         ------
         TypeError, ValueError
-            If `X` cannot be read as images or windows of one shape that fits the filters.
+            If `X` cannot be read as images or windows of one shape that fits the filters, or the
+            features still need examples.
         """
         images = read_images(X, self._shape, self.kind)
         features = self._transform(images.values)
@@ -256,23 +277,24 @@ class ImageTransformer(base.MiniBatchTransformer):
 
 
 LARGEST_PIXEL = {"float32": 1e17, "float64": 1e60}
-"""Largest pixel, before and after scaling, and largest response of a filter: squares fit too."""
+"""Largest pixel, before and after scaling, and largest response of a filter: its square fits."""
 
 
 def check_pixels(images: Matrix, allowed: float, reason: str, kind: Kind = IMAGE) -> None:
-    """Raise ValueError if a pixel is larger than is allowed for a reason."""
+    """Raise ValueError if the absolute value of a pixel exceeds `allowed`."""
     largest = max(-float(images.min()), float(images.max()))
     if largest > allowed:
-        came = f"{kind.one.capitalize()} holds {kind.pixel}s as large as {largest:g}"
-        raise ValueError(f"{came}, expected at most {allowed:g} for {reason}. Rescale.")
+        problem = f"{kind.one.capitalize()} holds {kind.pixel}s as large as {largest:g}"
+        expected = f"expected at most {allowed:g} for {reason}"
+        raise ValueError(f"{problem}, {expected}. Rescale the {kind.name}s.")
 
 
 def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
     """Return the mean of every block of size x size pixels."""
     n_images, height, width, n_channels = images.shape
     means = np.zeros((n_images, height // size, width // size, n_channels), dtype=dtype)
-    # One sum over the images per pixel of a block: three times as fast as numpy's mean over axes
-    # of blocks, on 96 x 96 pixels in blocks of 3.
+    # One addition of all images per position in a block. Measured on 96 x 96 pixels in blocks of 3:
+    # three times as fast as numpy's mean over the axes of blocks.
     for row, column in np.ndindex(size, size):
         means += images[:, row::size, column::size]
     means /= size**2
@@ -280,26 +302,26 @@ def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
 
 
 FILLS: dict[str, Literal["constant", "edge"]] = {"zero": "constant", "edge": "edge"}
-"""What lies outside an image, by numpy's names of ways to pad: zeros, or the nearest edge pixel."""
+"""Modes of np.pad for the values outside an image: zeros, or the nearest edge pixel."""
 
 TILE_PIXELS = 1 << 16
-"""Pixels sampled at once. Measured: larger tiles gain little, smaller ones pay for calls."""
+"""Pixels sampled at once. Measured: larger tiles gain little, smaller ones need more calls."""
 
 
 def slices(start: int, stop: int, step: int) -> Iterator[slice]:
-    """Yield slices of `step` from start to stop, the last of what is left."""
+    """Yield slices of length `step` from start to stop; the last one may be shorter."""
     return (slice(first, min(first + step, stop)) for first in range(start, stop, step))
 
 
 def tiles(n_images: int, n_pixels: int) -> Iterator[slice]:
-    """Yield slices of as many images of `n_pixels` pixels as are fast to sample at once."""
+    """Yield slices of images of `n_pixels` pixels that are sampled at once."""
     return slices(0, n_images, max(1, TILE_PIXELS // n_pixels))
 
 
 def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
-    """Return images' values (n, new_height, new_width, n_channels) at places between pixels."""
+    """Return the images' values (n, new_height, new_width, n_channels) at these positions."""
     # The value at (r + a, c + b), 0 <= a, b < 1, is (1-a)(1-b) x[r, c] + (1-a) b x[r, c+1]
-    # + a (1-b) x[r+1, c] + a b x[r+1, c+1]: at a pixel it is that pixel, exactly.
+    # + a (1-b) x[r+1, c] + a b x[r+1, c+1]. At a pixel, it is exactly that pixel's value.
     n_images, height, width, n_channels = images.shape
     first_rows, down = _split(rows, height)
     first, right = _split(columns, width)
@@ -319,22 +341,22 @@ def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
 
 
 def _split(places: Matrix, side: int) -> tuple[Matrix, Matrix]:
-    """Return the pixel before each place, counted in the padded image, and the way on from it."""
+    """Return the pixel before each position, in the padded image, and the distance from it."""
     within = np.clip(places, -1, side)
     within += 1
-    # Truncation rounds down, as nothing is negative; the last pixel is nobody's first neighbour.
+    # Truncation rounds down, since no value is negative. The last pixel is never a first neighbour.
     first = within.astype(np.intp)
     np.minimum(first, side, out=first)
     within -= first
     return first, within
 
 
-def _between(flat: Matrix, first: Matrix, way: Matrix) -> Matrix:
-    """Return the values part of the way from one neighbour to the next."""
-    # Positions are in range; mode "clip" spares numpy the check of each.
+def _between(flat: Matrix, first: Matrix, distance: Matrix) -> Matrix:
+    """Interpolate linearly between each first neighbour and the next pixel."""
+    # All positions are in range; with mode "clip", numpy does not check each of them.
     values: Matrix = flat.take(first, mode="clip")
     change = flat[1:].take(first, mode="clip")
     change -= values
-    change *= way
+    change *= distance
     values += change
     return values

@@ -39,23 +39,23 @@ DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Matrix]] = {
 }
 
 BIAS_KEY = "bias"
-"""What the constant feature's weights are drawn by: keys of features all hold a colon."""
+"""Key that the bias is drawn by. Keys of features contain a colon, so none is equal to it."""
 
 
 def check_units(n_hidden: int, n_features: int) -> None:
-    """Raise ValueError if input weights of so many hidden units can never fit into memory."""
-    what, sizes = "n_hidden={:,} with {:,} features", (n_hidden, n_features)
+    """Raise ValueError if the input weights of so many hidden units exceed the memory."""
+    what, sizes = "A hidden layer of n_hidden={:,} with {:,} features", (n_hidden, n_features)
     check_room(8 * n_hidden * n_features, what, *sizes, remedy="Pass a smaller n_hidden.")
 
 
 def generator_of(seed: int, key: str) -> np.random.Generator:
-    """Return a random generator that is a function of seed and key alone."""
+    """Return a random generator determined by seed and key."""
     digest = blake2b(f"{seed}/{key}".encode(), digest_size=16).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
 
 
 def draw_row(distribution: str, seed: int, key: str, n_hidden: int) -> Matrix:
-    """Draw one feature's weights (n_hidden,) by seed and key; the first are the same for any M."""
+    """Draw the weights (n_hidden,) of one feature; the first ones are the same for any n_hidden."""
     return DISTRIBUTIONS[distribution](generator_of(seed, key), n_hidden)
 
 
@@ -64,10 +64,11 @@ def draw_row(distribution: str, seed: int, key: str, n_hidden: int) -> Matrix:
 class ReceptiveFields:
     """Let every hidden unit see a random rectangle of the maps; its weights outside are 0.
 
-    Features are maps of one shape, one after the other, each row by row, as the pixels of a grey
-    image or the output of `ConvolutionalFeatures`: feature p lies at position
-    ``p % (rows * columns)`` of its map. A unit sees the same rectangle of all maps. Its rows are an
-    interval drawn uniformly from all those of at least `smallest` rows, and so are its columns.
+    The features are maps of one shape, one after the other, each of them row by row, like the
+    pixels of a grey image or the output of `ConvolutionalFeatures`. Feature p lies at position
+    ``p % (rows * columns)`` of its map. A unit sees the same rectangle of all maps. The rows of a
+    rectangle are drawn uniformly from all intervals of at least `smallest` rows, and so are its
+    columns.
 
     Parameters
     ----------
@@ -76,11 +77,16 @@ class ReceptiveFields:
     smallest : int
         Smallest side of a rectangle, in positions.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is not a whole number of at least 1, or `smallest` exceeds a side of the map.
+
     Notes
     -----
-    Features need positions: columns of plain arrays, or names as "h12", ("h", 12) or 12.
-    The source asks for an area above 10 pixels, and keeps off the border of the images, which is
-    blank there.
+    Features need positions: columns of plain arrays, or names such as "h12", ("h", 12) or 12.
+    In the article, rectangles have an area above 10 pixels and avoid the blank border of the
+    images.
 
     References
     ----------
@@ -101,71 +107,56 @@ class ReceptiveFields:
 
     def __post_init__(self) -> None:
         if not isinstance(self.map_shape, tuple) or len(self.map_shape) != 2:
-            raise ValueError(f"map_shape={self.map_shape!r} is no shape. Pass (rows, columns).")
+            raise ValueError(f"map_shape={self.map_shape!r} is not a shape. Pass (rows, columns).")
         for side in self.map_shape:
             check_count("map_shape", side, 1)
         check_count("smallest", self.smallest, 1)
         if self.smallest > min(self.map_shape):
-            came = f"smallest={self.smallest} is more than a side of map_shape={self.map_shape}"
-            raise ValueError(f"{came}, expected at most {min(self.map_shape)}. Pass less.")
+            problem = f"smallest={self.smallest} exceeds a side of map_shape={self.map_shape}"
+            expected = f"expected at most {min(self.map_shape)}"
+            raise ValueError(f"{problem}, {expected}. Pass a smaller number.")
 
     def check_width(self, n_features: int) -> None:
-        """Raise unless a number of features is that of whole maps.
-
-        Raises
-        ------
-        ValueError
-            If it is not.
-        """
+        """Raise ValueError unless the features fill whole maps."""
         rows, columns = self.map_shape
         if n_features % (rows * columns):
-            came = f"There are {n_features} features, expected a multiple of {rows * columns}"
-            raise ValueError(f"{came} as of maps of {rows} x {columns}. Set map_shape to another.")
+            problem = f"There are {n_features} features, expected a multiple of {rows * columns}"
+            remedy = f"for maps of {rows} x {columns}. Pass another map_shape."
+            raise ValueError(f"{problem} {remedy}")
 
     def check_maps(self, map_shape: tuple[int, int]) -> None:
-        """Raise unless features come as maps of this shape.
-
-        Raises
-        ------
-        ValueError
-            If they come as maps of another.
-        """
+        """Raise ValueError unless the features are maps of this shape."""
         if map_shape != self.map_shape:
-            came = f"map_shape={self.map_shape} of ReceptiveFields is not that of the features"
-            raise ValueError(f"{came}, expected {map_shape}. Pass ReceptiveFields({map_shape}).")
+            problem = f"map_shape={self.map_shape} of ReceptiveFields differs from the features'"
+            raise ValueError(f"{problem}, expected {map_shape}. Pass ReceptiveFields({map_shape}).")
 
     def check_layouts(self, layouts: Iterable[Layout]) -> None:
-        """Raise unless arrays among the columns are whole maps.
-
-        Raises
-        ------
-        ValueError
-            If one is not.
-        """
+        """Raise ValueError unless every array among the columns consists of whole maps."""
         for layout in layouts:
             arrays = [each.length for each in layout if isinstance(each, ArrayFeature)]
             for length in [len(layout)] if isinstance(layout, range) else arrays:
                 self.check_width(length)
 
     def positions(self, names: Iterable[Name]) -> Integers:
-        """Return where on its map each feature lies, ``row * columns + column``.
+        """Return the position ``row * columns + column`` of each feature on its map.
 
         Raises
         ------
         ValueError
-            If a name is no position.
+            If a name is not a position.
         """
         keys = {name: feature_key(name) for name in names}
         for name, key in keys.items():
             if not isinstance(key, int) or key < 0:
-                came = f"Feature {name!r} has no position on a map, expected numbered features"
-                raise ValueError(f'{came} for receptive_fields. Name them "h0", "h1", ...')
+                problem = f"Feature {name!r} has no position on a map, expected numbered features"
+                raise ValueError(f'{problem} for receptive_fields. Name them "h0", "h1", ...')
         return np.array(list(keys.values()), dtype=np.intp) % prod(self.map_shape)
 
     def rectangles(self, n_hidden: int, seed: int) -> Integers:
-        """Draw one rectangle a hidden unit, (n_hidden, 4): top, bottom, left and right.
+        """Draw one rectangle per hidden unit, (n_hidden, 4): top, bottom, left and right.
 
-        The first units' are the same whatever their number. Bottom and right are not seen any more.
+        The rectangles of the first units are the same for any `n_hidden`. Bottom and right are the
+        first row and column that a unit does not see.
         """
         uniform = generator_of(seed, "receptive fields").random((n_hidden, 2))
         drawn = []
@@ -176,23 +167,23 @@ class ReceptiveFields:
         return np.stack(drawn, axis=1)
 
     def see(self, rectangles: Integers, positions: Integers) -> Flags:
-        """Tell which rectangle (n, 4) holds which position, (n, n_positions)."""
+        """Return which rectangles (n, 4) contain which positions, (n, n_positions)."""
         top, bottom, left, right = rectangles.T[:, :, None]
         row, column = np.divmod(positions, self.map_shape[1])
         return np.asarray((row >= top) & (row < bottom) & (column >= left) & (column < right))
 
 
 def visible(fields: ReceptiveFields, names: Iterable[Name], n_hidden: int, seed: int) -> Flags:
-    """Tell which unit sees which feature, (n_hidden, n_features)."""
+    """Return which units see which features, (n_hidden, n_features)."""
     return fields.see(fields.rectangles(n_hidden, seed), fields.positions(names))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InputWeights(Frozen, ABC):
-    """Fixed input weights of the features `names`, in the order in which `project` takes them."""
+    """Fixed input weights of the features `names`, which are the columns that `project` reads."""
 
     names: tuple[Name, ...]
-    # Added to every projection, (n_hidden,).
+    # Constants (n_hidden,) added to every projection.
     offsets: Matrix | None = field(default=None, kw_only=True)
 
     @property
@@ -202,10 +193,10 @@ class InputWeights(Frozen, ABC):
 
     @abstractmethod
     def products(self, features: Matrix) -> Matrix:
-        """Return the projections without the offsets, a new array."""
+        """Return the projections without the offsets, as a new array."""
 
     def project(self, features: Matrix) -> Matrix:
-        """Return the projections (n, n_hidden) of features (n, n_features), a new array."""
+        """Return the projections (n, n_hidden) of features (n, n_features), as a new array."""
         projections = self.products(features)
         if self.offsets is not None:
             projections += self.offsets
@@ -213,14 +204,14 @@ class InputWeights(Frozen, ABC):
 
     @abstractmethod
     def of_standardized(self, means: Floats, factors: Floats) -> Self:
-        """Return weights that project features x as these project (x - means) * factors."""
+        """Return weights that project x to the projection of (x - means) * factors by these."""
 
     def shifted(self, by: Floats) -> Self:
-        """Return the same with numbers (n_hidden,) added to all projections."""
+        """Return the same weights with constants (n_hidden,) added to all projections."""
         return replace(self, offsets=by if self.offsets is None else self.offsets + by)
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """Return the same in another precision; this very object if it has it already."""
+        """Return the same weights in another precision; this object if nothing changes."""
         changed: dict[str, Any] = {}
         for name, each in vars(self).items():
             if isinstance(each, np.ndarray) and each.dtype.kind == "f" and each.dtype != dtype:
@@ -229,7 +220,7 @@ class InputWeights(Frozen, ABC):
 
     @property
     def is_finite(self) -> bool:
-        """Whether all numbers are."""
+        """Whether all numbers are finite."""
         arrays = [each for each in vars(self).values() if isinstance(each, np.ndarray)]
         return all(bool(np.isfinite(each).all()) for each in arrays)
 
@@ -240,7 +231,7 @@ class InputWeights(Frozen, ABC):
 def standardization(values: Matrix) -> tuple[Floats, Floats]:
     """Return the mean of every column, and 1 over its population standard deviation.
 
-    Of columns that are constant, but for rounding, that is 0.
+    The second is 0 for columns that are constant up to rounding.
     """
     values = values.astype(np.float64, copy=False)
     means, deviations = values.mean(axis=0), values.std(axis=0)
@@ -266,21 +257,21 @@ class FixedWeights(InputWeights):
         return int(self.weights.shape[1])
 
     def products(self, features: Matrix) -> Matrix:
-        """Return them by n L M multiply-adds."""
+        """Return the projections without the offsets: n L M multiply-adds."""
         return product(features, self.weights)
 
     def of_standardized(self, means: Floats, factors: Floats) -> Self:
-        """Return weights that project features x as these project (x - means) * factors."""
+        """Return weights that project x to the projection of (x - means) * factors by these."""
         weights = self.weights * factors[:, None]
         return replace(self, weights=weights).shifted(-product(means[None], weights)[0])
 
 
 GATHER_COST = 100
-"""Multiply-adds in the time of one gathered difference.
+"""Multiply-adds that take the time of one gathered difference.
 
 Measured for 1,000 rows of 6,000 features, 12,000 units, float32, one thread, medians of 7: with
-2,000 (4,000) landmarks the product takes 228 (448) ms and the differences 36 (35) ms by np.take,
-indexing 51 (67) ms. The formed matrix takes 1,330 ms.
+2,000 (4,000) landmarks the product takes 228 (448) ms, and the differences take 36 (35) ms with
+np.take or 51 (67) ms with indexing. The product with the full matrix takes 1,330 ms.
 """
 
 
@@ -301,14 +292,15 @@ PAIRS = {"first": PLACES, "second": PLACES, "scales": ANY_VECTOR, "offsets": may
 @savable(LANDMARKS | PAIRS, _landmarks_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class LandmarkWeights(InputWeights):
-    """Input weights that are scaled differences of landmark examples, never formed."""
+    """Input weights as scaled differences of landmark examples, without the matrix of weights."""
 
-    # Unit k projects features x on w_k = scale_k (l_a - l_b), the pair a, b being its own:
-    # scale_k ((x l_a + offset_a) - (x l_b + offset_b)); scale_k is 0 for pairs of equal examples.
+    # Unit k has its own pair a, b of landmarks and projects features x on
+    # w_k = scale_k (l_a - l_b): the projection is
+    # scale_k ((x l_a + offset_a) - (x l_b + offset_b)). scale_k is 0 if both examples are equal.
 
-    # What is subtracted from all landmarks changes no difference, but the rounding errors: in
+    # Subtracting one vector from all landmarks changes no difference, only the rounding errors. In
     # float32, for 2,000 features whose means are 30 standard deviations, the relative error was
-    # 4e-7 as of the formed matrix with landmarks of mean 0, and 2e-4 with the mean left in.
+    # 4e-7 with landmarks of mean 0, as with the full matrix, and 2e-4 with the mean left in.
     landmarks: Matrix
     landmark_offsets: Matrix
     first: Integers
@@ -322,58 +314,58 @@ class LandmarkWeights(InputWeights):
 
     @property
     def weights(self) -> Matrix:
-        """The matrix (n_features, n_hidden), formed anew."""
+        """The matrix (n_features, n_hidden), computed on each access."""
         differences = self.landmarks[self.first] - self.landmarks[self.second]
         return np.ascontiguousarray((differences * self.scales[:, None]).T)
 
     def products(self, features: Matrix) -> Matrix:
-        """Return them by n L m multiply-adds, for m landmarks, and n M differences."""
+        """Return the projections without the offsets: n L m multiply-adds and n M differences."""
         products = product(features, self.landmarks.T)
         products += self.landmark_offsets
-        # Measured: faster than by indices.
+        # Measured: faster than indexing.
         projections: Matrix = np.take(products, self.first, axis=1)
         projections -= np.take(products, self.second, axis=1)
         projections *= self.scales
         return projections
 
     def of_standardized(self, means: Floats, factors: Floats) -> Self:
-        """Return weights that project features x as these project (x - means) * factors."""
+        """Return weights that project x to the projection of (x - means) * factors by these."""
         landmarks = self.landmarks * factors
         offsets = self.landmark_offsets - product(landmarks, means[:, None])[:, 0]
         return replace(self, landmarks=landmarks, landmark_offsets=offsets)
 
 
 DIFFERENCES = ("difference", "centred-difference")
-"""Kinds of input weights that are made from examples."""
+"""Kinds of input weights made from examples."""
 
 BLOCK_UNITS = 64
-"""Hidden units whose differences are formed at once, to bound memory."""
+"""Hidden units whose differences are computed at once, to bound memory."""
 
 
 def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Integers, Integers]:
-    """Draw pairs of rows with different labels, uniformly among the first row's possible mates."""
+    """Draw pairs of rows with different labels; the second row is uniform given the first."""
     classes = Classes().extended(labels)
     column = classes.columns(labels)
     if len(classes) < 2:
-        came = f"y holds only the label {labels[0]!r}, expected at least two classes"
-        raise ValueError(f"{came}. Pass more examples, or use random input weights.")
+        problem = f"y holds only the label {labels[0]!r}, expected at least two classes"
+        raise ValueError(f"{problem}. Pass more examples, or use random input weights.")
     random = np.random.default_rng(seed)
     by_class = np.argsort(column, kind="stable")
     sizes = np.bincount(column)
     starts = np.cumsum(sizes) - sizes
     first = random.integers(0, len(column), n_pairs)
     own = column[first]
-    # Count through the rows sorted by class, jumping over the first row's own class.
-    mate = random.integers(0, len(column) - sizes[own])
-    mate += np.where(mate >= starts[own], sizes[own], 0)
-    return first, by_class[mate]
+    # Positions among the rows sorted by class, without those of the first row's class.
+    second = random.integers(0, len(column) - sizes[own])
+    second += np.where(second >= starts[own], sizes[own], 0)
+    return first, by_class[second]
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Rows of examples, a pair a hidden unit, and what each unit has `seen` of the features."""
+    """Pairs of examples, one per hidden unit, and the features `seen` by each unit."""
 
-    # Whether each difference's own mean is removed, and projections are 0 midway.
+    # Whether the mean of each difference is removed and projections are 0 midway.
     centred: bool
     features: Matrix
     first: Integers
@@ -390,7 +382,7 @@ class Pairs:
             if self.centred:
                 n_seen = np.maximum(seen.sum(axis=1), 1.0)
                 differences -= ((differences * seen).sum(axis=1) / n_seen)[:, None]
-                # Examples that differ by a constant leave nothing but what the dtype has rounded.
+                # The difference of examples that differ by a constant is nothing but rounding.
                 sizes = np.linalg.norm(a, axis=1) + np.linalg.norm(b, axis=1)
                 smallest = 4.0 * np.finfo(self.features.dtype).eps * sizes
             differences *= seen
@@ -403,8 +395,8 @@ def make_differences(names: Sequence[Name], pairs: Pairs) -> InputWeights:
     """Return unit-length differences of examples of distinct classes as input weights."""
     # For a random pair a, b of different labels, one pair a hidden unit, "difference" projects
     # features x on w = (x_a - x_b) / |x_a - x_b|. "centred-difference" first removes the mean over
-    # features from x_a - x_b, and measures from midway: x w - (x_a + x_b) w / 2 is positive on the
-    # side of a, negative on that of b. See section II-B of the paper: "C" input weights.
+    # features from x_a - x_b, and shifts the projection: x w - (x_a + x_b) w / 2 is positive on the
+    # side of a and negative on the side of b. See section II-B of the paper: "C" input weights.
     (_, n_features), n_hidden = pairs.features.shape, len(pairs.first)
     n_landmarks = len(np.union1d(pairs.first, pairs.second))
     fewer = n_features * n_landmarks + GATHER_COST * n_hidden < n_features * n_hidden
@@ -427,13 +419,13 @@ def formed_differences(names: Sequence[Name], pairs: Pairs) -> FixedWeights:
 
 def landmark_differences(names: Sequence[Name], pairs: Pairs) -> LandmarkWeights:
     """Return the scaled differences of pairs that see all features, as pairs of landmarks."""
-    # Own means are removed from the landmarks, and so from their differences: with landmarks l that
-    # sum to 0, w = l_a - l_b. As l = x - mean - constant, the offset -(x_a + x_b) w / 2 is the
-    # difference of -(l / 2 + mean) l at a and b.
+    # If pairs are centred, every landmark's own mean is removed, and so is that of the differences:
+    # with landmarks l that sum to 0, w = l_a - l_b. Since l = x - mean - constant, the offset
+    # -(x_a + x_b) w / 2 is the difference of -(l / 2 + mean) l at a and b.
     dtype = pairs.features.dtype
     used, places = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     landmarks, offsets = pairs.features[used], np.zeros(len(used))
-    # Rounded first, so that the very same is taken from all.
+    # Rounded first, so that exactly the same vector is subtracted from all landmarks.
     mean = landmarks.mean(axis=0, dtype=np.float64).astype(dtype)
     landmarks -= mean
     if pairs.centred:

@@ -1,4 +1,4 @@
-"""MiniRocketFeatures: shares of positive responses to dilated kernels, as a river transformer."""
+"""MiniRocketFeatures: proportions of positive responses to dilated kernels, for river."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Flags = NDArray[np.bool_]
 N_KERNELS = 84
 REACH = MINIROCKET_SIZE // 2
 MOST_CHANNELS = 9
-"""Channels that one kernel sums over, at most."""
+"""Most channels that one kernel sums over."""
 
 GOLDEN_RATIO = (np.sqrt(5.0) + 1.0) / 2.0
 
@@ -69,23 +69,24 @@ class DilatedKernels(Frozen):
         return f"DilatedKernels({made}, {channels(self.channels.shape[2])})"
 
     def of_dilation(self, number: int) -> tuple[slice, Floats]:
-        """Return where features of a dilation are, and their biases (84, n_biases)."""
+        """Return the positions of a dilation's features, and their biases (84, n_biases)."""
         first = N_KERNELS * int(self.n_biases[:number].sum())
         places = slice(first, first + N_KERNELS * int(self.n_biases[number]))
         return places, self.biases[places].reshape(N_KERNELS, -1)
 
 
 def make_dilations(length: int, n_features: int, max_dilations: int) -> tuple[Integers, Integers]:
-    """Return the dilations for windows of a length, and the biases of each kernel at each."""
-    # Dilations are floor(2^e), e evenly spaced from 0 to log2((length - 1) / 8), so that the
-    # longest kernel just fits. Each stands for as many biases as exponents fall on it.
+    """Return the dilations for windows of a length, and each kernel's number of biases at each."""
+    # Dilations are floor(2^e), with e evenly spaced from 0 to log2((length - 1) / 8), so that the
+    # longest kernel fits exactly. The number of biases at a dilation is proportional to the number
+    # of exponents that lead to it.
     per_kernel = n_features // N_KERNELS
     n_exponents = min(per_kernel, max_dilations)
     largest = np.log2((length - 1) / (MINIROCKET_SIZE - 1))
     exponents = np.linspace(0.0, largest, n_exponents)
     dilations, times = np.unique((2.0**exponents).astype(np.intp), return_counts=True)
     n_biases = (times * (per_kernel / n_exponents)).astype(np.intp)
-    # What rounding left over goes to the smallest dilations, one by one.
+    # The remainder of rounding is distributed over the dilations, from the smallest on.
     n_left = per_kernel - int(n_biases.sum())
     n_biases += n_left // len(dilations)
     n_biases[: n_left % len(dilations)] += 1
@@ -93,7 +94,7 @@ def make_dilations(length: int, n_features: int, max_dilations: int) -> tuple[In
 
 
 def quantiles(n: int) -> Floats:
-    """Return n numbers spread evenly in [0, 1): the fractions of k times the golden ratio."""
+    """Return n numbers spread evenly in [0, 1): fractional parts of k times the golden ratio."""
     return np.asarray((np.arange(1, n + 1) * GOLDEN_RATIO) % 1.0)
 
 
@@ -102,7 +103,8 @@ def make_kernels(windows: Matrix, n_features: int, max_dilations: int, seed: int
     random = np.random.default_rng(seed)
     dilations, n_biases = make_dilations(windows.shape[1], n_features, max_dilations)
     shape, n_channels = (len(dilations), N_KERNELS), windows.shape[2]
-    # Of each kernel at each dilation: floor(2^u) channels, u uniform, so that few are as likely.
+    # Every kernel at every dilation has floor(2^u) channels, with u uniform, so that few channels
+    # are as likely as many.
     largest = np.log2(min(n_channels, MOST_CHANNELS) + 1)
     n_chosen = (2.0 ** random.uniform(0.0, largest, shape)).astype(np.intp)
     channels = random.random((*shape, n_channels)).argsort(axis=-1) < n_chosen[..., None]
@@ -119,25 +121,25 @@ def make_kernels(windows: Matrix, n_features: int, max_dilations: int, seed: int
 
 
 TILE_VALUES = 1 << 17
-"""Responses of kernels that are dealt with at once.
+"""Responses of kernels computed at once.
 
-Measured: with a quarter of them windows of 64 samples take twice as long.
+Measured: with a quarter of this number, windows of 64 samples take twice as long.
 """
 
 PART_WINDOWS = 256
-"""Windows, at most, that one thread deals with before it takes others."""
+"""Most windows that a thread processes before it takes the next part."""
 
 COMPARED_VALUES = 1 << 18
-"""Comparisons that are made at once, and fit the cache as bytes."""
+"""Comparisons made at once; their results, as bytes, fit the cache."""
 
 LARGEST_BYTE = 255
 
 
 def proportions(windows: Matrix, kernels: DilatedKernels) -> Matrix:
-    """Return the share of samples at which responses are over each bias, (n, n_features)."""
-    # Some 13 s + 2 b operations for every window, kernel, dilation and sample, with s the channels
-    # and b the biases, in tiles that fit the cache. No product by BLAS: a window's features are the
-    # same alone and among others.
+    """Return the proportion of samples whose response exceeds each bias, (n, n_features)."""
+    # About 13 s + 2 b operations for every window, kernel, dilation and sample, for s channels and
+    # b biases, in tiles that fit the cache. There is no BLAS product, so a window's features do not
+    # depend on the other windows of a batch.
     features = np.empty((len(windows), len(kernels.biases)), dtype=windows.dtype)
     together = max(1, 2 * TILE_VALUES // (kernels.length * N_KERNELS))
 
@@ -151,13 +153,13 @@ def proportions(windows: Matrix, kernels: DilatedKernels) -> Matrix:
 
 def _fill(features: Matrix, windows: Matrix, kernels: DilatedKernels) -> None:
     """Write the features (n, n_features) of windows (n, length, n_channels)."""
-    # Windows last: they lie side by side in memory in every step.
+    # The windows are the last axis, so that they are side by side in memory in every step.
     samples = np.ascontiguousarray(windows.transpose(1, 2, 0))
     for number, dilation in enumerate(kernels.dilations.tolist()):
         places, biases = kernels.of_dilation(number)
         shares = features[:, places].reshape(len(windows), *biases.shape)
         n_channels = kernels.channels[number].sum(axis=1)
-        # Every second kernel sees zeros around the window, the others only what lies inside.
+        # Every second kernel is applied with zero padding, the others only inside the window.
         for first, edge in ((number % 2, 0), (1 - number % 2, REACH * dilation)):
             numbers = np.arange(first, N_KERNELS, 2)
             chosen = numbers[np.argsort(-n_channels[numbers], kind="stable")]
@@ -168,9 +170,10 @@ def _fill(features: Matrix, windows: Matrix, kernels: DilatedKernels) -> None:
 
 
 def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Flags) -> Matrix:
-    """Return responses (length, n_chosen, n) of kernels, zeros taken to lie around the window."""
+    """Return the responses (length, n_chosen, n) of kernels to windows padded with zeros."""
     # c_t = sum over channels of (3 (x_{t+id} + x_{t+jd} + x_{t+kd}) - sum over m of x_{t+md}), with
-    # i, j, k the places of weight 2, and m from -4 to 4. Kernels come with most channels first.
+    # i, j, k the positions of weight 2, and m from -4 to 4. Kernels are sorted by their number of
+    # channels, in descending order.
     length, n_channels, n = samples.shape
     edge = REACH * dilation
     around = np.zeros((length + 2 * edge, n_channels, n), dtype=samples.dtype)
@@ -192,16 +195,16 @@ def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Flags)
 
 
 def _shares(found: Matrix, biases: Matrix) -> Matrix:
-    """Return the share (n, n_kernels, n_biases) of responses (length, n_kernels, n) over biases."""
+    """Return the proportions (n, n_kernels, n_biases) of responses that exceed each bias."""
     length, n_kernels, n = found.shape
     rows = found.reshape(length, -1)
-    # A bias for each column: comparing along short rows takes several times as long.
+    # One bias per column: comparing along short rows takes several times as long.
     limits = np.repeat(biases.T, n, axis=1)
     counts = np.zeros(limits.shape, dtype=np.intp)
     together = max(1, COMPARED_VALUES // rows.size)
     for some in slices(0, len(limits), together):
         over = (rows > limits[some, None]).view(np.uint8)
-        # Bytes add up many times as fast as wider numbers, and 255 of them cannot overflow.
+        # Adding bytes is many times as fast as adding wider numbers; 255 of them cannot overflow.
         for part in slices(0, length, LARGEST_BYTE):
             counts[some] += np.add.reduce(over[:, part], axis=1, dtype=np.uint8)
     return np.transpose(counts.reshape(-1, n_kernels, n) / length, (2, 1, 0))
@@ -210,39 +213,46 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
 @savable_settings()
 @dataclass(eq=False, repr=False)
 class MiniRocketFeatures(ImageTransformer):
-    """Turn windows of sensor values into shares of positive responses to dilated kernels.
+    """Turn windows of sensor values into proportions of positive responses to dilated kernels.
 
-    Of each of 84 kernels of length 9, with weights -1 and 2, at each dilation: the share of samples
-    at which its response is over a bias. Every second kernel sees zeros around the window, the
-    others only what lies inside. With several channels, every kernel at every dilation sums over
-    some of them, drawn from the seed. Biases are quantiles of responses to examples, so features
-    are made by `from_examples` before use.
+    There are 84 kernels of length 9 with the weights -1 and 2, each at several dilations. A feature
+    is the proportion of samples at which the response of a kernel at a dilation exceeds a bias.
+    Every second kernel is applied with zero padding, the others only inside the window. With
+    several channels, every kernel at every dilation sums over some of them, drawn from the seed.
+    Biases are quantiles of responses to examples, so `from_examples` makes them before use.
 
     Parameters
     ----------
     n_features : int, at least 84
-        The multiple of 84 below is made: 9,996 by default, as published.
+        Number of features, rounded down to a multiple of 84. The default gives 9,996, as published.
     max_dilations : int
-        Dilations of each kernel, at most; 32 as published.
+        Largest number of dilations of each kernel; the published number is 32.
     window_shape : (length,) or (length, n_channels), optional
-        Needed where windows come as dicts of numbers, frames or flat arrays; otherwise a check.
+        Shape of a window. Required for dicts of numbers, frames and flat arrays; for other input it
+        is checked.
     dtype : "float64" or "float32"
         Precision of responses and features. float32 is up to twice as fast.
     seed : int
-        For the channels of kernels, and the example from which each has its biases.
+        Seed of the random channels of kernels, and of the examples that biases are taken from.
     kernels : DilatedKernels, optional
-        Kernels that are made already.
+        Kernels made before.
     prefix : str
-        What the names of outputs begin with, for a TransformerUnion: ``"u_"`` gives
-        ``u_h0``, ``u_h1``, …
+        Prefix of the output names in a TransformerUnion: ``"u_"`` gives ``u_h0``, ``u_h1``, …
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is not one of these.
 
     Notes
     -----
-    Shares lie from 0 to 1, whatever the scale of the channels: only their sizes relative to one
-    another matter, where they are summed, so standardise channels of different units. Of a window
-    in which nothing changes, rounding decides where a bias is 0. A window's features are the same,
-    to the last bit, alone and among others. With 9,996 features a window of 64 samples in 6
-    channels took 0.4 ms in batches of 256 and 4 ms alone, in float32 on one core.
+    Proportions are between 0 and 1 for any scale of the channels. Where channels are summed, only
+    their relative sizes matter, so standardise channels in different units. For a constant window,
+    rounding decides features whose bias is 0. A window's features do not depend on the other
+    windows of a batch, to the last bit.
+
+    Measured with 9,996 features, in float32 on one core, for windows of 64 samples in 6 channels:
+    0.4 ms per window in batches of 256, and 4 ms for a single window.
 
     A sample {"window": array} gives {"h": array}; a dict of numbers gives {"h0": …, "h1": …}.
 
@@ -278,21 +288,27 @@ class MiniRocketFeatures(ImageTransformer):
 
     @classmethod
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
-        """Return features whose biases are quantiles of responses to examples.
+        """Return a transformer whose biases are quantiles of responses to examples.
 
         Parameters
         ----------
         X : ndarray (n, length[, n_channels]), or (n, n_values), frame or list of dicts
-            Windows, as those to be transformed. One is drawn for every kernel and dilation.
+            Windows in the form of those to transform. One window is drawn for every kernel at every
+            dilation.
         y : object, optional
-            Not used.
+            Ignored.
         **settings
-            As for the class.
+            Settings of the class.
+
+        Returns
+        -------
+        MiniRocketFeatures
+            A transformer that is ready for use.
 
         Raises
         ------
         TypeError, ValueError
-            If the settings are not the class's, or windows cannot be read or are shorter than 9.
+            If a setting is invalid, or windows cannot be read or are shorter than 9 samples.
 
         Examples
         --------
@@ -304,14 +320,14 @@ class MiniRocketFeatures(ImageTransformer):
             return model
         windows = model._values(read_images(X, model.window_shape, WINDOW).values)
         if windows.shape[1] < MINIROCKET_SIZE:
-            found = f"Windows have {windows.shape[1]} samples"
-            raise ValueError(f"{found}, expected at least {MINIROCKET_SIZE}. Pass longer windows.")
+            problem = f"Windows have {windows.shape[1]} samples, expected at least"
+            raise ValueError(f"{problem} {MINIROCKET_SIZE}. Pass longer windows.")
         made = make_kernels(windows, model.n_features, model.max_dilations, model.seed)
         return cls(**{**settings, "kernels": made})
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it can transform: whether its kernels are made."""
+        """Whether the features can transform: whether their kernels are made."""
         return self.kernels is not None
 
     def _transform(self, images: Matrix) -> Matrix:
@@ -320,10 +336,11 @@ class MiniRocketFeatures(ImageTransformer):
         windows = self._values(images)
         expected = (self.kernels.length, self.kernels.channels.shape[2])
         if windows.shape[1:] != expected:
-            raise ValueError(f"A window has shape {windows.shape[1:]}, expected {expected}")
+            found, remedy = windows.shape[1:], "Resize it, or use from_examples again."
+            raise ValueError(f"A window has shape {found}, expected {expected}. {remedy}")
         return proportions(windows, self.kernels)
 
     def _values(self, images: Matrix) -> Matrix:
-        """Return windows (n, length, n_channels) in the precision, which must hold their sums."""
+        """Return windows (n, length, n_channels) in the precision of the responses, checked."""
         check_pixels(images, LARGEST_PIXEL[self.dtype], f"dtype={self.dtype!r}", WINDOW)
         return images[:, 0].astype(DTYPES[self.dtype], copy=False)

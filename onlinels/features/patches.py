@@ -1,4 +1,4 @@
-"""Filters made from patches of example images: as they are, whitened, or whitened and clustered."""
+"""Filters made from patches of example images: unchanged, whitened, or whitened and clustered."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from onlinels.saving import savable_settings
 Whiten = Callable[[Floats], Floats]
 
 MAX_ROUNDING_LENGTH = 1e-12
-"""Length of a patch, relative to its largest pixel, that is nothing but rounding errors."""
+"""Length of a patch, relative to its largest pixel, up to which it may be rounding errors."""
 
 
 def draw(random: Generator, n_available: int, n_wanted: int) -> Integers:
-    """Draw positions (n_wanted,) below `n_available`, with replacement only if they are too few."""
+    """Draw positions (n_wanted,) below `n_available`, with replacement if there are too few."""
     return random.choice(n_available, n_wanted, replace=n_wanted > n_available)
 
 
 @savable_settings()
 @dataclass(frozen=True)
 class Patches(Recipe):
-    """The paper's filters from training data: central patches of random images of each class.
+    """Make filters of the central patches of random images of each class, as in the paper.
 
     Parameters
     ----------
     n_filters : int
-        Number P of filters: P/N for each of the N classes. A remainder is dealt to the classes
-        whose labels come first.
+        Number P of filters: P/N for each of the N classes. The remainder is distributed over the
+        classes whose labels occur first.
     size : int
         Side W of the patches, in pixels.
 
     Raises
     ------
     TypeError, ValueError
-        If a setting is no whole number of at least 1.
+        If a setting is not a whole number of at least 1.
 
     Notes
     -----
-    Each patch is the W x W pixels in the middle of an image, less its mean in every channel, and
-    brought to length 1: beside hand-designed filters, patches of bytes would outweigh all others,
-    and patches of shares of 1 count for little. An even patch gives zeros. No
-    image of a class is taken twice, unless the class has fewer than are needed: then they are drawn
-    with replacement. The filters have the channels of the images, and offsets of 0.
+    A patch is the W x W pixels in the middle of an image, minus the mean of every channel, scaled
+    to length 1. Without scaling, patches of bytes would outweigh hand-designed filters, and patches
+    of pixels in [0, 1] would count for little. A patch of even brightness gives zeros. Images of a
+    class are drawn without replacement, or with replacement if the class has too few. The filters
+    have the channels of the images, and offsets of 0.
 
     References
     ----------
@@ -85,7 +85,8 @@ class Patches(Recipe):
             If there are no labels, or the images are smaller than the patches.
         """
         if labels is None:
-            raise ValueError("Patches draws from each class, and there are no labels. Pass labels.")
+            reason = "Patches draws from each class"
+            raise ValueError(f"labels is None, expected one per image: {reason}. Pass labels.")
         self.check_size(images.shape[1:])
         rows = self._draw_rows(read_labels(labels, len(images)), random)
         top, left = ((side - self.size) // 2 for side in images.shape[1:3])
@@ -97,7 +98,7 @@ class Patches(Recipe):
         return FilterBank(filters / lengths[:, None, None, None], np.zeros(len(rows)))
 
     def _draw_rows(self, labels: list[Any], random: Generator) -> Integers:
-        """Draw the images, class by class."""
+        """Draw the rows of images, class by class."""
         classes = Classes().extended(labels)
         columns = classes.columns(labels)
         each, remainder = divmod(self.n_filters, len(classes))
@@ -109,13 +110,13 @@ class Patches(Recipe):
 
 
 SAMPLE_BYTES = 1 << 28
-"""Float64 bytes of the patches that a whitening is fitted to (256 MiB)."""
+"""Most float64 bytes of the patches that a whitening is fitted to (256 MiB)."""
 
 
 def choose(patches: Floats, n_wanted: int, random: Generator, joint: bool) -> Integers:
-    """Choose rows (n_wanted,) of patches (n, size, size, n_channels) that are not even, if any."""
+    """Choose rows (n_wanted,) of patches (n, size, size, n_channels), uneven ones if possible."""
     spread = np.ptp(patches, axis=(1, 2))
-    # Of channels that are kept apart, none should be even; of joint ones, not all.
+    # With separate channels, no channel should be even; with joint channels, not all of them.
     groups = [spread.any(axis=1)] if joint else [spread.all(axis=1), spread.any(axis=1)]
     uneven = [np.flatnonzero(group) for group in groups if group.any()]
     rows = uneven[0] if uneven else np.arange(len(patches))
@@ -125,11 +126,12 @@ def choose(patches: Floats, n_wanted: int, random: Generator, joint: bool) -> In
 @savable_settings()
 @dataclass(frozen=True)
 class WhitenedPatches(Recipe):
-    """Filters that multiply whitened patches of the image with whitened patches of examples.
+    """Make filters that multiply whitened patches of the image by whitened patches of examples.
 
-    response = d . whiten(c), with c a patch of the image of normalised contrast and d the whitened
-    patch of an example, of unit length. With whiten(c) = (c - mean) M this is c . (M d) + offset,
-    so the filter is M d and the offset -mean . (M d): no patch is whitened later.
+    response = d . whiten(c), where c is a patch of the image with normalised contrast, and d is the
+    whitened patch of an example, scaled to unit length. With whiten(c) = (c - mean) M, the response
+    is c . (M d) + offset: the filter is M d and the offset is -mean . (M d), so no patch has to be
+    whitened later.
 
     Parameters
     ----------
@@ -138,40 +140,43 @@ class WhitenedPatches(Recipe):
     size : int
         Side W of the patches, in pixels.
     variance_offset : float, above 0
-        Added to the variance of patches along every direction when they are whitened; the default
-        suits patches of normalised contrast.
-    n_sample : int
-        Patches drawn to fit the whitening, fewer if the images have no more or they would take
-        more than 256 MiB. At least `n_filters`.
+        Constant added to the variance of patches along every direction before whitening. The
+        default suits patches of normalised contrast.
+    n_sample : int, at least `n_filters`
+        Number of patches drawn to fit the whitening. Fewer are drawn if the images have fewer, or
+        if they would take more than 256 MiB.
     keep_mean : bool
-        Whether patches keep their mean: filters then respond to brightness and, of joint channels,
-        to colour. Only where the convolution has no contrast offset. `variance_offset` is then in
-        squared units of the pixels: 0.1 suits pixels divided by 64.
+        Whether patches keep their mean, so that filters respond to brightness and, with joint
+        channels, to colour. Allowed only if the convolution has no contrast offset.
+        `variance_offset` is then in squared units of the pixels: 0.1 suits pixels divided by 64.
 
     Raises
     ------
     TypeError, ValueError
-        If a setting is none of these.
+        If a setting is not one of these.
 
     Notes
     -----
-    Patches come from random places of random images, none from one place twice, and have their
-    mean removed unless they keep it. Where the convolution has a contrast offset, they are divided
-    by sqrt(variance + contrast_offset) as the patches that the filters will meet. Those that become
-    filters are drawn from the sample, with replacement if it holds fewer than are needed; patches
-    of even brightness (in any channel that is kept apart) are left out, unless there are no
-    others. With channels kept apart each has
-    a whitening and offsets of its own, and mean and variance of a patch are its channel's;
-    otherwise they are those of all its channels. A filter of size W that is padded with zeros in a
-    combination meets patches whose contrast is normalised over more than its own W x W pixels.
+    Patches are drawn at random from all positions of all images, without replacement. Their mean is
+    removed unless `keep_mean` is True. If the convolution has a contrast offset, they are divided
+    by sqrt(variance + contrast_offset), like the patches that the filters are applied to.
 
-    ``n v^2 + 9 v^3`` operations for n patches of v values, and a few times their memory.
+    The patches that become filters are drawn from this sample, with replacement if it is too small.
+    Patches of even brightness (in any channel, if channels are separate) are used only if there are
+    no others.
+
+    With separate channels, every channel has its own whitening and offsets, and the mean and
+    variance of a patch are computed per channel; with joint channels, over all channels. If a
+    combination of banks pads a filter of size W with zeros, the contrast under the filter is
+    normalised over more than its own W x W pixels.
+
+    Cost: ``n v^2 + 9 v^3`` operations for n patches of v values, and a few times their memory.
 
     References
     ----------
     A. Coates, H. Lee and A. Y. Ng, "An Analysis of Single-Layer Networks in Unsupervised Feature
     Learning", AISTATS 2011; A. Coates and A. Y. Ng, "The Importance of Encoding Versus Training
-    with Sparse Coding and Vector Quantization", ICML 2011 (patches as they come for filters).
+    with Sparse Coding and Vector Quantization", ICML 2011 (unchanged patches as filters).
 
     Examples
     --------
@@ -200,20 +205,20 @@ class WhitenedPatches(Recipe):
         joint: bool = False,
         contrast_offset: float | None = None,
     ) -> FilterBank:
-        """Return the bank made from images (n, height, width, n_channels); labels do not count.
+        """Return the bank made from images (n, height, width, n_channels); labels are ignored.
 
         Raises
         ------
         ValueError
-            If the images are smaller than the patches, or the patches are to keep a mean that
-            the contrast offset takes from all that the filters will meet.
+            If the images are smaller than the patches, or `keep_mean` is True and there is a
+            contrast offset, which removes the mean from all patches.
         """
         self.check_size(images.shape[1:])
         self.check_contrast(contrast_offset)
         bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
         windows = sliding_window_view(images, (self.size, self.size), axis=(1, 2))
         n_places = int(np.prod(windows.shape[:3]))
-        # Every place at most once.
+        # Without replacement: every position at most once.
         n_patches = min(n_places, self.n_sample, max(self.n_filters, bound))
         drawn = np.unravel_index(draw(random, n_places, n_patches), windows.shape[:3])
         patches = np.ascontiguousarray(np.moveaxis(windows[drawn], 1, 3), np.float64)
@@ -221,7 +226,7 @@ class WhitenedPatches(Recipe):
         parts = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
         made = []
         for part in parts:
-            # As the filters will meet them.
+            # Normalised like the patches that the filters are applied to.
             rows = part.reshape(len(part), -1)
             rows = rows if self.keep_mean else normalize_contrast(rows, contrast_offset)
             made.append(self._fold(rows, chosen))
@@ -233,7 +238,7 @@ class WhitenedPatches(Recipe):
     @property
     def largest(self) -> float:
         """A bound of filters and offsets: whitening amplifies by 1/sqrt(variance_offset)."""
-        # Offsets weigh as much as filters on pixels twice as large.
+        # The offsets add as much as filters on pixels twice as large.
         return 3.0 / float(np.sqrt(self.variance_offset))
 
     def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
@@ -244,7 +249,7 @@ class WhitenedPatches(Recipe):
         lengths[lengths == 0.0] = 1.0
         weights = (directions / lengths) @ matrix
         if not self.keep_mean:
-            # Rows have no mean and do not see the weights', which is nothing but rounding errors.
+            # Rows have mean 0, so the mean of the weights is nothing but rounding errors.
             weights -= weights.mean(axis=1, keepdims=True)
         return weights, -(weights @ mean)
 
@@ -256,27 +261,27 @@ class WhitenedPatches(Recipe):
 @savable_settings()
 @dataclass(frozen=True)
 class KMeansPatches(WhitenedPatches):
-    """Filters that multiply whitened patches of the image with centroids of whitened patches.
+    """Make filters that multiply whitened patches of the image by centroids of whitened patches.
 
-    As WhitenedPatches, but d is a centroid that k-means finds, of unit length.
+    Like `WhitenedPatches`, except that d is a centroid of k-means, scaled to unit length.
 
     Parameters
     ----------
     n_filters : int
         Number of clusters.
     size, variance_offset, n_sample, keep_mean
-        As for WhitenedPatches.
+        Settings of the patches and their whitening; see `WhitenedPatches`.
     n_iterations : int
-        Rounds of k-means. They start from patches drawn from the sample.
+        Number of iterations of k-means, which starts from patches drawn from the sample.
 
     Raises
     ------
     TypeError, ValueError
-        If a setting is none of these.
+        If a setting is not one of these.
 
     Notes
     -----
-    A cluster that loses all its patches keeps its last centroid. Each round takes
+    A cluster that loses all its patches keeps its last centroid. Each iteration takes
     ``2 n v n_filters`` operations for n patches of v values.
 
     References

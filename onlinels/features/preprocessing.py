@@ -49,28 +49,28 @@ from onlinels.saving import (
 )
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)
-"""Shares of red, green and blue in brightness as the eye sees it (ITU-R BT.601)."""
+"""Weights of red, green and blue in perceived brightness (ITU-R BT.601)."""
 
 
 def fit_whitening(rows: Matrix, variance_offset: float) -> tuple[Floats, Floats]:
-    """Return mean and matrix of x -> (x - mean) matrix, ZCA whitening of a sample (n, n_values)."""
+    """Return the mean and matrix of (x - mean) matrix, the ZCA whitening of rows (n, n_values)."""
     # n n_values^2 + 9 n_values^3 operations.
-    # V (D + variance_offset)^(-1/2) V', where V D V' is the sample's covariance: A. J. Bell and
-    # T. J. Sejnowski (1997), and A. Coates, H. Lee and A. Y. Ng (2011) for the offset.
+    # The matrix is V (D + variance_offset)^(-1/2) V', where V D V' is the sample's covariance:
+    # A. J. Bell and T. J. Sejnowski (1997); A. Coates, H. Lee and A. Y. Ng (2011) for the offset.
     values = np.asarray(rows, dtype=np.float64)
     mean = values.mean(axis=0)
     centred = values - mean
     variances, directions = eigh(centred.T @ centred / len(values))
-    # Rounding may leave variances a little below 0.
+    # Rounding may make variances slightly negative.
     scales = 1.0 / np.sqrt(np.maximum(variances, 0.0) + variance_offset)
     return mean, (directions * scales) @ directions.T
 
 
 def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int = -1) -> Matrix:
-    """Remove every patch's mean and, if there is an offset, divide by sqrt(variance + offset)."""
-    # A difference of box sums would be cheaper, but nothing is left of it beside brightness of
-    # 1/sqrt(eps) times the contrast. The middle pixel goes first: what is left is small where
-    # contrast is, and exactly 0 in even patches.
+    """Subtract every patch's mean and, if there is an offset, divide by sqrt(variance + offset)."""
+    # A difference of box sums would be cheaper, but loses all digits where the brightness is
+    # 1/sqrt(eps) times the contrast. The middle pixel is subtracted first: the differences are
+    # small where the contrast is, and exactly 0 in even patches.
     middle = patches.take([patches.shape[axis] // 2], axis=axis)
     centred: Matrix = patches - middle
     centred -= centred.mean(axis=axis, keepdims=True)
@@ -82,16 +82,16 @@ def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int
 
 
 LARGEST_SLANT = 1.0
-"""Columns per row: images are turned upright from 45 degrees at most."""
+"""Largest slant that is removed, in columns per row: 45 degrees."""
 
 SMALLEST_SPREAD = 1e-6
-"""Variance of the rows of ink, in squared pixels, below which it has no slant but rounding's."""
+"""Variance of the rows of ink, in squared pixels, up to which a slant is only rounding errors."""
 
 
 def deskew(images: Matrix) -> Matrix:
-    """Return images sheared along their rows so that rows and columns of ink are uncorrelated."""
-    # Row i is shifted by s (i - m), with m the mean row of the ink and s its slant: "deslanting" by
-    # moments of inertia, Y. LeCun, L. Bottou, Y. Bengio and P. Haffner (1998).
+    """Shear images along their rows so that the rows and columns of ink are uncorrelated."""
+    # Row i is shifted by s (i - m), where m is the mean row of the ink and s its slant:
+    # "deslanting" by moments of inertia, Y. LeCun, L. Bottou, Y. Bengio and P. Haffner (1998).
     n_images, height, width, _ = images.shape
     upright = np.empty_like(images)
     for tile in tiles(n_images, height * width):
@@ -104,12 +104,12 @@ def deskew(images: Matrix) -> Matrix:
 
 
 def row_shifts(images: Matrix) -> Floats:
-    """Return how far each row (n, height) is to be shifted: slant times rows below the mean row."""
-    # A slant is cov(row, column) / var(row) of the ink, |x| summed over channels, in columns per
-    # row; 0 where all ink lies in one row.
+    """Return the shift of each row (n, height): the slant times its distance from the mean row."""
+    # The slant is cov(row, column) / var(row) of the ink (|x| summed over channels), in columns per
+    # row, and 0 if all ink lies in one row.
     ink = np.abs(images).sum(axis=3, dtype=np.float64)
     rows, columns = (np.arange(side, dtype=np.float64) for side in ink.shape[1:])
-    # Sums rather than products of matrices: BLAS rounds an image by how many come with it.
+    # Sums, not matrix products: in BLAS, the rounding of an image depends on the number of images.
     by_row = ink.sum(axis=2)
     mass = by_row.sum(axis=1, keepdims=True)
     mass[mass == 0.0] = 1.0
@@ -125,21 +125,36 @@ def row_shifts(images: Matrix) -> Floats:
 @savable_settings()
 @dataclass(frozen=True)
 class ZCA:
-    """How images are to be whitened: every channel by itself, all its pixels together.
+    """Whiten every channel of images, all its pixels together, after fitting to a sample.
 
     Parameters
     ----------
     variance_offset : float, from 1e-20 to 1e20
-        Added to the variance along every direction, in squared units of the pixels. Directions
-        of much less variance, fine detail and noise, are all amplified alike.
+        Constant added to the variance along every direction, in squared units of the pixels.
+        Directions of much smaller variance (fine detail and noise) are all amplified equally.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `variance_offset` is not a number in this range.
 
     Notes
     -----
-    The default is for pixels in [0, 1]; multiply it by 255^2 for bytes. Measured with hand-designed
-    filters and 2,000 hidden units on 4,000 other images, having learnt 8,000 images of CIFAR-10:
-    54.2% right without whitening, 54.7% with an offset of 0.1, 56.4% with 0.01, 58.1% with 0.001,
-    58.2% with 0.0001. Fitted to 1,000 images only: 55.1%, 55.2% and 53.4% with the last three.
-    Prefer a warm-up sample of several times as many images as there are pixels, or a larger offset.
+    The default suits pixels in [0, 1]; multiply it by 255^2 for bytes. Measured accuracy on 4,000
+    other images after learning 8,000 images of CIFAR-10, with hand-designed filters and 2,000
+    hidden units:
+
+    ===============  =====================  ======================
+    variance_offset  fitted to all images   fitted to 1,000 images
+    ===============  =====================  ======================
+    no whitening     54.2%
+    0.1              54.7%
+    0.01             56.4%                  55.1%
+    0.001            58.1%                  55.2%
+    0.0001           58.2%                  53.4%
+    ===============  =====================  ======================
+
+    Use a warm-up sample of several times as many images as there are pixels, or a larger offset.
 
     Examples
     --------
@@ -154,20 +169,22 @@ class ZCA:
         check_between("variance_offset", self.variance_offset, 1e-20, 1e20)
 
     def fit(self, images: Matrix) -> FixedZCA:
-        """Return the whitening of a sample of images.
+        """Return the whitening fitted to a sample of images.
 
         Parameters
         ----------
         images : ndarray (n, height, width, n_channels)
+            Sample, after all other steps of the preprocessing.
 
         Returns
         -------
         FixedZCA
+            Whitening that no longer changes.
 
         Notes
         -----
-        Per channel ``n p^2 + 9 p^3`` operations and ``8 p^2`` bytes for p pixels: seconds for
-        32 x 32, hours and gigabytes for 96 x 96, which should be downsampled first.
+        ``n p^2 + 9 p^3`` operations and ``8 p^2`` bytes per channel for p pixels: seconds for
+        32 x 32 pixels, hours and gigabytes for 96 x 96. Downsample large images first.
 
         Examples
         --------
@@ -195,7 +212,7 @@ ARRAYS = {"means": ANY_MATRIX, "matrices": array(("f4", "f8"), 3)}
 @savable({"image_shape": row(WHOLE), **ARRAYS}, _fits)
 @dataclass(frozen=True, eq=False, repr=False)
 class FixedZCA(Frozen):
-    """Whitening that was made from examples and changes no more: (x - mean) matrix, by channel."""
+    """Whitening fitted to examples: (x - mean) matrix for every channel."""
 
     image_shape: tuple[int, ...]
     means: Matrix
@@ -206,7 +223,7 @@ class FixedZCA(Frozen):
         return f"FixedZCA({height} x {width} pixels, {len(self.means)} channels)"
 
     def apply(self, images: Matrix) -> Matrix:
-        """Return images (n, height, width, n_channels) whitened, by one product per channel."""
+        """Whiten images (n, height, width, n_channels) with one matrix product per channel."""
         whitened = (_by_channel(images) - self.means[:, None]) @ self.matrices
         by_channel = whitened.reshape(-1, *images.shape[:3])
         return np.ascontiguousarray(np.moveaxis(by_channel, 0, 3), images.dtype)
@@ -217,41 +234,57 @@ class FixedZCA(Frozen):
 class ImagePreprocessing(base.MiniBatchTransformer):
     """Downsample images, scale and deskew them, add a grey channel and whiten, in this order.
 
-    1. Blocks of downsample x downsample pixels become their mean.
+    1. Blocks of `downsample` x `downsample` pixels are replaced by their means.
     2. Pixels are divided by `scale`.
-    3. Rows are shifted against one another until bright pixels have no slant.
-    4. Grey, 0.299 R + 0.587 G + 0.114 B, follows red, green and blue as a fourth channel.
+    3. Rows are shifted relative to one another so that bright pixels have no slant.
+    4. Grey, 0.299 R + 0.587 G + 0.114 B, is added to red, green and blue as a fourth channel.
     5. Every channel x becomes (x - mean) V (D + variance_offset)^(-1/2) V', where V D V' is the
        covariance of its pixels in a warm-up sample (ZCA whitening).
 
     Parameters
     ----------
     downsample : int
-        Side of the blocks, in pixels; both sides of an image are multiples of it.
-    scale : float, optional
-        What pixels are divided by: 255.0 brings bytes to [0, 1].
+        Side of the blocks, in pixels. Both sides of an image must be multiples of it.
+    scale : float, from 1e-30 to 1e30, optional
+        Divisor of the pixels: 255.0 maps bytes to [0, 1].
     grey_channel : bool
         Whether to add grey to images of 3 channels.
     whitening : ZCA or FixedZCA, optional
-        How to whiten. `ZCA(variance_offset)` is made a `FixedZCA` by `from_examples`, before use.
+        Whitening of the images. `from_examples` turns `ZCA(variance_offset)` into a `FixedZCA`
+        before use.
     deskew : bool
-        Whether to straighten slanted writing, bright on a dark background; see
+        Whether to straighten slanted writing that is bright on a dark background; see
         `onlinels.features.preprocessing.deskew`.
     image_shape : (height, width) or (height, width, n_channels), optional
-        That of images as they come. Needed where they come as dicts of pixels, frames or flat
-        arrays; otherwise a check.
+        Shape of an image before all steps. Required for dicts of pixels, frames and flat arrays;
+        for other input it is checked.
     dtype : "float64" or "float32"
-        Precision of the steps and of the images that come out.
+        Precision of the steps and of the processed images.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is not one of these, or `image_shape` does not fit the others.
 
     Notes
     -----
-    Images come out as they came in. Arrays (n, height, width[, n_channels]) give arrays with as
-    many axes, {"image": array} gives {"image": array}. Dicts of pixels give {"h0": …, "h1": …},
-    row by row, the names of the columns that frames get; what follows in a pipeline needs
-    ``image_shape=preprocessing.output_shape(image_shape)`` for these.
+    Images are returned in the form in which they are given:
 
-    With nothing to do, arrays are passed on as they are, in their own dtype and memory. Whitening
-    n images of p pixels costs ``2 n p^2`` operations per channel, as one matrix product.
+    =======================================  ==============================================
+    input                                    output
+    =======================================  ==============================================
+    array (n, height, width[, n_channels])   array with the same number of axes
+    array (n, n_pixels)                      array of images
+    {"image": array}                         {"image": array}
+    dict of pixels                           {"h0": …, "h1": …}, row by row
+    frame                                    frame with the columns h0, h1, …
+    =======================================  ==============================================
+
+    After dicts of pixels or frames, the next step in a pipeline needs
+    ``image_shape=preprocessing.output_shape(image_shape)``.
+
+    Without any step, arrays are returned unchanged: same dtype, same memory. Whitening n images of
+    p pixels costs ``2 n p^2`` operations per channel, as one matrix product.
 
     Examples
     --------
@@ -289,22 +322,27 @@ class ImagePreprocessing(base.MiniBatchTransformer):
 
     @classmethod
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
-        """Return a preprocessing whose whitening is made from a warm-up sample.
+        """Return a preprocessing whose whitening is fitted to a warm-up sample.
 
         Parameters
         ----------
         X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
-            Images as they come, before any step.
+            Images before any step.
         y : optional
-            Labels; they do not matter.
+            Ignored.
         **settings
-            As for the class, but `whitening` is ``ZCA()`` unless it is given. If it is None or
-            fixed already, `X` does not matter.
+            Settings of the class; `whitening` is ``ZCA()`` by default. If it is None or a
+            `FixedZCA`, nothing is fitted to `X`.
+
+        Returns
+        -------
+        ImagePreprocessing
+            A preprocessing that is ready for use.
 
         Raises
         ------
         TypeError, ValueError
-            If the settings are not the class's, or `X` cannot be read as images that fit them.
+            If a setting is invalid, or `X` cannot be read as images that fit the settings.
 
         Examples
         --------
@@ -323,23 +361,33 @@ class ImagePreprocessing(base.MiniBatchTransformer):
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it can transform; only a `ZCA` without examples cannot."""
+        """Whether the preprocessing can transform: False only for a `ZCA` without examples."""
         return not isinstance(self.whitening, ZCA)
 
     @property
     def is_identity(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the preprocessing returns images unchanged."""
         unscaled = self.downsample == 1 and self.scale is None
         return unscaled and not (self.deskew or self.grey_channel or self.whitening)
 
     def output_shape(self, image_shape: Shape) -> Shape:
-        """Return the shape of what images of shape (height, width[, n_channels]) turn into.
+        """Return the shape of processed images.
+
+        Parameters
+        ----------
+        image_shape : (height, width) or (height, width, n_channels)
+            Shape of an image before all steps.
+
+        Returns
+        -------
+        (height, width) or (height, width, n_channels)
+            Shape of the image after all steps.
 
         Raises
         ------
         ValueError
-            If a side is not a multiple of `downsample`, there are not 3 channels to make grey
-            of, or the whitening was made from images of another shape.
+            If a side is not a multiple of `downsample`, grey is added to images without 3 channels,
+            or the whitening was fitted to images of another shape.
 
         Examples
         --------
@@ -352,21 +400,25 @@ class ImagePreprocessing(base.MiniBatchTransformer):
             found = f"{height} x {width} pixels, expected multiples of downsample={self.downsample}"
             raise ValueError(f"Images have {found}. Crop or pad them.")
         if self.grey_channel and n_channels != 3:
-            raise ValueError(f"Images have {n_channels} channels, expected 3 (RGB) for grey.")
+            remedy = "Pass grey_channel=False."
+            found = f"Images have {n_channels} channels"
+            raise ValueError(f"{found}, expected 3 (RGB) to add grey. {remedy}")
         sides = height // self.downsample, width // self.downsample
         shape = (*sides, n_channels + self.grey_channel)
         fixed = self.whitening
         if isinstance(fixed, FixedZCA) and shape != (*fixed.image_shape, len(fixed.means)):
-            came = f"Images to whiten have {sides[0]} x {sides[1]} pixels and {shape[2]} channels"
-            raise ValueError(f"{came}, which does not fit {fixed}. Use from_examples again.")
+            found = f"{sides[0]} x {sides[1]} pixels and {shape[2]} channels"
+            problem = f"Images to whiten have {found}, expected those of {fixed}"
+            raise ValueError(f"{problem}. Use from_examples again.")
         return shape[: len(image_shape)]
 
     def check_images(self, images: Matrix) -> Shape:
-        """Return the shape (height, width, n_channels) that images turn into.
+        """Return the shape (height, width, n_channels) of processed images.
 
         Parameters
         ----------
         images : ndarray (n, height, width, n_channels)
+            Images before any step.
 
         Raises
         ------
@@ -381,7 +433,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         return shape
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Return {"image": array} of {"image": array}, or pixels of a dict of pixels."""
+        """Return the processed image of one sample: {"image": array}, or a dict of pixels."""
         images = read_image(x, self.image_shape)
         processed = self._process(images.values)
         if images.from_pixels:
@@ -389,17 +441,22 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         return {IMAGE_NAME: images.shape_like(processed)[0]}
 
     def transform_many(self, X: Any) -> Any:
-        """Return a mini-batch of images, in the kind of `X`.
+        """Return the processed images of a mini-batch, in the kind of `X`.
 
         Parameters
         ----------
         X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
-            A column per pixel needs `image_shape`. Flat arrays come out as images.
+            Images. Rows of pixels need `image_shape`.
+
+        Returns
+        -------
+        array, frame or list of dicts
+            Processed images; rows of pixels in an array become images.
 
         Raises
         ------
         TypeError, ValueError
-            If the whitening is not fixed, `X` cannot be read as images of one shape, or
+            If the whitening still needs examples, `X` cannot be read as images of one shape, or
             `check_images` raises.
         """
         images = read_images(X, self.image_shape)
@@ -412,11 +469,11 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         return [{IMAGE_NAME: image} for image in shaped]
 
     def outlook(self, images: Matrix) -> Matrix:
-        """Return what checked images turn into, or if whitening is yet to be made, larger ones."""
+        """Return processed images, or bounds of them if the whitening still needs examples."""
         if not isinstance(self.whitening, ZCA):
             return self._process(images)
-        # Pixels less their mean are at most twice as large, p of them sqrt(p) times as long, and
-        # amplified by at most 1/sqrt(variance_offset).
+        # Subtracting the mean at most doubles a pixel; the length of p pixels is at most sqrt(p)
+        # times the largest; whitening amplifies by at most 1/sqrt(variance_offset).
         height, width = self.check_images(images)[:2]
         gain = 2.0 * np.sqrt(height * width / self.whitening.variance_offset)
         return np.asarray(self._before_whitening(images) * DTYPES[self.dtype](gain))
@@ -429,7 +486,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         return fixed.apply(processed) if isinstance(fixed, FixedZCA) else processed
 
     def _before_whitening(self, images: Matrix) -> Matrix:
-        """Return checked images after all steps but the last."""
+        """Return checked images after all steps except whitening."""
         if self.is_identity:
             return images
         dtype = DTYPES[self.dtype]

@@ -54,14 +54,14 @@ from onlinels.features.patches import Patches
 from onlinels.saving import made_of, maybe, savable_settings
 
 NORMALIZATIONS = {True: "map", False: None, "map": "map", "image": "image"}
-"""What features are divided by: the sum of their map, nothing, or the length of their image."""
+"""Divisors of features: the sum of their map, nothing, or the length of all features."""
 
 
 @dataclass(eq=False, repr=False)
 class FilteringTransformer(ImageTransformer):
-    """Turn images or windows into features with fixed filters; subclasses say which filters."""
+    """Turn images or windows into features with the fixed filters of a subclass."""
 
-    # Settings that come first; subclasses add the shape, and others behind it.
+    # The first settings; subclasses add the shape and others.
     filters: Any
     pool_size: int = 8
     stride: int = 2
@@ -74,22 +74,22 @@ class FilteringTransformer(ImageTransformer):
     contrast_offset: float | None = None
 
     def _check_settings(self) -> None:
-        """Check the settings but for the filters."""
+        """Check all settings except the filters."""
         super()._check_settings()
         self._bank: FilterBank | None = None
         for name, minimum in {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0}.items():
             check_count(name, getattr(self, name), minimum)
         check_choice("pooling", self.pooling, WINDOWS)
         if self.normalize not in NORMALIZATIONS:
-            came = f"normalize={self.normalize!r} is not known"
-            raise ValueError(f"{came}. Pass True, False, 'map' or 'image'.")
+            problem = f"normalize={self.normalize!r} is not known"
+            raise ValueError(f"{problem}. Pass True, False, 'map' or 'image'.")
         check_choice("channels", self.channels, ("each", "joint"))
         if self.contrast_offset is not None:
-            # What is less is 0 in this precision.
+            # A smaller number is 0 in this precision.
             limits = np.finfo(self.dtype)
             smallest, largest = float(limits.tiny), float(limits.max)
             check_between("contrast_offset", self.contrast_offset, smallest, largest)
-        # None stands for them in signatures: river allows nothing but plain values there.
+        # Signatures have None for these defaults, because river allows only plain values there.
         if self.before_pooling is None:
             vars(self)["before_pooling"] = SQUARE
         if self.after_pooling is None:
@@ -101,12 +101,12 @@ class FilteringTransformer(ImageTransformer):
     def bank(self) -> FilterBank:
         """The filters (n_filters, height, width, 1 or n_channels) and their offsets.
 
-        Windows have filters of height 1, without offsets.
+        Filters of windows have height 1 and no offsets.
 
         Raises
         ------
         ValueError
-            If they are to be made from examples, and none were given.
+            If the filters are made from examples, and no examples were given.
         """
         if self._bank is None:
             raise not_made(f"filters={self.filters!r} are", "ConvolutionalFeatures")
@@ -114,11 +114,11 @@ class FilteringTransformer(ImageTransformer):
 
     @abstractmethod
     def _bank_for(self, n_channels: int) -> FilterBank:
-        """Return the bank for so many channels, a bound if it is not made yet, or raise."""
+        """Return the bank for so many channels (bounds if it needs examples), or raise."""
 
     def _stage(self) -> Convolution:
         columns = Axis(self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling)
-        # Windows have a single row: nothing is padded or pooled across it.
+        # Windows have a single row, along which nothing is padded or pooled.
         rows = columns if self.kind is IMAGE else Axis()
         name = NORMALIZATIONS[self.normalize]
         before, after = self.before_pooling or SQUARE, self.after_pooling or FOURTH_ROOT
@@ -130,12 +130,18 @@ class FilteringTransformer(ImageTransformer):
         Parameters
         ----------
         shape : (height, width[, n_channels]), or (length[, n_channels]) of a window
+            Shape of one image or window.
+
+        Returns
+        -------
+        int
+            Number of features of each image.
 
         Raises
         ------
         ValueError
-            If it is no such shape, nothing is left of such an image, or its channels do not fit
-            the filters.
+            If `shape` is not such a shape, the pooled maps of such images are empty, or the
+            channels do not fit the filters.
 
         Examples
         --------
@@ -149,9 +155,10 @@ class FilteringTransformer(ImageTransformer):
         return stage.n_groups(n_channels) * stage.before_pooling.n_maps * n_filters * rows * columns
 
     def map_shape(self, shape: Shape) -> tuple[int, int]:
-        """Return the rows and columns of one filter's pooled map, of which features are made up.
+        """Return the rows and columns of one filter's pooled map.
 
-        Parameters and errors are those of `n_features`. Windows have maps of one row.
+        Features consist of such maps, one per filter and channel. Windows have maps of one row.
+        Parameters and errors are those of `n_features`.
 
         Examples
         --------
@@ -165,26 +172,31 @@ class FilteringTransformer(ImageTransformer):
         pooled = self._stage().pooled_shape((1, *sizes)[-2:], filters)
         if not all(pooled):
             sides = f"{' x '.join(map(str, sizes))} {self.kind.pixel}s"
-            came = f"{self.kind.name.capitalize()}s of {sides} leave no pooled position"
-            raise ValueError(f"{came} with these filters. Raise padding, or lower drop_ring.")
+            problem = f"{self.kind.name.capitalize()}s of {sides} have empty pooled maps"
+            raise ValueError(f"{problem} with these filters. Raise padding, or lower drop_ring.")
         return pooled
 
     def check_images(self, images: Matrix, next_dtype: str | None = None) -> int:
-        """Return the number of features that images (n, height, width, n_channels) turn into.
+        """Return the number of features of images (n, height, width, n_channels).
 
         Parameters
         ----------
         images : ndarray (n, height, width, n_channels)
+            Images, or windows with height 1.
         next_dtype : "float32" or "float64", optional
-            Precision of what takes the features; their own by default.
+            Precision of the step that reads the features; the features' own by default.
+
+        Returns
+        -------
+        int
+            Number of features of each image.
 
         Raises
         ------
         ValueError
-            If `image_shape` is another, nothing is left of images of this shape, their channels do
-            not fit the filters, they are smaller than the patches that filters are yet to be made
-            of, or a pixel is so large that a power of its responses leaves the range of the
-            precision.
+            If the images do not fit `image_shape`, their pooled maps are empty, their channels do
+            not fit the filters, they are smaller than the patches that filters are made of, or a
+            pixel is so large that a power of its responses overflows the precision.
         """
         shape = images.shape[3 - self.kind.n_axes :]
         full_shape(shape, self._shape, self.kind)
@@ -195,13 +207,13 @@ class FilteringTransformer(ImageTransformer):
         added = stage.offsets_of_groups(bank.offsets, shape[-1])
         following = next_dtype or self.dtype
         allowed = largest_pixel(bank.filters, added, stage, self.dtype, following)
-        # The narrower of the two: "float32" comes before "float64".
+        # The lower of the two precisions: "float32" sorts before "float64".
         reason = f"dtype={min(self.dtype, following)!r}, {stage.before_pooling} and the filters"
         check_pixels(images, allowed, reason, self.kind)
         return n_features
 
     def _transform(self, images: Matrix) -> Matrix:
-        _ = self.bank  # Raises if there is none yet.
+        _ = self.bank  # Raises if the bank still needs examples.
         self.check_images(images)
         bank = self._bank_for(images.shape[3])
         values = images.astype(DTYPES[self.dtype], copy=False)
@@ -213,31 +225,37 @@ class FilteringTransformer(ImageTransformer):
 class WindowFeatures(FilteringTransformer):
     """Turn windows of sensor values into shallow convolutional features with fixed filters.
 
-    Algorithm 1 of the paper in one dimension, that of time: for every channel x and filter h, the
-    convolution x * h is squared, averaged over Q positions, the fourth root is taken, and every
-    D-th position is kept. Other than images' features, these are not divided by their sum unless
-    `normalize` says so: in sensor signals how strongly a filter responds tells most.
+    This is Algorithm 1 of the paper in one dimension, time: for every channel x and filter h, the
+    convolution x * h is squared and averaged over Q positions, its fourth root is taken, and every
+    D-th position is kept. Unlike features of images, these are divided by their sum only if
+    `normalize` is set, because the strength of a response matters most in sensor signals.
 
     Parameters
     ----------
     filters : "minirocket" or ndarray (n_filters, filter_size[, n_channels])
-        The bank. A filter without channels is applied to every channel of the windows, one with
-        channels is applied channel by channel. Recipes and a FilterBank are not taken.
+        Filters of the bank. A filter without channels is applied to every channel of the windows,
+        one with channels is applied channel by channel. Recipes and FilterBanks are not accepted.
     pool_size, stride, padding, drop_ring, normalize, before_pooling, after_pooling, channels,
     contrast_offset, dtype, seed, pooling, prefix
-        As those of ConvolutionalFeatures, along time alone.
+        Settings of ConvolutionalFeatures, applied along time.
     window_shape : (length,) or (length, n_channels), optional
-        Needed where windows come as dicts of numbers, frames or flat arrays; otherwise a check.
+        Shape of a window. Required for dicts of numbers, frames and flat arrays; for other input it
+        is checked.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is not one of these.
 
     Notes
     -----
     There are C P ceil((J + 2 padding - W + Q - 2 drop_ring) / D) features for C channels, P filters
     of size W and windows of length J, ordered by channel, filter and time; see
     ConvolutionalFeatures for joint channels and rectifiers. A window of zeros gives zeros. Cost:
-    ``2 n C P W (J - W + 1)`` operations.
+    ``2 n C P W (J - W + 1)`` operations for n windows.
 
-    A sample {"window": array} gives {"h": array}; a dict of numbers, named by position, by
-    (time, channel) or by text that ends in these numbers, gives {"h0": …, "h1": …}.
+    A sample {"window": array} gives {"h": array}. A dict of numbers gives {"h0": …, "h1": …}; its
+    names are positions, pairs (time, channel), or text that ends in these numbers.
 
     References
     ----------
@@ -271,16 +289,16 @@ class WindowFeatures(FilteringTransformer):
         else:
             values = vars(self)["filters"] = frozen_copy(as_array("filters", self.filters))
         if values.ndim not in (2, 3) or 0 in values.shape:
-            raise ValueError(
-                f"filters has shape {values.shape}. Pass (n_filters, W[, n_channels])."
-            )
+            expected = "(n_filters, W[, n_channels]) without a 0. Reshape it"
+            raise ValueError(f"filters has shape {values.shape}, expected {expected}.")
         self._bank = plain_bank(values[:, None])
 
     def _bank_for(self, n_channels: int) -> FilterBank:
-        # Channels of sensors are no colours, which a bank would mix.
+        # A bank mixes the channels of colours, but not those of sensors.
         own = self.bank.filters.shape[3]
         if own not in (1, n_channels):
-            raise ValueError(f"Windows have {n_channels} channels, expected {own} as the filters.")
+            expected = f"{own}, since the filters have {own}. Pass other windows or filters"
+            raise ValueError(f"Windows have {n_channels} channels, expected {expected}.")
         return self.bank.for_channels(n_channels)
 
 
@@ -289,67 +307,75 @@ class WindowFeatures(FilteringTransformer):
 class ConvolutionalFeatures(FilteringTransformer):
     """Turn images into shallow convolutional features with fixed filters.
 
-    Algorithm 1 of the paper: for every channel x and filter h, the valid convolution x * h is
-    squared, averaged over windows of Q x Q positions (a full convolution with 1/Q^2), the fourth
-    root is taken, every D-th position is kept, and the response is divided by its sum. With the
-    default settings this is the algorithm to the letter; `normalize`, `padding` and `drop_ring`
-    depart from it.
+    This is Algorithm 1 of the paper: for every channel x and filter h, the valid convolution x * h
+    is squared and averaged over windows of Q x Q positions (a full convolution with 1/Q^2), its
+    fourth root is taken, every D-th position is kept, and the response is divided by its sum. The
+    default settings are exactly this algorithm; other values of `normalize`, `padding` and
+    `drop_ring` deviate from it.
 
     Parameters
     ----------
     filters : "hand-designed", ndarray (n_filters, W, W[, n_channels]), FilterBank, recipe or tuple
-        The bank; a tuple is a combination of banks, in order. A filter without channels is applied
-        to every channel of the images, one with channels is applied channel by channel, and one of
-        red, green and blue by its grey version to grey channels (`FilterBank.for_channels`).
-        Recipes (`Patches`, `WhitenedPatches`, `KMeansPatches`) are made banks by `from_examples`.
+        Filters of the bank; a tuple combines banks, in order. A filter without channels is applied
+        to every channel of the images, and a filter with channels channel by channel. Grey channels
+        get the grey version of filters for red, green and blue (`FilterBank.for_channels`).
+        `from_examples` turns recipes (`Patches`, `WhitenedPatches`, `KMeansPatches`) into banks.
     pool_size : int
         Side Q of the pooling window, in pixels.
     stride : int
-        Downsampling D of the pooled maps.
+        Downsampling factor D of the pooled maps.
     padding : int
-        Blank pixels added on every side of the image; ``filter_size - 1`` makes the convolution
-        full.
+        Number of blank pixels added on every side of the image; ``filter_size - 1`` makes the
+        convolution full.
     drop_ring : int
-        Pooled positions left out on every side, where windows hang over the edge of the image.
-        The author's own script leaves 5 out and classifies better for it.
+        Number of pooled positions dropped on every side, where windows extend beyond the image. The
+        author's script drops 5 and classifies better.
     normalize : bool, "map" or "image"
-        Whether each map of an image (each side of a rectifier on its own) is divided by its sum, as
-        "map" says too; with "image" all features of an image are divided by their length instead.
+        Divisor of the features. With True or "map", each map of an image (each side of a rectifier
+        separately) is divided by its sum. With "image", all features of an image are divided by
+        their length. With False, nothing is divided.
     before_pooling : Power or TwoSidedRectifier, optional
-        Applied to the responses, ``Power(2.0)`` if it is not given. The rectifier gives two maps.
+        Function of the responses, ``Power(2.0)`` by default. The rectifier gives two maps.
     after_pooling : Power, optional
-        Applied to the averages, ``Power(0.25)`` if it is not given; see also `lp_pooling`.
+        Function of the averages, ``Power(0.25)`` by default; see also `lp_pooling`.
     channels : "each" or "joint"
-        Whether every channel is convolved and kept apart, as in the paper, or responses are summed
-        over channels, as of filters that are colour patches.
+        Whether every channel has its own maps ("each", as in the paper), or responses are summed
+        over channels ("joint", for filters that are colour patches).
     contrast_offset : float, above 0, optional
-        Where given, every patch under a filter, blank pixels included, has its mean removed and is
-        divided by sqrt(variance + contrast_offset): over its channel, or over all if they are
-        joint. In squared units of the pixels.
+        Constant in the normalisation of contrast, in squared units of the pixels. If given, the
+        mean of every patch under a filter (blank pixels included) is subtracted, and the patch is
+        divided by sqrt(variance + contrast_offset). Mean and variance are those of the channel, or
+        of all channels if they are joint.
     image_shape : (height, width) or (height, width, n_channels), optional
-        Needed where images come as dicts of pixels, frames or flat arrays; otherwise a check.
+        Shape of an image. Required for dicts of pixels, frames and flat arrays; for other input it
+        is checked.
     dtype : "float64" or "float32"
         Precision of the features. float32 is about twice as fast.
     seed : int
-        For filters that are drawn.
+        Seed for recipes that draw examples at random.
     pooling : "box" or "gaussian"
-        What positions are averaged with: the Q x Q alike, as in the paper, or by a gaussian about
-        their middle that is as wide (standard deviation Q / sqrt(12)), which classifies better.
+        Weights of the pooling window: equal over Q x Q positions, as in the paper, or a gaussian of
+        the same width (standard deviation Q / sqrt(12)), which classifies better.
     prefix : str
-        What the names of outputs begin with, for a TransformerUnion: ``"u_"`` gives
-        ``u_h0``, ``u_h1``, …
+        Prefix of the output names in a TransformerUnion: ``"u_"`` gives ``u_h0``, ``u_h1``, …
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is not one of these, or `filters` combines banks whose channels do not fit.
 
     Notes
     -----
     There are C P ceil((J + 2 padding - W + Q - 2 drop_ring) / D)^2 features for C channels, P
-    filters of size W and images of size J, ordered by channel, filter, row and column; P such maps
-    of joint channels, and twice the maps, first those above, then those below, with a rectifier. A
-    blank image gives zeros, unless the filters have offsets.
-    Cost: ``2 n C P W^2 (J - W + 1)^2`` operations for n images, and the memory of the features, of
-    2 MiB of responses on each thread, and of the lines of pixels that they are made of.
+    filters of size W and images of size J, ordered by channel, filter, row and column. Joint
+    channels give P maps instead of C P. A rectifier gives twice as many maps, first those above the
+    threshold, then those below. A blank image gives zeros, unless the filters have offsets.
 
-    A sample {"image": array} gives {"h": array}; a dict of pixels gives {"h0": …, "h1": …}, the
-    names of the columns that frames get. Arrays in give arrays (n, n_features) out.
+    Cost: ``2 n C P W^2 (J - W + 1)^2`` operations for n images. Memory: the features and, on each
+    thread, 2 MiB of responses and the copies of pixels that they are computed from.
+
+    A sample {"image": array} gives {"h": array}. A dict of pixels gives {"h0": …, "h1": …}, with
+    the names of the columns that frames get. Arrays give arrays (n, n_features).
 
     References
     ----------
@@ -385,21 +411,26 @@ class ConvolutionalFeatures(FilteringTransformer):
 
     @classmethod
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
-        """Return features whose filters are made from examples.
+        """Return a transformer whose filters are made from examples.
 
         Parameters
         ----------
         X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
-            Images, as those to be transformed.
+            Images in the form of those to transform.
         y : array, series or list of n labels, optional
-            Only `Patches` needs them.
+            Labels of the images. Only `Patches` needs them.
         **settings
-            As for the class; `filters` is ``Patches()`` unless it is given.
+            Settings of the class; `filters` is ``Patches()`` by default.
+
+        Returns
+        -------
+        ConvolutionalFeatures
+            A transformer that is ready for use.
 
         Raises
         ------
         TypeError, ValueError
-            If the settings are not the class's, or filters cannot be made from these images.
+            If a setting is invalid, or filters cannot be made from these images.
 
         Examples
         --------
@@ -421,11 +452,11 @@ class ConvolutionalFeatures(FilteringTransformer):
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it can transform; only recipes without examples cannot."""
+        """Whether the features can transform: False only for recipes without examples."""
         return self._bank is not None
 
     def _bank_for(self, n_channels: int) -> FilterBank:
-        # Of a combination every member is fitted to the channels by itself.
+        # In a combination, every member is adapted to the channels separately.
         alone = not isinstance(self.filters, tuple)
         if self._bank is not None and (alone or self._bank.filters.shape[3] == n_channels):
             return self._bank.for_channels(n_channels)

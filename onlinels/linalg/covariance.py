@@ -1,4 +1,4 @@
-"""The covariance of output weights, and the leverage of a row."""
+"""The covariance of output weights, and the leverages of rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Covariance:
     n_parameters : float
         Effective number of parameters, the trace of (A'A + D)^-1 A'A; plus 1 for an intercept.
     origin : ndarray (n_features,), optional
-        The mean of the features if there is an intercept, else None.
+        The mean of the features with an intercept; None without an intercept.
     intercept_share : float
-        Variance of the mean of the targets, if there is an intercept: 1 / n.
+        Variance of the mean of the targets with an intercept: 1 / n.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class Covariance:
     intercept_share: float = 0.0
 
     def leverages(self, rows: Floats) -> Floats:
-        """Return x'(A'A + c I)^-1 x of every row x (about the mean), plus the intercept's share."""
+        """Return x'(A'A + D)^-1 x of every row x (about the mean), plus the intercept's share."""
         about = rows if self.origin is None else rows - self.origin
         shares = np.einsum("ij,ij->i", about @ self.matrix, about)
         leverages: Floats = np.maximum(shares, 0.0) + self.intercept_share

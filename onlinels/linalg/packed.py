@@ -1,4 +1,4 @@
-"""Symmetric matrices in half the memory: the upper triangle in panels of columns, that may grow."""
+"""Symmetric matrices in half the memory: the upper triangle in panels of columns."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from onlinels.numerics import Calls, enlarged, product
 from onlinels.saving import COLUMNS, WHOLE, listed, made_of, savable
 
 PANEL = 1024
-"""Columns of a panel.
+"""Number of columns of a panel.
 
 Measured at 6,400 columns: 1024 and 2048 are as fast as one BLAS update of the whole matrix, 512 is
-15% slower. Besides, OpenBLAS 0.3.30 of scipy crashes on two threads in updates and factors of a
+15% slower. Moreover, OpenBLAS 0.3.30 of scipy crashes on two threads in updates and factors of a
 whole matrix of 19,000 columns and more.
 """
 
 LARGEST_WHOLE = 16_384
-"""Columns up to which LAPACK may invert a matrix whole, see `PANEL`."""
+"""Number of columns up to which LAPACK inverts a matrix as a whole; see `PANEL`."""
 
 
 @savable(
@@ -33,21 +33,21 @@ LARGEST_WHOLE = 16_384
     ),
 )
 class Panel:
-    """Some columns of the upper triangle: those rows above the diagonal block, and the block."""
+    """Some columns of the upper triangle: the diagonal block, and the rows above it."""
 
     def __init__(self, start: int, width: int) -> None:
         self.start = start
-        # Fortran order: BLAS would silently work on a copy of anything else.
+        # Fortran order: BLAS would silently work on a copy of an array in another order.
         self.above, self.corner = (np.zeros((rows, width), order="F") for rows in (start, width))
 
     @property
     def columns(self) -> slice:
-        """The columns in the whole matrix."""
+        """The columns of the panel in the whole matrix."""
         return slice(self.start, self.start + len(self.corner))
 
     @property
     def parts(self) -> tuple[Floats, Floats]:
-        """Both arrays."""
+        """The rows above the diagonal block, and the block."""
         return self.above, self.corner
 
 
@@ -93,7 +93,7 @@ class PackedSymmetric:
         return self.panels[-1].columns.stop if self.panels else 0
 
     def grown(self, size: int) -> Self:
-        """Return it with columns of zeros appended, sharing panels that fit."""
+        """Return the matrix with columns of zeros appended; both share panels that fit."""
         new = type(self)(size)
         for panel, mine in zip(new.panels, self.panels, strict=False):
             panel.above = enlarged(mine.above, *panel.above.shape)
@@ -118,28 +118,28 @@ class PackedSymmetric:
     def plan_product(self, row: Floats, w: float) -> Calls:
         """Return calls that add w a a' for one row (size,)."""
         if len(self.panels) == 1:
-            # By position: names cost half a microsecond.
+            # Arguments by position: names cost half a microsecond.
             return ((dsyr, w, row, 0, 1, 0, len(row), self.panels[0].corner, 1),)
         return self.plan_products(row[None], w)
 
     @staticmethod
     def _to_corner(rows: Floats, w: float | Floats, sign: float, corner: Floats) -> tuple[Any, ...]:
-        # By position: names cost half a microsecond. The 0 is for the upper triangle.
+        # Arguments by position: names cost half a microsecond. The 0 is for the upper triangle.
         if isinstance(w, float):
             if len(rows) == 1:
-                # Measured: of one row dsyrk takes twice as long.
+                # Measured: for one row, dsyrk takes twice as long.
                 return (dsyr, sign * w, rows[0], 0, 1, 0, len(corner), corner, 1)
-            # As they lie in memory, transposed if need be, BLAS takes them without a copy.
+            # In their order in memory, transposed if necessary, BLAS makes no copy of the rows.
             turned = int(rows.flags.f_contiguous)
             return (dsyrk, sign * w, rows if turned else rows.T, 1.0, corner, turned, 0, 1)
-        # w a a' as half of a (wa)' + (wa) a': without roots, whole numbers stay whole.
+        # w a a' as half of a (wa)' + (wa) a': without square roots, whole numbers stay exact.
         turned = int(rows.flags.f_contiguous)
         weighted = rows * w[:, None]
         pair = (rows, weighted) if turned else (rows.T, weighted.T)
         return (dsyr2k, 0.5 * sign, *pair, 1.0, corner, turned, 0, 1)
 
     def plan_scaling(self, factor: float) -> Calls:
-        """Return calls that multiply everything."""
+        """Return calls that multiply the matrix by a factor."""
         return tuple((np.multiply, part, factor, part) for p in self.panels for part in p.parts)
 
     def add(self, other: Self, factor: float) -> None:
@@ -181,7 +181,7 @@ class PackedSymmetric:
         return column
 
     def upper(self) -> Floats:
-        """Return the matrix (size, size) in Fortran order; below the diagonal it holds anything."""
+        """Return the matrix (size, size) in Fortran order; only its upper triangle is defined."""
         if len(self.panels) == 1:
             return self.panels[0].corner
         square = np.zeros((self.size, self.size), order="F")
@@ -200,7 +200,7 @@ class PackedSymmetric:
         return symmetric(self.upper())
 
     def reindexed(self, columns: Integers) -> Self:
-        """Return the matrix of the given rows and columns, see `gathered`; it may share panels."""
+        """Return the given rows and columns, see `gathered`; both matrices may share panels."""
         if is_growth(columns, self.size):
             return self.grown(len(columns))
         return type(self).of(gathered(self.full(), columns, columns))
@@ -218,9 +218,9 @@ class PackedSymmetric:
 
 
 def gathered(array: Matrix, *places: Integers) -> Matrix:
-    """Return the entries at given places of every axis, 0 for the place -1, in Fortran order.
+    """Return the entries at given places of every axis, in Fortran order; 0 for the place -1.
 
-    It is the array itself if nothing changes.
+    The result is the array itself if nothing changes.
 
     Examples
     --------
@@ -236,20 +236,20 @@ def gathered(array: Matrix, *places: Integers) -> Matrix:
 
 
 def is_growth(places: Integers, size: int) -> bool:
-    """Tell whether places to gather are all of the old ones, in their order, before new ones."""
+    """Return whether places to gather are all old places, in their order, before new places."""
     known, new = places[:size], places[size:]
     return len(known) == size and not ((known != np.arange(size)).any() or (new >= 0).any())
 
 
 def growth(size: int, larger: int) -> Integers:
-    """Return places to gather: all of the old ones, then new ones."""
+    """Return places to gather: all old places, then new places (-1)."""
     places = np.arange(max(size, larger))
     places[size:] = -1
     return places
 
 
 def stacked(features: Integers, targets: Integers, n_features: int) -> Integers:
-    """Return places to gather of an array with an entry for every feature, then for every target.
+    """Return places to gather from an array of features followed by targets.
 
     Examples
     --------
@@ -260,7 +260,7 @@ def stacked(features: Integers, targets: Integers, n_features: int) -> Integers:
 
 
 def origins(places: Integers, size: int) -> Integers:
-    """Return places to gather, by which old entries come to given places among `size`.
+    """Return places to gather that put old entries at given places of an array of `size`.
 
     Examples
     --------
@@ -273,7 +273,7 @@ def origins(places: Integers, size: int) -> Integers:
 
 
 def symmetric(upper: Floats) -> Floats:
-    """Return the symmetric matrix whose upper triangle is given, in Fortran order."""
+    """Return the symmetric matrix with a given upper triangle, in Fortran order."""
     full = np.asfortranarray(np.triu(upper))
     full += np.triu(upper, 1).T
     return full
@@ -283,10 +283,10 @@ def factor_in_place(system: PackedSymmetric) -> bool:
     """Replace a matrix by its Cholesky factor R, system = R'R; False if it is not definite."""
     for number, panel in enumerate(system.panels):
         if number:
-            # By row, so that the rows above those of any earlier panel lie beside one another.
+            # Row-major, so that the rows of any earlier panel are contiguous.
             by_row = np.ascontiguousarray(panel.above)
             for earlier in system.panels[:number]:
-                # Rows that meet its columns; transposed, what is left lies as LAPACK wants it.
+                # The rows that meet the columns of the earlier panel, transposed for LAPACK.
                 own = by_row[earlier.columns]
                 left = product(by_row[: earlier.start].T, earlier.above).T
                 np.subtract(own, left, out=left)
@@ -304,7 +304,7 @@ def solve_factored(factor: PackedSymmetric, targets: Floats) -> Floats:
     if len(factor.panels) == 1:
         whole: Floats = dpotrs(factor.panels[0].corner, targets, lower=0)[0]
         return whole
-    # By row, so that those of panels to the left, or above, lie beside one another.
+    # Row-major, so that the rows of earlier panels are contiguous.
     solution = np.array(targets, dtype=np.float64, order="C")
     for panel in factor.panels:
         own = panel.columns
@@ -318,7 +318,7 @@ def solve_factored(factor: PackedSymmetric, targets: Floats) -> Floats:
 
 
 def inverse_of_factored(factor: PackedSymmetric) -> Floats:
-    """Return (R'R)^-1, of which only the upper triangle means anything."""
+    """Return (R'R)^-1; only its upper triangle is defined."""
     if factor.size > LARGEST_WHOLE:
         return solve_factored(factor, np.eye(factor.size, order="F"))
     inverse: Floats = dpotri(factor.upper(), lower=0, overwrite_c=1)[0]
@@ -326,16 +326,16 @@ def inverse_of_factored(factor: PackedSymmetric) -> Floats:
 
 
 def smallest_eigenvalue(factor: PackedSymmetric) -> float:
-    """Estimate 1 / |(R'R)^-1| in the 1-norm, which no eigenvalue of R'R is below."""
+    """Estimate 1 / |(R'R)^-1| in the 1-norm, a lower bound of the eigenvalues of R'R."""
     if len(factor.panels) == 1:
-        # With a norm of 1 the reciprocal condition number is that of the inverse's norm.
+        # With a norm of 1, the reciprocal condition number is the reciprocal norm of the inverse.
         return float(dpocon(factor.panels[0].corner, 1.0)[0])
     size = factor.size
 
     def times(column: Floats) -> Floats:
-        """Return the inverse's product with a column."""
+        """Return the product of the inverse with a column."""
         return solve_factored(factor, column.reshape(size, -1)).reshape(column.shape)
 
     inverse = LinearOperator((size, size), matvec=times, rmatvec=times, matmat=times, rmatmat=times)
-    # One column at a time is Higham's algorithm, and draws no random numbers.
+    # With one column at a time (t=1), the algorithm draws no random numbers.
     return 1.0 / float(onenormest(inverse, t=1))

@@ -1,4 +1,4 @@
-"""Recursive least squares, written once: an inverse and output weights that follow rows."""
+"""Recursive least squares: an inverse and output weights that are updated with every row."""
 
 from __future__ import annotations
 
@@ -29,41 +29,42 @@ from onlinels.saving import COLUMNS, POSITIVE, VECTOR, WHOLE, savable
 EPS = float(np.finfo(np.float64).eps)
 
 SMALL = 320
-"""Features up to which every row enters the inverse at once.
+"""Number of features up to which every row updates the inverse immediately.
 
 Measured, for product and update: 14 us against 21 us gathered at 256 features, 24 against 27 at
 311, and 63 against 48 at 512.
 """
 
 N_RECENT = 64
-"""Columns that are gathered before one rank-k update takes them in."""
+"""Number of columns that are gathered before one rank-k update of the inverse."""
 
 SMALLEST_SCALE = 2.0**-32
-"""Factor that is kept apart from the inverse before it is multiplied in."""
+"""Smallest scale that is kept apart from the inverse; a smaller scale is multiplied in."""
 
 FAINTEST = 1e-6
-"""Factor on all weights from which the inverse is divided by it."""
+"""Smallest factor on all weights by which the inverse is divided; below it, A'A is computed."""
 
 SMALL_BLOCK = 32
-"""Rows of a block that is answered at once, with up to 320 features.
+"""Number of rows of a block that is predicted at once, with up to 320 features.
 
-Measured, us a row with 16, 32, 64 and 128 rows a block: 1.3, 0.85, 1.2, 1.0 at 10 features; 10,
+Measured, us per row with 16, 32, 64 and 128 rows per block: 1.3, 0.85, 1.2, 1.0 at 10 features; 10,
 6.3, 7.4, 8.6 at 213; 169, 157, 109, 114 at 1,024.
 """
 
 LEAST = 0.5 * (1.0 - 1e-9)
-"""Share of the ridge below which it is brought back.
+"""Share of the ridge below which the ridge is restored.
 
-Next to a half: decays of whole half-lives come to it but for rounding, by which nothing may hang.
+It is slightly below a half, because decays over whole half-lives reach a half up to rounding, and
+rounding must not decide.
 """
 
 OUTWEIGHED = 1e14
-"""Largest ratio of new rows to what was known in their direction: beyond, nothing is left."""
+"""Largest ratio of new rows to earlier rows and ridge in a direction; no digit is left above it."""
 
 MAX_PIVOT_RATIO = 1e4
-"""The same ratio for a solution beside the sums, so that it keeps 12 digits in every direction."""
+"""The same ratio for a recursion beside the sums, so that it keeps 12 digits in every direction."""
 
-REMEDY = 'set a larger ridge, or accumulator="gram"'
+REMEDY = 'set a larger ridge, or use accumulator="gram"'
 
 
 def _is_sound(recursion: Any) -> bool:
@@ -75,22 +76,21 @@ def _is_sound(recursion: Any) -> bool:
 
 
 class Innovations(NamedTuple):
-    """Rows Z and targets Y before they are learnt: of the factor of S = I + Z P Z' = L L'.
+    """Gains and innovations of rows Z with targets Y, from the factor of S = I + Z P Z' = L L'.
 
     Attributes
     ----------
     gains : ndarray (n_features, n)
-        P Z' L^-T: row i takes column i times itself out of P.
+        P Z' L^-T. Learning row i subtracts the outer product of column i from P.
     shares : ndarray (n, n_targets)
-        The innovations L^-1 (Y - Z W): their squares are what the rows add to the penalised sum of
-        squares.
+        The innovations L^-1 (Y - Z W). The rows add their squares to the penalised sum of squares.
     scores : ndarray (n, n_targets)
-        Of every row, by the rows before it.
+        Scores of every row from the rows before it.
     alone : ndarray (n,)
-        Leverages z'P z of every row before all of them.
+        Leverage z'P z of every row before all rows of the block.
     taken : ndarray (n, n)
-        Column i squared is what the rows before row i take from its leverage: L' without its
-        diagonal; below it stands anything.
+        L' without its diagonal. The rows before row i reduce its leverage by the squares of
+        column i. The entries below the diagonal are undefined.
     """
 
     gains: Floats
@@ -101,7 +101,7 @@ class Innovations(NamedTuple):
 
     @property
     def leverages(self) -> Floats:
-        """Leverages of every row by the rows before it, (n,)."""
+        """Leverage of every row after the rows before it, (n,)."""
         leverages: Floats = self.alone - (np.triu(self.taken, 1) ** 2).sum(axis=0)
         return leverages
 
@@ -121,26 +121,27 @@ class Innovations(NamedTuple):
     _is_sound,
 )
 class Recursion:
-    """Hold P = (A'A + D)^-1 and the output weights W = P A'Y for rows that come and go.
+    """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, and update both with rows.
 
-    D, on the diagonal, is the penalty of every feature. Rows may be forgotten: then A'A and D decay
-    with every row, and once D has fallen below a share of what it was, it is brought back, by one
-    factor of I + sqrt(E) P sqrt(E) for the part E that is missing, which is well conditioned.
+    D is diagonal, with the penalty of every feature. If rows are forgotten, A'A and D decay with
+    every row. When D falls below a share of the full penalties, it is restored by a factor of
+    I + sqrt(E) P sqrt(E), where E is the missing part. This matrix is well conditioned.
 
     Parameters
     ----------
     n_features, n_targets : int
+        Numbers of features and of targets.
     ridge : float
-        The penalty of features until another one is set, over 0.
+        The penalty of every feature until another penalty is set, above 0.
     least : float
-        Share of the penalties below which they do not stay.
+        Share of the full penalties below which the penalties are restored.
 
     Attributes
     ----------
     full_penalties : ndarray (n_features,)
-        The penalties before they decay, at least 0.
+        The penalties without decay, at least 0.
     share : float
-        The share of them that is in force, from `least` to 1.
+        The share of the full penalties that is in force, from `least` to 1.
 
     Examples
     --------
@@ -154,8 +155,8 @@ class Recursion:
 
     def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = LEAST) -> None:
         self.ridge, self.least, self.share = float(ridge), least, 1.0
-        # The inverse is scale^-1 (B - U U'): B here, of which the upper triangle is read, in
-        # Fortran order, as BLAS would silently work on a copy of anything else.
+        # The inverse is scale^-1 (B - U U'). This is B, of which the upper triangle is read, in
+        # Fortran order: BLAS would silently work on a copy of an array in another order.
         self._base = np.zeros((n_features, n_features), order="F")
         self._base.flat[:: n_features + 1] = 1.0 / self.ridge
         self._scale = 1.0
@@ -184,14 +185,14 @@ class Recursion:
     def of_inverse(
         cls, inverse: Floats, weights: Floats, penalties: Floats, ridge: float, least: float = LEAST
     ) -> Recursion:
-        """Return the recursion of P and W, which are not copied, both in Fortran order."""
+        """Return the recursion of P and W, both in Fortran order; the arrays are not copied."""
         new = cls(0, 0, ridge, least)
         new._base, new.weights, new.full_penalties = inverse, weights, penalties
         new._recent = np.zeros((len(inverse), N_RECENT if len(inverse) > SMALL else 0), order="F")
         return new
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without gathered columns: they would tell of single rows."""
+        """Return the state without gathered columns, which would reveal single rows."""
         nothing = np.zeros(self._recent.shape, order="F")
         return vars(self) | {"_base": self._folded(), "_recent": nothing, "_n_recent": 0}
 
@@ -213,20 +214,20 @@ class Recursion:
 
     def scores(self, row: Floats) -> Floats:
         """Return the scores (n_targets,) of a row (n_features,)."""
-        # Measured: of a vector, half the time of the operator, or less.
+        # Measured: for a vector, at most half the time of the operator.
         scores: Floats = row.dot(self.weights)
         return scores
 
     def errors(self, sample: Floats, sign: float = 1.0) -> Floats:
-        """Return the targets less the scores, (n_targets,), of a row and, after it, its targets.
+        """Return the targets minus the scores, (n_targets,), of a row followed by its targets.
 
-        With the sign -1.0: the scores less the targets.
+        With the sign -1.0, return the scores minus the targets.
         """
         weights = self.weights
         n_features = len(weights)
         if not weights.size:
             return sign * sample[n_features:]
-        # One call, by position: measured, 0.6 us against 1.0 of two views, product and difference.
+        # Measured: one call by position takes 0.6 us; two views, a product and a difference 1.0.
         columns = dgemv(-sign, weights, sample, sign, sample, 0, 1, n_features, 1, 1)
         errors: Floats = columns[n_features:]
         return errors
@@ -239,26 +240,27 @@ class Recursion:
         decay: float = 1.0,
         most: float = OUTWEIGHED,
     ) -> tuple[Calls, State]:
-        """Plan to let all rows decay and then to learn one: ``2 M^2`` operations.
+        """Plan to decay all rows and then to learn one row, in ``2 M^2`` operations.
 
         Parameters
         ----------
         row : ndarray (n_features,), or longer
-            What comes after the features is not read.
+            The row. Entries after the features are not read.
         errors : ndarray (n_targets,)
-            Its targets less its scores.
+            Targets of the row minus its scores.
         w : float
-            Its weight; below 0 it is taken out.
+            Weight of the row; a weight below 0 removes the row.
         decay : float
-            From 1e-6 to 1. Penalties that fall below their least share are brought back, in about
-            ``3 M^3`` operations.
+            Factor on all earlier weights, from 1e-6 to 1. Penalties that fall below their least
+            share are restored, in about ``3 M^3`` operations.
         most : float
-            Largest ratio of the row to what was known in its direction; digits are lost by it.
+            Largest ratio of the row to earlier rows and ridge in its direction. Digits are lost in
+            proportion to this ratio.
 
         Raises
         ------
         ValueError
-            If the row cannot be added, or taken out, in float64.
+            If the row cannot be learnt, or removed, in float64.
         """
         base, scale, share = self._base, self._scale * decay, self.share * decay
         if share < self.least or not len(base):
@@ -272,7 +274,7 @@ class Recursion:
             _check_pivot(total / scale, w, most)
         # Bjorck 1996, section 3.2: g = P x w / (1 + w x'P x), then W + g (y - x'W) and P - g x'P.
         gain = w / total
-        # By position, which takes half the time of names: the other ones are the defaults.
+        # Arguments by position take half the time of arguments by name; some are defaults.
         learn = (dger, gain, image, errors, 1, 1, self.weights, 0, 0, 1)
         if decay == 1.0 and self._recent.shape[1] and w > 0.0:
             return self._plan_recent(image, gain, learn)
@@ -301,7 +303,7 @@ class Recursion:
     def _plan_recent(
         self, image: Floats, gain: float, learn: tuple[Any, ...]
     ) -> tuple[Calls, State]:
-        """Plan to gather a column: of many features, faster than to take in one at a time."""
+        """Plan to gather a column; with many features, one update for many columns is faster."""
         start = self._n_recent
         calls: Calls = (learn,)
         if start == N_RECENT:
@@ -315,7 +317,7 @@ class Recursion:
     def _plan_aside(
         self, row: Floats, errors: Floats, w: float, decay: float
     ) -> tuple[Calls, State]:
-        """Plan what `plan` does where the penalties come back, and without features."""
+        """Plan as `plan` does if the penalties are restored, or if there are no features."""
         new, row = self.scaled(decay), row[: self.n_features]
         if len(row):
             apply(new.plan(row, errors + self.scores(row) - new.scores(row), w))
@@ -330,7 +332,10 @@ class Recursion:
         return base
 
     def with_penalties(self, features: Integers, penalties: Floats) -> Recursion:
-        """Return it with other penalties of features that are 0 so far; it may share arrays."""
+        """Return a recursion with new penalties of features that were 0 so far.
+
+        Both objects may share arrays.
+        """
         new = shallow_copy(self)
         new._base, new.full_penalties = self._base.copy(order="F"), self.full_penalties.copy()
         new.full_penalties[features] = penalties
@@ -338,7 +343,7 @@ class Recursion:
         return new
 
     def restored(self) -> Recursion:
-        """Return a copy whose penalties are whole again."""
+        """Return a copy with the full penalties in force."""
         new, roots = self.copied(), np.sqrt((1.0 - self.share) * self.full_penalties)
         if roots.any():
             inverse = symmetric(new._base)
@@ -354,7 +359,7 @@ class Recursion:
         return new
 
     def copied(self) -> Recursion:
-        """Return a copy that has learnt the same, of scale 1, and learns on its own."""
+        """Return an independent copy with the scale 1."""
         base = self._folded()
         base /= self._scale
         weights, penalties = self.weights.copy(order="F"), self.full_penalties.copy()
@@ -363,9 +368,9 @@ class Recursion:
         return new
 
     def with_intercept(self, weight: float) -> Recursion:
-        """Return a copy for rows about their mean so far, of this weight, and 1 after each of them.
+        """Return a copy for centred rows followed by a 1, given the weight of the mean so far.
 
-        The 1 has no penalty, so its weight corrects the mean.
+        The 1 has no penalty, so its output weight corrects the mean.
         """
         size = self.n_features + 1
         base = np.zeros((size, size), order="F")
@@ -379,7 +384,7 @@ class Recursion:
         return new
 
     def without_intercept(self) -> Recursion:
-        """Return a copy for rows about their mean, as `with_intercept` was given one."""
+        """Return a copy for centred rows: the inverse of `with_intercept`."""
         base = self._base[:-1, :-1].copy(order="F")
         weights = self.weights[:-1].copy(order="F")
         new = Recursion.of_inverse(base, weights, self.full_penalties[:-1], self.ridge, self.least)
@@ -387,27 +392,30 @@ class Recursion:
         return new
 
     def learnt(self, rows: Floats, targets: Floats, w: Floats) -> Recursion:
-        """Return a copy that has learnt rows, or given them back, of weights of one sign, not 0.
+        """Return a copy that has learnt rows, or from which rows are removed.
 
         Parameters
         ----------
         rows : ndarray (n, n_features)
+            The rows.
         targets : ndarray (n, n_targets)
+            Targets of the rows.
         w : ndarray (n,)
+            Weights of the rows, not 0 and of one sign; weights below 0 remove the rows.
 
         Raises
         ------
         ValueError
-            If the rows, all together, cannot be added, or taken out.
+            If the rows, all together, cannot be learnt or removed.
         """
         new, sign = self.copied(), float(np.sign(w[0]))
-        # A product with the inverse is rarely needed to be sure.
+        # This bound avoids a product with the inverse in most cases.
         if w @ (rows**2 @ (1.0 / new.full_penalties)) > 0.5 * OUTWEIGHED * new.share:
             image = dsymm(1.0, new._base, np.asfortranarray(rows.T))
             leverages = w * np.einsum("ij,ji->i", rows, image)
             _check_pivot(1.0 + max(0.0, float(leverages.max())), 1.0)
         if len(rows) > new.n_features:
-            # By way of A'A + D, to which the rows' products are added: P = (P^-1 + Z'Z)^-1.
+            # Add the products of the rows to A'A + D: P = (P^-1 + Z'Z)^-1.
             matrix = inverted(new._base)
             scaled = rows * np.sqrt(abs(w))[:, None]
             new._base = inverted(dsyrk(sign, scaled.T, 1.0, matrix, overwrite_c=1))
@@ -426,27 +434,29 @@ class Recursion:
         most: float = MAX_PIVOT_RATIO,
         note: Callable[[Innovations, Floats], None] | None = None,
     ) -> Floats:
-        """Learn rows, in place, of a copy; return the score of every row by the rows before it.
+        """Learn rows in place; return the scores of every row from the rows before it.
 
-        With S = I + Z P Z' = L L' for rows Z and targets Y, scaled by the roots of their weights,
-        the innovations L^-1 (Y - Z W) are independent of one another: the scores of row i before it
-        is learnt are z_i'W + sum_{j<i} L_ij (L^-1 (Y - Z W))_j.
+        The recursion must have the scale 1, as a copy has. With S = I + Z P Z' = L L' for rows Z
+        and targets Y, scaled by the roots of their weights, the innovations L^-1 (Y - Z W) are
+        independent of each other. The scores of row i before it is learnt are
+        z_i'W + sum_{j<i} L_ij (L^-1 (Y - Z W))_j.
 
         Parameters
         ----------
         rows : ndarray (n, n_features)
-            In C order.
+            Scaled rows, in C order.
         targets : ndarray (n, n_targets)
+            Scaled targets.
         most : float
-            Largest ratio of the rows of a block to what was known in some direction.
+            Largest ratio of the rows of a block to earlier rows and ridge in some direction.
         note : callable, optional
             Called with the innovations of every block that is learnt, and the weights before it.
 
         Returns
         -------
         scores : ndarray (n, n_targets)
-            Of the scaled rows that are learnt: those before the first one that outweighs what was
-            known in some direction by `most`.
+            Scores of the rows learnt: the scaled rows before the first row that outweighs earlier
+            rows and ridge in some direction by more than `most`.
 
         References
         ----------
@@ -478,11 +488,11 @@ class Recursion:
         return scores[:start]
 
     def innovations(self, rows: Floats, targets: Floats, most: float | None = None) -> Innovations:
-        """Answer a few rows as `answer_and_learn` does, of a copy whose scale is 1; learn nothing.
+        """Return the innovations of a few rows, as `answer_and_learn` uses them; learn nothing.
 
-        The digits that a block costs are those of I + Z P Z'. Only the first rows are answered
-        whose leverages z'P z come to no more than `most`; without it more than 1e14 raise
-        ValueError.
+        The recursion must have the scale 1. A block costs the digits of I + Z P Z'. Only the first
+        rows, whose leverages z'P z add up to at most `most`, have innovations. Without `most`, a
+        sum above 1e14 raises ValueError.
         """
         columns, n_rows = rows.T, len(rows)
         image = dsymm(1.0, self._base, columns)
@@ -504,12 +514,12 @@ class Recursion:
         if failed and most is None:
             _check_pivot(0.0, 1.0)
         if failed:
-            # Rounding has the better of what is known; single rows may still be learnt.
+            # Rounding errors prevail in this block; single rows may still be learnt.
             return self._nothing_answered(targets)
         gains = dtrsm(1.0, factor, image, 1, 0, 0, 0, 1)
         known = dgemm(1.0, columns, self.weights, 0.0, None, 1)
         shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1, 0, 1)
-        # Without its diagonal, L holds for every row the rows before it.
+        # Without its diagonal, row i of L refers to the rows before row i.
         factor.ravel("K")[:: n_rows + 1] = 0.0
         scores = known + dtrmm(1.0, factor, shares, 0, 0, 1)
         return Innovations(gains, shares, scores, alone, factor)
@@ -520,7 +530,7 @@ class Recursion:
         return Innovations(gains, targets[:0], targets[:0], nothing.ravel(), nothing)
 
     def learn_innovations(self, found: Innovations, n_rows: int, decay: float = 1.0) -> None:
-        """Learn the first rows of a block that is answered, in place, and let all rows decay."""
+        """Learn the first rows of a block from their innovations, in place, and decay all rows."""
         if not n_rows:
             return
         # As `_learn_block`: (P - K K') / decay and W + K E, with the gains K and the innovations E.
@@ -530,10 +540,10 @@ class Recursion:
         self.share *= decay
 
     def _learn_block(self, rows: Floats, targets: Floats, w: Floats) -> None:
-        """Learn a few rows by Woodbury's identity, in place, of a copy whose scale is 1.
+        """Learn a few rows in place by Woodbury's identity; the scale must be 1.
 
-        With S = I + Z P Z' = L L' and K = P Z' L^-T: P - K K' and W + K L^-1 (Y - Z W) (Golub and
-        Van Loan 2013, section 2.1.4).
+        With S = I + Z P Z' = L L' and K = P Z' L^-T, P becomes P - K K' and W becomes
+        W + K L^-1 (Y - Z W) (Golub and Van Loan 2013, section 2.1.4).
         """
         weights, sign, root = self.weights, float(np.sign(w[0])), np.sqrt(abs(w))
         errors = (targets - product(rows, weights)) * root[:, None]
@@ -552,12 +562,12 @@ class Recursion:
             dgemm(sign, columns, shares, 1.0, weights, overwrite_c=1)
 
     def scaled(self, factor: float) -> Recursion:
-        """Return a copy whose rows weigh a factor > 0 of what they did.
+        """Return a copy with the weight of every row multiplied by a factor above 0.
 
-        The penalties have decayed with them, unless that would be below their least share.
+        The penalties decay with the rows, unless they would fall below their least share.
         """
         if not FAINTEST <= factor <= 1.0:
-            # By way of A'A: the penalties would grow with the rows, or all but vanish.
+            # Compute A'A: the penalties would grow with the rows, or almost vanish.
             gram = factor * self.information()
             cross = gram @ self.weights + factor * self.penalties[:, None] * self.weights
             penalties = self.full_penalties.copy()
@@ -570,16 +580,19 @@ class Recursion:
         return new.restored() if new.share < new.least else new
 
     def grown(self, n_features: int, n_targets: int) -> Recursion:
-        """Return it with room for features and targets that were 0 in every row so far.
+        """Return a recursion with room for features and targets that were 0 in every row so far.
 
-        No room is kept for more: every row would pay for it, and a copy costs less than a row.
+        No spare room is kept, because every row would pay for it, and a copy costs less than a row.
         """
         if (n_features, n_targets) == self.weights.shape:
             return shallow_copy(self)
         return self.reindexed(*map(growth, self.weights.shape, (n_features, n_targets)))
 
     def reindexed(self, features: Integers, targets: Integers) -> Recursion:
-        """Return it with the given features and targets, new ones for -1; it may share arrays."""
+        """Return the recursion of the given features and targets; -1 stands for a new column.
+
+        Both objects may share arrays.
+        """
         new, others = shallow_copy(self), np.flatnonzero(features < 0)
         n_features = len(features)
         new._base = gathered(symmetric(self._base), features, features)
@@ -592,7 +605,7 @@ class Recursion:
         return new
 
     def without(self, features: Matrix) -> Recursion:
-        """Return a copy in which features, given as a mask, are 0 in every row."""
+        """Return a copy with features, given as a mask, set to 0 in every row."""
         new = self.copied()
         places = np.flatnonzero(features)
         new._base[places], new._base[:, places] = 0.0, 0.0
@@ -615,7 +628,7 @@ class Recursion:
         try:
             full = symmetric(inverted(self.inverse()))
         except ValueError:
-            # Rounding errors of EPS remain of sqrt(D) P sqrt(D), whose eigenvalues are at most 1.
+            # sqrt(D) P sqrt(D) has eigenvalues of at most 1, with rounding errors of EPS.
             roots = np.sqrt(self.penalties)
             eigenvalues, vectors = np.linalg.eigh(self.inverse() * roots * roots[:, None])
             eigenvalues = np.clip(eigenvalues, EPS, 1.0)
@@ -625,33 +638,34 @@ class Recursion:
 
 
 def inverted(matrix: Floats) -> Floats:
-    """Return the upper triangle of the inverse, in the matrix's place; the lower holds anything."""
+    """Replace a matrix by its inverse; only the upper triangle of the inverse is defined."""
     if not len(matrix):
         return matrix
     factor, failed = dpotrf(matrix, lower=0, overwrite_a=1, clean=0)
     if failed:
         raise ValueError(
-            "the statistics are not positive definite, expected more data than is taken out, and "
-            f"a ridge above rounding errors. Take out only rows that are in; or {REMEDY}."
+            "The statistics are not positive definite, expected that the rows learnt outweigh the "
+            "rows removed, and that the ridge exceeds rounding errors. Remove only rows that were "
+            f"learnt, {REMEDY}."
         )
     inverse: Floats = dpotri(factor, lower=0, overwrite_c=1)[0]
     return inverse
 
 
 def _check_pivot(pivot: float, sign: float, most: float = OUTWEIGHED) -> None:
-    """Raise ValueError unless rows of such a pivot can be added (sign > 0) or taken out (< 0)."""
+    """Raise ValueError unless rows with a pivot can be learnt (sign > 0) or removed (sign < 0)."""
     if sign < 0 and not pivot > 0.0:
         raise ValueError(
-            "rows to take out hold all that is known in a direction, expected that some of it "
-            f"stays. Take out only rows that were learnt, unchanged; or {REMEDY}."
+            "The rows to remove contain all information about a direction, expected that some "
+            f"stays. Remove only rows that were learnt, unchanged, {REMEDY}."
         )
     if not pivot > 0.0:
         raise ValueError(
-            "rounding errors have overgrown what is known in a direction, expected features whose "
-            f"squares the ridge can stand beside. Scale them, {REMEDY}."
+            "Rounding errors exceed the information about a direction, expected features whose "
+            f"squares float64 resolves beside the ridge. Rescale the features, {REMEDY}."
         )
     if not pivot <= most:
         raise ValueError(
-            f"rows outweigh what is known in a direction by {pivot:.1g}, expected at most "
-            f"{most:g}, which float64 resolves. Rescale the features, {REMEDY}."
+            f"The rows outweigh earlier rows and the ridge in a direction by {pivot:.1g}, expected "
+            f"at most {most:g}, which float64 resolves. Rescale the features, {REMEDY}."
         )

@@ -1,4 +1,4 @@
-"""A ridge from the statistics alone: a number, the paper's, REML, or held-out folds."""
+"""The ridge from the statistics alone: a number, the paper's heuristic, REML, or folds."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from onlinels.saving import savable_settings
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of products of rows: enough for the squared error of any output weights.
+    """Sums of products of rows, which determine the squared error of any output weights.
 
-    The rows' sum of squared errors under output weights W is
+    The sum of squared errors of output weights W is
     target_squares - 2 diag(W'cross) + diag(W' gram W).
 
     Parameters
@@ -33,11 +33,11 @@ class Sums:
     cross : ndarray (n_features, n_targets)
         A'Y.
     target_squares : ndarray (n_targets,)
-        Every target's weighted sum of squares, about its mean where there is an intercept.
+        Weighted sum of squares of every target, about its mean with an intercept.
     weight : float
         Total weight of the rows, which counts as their number.
     n_free : int
-        Parameters that carry no ridge: 1 with an intercept, else 0.
+        Number of parameters without a penalty: 1 with an intercept, else 0.
     """
 
     gram: Floats
@@ -48,7 +48,7 @@ class Sums:
 
 
 def in_units(sums: Sums, factors: Floats) -> Sums:
-    """Return the sums of features that are multiplied by factors (n_features,), in their memory.
+    """Return sums of features multiplied by factors (n_features,), in the memory of the sums.
 
     Examples
     --------
@@ -63,9 +63,9 @@ def in_units(sums: Sums, factors: Floats) -> Sums:
 
 
 def varying_only(sums: Sums, diagonal: Floats) -> Sums:
-    """Return sums, in their memory, with zeros for features whose diagonal is 0.
+    """Set features with a diagonal of 0 to 0 in sums, in place, and return the sums.
 
-    Rows that were taken out leave rounding errors in the sums, which may be negative.
+    Removed rows leave rounding errors in the sums, which may be negative.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def varying_only(sums: Sums, diagonal: Floats) -> Sums:
 
 
 def reciprocal(deviations: Floats) -> Floats:
-    """Return by what features are multiplied to have unit variance; 0 if they are constant.
+    """Return the factors that scale features to unit variance; 0 for constant features.
 
     Examples
     --------
@@ -92,16 +92,17 @@ def reciprocal(deviations: Floats) -> Floats:
 
 
 class Choice(NamedTuple):
-    """The selected ridge, and how it compares with others.
+    """The selected ridge, and its criterion for comparing choices.
 
     Attributes
     ----------
     ridge : float
+        The selected ridge.
     criterion : float
-        The smallest value of the criterion over the ridges searched; infinite where no ridge fits
+        The smallest value of the criterion over the ridges searched; infinite if no ridge fits
         better than another.
     tie : float
-        Difference of the criterion that counts as none.
+        Difference of the criterion up to which two choices are tied.
     """
 
     ridge: float
@@ -110,10 +111,10 @@ class Choice(NamedTuple):
 
 
 def first_best(choices: Sequence[Choice]) -> int:
-    """Return which choice has the smallest criterion; the first of several that are tied.
+    """Return the index of the choice with the smallest criterion; the first of tied choices.
 
-    A few rows are often fitted equally well in all units of features: rounding errors, which
-    depend on how the stream was cut, must not select the units.
+    A few rows are often fitted equally well in all units of features. Rounding errors, which depend
+    on the size of the batches, must not select the units.
 
     Examples
     --------
@@ -126,82 +127,84 @@ def first_best(choices: Sequence[Choice]) -> int:
 
 
 FINEST = 256
-"""Ridges in a decade of those that may be the answer."""
+"""Number of ridges per decade in the finest grid."""
 
 COARSE, FINE = FINEST // 2, FINEST // 32
-"""Steps between the ridges that are compared: over the whole range, then around the best one."""
+"""Steps of the grids of ridges that are compared: over the whole range, then around the best."""
 
 SMALLEST_RIDGE = 1e-13
-"""Smallest ridge relative to the norm of the Gram: below it float64 sums hold noise."""
+"""Smallest ridge, relative to the norm of the Gram; below it float64 sums contain noise."""
 
 SMALLEST_LACKING = 1e-6
-"""Smallest ridge where columns depend on others, relative to the squares of these columns.
+"""Smallest ridge if columns depend on each other, relative to the squares of these columns.
 
-Weights along such combinations are rounding errors over the ridge. Measured: at 1e-8 rows of weight
-2 and rows that come twice gave predictions that agreed to 7e-9; scikit-learn's checks want 4e-9.
+Weights along dependent combinations are rounding errors divided by the ridge. Measured at 1e-8:
+the predictions of rows of weight 2 and of rows that come twice agreed to 7e-9; scikit-learn's
+checks require 4e-9.
 """
 
 INDEPENDENT = 1e-12
-"""Part of its sum of squares from which a column is independent of the others."""
+"""Share of the sum of squares of a column from which it is independent of the other columns."""
 
 USED = 1e-6
-"""Share, of columns of unit length, from which a column is part of a combination of others."""
+"""Share, for columns of unit length, from which a column is part of a combination of others."""
 
 LARGEST_RIDGE = 1e3
-"""Largest ridge relative to the norm of the Gram: weights are 0.1% of what they could be."""
+"""Largest ridge, relative to the norm of the Gram: weights shrink to 0.1%."""
 
 DECADES = 280
-"""Ridges lie within 1e-280 and 1e280, so that no sum overflows."""
+"""Ridges lie between 1e-280 and 1e280, so that no sum overflows."""
 
 TIE = 1e-9
-"""Difference from the minimum up to which a larger ridge is as good, whatever the rows."""
+"""Difference from the minimum of a criterion up to which a larger ridge is preferred."""
 
 AS_LIKELY = 1e-3
-"""The same of log-likelihoods.
+"""The same difference for log-likelihoods.
 
-Rows that are no more than features can be fitted whole: the likelihood is flat towards 0, where
-rounding errors would decide.
+If the rows do not outnumber the features, they can be fitted exactly: the likelihood is flat
+towards 0, and rounding errors would decide.
 """
 
 AS_ACCURATE = 1e-6
-"""The same of squared errors on held-out folds, relative to them: rounding stays far below."""
+"""The same relative difference for squared errors on held-out folds, far above rounding."""
 
 NOTHING_LEFT = 1e-14
-"""Squared error relative to the squares of the targets that is no more than rounding."""
+"""Squared error, relative to the squares of the targets, up to which it is rounding."""
 
 COMPARED = 512
-"""Features, at most, that decide between units."""
+"""Largest number of features that decide between units."""
 
 DECOMPOSED = 64
-"""Features up to which the Gram of rows that can all be fitted exactly is decomposed.
+"""Number of features up to which the Gram of rows that can be fitted exactly is decomposed.
 
-Eigenvalues keep more digits: without them another order of the rows changed the choice in an eighth
-of such problems, and in one of 5,000 others. All other Grams are made tridiagonal, which takes a
-quarter of the time of a decomposition at 64 features.
+Eigenvalues keep more digits: without them, another order of the rows changed the choice in an
+eighth of these problems, and in one of 5,000 other problems. All other Grams are made tridiagonal,
+which takes a quarter of the time of a decomposition at 64 features.
 """
 
 BLOCK_NUMBERS = 4096
-"""Numbers, of solutions at several ridges together, that are computed at once."""
+"""Number of entries of solutions, for several ridges together, that are computed at once."""
 
 
 def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Choice, int]:
-    """Return the best ridge, and on which of the units of features it is the best.
+    """Return the best ridge, and the index of the units of features for which it is the best.
 
     Parameters
     ----------
     sums : Sums
-        Their memory is used.
+        Sums of products of the rows, whose memory is overwritten.
     n_rows : int
-        Number of rows: the Gram's rank is no more.
+        Number of rows, an upper bound of the rank of the Gram.
     units : sequence of ndarray (n_features,), or None
-        Deviations of features, 0 of those to be left out, where the ridge acts on standardised
-        ones; None where it acts on features as they are.
+        The units to compare. An array holds the standard deviations of the features, with 0 for
+        features to leave out, and the ridge acts on standardised features. None: the ridge acts on
+        features as they are.
 
     Notes
     -----
-    Restricted likelihoods of different units are likelihoods of the same targets, and can be
-    compared; the first of tied units is selected. Of more than 512 features as many, evenly
-    spaced, decide between units.
+    Restricted likelihoods for different units are likelihoods of the same targets, and can be
+    compared; the first of tied units is selected. With more than 512 features, at most 512 evenly
+    spaced features decide between units.
 
     Examples
     --------
@@ -231,9 +234,9 @@ def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Cho
 
 
 def dependent_columns(gram: Floats) -> Integers:
-    """Return the columns of all combinations that are 0 in every row, of those that vary.
+    """Return the varying columns that are part of a combination that is 0 in every row.
 
-    Of the Gram the upper triangle is read, and its memory is used.
+    Only the upper triangle of the Gram is read; its memory is overwritten.
 
     Examples
     --------
@@ -247,7 +250,7 @@ def dependent_columns(gram: Floats) -> Integers:
     gram *= factors[:, None]
     factor, pivots, rank, _ = dpstrf(gram, tol=INDEPENDENT, lower=0, overwrite_a=1)
     beyond = varies[pivots[rank:] - 1]
-    # By what those beyond the rank are made of the others.
+    # The coefficients of the columns beyond the rank as combinations of the other columns.
     shares = solve_triangular(factor[:rank, :rank], factor[:rank, rank:][:, beyond])
     used = np.append(np.abs(shares).max(axis=1, initial=0.0) > USED, beyond)
     columns: Integers = pivots[used] - 1
@@ -255,36 +258,37 @@ def dependent_columns(gram: Floats) -> Integers:
 
 
 def select_ridge(sums: Sums, n_rows: int) -> Choice:
-    """Return the ridge of the largest restricted likelihood (REML).
+    """Return the ridge with the largest restricted likelihood (REML).
 
-    That is the likelihood of the targets where the weights are normal with the variance
-    s^2 / c for the noise variance s^2, in what the intercept leaves of them. Its maximum over s^2
-    takes the smallest (n - n_free) log(RSS(c) + c |W(c)|^2) + sum_i log(1 + s_i / c) of all ridges
-    c, for the residual sum of squares RSS(c), summed over targets, and the eigenvalues s_i of A'A.
+    This is the likelihood of the targets, orthogonal to the intercept, if the weights are normal
+    with the variance s^2 / c for the noise variance s^2. After maximising over s^2, the selected
+    ridge c minimises (n - n_free) log(RSS(c) + c |W(c)|^2) + sum_i log(1 + s_i / c), where RSS(c)
+    is the residual sum of squares, summed over targets, and s_i are the eigenvalues of A'A.
 
     Parameters
     ----------
     sums : Sums
-        Weights of rows count as repetitions: n is the total weight. The Gram's memory is used.
+        Sums of products of the rows. Weights of rows count as repetitions: n is the total weight.
+        The memory of the Gram is overwritten.
     n_rows : int
-        Number of rows: the Gram's rank is no more.
+        Number of rows, an upper bound of the rank of the Gram.
 
     Returns
     -------
     Choice
-        The ridge is over 0 and finite, a power of 10^(1/256); of equally good ones it is the
-        largest. 1.0 if every feature is constant.
+        The ridge is above 0 and finite, a power of 10^(1/256); the largest of equally good ridges.
+        1.0 if every feature is constant.
 
     Notes
     -----
-    About ``4/3 M^3`` operations (four to eight times a solution) and ``8 M^2`` bytes, which are
-    those of the Gram; of r < M rows ``r^2 M`` more, and r in place of M.
+    About ``4/3 M^3`` operations (four to eight times a solution), in the ``8 M^2`` bytes of the
+    Gram. For r < M rows, ``r^2 M`` more, and r replaces M.
 
-    Over random problems the held-out squared error was within 0.3% of that of the best ridge in
-    the median, and over twice it in 0.8% of them; generalised cross-validation did as well, and
-    needs the trace of the inverse (demos/benchmarks/README.md). Neither criterion sees single
-    rows: where a few lie far outside the others (heavy tails, squared features) both trust
-    them too much, and folds trust them less.
+    On random problems, the held-out squared error was within 0.3% of the error of the best ridge in
+    the median, and more than twice this error in 0.8% of the problems. Generalised cross-validation
+    did equally well, but needs the trace of the inverse (demos/benchmarks/README.md). Neither
+    criterion sees single rows: both are misled by isolated outliers (heavy tails, squared
+    features), and folds are misled less.
 
     References
     ----------
@@ -300,7 +304,7 @@ def select_ridge(sums: Sums, n_rows: int) -> Choice:
     >>> round(select_ridge(Sums(np.array([[20.0]]), cross, squares, 4.0), 4).ridge, 3)
     0.067
     """
-    # Of squares beyond float64; ridges end before.
+    # Squares may exceed float64; the ridges do not.
     with np.errstate(over="ignore"):
         largest = float(np.linalg.norm(sums.gram.diagonal()))
     first, last = exponents(largest)
@@ -317,15 +321,15 @@ def select_ridge(sums: Sums, n_rows: int) -> Choice:
 
 
 def no_choice(power: int) -> Choice:
-    """Return a ridge where nothing speaks for any, not to be compared with others."""
+    """Return a choice for sums that favour no ridge; its criterion is infinite."""
     return Choice(10.0 ** (power / FINEST), np.inf, TIE)
 
 
 def exponents(largest: float) -> tuple[int, int]:
-    """Return between which powers of 10^(1/256) ridges are searched for Grams of such a norm.
+    """Return the first and last power of 10^(1/256) searched for a Gram with a given norm.
 
-    The ridges are the same whatever the data: so rounding errors, which depend on how the stream
-    was cut, hardly ever change the choice.
+    The grid of ridges does not depend on the data. So rounding errors, which depend on the size of
+    the batches, hardly ever change the choice.
 
     Examples
     --------
@@ -349,10 +353,11 @@ def best_of(
     Parameters
     ----------
     criterion : callable
-        Of ridges (n,), how bad each is, as a logarithm (n,).
+        Function of ridges (n,) that returns the logarithms (n,) of a loss.
     first, last : int
+        The range of k.
     tie : float
-        Difference from the minimum up to which a larger ridge is as good.
+        Difference from the minimum up to which a larger ridge is preferred.
 
     Examples
     --------
@@ -365,12 +370,12 @@ def best_of(
     powers = np.arange(max(first, best - COARSE), min(last, best + COARSE) + 1, FINE)
     values = criterion(10.0 ** (powers / FINEST))
     at, end = (best - int(powers[0])) // FINE, len(powers) - 1
-    # First among every fourth, then among all.
+    # First among every fourth ridge, then among all.
     for step in (4, 1):
         start = at - step * min(3, at // step)
         at = start + step * _largest_within(values[start : min(at + 3 * step, end) + 1 : step], tie)
     best, least = int(powers[at]), min(least, float(values.min()))
-    # The vertex of the parabola through three, where they differ by more than rounding.
+    # The vertex of the parabola through three values, if they differ by more than rounding.
     if 0 < at < end:
         before, after = (values[[at - 1, at + 1]] - values[at]).tolist()
         if np.isfinite(before + after) and before + after > tie:
@@ -380,12 +385,12 @@ def best_of(
 
 
 def _largest_within(values: Floats, tie: float) -> int:
-    """Return the last place of a value within a tie of the least."""
+    """Return the last index of a value within a tie of the minimum."""
     within = np.flatnonzero(values <= values.min() + tie)
     if not len(within):
         raise ValueError(
-            "no ridge can be chosen from statistics that are not finite numbers, as a file may "
-            "hold that was made by hand. Load another one."
+            "The statistics hold infinite or NaN sums, expected finite numbers to choose a ridge "
+            "from. A file that was changed by hand may hold them. Load another file."
         )
     return int(within[-1])
 
@@ -393,8 +398,8 @@ def _largest_within(values: Floats, tie: float) -> int:
 def likelihood_criterion(spectrum: Eigenvalues | Tridiagonal, ridges: Floats) -> Floats:
     """Return -2/(n - n_free) times the restricted log-likelihood; see `select_ridge`.
 
-    One noise variance is shared by all targets, as the ridge is. Where at most n_free rows are
-    left, the largest ridge is the best.
+    All targets share one noise variance and one ridge. With at most n_free rows, the largest ridge
+    is the best.
     """
     freedom = spectrum.sums.weight - spectrum.sums.n_free
     if freedom <= 0.0:
@@ -411,10 +416,11 @@ class Eigenvalues:
     Parameters
     ----------
     sums : Sums
+        The sums.
     eigenvalues : ndarray (n_features,)
         s, at least 0, ascending.
     squares : ndarray (n_features,)
-        What each direction can fit of the targets' squares, in sum over targets.
+        Sum of squares of the targets that each direction can fit, summed over targets.
     """
 
     sums: Sums
@@ -422,9 +428,9 @@ class Eigenvalues:
     squares: Floats
 
     def judge(self, ridges: Floats) -> tuple[Floats, Floats]:
-        """Return the squares left, RSS + c |W|^2, and log det(I + A'A / c), of every ridge c."""
+        """Return RSS + c |W|^2 and log det(I + A'A / c) for every ridge c."""
         total = float(self.sums.target_squares.sum())
-        # Sums of what is left, all terms positive, keep their digits where differences would not.
+        # Sums of positive terms keep their digits where differences would not.
         never = max(total - float(self.squares.sum()), NOTHING_LEFT * total)
         shrunk = ridges / (self.eigenvalues[:, None] + ridges)
         return never + self.squares @ shrunk, -np.log(shrunk).sum(axis=0)
@@ -456,10 +462,11 @@ class Tridiagonal:
     Parameters
     ----------
     sums : Sums
+        The sums.
     diagonal, below : ndarray (n_features,), (n_features - 1,)
-        Of the rotated A'A.
+        Diagonal and subdiagonal of the rotated A'A.
     rotated : ndarray (n_features, n_targets)
-        A'Y, rotated alike.
+        A'Y, rotated in the same way.
     """
 
     sums: Sums
@@ -468,15 +475,14 @@ class Tridiagonal:
     rotated: Floats
 
     def judge(self, ridges: Floats) -> tuple[Floats, Floats]:
-        """Return the squares left, RSS + c |W|^2, and log det(I + A'A / c), of every ridge c.
+        """Return RSS + c |W|^2 and log det(I + A'A / c) for every ridge c, in ascending order.
 
-        Ridges are ascending. Both are infinite for ridges so small that rounding errors leave the
-        system indefinite.
+        Both are infinite for ridges so small that rounding errors make the system indefinite.
         """
         total, (size, n_targets) = float(self.sums.target_squares.sum()), self.rotated.shape
         left, complexity = np.full((2, len(ridges)), np.inf)
         step = max(1, BLOCK_NUMBERS // self.rotated.size)
-        # Several systems at once, as the blocks of one, from the largest ridge down.
+        # Several systems at once, as the blocks of one system, from the largest ridge down.
         for stop in range(len(ridges), 0, -step):
             tried = ridges[max(0, stop - step) : stop][::-1, None]
             below = np.zeros((len(tried), size))
@@ -502,9 +508,9 @@ class Tridiagonal:
 
 
 def tridiagonal_of(sums: Sums) -> Tridiagonal:
-    """Return the sums rotated by Householder's reflections, in ``4/3 M^3`` operations.
+    """Return the sums rotated by Householder reflections, in ``4/3 M^3`` operations.
 
-    The Gram's memory is used.
+    The memory of the Gram is overwritten.
 
     Examples
     --------
@@ -520,21 +526,21 @@ def tridiagonal_of(sums: Sums) -> Tridiagonal:
     if not gram.flags.f_contiguous:
         gram = gram.T
     else:
-        # LAPACK reads the lower triangle; in C order the upper one is that.
+        # LAPACK reads the lower triangle, which in C order is the upper triangle.
         for column in range(size):
             gram[column + 1 :, column] = gram[column, column + 1 :]
     packed, diagonal, below, shares, _ = dsytrd(gram, 1, 32 * size, 1)
     rotated = np.array(sums.cross, order="F")
     if size > 1:
-        # Reflections lie below the diagonal, as a QR factorisation of the rows but the first has
-        # them: the same memory, from the second number on.
+        # The reflections lie below the diagonal, as in a QR factorisation of all rows but the
+        # first: the same memory, from the second number on.
         own = packed.ravel(order="F")[1 : 1 - size].reshape(size, size - 1, order="F")
         rotated[1:] = dormqr("L", "T", own, shares, rotated[1:], 32 * n_targets)[0]
     return Tridiagonal(sums, diagonal, below, rotated)
 
 
 def present_directions(eigenvalues: Floats) -> NDArray[np.bool_]:
-    """Tell which eigenvalues are more than rounding errors: over 1e-14 of the largest.
+    """Return which eigenvalues exceed rounding errors: those above 1e-14 of the largest.
 
     Examples
     --------
@@ -547,10 +553,10 @@ def present_directions(eigenvalues: Floats) -> NDArray[np.bool_]:
 
 
 def reduced_to_rank(sums: Sums) -> Sums:
-    """Return sums of the same spectrum, as many features as the Gram has independent columns.
+    """Return sums with the same spectrum, and one feature for every independent column.
 
-    With A'A = L L', L (M, r) from a Cholesky factorisation with pivots that stops at the rank r,
-    L = Q R and A'Y = L Z, they are R R' and R Z: ``3 r^2 M`` operations.
+    A pivoted Cholesky factorisation that stops at the rank r gives A'A = L L' with L (M, r). With
+    L = Q R and A'Y = L Z, the new sums are R R' and R Z, in ``3 r^2 M`` operations.
 
     References
     ----------
@@ -572,11 +578,11 @@ def reduced_to_rank(sums: Sums) -> Sums:
 
 
 FLOOR = 10.0 * float(np.finfo(np.float64).eps)
-"""Smallest ridge that "paper" answers with, relative to the median feature's sum of squares."""
+"""Smallest ridge of "paper" per feature, relative to the median sum of squares."""
 
 
 NAMES = ("paper", "auto")
-"""Settings of the ridge that are names."""
+"""The names that the setting `ridge` can have."""
 
 REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
 
@@ -586,24 +592,24 @@ REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
 class KFold:
     """Choose the ridge by exact K-fold cross-validation, from statistics kept in K folds.
 
-    Rows are put into folds by their content, so folds merge, and rows can be unlearnt.
+    The content of a row determines its fold, so models with folds can merge and unlearn rows.
 
     Parameters
     ----------
     n_folds : int
-        K, at least 2.
+        Number K of folds, at least 2.
 
     Raises
     ------
     TypeError, ValueError
-        If it is not.
+        If `n_folds` is not an integer of at least 2.
 
     Notes
     -----
-    K + 1 times the memory of "auto", ten to twenty-five times its time for a choice, and every row
-    is learnt twice. Take it where the squared error itself counts and a few rows lie far outside
-    the others: what these would spoil shows on held-out rows, which "auto" has none of. In its
-    share of wrong labels "auto" was as good or better on average (demos/benchmarks/README.md).
+    A KFold needs K + 1 times the memory of "auto" and ten to twenty-five times its time for a
+    choice, and every row is learnt twice. Use a KFold if the squared error matters and a few rows
+    are outliers: the harm that outliers do shows on held-out rows, which "auto" does not have. In
+    the share of wrong labels, "auto" was as good or better on average (demos/benchmarks/README.md).
 
     Examples
     --------
@@ -618,7 +624,7 @@ class KFold:
 
 
 Ridge = float | str | KFold
-"""A setting: a number, "paper", "auto" or KFold."""
+"""The setting `ridge`: a number, "paper", "auto" or a KFold."""
 
 
 def check_penalties(ridge: Any, n_features: int) -> None:
@@ -630,10 +636,10 @@ def check_penalties(ridge: Any, n_features: int) -> None:
         raise ValueError("ridge has entries below 0, infinite or NaN. Pass finite floats >= 0.")
     remedy = f"Pass a float >= 0, or an array of floats of shape ({n_features},)."
     if is_array:
-        raise ValueError(f"ridge has the shape {ridge.shape} and dtype {ridge.dtype}. {remedy}")
+        raise ValueError(f"ridge has shape {ridge.shape} and dtype {ridge.dtype}. {remedy}")
     check_ridge(ridge)
     if isinstance(ridge, (str, KFold)):
-        raise TypeError(f"ridge={ridge!r} is for models, which select a number. {remedy}")
+        raise TypeError(f"ridge={ridge!r} is a setting of models, expected a number. {remedy}")
 
 
 def check_ridge(ridge: Any) -> None:
@@ -642,9 +648,9 @@ def check_ridge(ridge: Any) -> None:
     Raises
     ------
     TypeError
-        If it is none of a number, a string and a KFold.
+        If `ridge` is not a number, a string or a KFold.
     ValueError
-        If it is a negative, infinite or NaN number, or an unknown name.
+        If `ridge` is a negative, infinite or NaN number, or an unknown name.
 
     Examples
     --------
@@ -666,28 +672,28 @@ def check_ridge(ridge: Any) -> None:
 
 
 def paper_ridge(diagonal: Floats, n_targets: int) -> float:
-    """Return the paper's heuristic, c = (N/M)^2 min(diag(A'A)).
+    """Return the paper's heuristic ridge, c = (N/M)^2 min(diag(A'A)).
 
     Parameters
     ----------
     diagonal : ndarray (n_features,)
-        Diagonal of the Gram A'A. Features whose sum of squares is 0 (hidden units that were never
-        active) are left out of the minimum: they would make the ridge 0, and whatever the ridge
-        is, their own weights are 0.
+        Diagonal of the Gram A'A. The minimum leaves out features with a sum of squares of 0 (hidden
+        units that were never active): they would make the ridge 0, and their weights are 0 for any
+        ridge.
     n_targets : int
-        Number of classes N; M is the number of features.
+        Number N of classes; M is the number of features.
 
     Returns
     -------
     float
-        At least ``10 * eps * M`` times the median sum of squares (eps = 2.2e-16): for hidden
-        units of one kind a smaller ridge drowns in the rounding errors of the Gram. 0.0 if all
-        features are always 0.
+        At least ``10 * eps * M`` times the median sum of squares (eps = 2.2e-16): for hidden units
+        of one kind, a smaller ridge is lost in the rounding errors of the Gram. 0.0 if all features
+        are always 0.
 
     Notes
     -----
     The ridge grows with the number of rows as the Gram does, so its strength relative to the data
-    settles. It is a function of the statistics alone: no cutting of the stream changes it.
+    converges. It depends on the statistics alone, so the size of the batches does not change it.
 
     References
     ----------
@@ -707,20 +713,20 @@ def paper_ridge(diagonal: Floats, n_targets: int) -> float:
 
 
 BLOCK_COLUMNS = 2048
-"""Columns of output weights, of several ridges together, whose errors are told at once."""
+"""Number of columns of output weights, for several ridges, whose errors are computed at once."""
 
 
 def held_out_errors(train: Sums, held_out: Sums) -> Callable[[Floats], Floats]:
-    """Return what gives every ridge's sum of squared errors on held-out rows, (n_ridges,).
+    """Return a function that computes the squared errors of ridges on held-out rows, (n_ridges,).
 
     Parameters
     ----------
     train, held_out : Sums
-        About the same centre: that of the rows that weights come from.
+        Sums of the training rows and the held-out rows, both about the mean of the training rows.
 
     Notes
     -----
-    One eigendecomposition and two products of M x M matrices, about ``14 M^3`` operations, and
+    An eigendecomposition and two products of M x M matrices, about ``14 M^3`` operations, and
     ``2 M^2 N`` for every ridge.
 
     Examples
@@ -734,7 +740,7 @@ def held_out_errors(train: Sums, held_out: Sums) -> Callable[[Floats], Floats]:
     if not train.cross.size:
         return lambda ridges: np.full(len(ridges), total)
     eigenvalues, basis = eigh(train.gram, lower=False, driver="evd")
-    # Held-out rows may lie in directions that no training row has: rounding must not weigh them.
+    # Held-out rows may lie in directions without training rows, where weights are rounding errors.
     present = present_directions(eigenvalues)
     eigenvalues, basis = eigenvalues[present], basis[:, present]
     cross, seen = basis.T @ train.cross, basis.T @ held_out.cross
@@ -744,7 +750,7 @@ def held_out_errors(train: Sums, held_out: Sums) -> Callable[[Floats], Floats]:
     half = basis.T @ (half @ basis)
 
     def errors(ridges: Floats) -> Floats:
-        """Return every ridge's sum of squared errors."""
+        """Return the sum of squared errors of every ridge."""
         result = np.full(len(ridges), total)
         step = max(1, BLOCK_COLUMNS // cross.shape[1])
         for block in (slice(start, start + step) for start in range(0, len(ridges), step)):

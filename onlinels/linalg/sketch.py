@@ -1,4 +1,4 @@
-"""How many digits of an inverse are right: a sketch of the sums that the inverse stands for."""
+"""A sketch of sums of products, which shows how many digits of their inverse are correct."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from onlinels.numerics import Calls, product
 from onlinels.saving import COLUMNS, VECTOR, savable
 
 N_VECTORS = 16
-"""Vectors of a sketch. With so many features or fewer, the sketch shows every direction."""
+"""Number of vectors of a sketch. With at most 16 features, the sketch shows every direction."""
 
 LARGEST_DEVIATION = 5e-7
-"""Largest deviation of an inverse and its weights from a sketch, after rows were taken out.
+"""Largest deviation of an inverse and its weights from a sketch that is accepted after a removal.
 
 Measured in 15,000 removals of hostile rows (outliers, weights to 1e4, features of any scale, ridges
 from 1e-8 to 1e3): with up to 16 features no accepted removal leaves an error of the fit above 1e-6;
@@ -24,7 +24,7 @@ with up to 40 features one removal in 1,000 does.
 """
 
 RESIDUE = 1e-13
-"""Sum of squares, relative to the rows that were taken out, up to which only rounding is left."""
+"""Sum of squares, relative to the removed rows, up to which only rounding errors are left."""
 
 GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
 
@@ -38,22 +38,23 @@ def _is_sound(sketch: GramSketch) -> bool:
 class GramSketch:
     """Hold A'A V and Y'A V, which show whether an inverse and weights still fit the rows.
 
-    V has sixteen columns. Feature j is part of column j mod 16, so that no feature hides another
-    one of other units as long as there are at most 16 features.
+    V has sixteen columns. Feature j belongs to column j mod 16. So with at most 16 features, no
+    feature hides another feature in other units.
 
     Parameters
     ----------
     n_features, n_targets : int
+        Numbers of features and of targets.
 
     Attributes
     ----------
     vectors : ndarray (n_features, 16)
         V.
     products : ndarray (n_features + n_targets, 16)
-        A'A V and, after it, Y'A V.
+        A'A V, followed by Y'A V.
     peaks : ndarray (n_features + n_targets,)
-        The largest sums of squares, of features and of targets, out of which rows were taken:
-        rounding errors of that size are in the products.
+        The largest sums of squares of features and targets before a removal of rows. The products
+        have rounding errors of this size.
 
     Notes
     -----
@@ -83,7 +84,7 @@ class GramSketch:
 
     @property
     def n_targets(self) -> int:
-        """Number of rows of the products after those of the features."""
+        """Number of rows of the products that follow the features."""
         return len(self.products) - len(self.vectors)
 
     def copied(self) -> GramSketch:
@@ -94,7 +95,7 @@ class GramSketch:
         return new
 
     def plan_row(self, sample: Floats, w: float, decay: float) -> Calls:
-        """Plan to let all rows decay and then to add a row with, after it, its targets."""
+        """Plan to decay all rows and then to add a row followed by its targets."""
         products, vectors = self.products, self.vectors
         image = dgemv(w, vectors, sample, 0.0, None, 0, 1, 0, 1, 1)
         adding = (dger, 1.0, sample, image, 1, 1, products, 0, 0, 1)
@@ -104,7 +105,7 @@ class GramSketch:
         return (*fading, adding)
 
     def learn(self, rows: Floats, targets: Floats, w: Floats) -> None:
-        """Add rows (n, n_features) with targets (n, n_targets) of weights (n,), in place."""
+        """Add rows (n, n_features) with targets (n, n_targets) and weights (n,), in place."""
         used = self.vectors.any(axis=0)
         images = w[:, None] * product(rows, self.vectors[:, used])
         n_features = len(self.vectors)
@@ -112,19 +113,19 @@ class GramSketch:
         self.products[n_features:, used] += product(targets.T, images)
 
     def scaled(self, factor: float) -> GramSketch:
-        """Return a copy whose rows weigh a factor of what they did."""
+        """Return a copy with the weight of every row multiplied by a factor."""
         new = self.copied()
         new.products *= factor
         new.peaks *= factor
         return new
 
     def absorb(self, other: GramSketch, w: float) -> None:
-        """Add the rows that another sketch of the same vectors has learnt, w times, in place."""
+        """Add w times the products of another sketch with the same vectors, in place."""
         self.products += w * other.products
         self.peaks = np.maximum(self.peaks, other.peaks)
 
     def note_peaks(self, squares: Floats) -> None:
-        """Note sums of squares (n_features + n_targets,) before rows are taken out."""
+        """Store the sums of squares (n_features + n_targets,) before a removal of rows."""
         self.peaks = np.maximum(self.peaks, squares)
 
     def with_sums(self, gram: Floats, cross: Floats) -> GramSketch:
@@ -136,7 +137,7 @@ class GramSketch:
         return new
 
     def reindexed(self, features: Integers, targets: Integers) -> GramSketch:
-        """Return a sketch with the given features and targets, new ones for -1."""
+        """Return a sketch of the given features and targets; -1 stands for a new column."""
         new, others = GramSketch(), np.flatnonzero(features < 0)
         new.vectors = _vectors_of(others, len(features))
         new.vectors[features >= 0] = self.vectors[features[features >= 0]]
@@ -146,29 +147,29 @@ class GramSketch:
         return new
 
     def without(self, features: NDArray[np.bool_]) -> GramSketch:
-        """Return a sketch in which features, given as a mask, are 0 in every row."""
+        """Return a sketch with features, given as a mask, set to 0 in every row."""
         new = self.copied()
         new.products[: len(features)][features] = new.peaks[: len(features)][features] = 0.0
         return new
 
     def check(self, cause: str, recursion: Recursion, targets: Floats) -> None:
-        """Raise ValueError unless six digits of an inverse and its weights are right.
+        """Raise ValueError unless six digits of an inverse and its weights are correct.
 
-        With K = A'A + d U^2, V'K P K V is V'K V and V'K W is V'A'Y. The largest differences are
-        compared with V'K V, in all combinations of the vectors: in units of the fit, whatever the
+        With K = A'A + D, V'K P K V equals V'K V, and V'K W equals V'A'Y. The largest differences
+        are compared with V'K V, in all combinations of the vectors: in units of the fit, for any
         units of the features.
 
         Parameters
         ----------
         cause : str
-            Beginning of the message: the operation that loses digits.
+            Beginning of the message, with the operation that loses digits.
         recursion : Recursion
             P and W.
         targets : ndarray (n_targets,)
             Sums of squares of the targets, with which errors of the fit are compared.
         """
         n_features = recursion.n_features
-        # Where only rounding is left of a target, errors are compared with the target as it was.
+        # If only rounding is left of a target, errors are compared with the earlier target.
         largest = self.peaks[n_features:]
         targets = np.where(targets <= RESIDUE * largest, largest, targets)
         penalties = recursion.penalties[:, None]
@@ -197,19 +198,19 @@ class GramSketch:
                 float((fits / np.sqrt(targets[targets > 0.0])).max(initial=0.0)),
                 rounding / float(eigenvalues[0]),
             )
-        # Errors in directions that the vectors do not span are as large in the mean.
+        # Errors in directions that the vectors do not span are equally large on average.
         deviation *= max(1.0, n_features / len(used))
         if not deviation <= LARGEST_DEVIATION:
             digits = min(5, int(-np.log10(deviation))) if deviation < 1.0 else 0
             raise ValueError(
-                f"{cause} about {digits} digits of the weights, expected at least 6: rows taken "
-                "out, or the ridge so far, outweigh the rows that stay. Take out only rows that "
-                'were learnt, or learn the rows once more with another ridge or accumulator="gram".'
+                f"{cause} about {digits} digits of the weights, expected at least 6: removed rows, "
+                "or the earlier ridge, outweigh the rows that stay. Remove only rows that were "
+                'learnt, or learn all rows again with another ridge or accumulator="gram".'
             )
 
 
 def _vectors_of(features: Integers, n_features: int) -> Floats:
-    """Return V (n_features, 16), 0 but for some features: of both signs, from 1 to 2."""
+    """Return V (n_features, 16): for the given features from 1 to 2 in absolute value, else 0."""
     sizes = 1.0 + np.modf(GOLDEN_RATIO * features)[0]
     vectors = np.zeros((n_features, N_VECTORS), order="F")
     signs = np.where(features // N_VECTORS % 2, -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Output weights from a Gram or a triangular factor: the only place where systems are solved."""
+"""Output weights from a Gram or a triangular factor; all systems are solved here."""
 
 from __future__ import annotations
 
@@ -21,42 +21,43 @@ from onlinels.linalg.packed import (
 from onlinels.numerics import product
 
 SMALLEST_EIGENVALUE = 1e-14
-"""Of the system scaled to unit diagonal: below it Cholesky would return rounding errors."""
+"""Smallest eigenvalue of the system scaled to unit diagonal; below it Cholesky returns noise."""
 
 MIN_EIGENVALUE_TO_FOLLOW = 1e-11
-"""Least eigenvalue of the scaled system from which an inverse may follow single rows."""
+"""Smallest eigenvalue of the scaled system from which an inverse may learn single rows."""
 
 RANK_TOLERANCE = 1e-12
 """Largest eigenvalue of the scaled Gram, or singular value of the scaled factor, that counts as 0.
 
-Relative to the greatest. Of a factor 10 eps M if that is more: rounding errors move M unit columns
-by some eps each, so the singular values by some eps M at most. Measured for dependent columns:
-8e-15 after 20,000 single rows, 3e-14 where means are a thousand deviations away. Columns of a
-polynomial of degree 10 (NIST's Filip) are not dependent: 2e-10.
+The value is relative to the largest one. For a factor it is 10 eps M if that is more: rounding
+errors move M unit columns by a few eps each, so the singular values by a few eps M at most.
+Measured for dependent columns: 8e-15 after 20,000 single rows, 3e-14 with means a thousand
+deviations away.
+Columns of a polynomial of degree 10 (NIST's Filip) are not dependent: 2e-10.
 """
 
 NULL_ENTRY = 1e-13
-"""Entries of eigenvectors of the null space up to which they are rounding errors."""
+"""Entry of an eigenvector of the null space up to which it is a rounding error."""
 
 FEW_ROWS = 16
-"""Features for every row from which systems are solved by rank.
+"""Number of features per row from which systems are solved by rank.
 
 Measured with 2,000 features: 100 rows take a tenth of the time of the factor of the Gram.
 """
 
 MANY_FEATURES = 256
-"""Features from which that is tried."""
+"""Number of features from which solving by rank is tried."""
 
 LEAST_RIDGE = 1e-7
-"""Ridge relative to every feature's sum of squares from which that keeps the digits."""
+"""Ridge, relative to every sum of squares, from which solving by rank keeps the digits."""
 
 RESIDUAL = 1e-13
-"""Share of features' sums of squares that is no more than rounding."""
+"""Share of the sum of squares of a feature up to which it is a rounding error."""
 
 WELL_CONDITIONED = 1e-4
-"""Of the factor with its ridge, scaled: above it dependent features do no harm.
+"""Reciprocal condition number of the scaled factor with its ridge, above which none is tested.
 
-Their rounding errors reach the weights divided by its square: as 1e-8 at most.
+Rounding errors of dependent features reach the weights divided by its square: 1e-8 at most.
 """
 
 CHUNK_BYTES = 1 << 22
@@ -65,14 +66,14 @@ CHUNK_BYTES = 1 << 22
 EPS = float(np.finfo(np.float64).eps)
 
 BLOCK = 16
-"""Columns whose reflections are applied at once.
+"""Number of columns whose reflections are applied at once.
 
-Measured for 64 to 1024 features: within 25% of the best width, for one row as for 2048 rows.
+Measured for 64 to 1024 features: within 25% of the best width, for one row and for 2048 rows.
 """
 
 
 def are_few(n_rows: int, n_features: int) -> bool:
-    """Tell whether rows are so few that systems are solved by rank.
+    """Return whether rows are so few that systems are solved by rank.
 
     Examples
     --------
@@ -85,7 +86,7 @@ def are_few(n_rows: int, n_features: int) -> bool:
 def solve_gram(
     gram: PackedSymmetric, cross: Floats, ridge: float | Floats, diagonal: Floats, n_rows: int
 ) -> Floats:
-    """Solve (A'A + D) W = A'Y for the output weights W, with D = c I or of any diagonal.
+    """Solve (A'A + D) W = A'Y for the output weights W, with D = c I or any diagonal.
 
     Parameters
     ----------
@@ -94,13 +95,13 @@ def solve_gram(
     cross : ndarray (n_features, n_targets), float64
         A'Y.
     ridge : float or ndarray (n_features,)
-        The ridge c >= 0, or the penalty of every feature. At 0.0 the result is the minimum-norm
+        The ridge c >= 0, or the penalty of every feature. With 0.0 the result is the minimum-norm
         solution, the pseudo-inverse of A times Y, as in the paper's W_out = Y A^+.
     diagonal : ndarray (n_features,), float64
-        The Gram's diagonal, with 0 for features that hold nothing but rounding errors: they get
-        no weight.
+        Diagonal of the Gram, with 0 for features that contain only rounding errors; their weights
+        are 0.
     n_rows : int
-        Number of rows of A: the Gram's rank is no more.
+        Number of rows of A, an upper bound of the rank of the Gram.
 
     Returns
     -------
@@ -108,13 +109,20 @@ def solve_gram(
 
     Notes
     -----
-    Of n rows, at most a sixteenth of the features, ``n^2 M`` operations, if the ridge is not tiny
-    (`_solve_by_rank`). In both cases the system is scaled to unit diagonal, so features' units do
-    not matter. Cholesky solves it in M^3/3 operations and one copy of the Gram. At ridge 0, and
-    where the smallest eigenvalue of the scaled system is estimated below 1e-14, the
-    eigendecomposition does, in about 10 M^3 operations: directions with an eigenvalue of at most
-    1e-12 of the largest count as linearly dependent, and get the weights that the ridge (or the
-    minimum norm) gives them.
+    The system is scaled to unit diagonal, so the units of features do not matter.
+
+    ===============================================  ====================================
+    case                                             operations
+    ===============================================  ====================================
+    Cholesky factor (the usual case)                 ``M^3 / 3``, and a copy of the Gram
+    n rows, at most a sixteenth of the features,     ``n^2 M``
+    and a ridge that is not tiny (`_solve_by_rank`)
+    ridge 0, or a smallest eigenvalue of the scaled  about ``10 M^3``, an
+    system that is estimated below 1e-14             eigendecomposition
+    ===============================================  ====================================
+
+    In the last case, directions with an eigenvalue of at most 1e-12 of the largest count as
+    linearly dependent, and their weights are determined by the ridge (or the minimum norm).
 
     Examples
     --------
@@ -143,10 +151,10 @@ def solve_gram(
 def _solve_by_rank(
     gram: PackedSymmetric, cross: Floats, penalties: Floats, scale: Floats, n_rows: int
 ) -> Floats | None:
-    """Solve by Woodbury's identity and the columns of a factor; None if rows are more than said.
+    """Solve by Woodbury's identity and a factor; return None if the rank exceeds `n_rows`.
 
-    The scaled system is L L' + D, with L (M, r) from a Cholesky factorisation with pivots that
-    stops at the rank r. A second step on the residual makes up for what that leaves.
+    The scaled system is L L' + D, with L (M, r) from a pivoted Cholesky factorisation that stops at
+    the rank r. A second step on the residual corrects the remaining error.
     """
     columns = np.zeros((len(scale), n_rows), order="F")
     left, rank = gram.diagonal() * scale**2, 0
@@ -181,12 +189,14 @@ def invert_gram(
 ) -> tuple[Floats, float]:
     """Return (A'A + D)^-1 and its trace with A'A, the effective number of parameters.
 
-    Parameters are those of `solve_gram`. A feature whose diagonal is 0 has one over its penalty on
-    the diagonal, without a penalty it has 0; a direction that counts as linearly dependent has 0.
+    Parameters are those of `solve_gram`. The diagonal entry of a feature with a diagonal of 0 is
+    one over its penalty, or 0 without a penalty; directions that count as linearly dependent have
+    0.
 
     Notes
     -----
-    About M^3 operations and three arrays of the Gram's size; `solve_gram` says when it is more.
+    About M^3 operations and three arrays of the size of the Gram; more in the last case of the
+    table of `solve_gram`.
 
     Examples
     --------
@@ -214,13 +224,13 @@ def invert_gram(
 
 
 def _of_penalties_alone(penalties: Floats) -> Floats:
-    """Return the inverse of features without data: 0 for those without a penalty."""
+    """Return the inverse for features without data: one over the penalty, 0 without a penalty."""
     nothing = np.zeros(len(penalties))
     return np.diag(np.divide(1.0, penalties, out=nothing, where=penalties > 0.0))
 
 
 def inverse_of_gram(gram: PackedSymmetric, ridge: float | Floats) -> tuple[Floats, float] | None:
-    """Return (A'A + D)^-1, its upper triangle, and the least eigenvalue; None if singular.
+    """Return the upper triangle of (A'A + D)^-1 and the smallest eigenvalue; None if singular.
 
     The eigenvalue is that of the system scaled to unit diagonal.
     """
@@ -236,7 +246,7 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float | Floats) -> tuple[Float
 
 
 def _scale_of(diagonal: Floats, penalties: Floats) -> Floats:
-    """Return what scales the system to unit diagonal: 0 for features that have no weight."""
+    """Return the factors that scale the system to unit diagonal; 0 for features without weight."""
     scale = np.zeros(len(diagonal))
     return np.divide(1.0, np.sqrt(diagonal + penalties), out=scale, where=diagonal > 0.0)
 
@@ -249,12 +259,12 @@ def _scaled(gram: Floats, scale: Floats) -> Floats:
 
 
 def _cholesky_factor(gram: PackedSymmetric, scale: Floats) -> tuple[PackedSymmetric, float]:
-    """Return the factor of the scaled system, and its least eigenvalue: 0 if there is no factor.
+    """Return the factor of the scaled system, and its smallest eigenvalue; 0 without a factor.
 
-    Of features that have no weight only a diagonal of 1 is left.
+    Features without weight have a 1 on the diagonal, and 0 elsewhere.
     """
     system = gram.scaled(scale)
-    # Scaled by the Gram's diagonal and the ridge, that is what it is.
+    # The diagonal of the scaled system, including the ridge, is 1.
     for panel in system.panels:
         np.fill_diagonal(panel.corner, 1.0)
     return system, smallest_eigenvalue(system) if factor_in_place(system) else 0.0
@@ -270,24 +280,24 @@ def _solve_in_eigenbasis(gram: Floats, cross: Floats, penalties: Floats, scale: 
     projected = basis.T @ (cross / units[:, None])
     if not present.all():
         absent = eigenvectors[:, ~present]
-        # Rounding errors, which the scale of a small feature would blow up.
+        # These entries are rounding errors, which the scale of a small feature would amplify.
         absent[np.abs(absent) < NULL_ENTRY] = 0.0
         null_space = qr(absent * scale, mode="economic")[0]
         basis -= null_space @ (null_space.T @ basis)
-    # Scaled by the diagonal and the penalties, no entry is over 1: the system stays definite.
+    # Scaled by the diagonal and the penalties, no entry is above 1, and the system stays definite.
     shrunk = np.sqrt(ridge) * basis
     system = shrunk.T @ shrunk
     system.flat[:: len(system) + 1] += eigenvalues[present]
-    solution: Floats = basis @ cho_solve(cho_factor(system), projected)
-    solution /= units[:, None]
-    return solution
+    weights: Floats = basis @ cho_solve(cho_factor(system), projected)
+    weights /= units[:, None]
+    return weights
 
 
 def ridge_and_units(penalties: Floats) -> tuple[float, Floats]:
-    """Return the ridge c and the units u of features with c u^2 as penalties.
+    """Return the ridge c and the units u of features with the penalties c u^2.
 
-    What a ridge makes of directions of which rows say nothing is that of features in these units:
-    the least norm there. Features without a penalty have the unit 1.
+    In directions without rows, the weights have the minimum norm for features in these units.
+    Features without a penalty have the unit 1.
 
     Examples
     --------
@@ -304,7 +314,7 @@ def solve_factor(
 ) -> Floats:
     """Solve the least-squares problem min |R W - Z|^2 + |sqrt(D) W|^2 for the output weights W.
 
-    With A = Q R and Z = Q'Y that is (A'A + D) W = A'Y.
+    With A = Q R and Z = Q'Y, this is (A'A + D) W = A'Y.
 
     Parameters
     ----------
@@ -313,11 +323,11 @@ def solve_factor(
     rotated : ndarray (n_features, n_targets), float64
         Z.
     ridge : float or ndarray (n_features,)
-        The ridge c >= 0, or the penalty of every feature. At 0.0 the result is the minimum-norm
+        The ridge c >= 0, or the penalty of every feature. With 0.0 the result is the minimum-norm
         solution, the pseudo-inverse of A times Y.
     diagonal : ndarray (n_features,), float64
-        Sums of squares of the columns of R, with 0 for features that hold nothing but rounding
-        errors: they get no weight.
+        Sums of squares of the columns of R, with 0 for features that contain only rounding errors;
+        their weights are 0.
 
     Returns
     -------
@@ -325,13 +335,14 @@ def solve_factor(
 
     Notes
     -----
-    The penalties are M more rows, sqrt(D), in a copy of the factor, for 2/3 M^3 operations. Then
-    one triangular solve is all, unless features are linearly dependent: the factor's columns scaled
-    to unit length (so that units do not matter) have a singular value of at most
-    max(1e-12, 10 eps M) of the largest, and the penalties are too small to hide that. An SVD, in
-    about 20 M^3 operations, then finds these directions, and more rows with targets of 0 keep the
-    weights out of them: what the penalties, or the minimum norm, make of directions in which the
-    rows say nothing.
+    The penalties are M more rows, sqrt(D), in a copy of the factor, for ``2/3 M^3`` operations. A
+    triangular solve follows.
+
+    Linearly dependent features cost an SVD of about ``20 M^3`` operations more. Features count as
+    dependent if the columns of the factor, scaled to unit length (so that units do not matter),
+    have a singular value of at most max(1e-12, 10 eps M) of the largest, and the penalties are too
+    small to hide it. The SVD finds the dependent directions, and more rows with targets of 0 keep
+    the weights out of them: the weights that the penalties, or the minimum norm, determine.
 
     Examples
     --------
@@ -351,13 +362,13 @@ def solve_factor(
 def invert_factor(factor: Floats, ridge: float | Floats, diagonal: Floats) -> tuple[Floats, float]:
     """Return (R'R + D)^-1 and its trace with R'R, the effective number of parameters.
 
-    Parameters are those of `solve_factor`. A feature whose diagonal is 0 has one over its penalty
-    on the diagonal, without a penalty it has 0; a direction that counts as linearly dependent has
+    Parameters are those of `solve_factor`. The diagonal entry of a feature with a diagonal of 0 is
+    one over its penalty, or 0 without a penalty; directions that count as linearly dependent have
     0.
 
     Notes
     -----
-    About 3 M^3 operations; `solve_factor` says when it is more.
+    About 3 M^3 operations; more for linearly dependent features, as in `solve_factor`.
 
     Examples
     --------
@@ -386,11 +397,11 @@ def _system(
 ) -> tuple[Floats, Floats, Floats | None]:
     """Return T and Z of T W = Z for the output weights W of the active features.
 
-    Where T holds rows of the null space, the triangle without them comes third.
+    If T contains rows of the null space, the third value is the triangle without them, else None.
     """
     system = np.asfortranarray(factor), np.asfortranarray(rotated)
     if active.size < len(factor):
-        # What is left of a triangle without some columns is made triangular again.
+        # A triangle without some columns is made triangular again.
         empty = np.zeros((active.size, active.size)), np.zeros((active.size, rotated.shape[1]))
         system = with_rows(*empty, factor[:, active], lambda part: rotated[:, part])
     squares, rows, penalties = diagonal[active], system[0], penalties[active]
@@ -398,7 +409,7 @@ def _system(
         more = np.zeros(rows.shape, order="F")
         np.fill_diagonal(more, np.sqrt(penalties))
         system = with_rows(*system, more, n_triangular=len(more))
-    # The estimate, in the 1-norm, is off by a factor of up to M, and some.
+    # The estimate, in the 1-norm, may be wrong by a factor of a little more than M.
     full_rank = 10.0 * len(rows) * _rank_tolerance(len(rows))
     if (
         _reciprocal_condition(rows, squares) > full_rank
@@ -431,25 +442,25 @@ def _rank_tolerance(n_features: int) -> float:
 def _null_rows(factor: Floats, sizes: Floats) -> Floats | None:
     """Return rows that span the null space of a factor, or None if it has full rank.
 
-    Solutions W with n W = 0 for all these rows n are those of minimum norm, so the rows, with
-    targets of 0, make the solution unique without changing how well it fits.
+    A solution W with n W = 0 for all these rows n has the minimum norm. So the rows, with targets
+    of 0, make the solution unique without changing its fit.
 
     Parameters
     ----------
     factor : ndarray (n_features, n_features), float64
         R.
     sizes : ndarray (n_features,)
-        Lengths of its columns, none of them 0.
+        Lengths of the columns of R, none of them 0.
 
     Returns
     -------
     ndarray (n_dependent, n_features), float64, Fortran order
-        As large as the factor's columns allow without standing out of them.
+        The rows, scaled so that no entry exceeds the length of its column of the factor.
 
     Notes
     -----
-    The rank is that of the columns scaled to unit length, so features' units do not matter. About
-    20 M^3 operations.
+    The rank is that of the columns scaled to unit length, so the units of features do not matter.
+    About 20 M^3 operations.
 
     Examples
     --------
@@ -461,12 +472,12 @@ def _null_rows(factor: Floats, sizes: Floats) -> Floats | None:
     present = singular > _rank_tolerance(len(factor)) * singular[0]
     if present.all():
         return None
-    # Errors of singular vectors grow as the gap between the values shrinks.
+    # Errors of singular vectors grow as the gap between the singular values shrinks.
     rounding = 10.0 * EPS * np.sqrt(len(sizes)) * singular[0] / singular[present][-1]
     smallest_first = np.argsort(sizes)
     rows = np.empty((int((~present).sum()), len(sizes)), order="F")
     rows[:, smallest_first] = _staircase(right[np.ix_(~present, smallest_first)], rounding)
-    # Back to the features' own units, and then as large as the factor's columns.
+    # Back to the units of the features, then scaled to the columns of the factor.
     rows /= sizes
     rows /= np.abs(rows).max(axis=1)[:, None]
     rows /= np.abs(rows / sizes).max(axis=1)[:, None]
@@ -474,9 +485,9 @@ def _null_rows(factor: Floats, sizes: Floats) -> Floats | None:
 
 
 def _staircase(rows: Floats, rounding: float) -> Floats:
-    """Rotate rows so that each begins further right than the one above; rounding errors become 0.
+    """Rotate rows to echelon form, and set rounding errors to 0.
 
-    A direction among large features thus has nothing of the small ones, in whose units even a
+    So a direction among large features has no part in small features, in whose units even a
     rounding error would be a large weight.
     """
     done = 0
@@ -504,10 +515,10 @@ def with_rows(
     targets: Callable[[slice], Floats] | None = None,
     n_triangular: int = 0,
 ) -> tuple[Floats, Floats]:
-    """Return a triangular factor and its targets with rows rotated in: [R; A] = Q [R'; 0].
+    """Return a triangular factor and its targets after rotating rows in: [R; A] = Q [R'; 0].
 
-    The targets of the rows, 0 by default, are asked for some columns at a time. The last
-    `n_triangular` rows are upper triangular.
+    `targets` is called for some columns at a time; the targets of the rows are 0 by default. The
+    last `n_triangular` rows are upper triangular.
 
     Examples
     --------
@@ -524,7 +535,7 @@ def with_rows(
     width = max(1, CHUNK_BYTES // (8 * max(len(rows), BLOCK)))
     for start in range(0, rotated.shape[1], width):
         part = slice(start, min(start + width, rotated.shape[1]))
-        # Columns of an array in Fortran order lie together: LAPACK writes into them.
+        # Columns of an array in Fortran order are contiguous, so LAPACK writes into them.
         above = turned[:, part]
         if targets is None:
             below = np.zeros((len(rows), above.shape[1]), order="F")

@@ -49,119 +49,144 @@ from onlinels.scoring import ScoringClassifier
 class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     """Classify by ridge regression on one-hot labels, learnt online and exactly.
 
-    After any sequence of `learn_one`, `learn_many` and `merge`, the output weights equal those of
-    the batch solution W = (A'A + c S)^-1 A'Y on all rows learnt (equation 3 of the paper, with
-    samples as rows), in any order and however the stream was cut. There is no learning rate and
-    no row is kept.
+    After any sequence of `learn_one`, `learn_many` and `merge`, the output weights equal the batch
+    solution W = (A'A + c S)^-1 A'Y on all rows learnt (equation 3 of the paper, with samples as
+    rows). The order of the rows and the size of the batches do not matter. There is no learning
+    rate, and no row is kept.
 
     Parameters
     ----------
     ridge : float, "auto", "paper" or KFold
-        The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
-        statistics alone (`onlinels.linalg.selection.select_ridge`), `KFold` by exact
-        cross-validation from statistics in folds: after every row from the second to the 16th,
-        then whenever the rows have grown by a sixteenth (with more than 128 features by more, up to
-        doublings; with a KFold at least by a quarter); where rows are forgotten, after four times
-        the rows (or the time) in which weights fall to 1/e; and after merging, unlearning, fading
-        and a change of the ridge. Where fewer rows are remembered than there are features, pass a
-        number or a KFold: "auto" then takes much for noise. "paper" is the heuristic
-        (N/M)^2 min(diag(A'A)) for N classes and M features (sums of squares about the mean where
-        there is an intercept). 0.0 gives the minimum-norm (pseudo-inverse) solution. It may be
-        changed at any time, but not to a KFold; in the recursive form every change costs M^3,
-        those at the counts above too.
+        The penalty c >= 0 on the weights of all features. The intercept has no penalty.
+
+        - A number is the ridge itself. 0.0 gives the minimum-norm (pseudo-inverse) solution.
+        - "auto" selects the ridge from the statistics alone
+          (`onlinels.linalg.selection.select_ridge`). It mistakes much of the signal for noise where
+          fewer rows are remembered than there are features: pass a number or a KFold there.
+        - `KFold` selects the ridge by exact cross-validation from statistics in folds.
+        - "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes and M features. With an
+          intercept, the sums of squares are about the mean.
+
+        The ridge can be changed at any time, except to a KFold. In the recursive form every change
+        costs M^3 operations, also when "auto" makes it. See the notes for when a ridge is selected.
     accumulator : "gram", "orthogonal" or "recursive"
-        What is remembered of the stream: sums of products; the factor R of A = QR, which keeps the
-        digits of nearly collinear features but cannot unlearn; or an inverse and the weights, for
-        predicting and learning row by row. See `onlinels.GramAccumulator` and the others.
+        What the model remembers of the stream: sums of products ("gram"); the factor R of A = QR,
+        which keeps the digits of nearly collinear features but cannot unlearn ("orthogonal"); or an
+        inverse and the weights, for predicting and learning row by row ("recursive"). See
+        `onlinels.GramAccumulator` and the others.
     fit_intercept : bool
-        Whether every class has a constant, exact and without ridge (by means and co-moments).
+        Whether every class has an intercept. The intercept is exact and has no penalty: it is
+        computed from the means of the rows and the labels.
     forgetting_factor : float
-        Factor in (0, 1] on the weight of all rows before, with every row learnt.
+        Factor in (0, 1] by which every row learnt multiplies the weight of all earlier rows.
     half_life : float or timedelta, optional
-        Time in which weights halve, in units of the times `t` of rows (one per row where they
-        come without); see `onlinels.linear.forgetting.Clock`. The data decays, the ridge does
-        not.
+        Time in which the weight of a row halves, in units of the times `t` of the rows. A row
+        without `t` lets one unit pass. The rows decay, the ridge does not. See
+        `onlinels.linear.forgetting.Clock`.
     priors : None, "learnt", "equal" or dict
-        None: the label is that of the highest least-squares score, and probabilities are the
-        scores projected. Otherwise the model answers by linear discriminant analysis from the same
-        statistics. The prior of a class is its share of the weight learnt ("learnt"), the same for
-        all classes ("equal"), or its value in a dict {label: prior}; priors need not sum to 1, and
-        a label that is not there counts as 1. "equal" also shrinks the means of classes of few
-        rows, which finds a new class after a few examples; ``{}`` gives equal priors without
-        shrinkage. The setting may be changed at any time. See the notes.
+        Prior probabilities of the classes, for linear discriminant analysis from the same
+        statistics. The setting can be changed at any time.
+
+        - None: no discriminant analysis. The label is the class with the highest least-squares
+          score, and the probabilities are the projected scores.
+        - "learnt": the prior of a class is its share of the weight learnt.
+        - "equal": all priors are equal. The means of classes with few rows are also shrunk, so that
+          a new class is predicted after a few rows.
+        - A dict {label: prior}: the priors need not sum to 1, and a label that is not in the dict
+          counts as 1. ``{}`` gives equal priors without shrinkage.
     scaling : "auto", "standard" or None
-        What the ridge acts on, S above. None: features as they are, S = I. "standard": features
-        divided by their standard deviations s_j over all rows (without an intercept by the root of
-        their mean square), S = diag(s_j^2). "auto": the likelier of the two where the ridge is
-        selected ("standard" in the recursive form); None elsewhere, so that a number is that
-        number. See the notes.
+        The units S of the features on which the ridge acts.
+
+        - None: features as they are, S = I.
+        - "standard": features divided by their standard deviations s_j over all rows, S =
+          diag(s_j^2). Without an intercept, s_j is the root of the mean square.
+        - "auto": where the ridge is selected, None or "standard", whichever has the higher
+          likelihood ("standard" in the recursive form). With a number, "paper" or 0.0 as ridge,
+          "auto" means None.
 
     Notes
     -----
-    For M features the model takes about ``4 M^2`` bytes (``8 M^2`` up to 1,024 features), and about
-    as much again while weights are solved.
+    **Cost.** A model of M features needs about ``4 M^2`` bytes (``8 M^2`` up to 1,024 features),
+    and about as much again while weights are solved.
 
-    What a row costs. To learn a row takes ``M^2`` operations; above some 500 features `learn_many`
-    is the quicker way. Weights are solved when they are first asked for after learning, for
-    ``M^3 / 3`` operations (10 times that, about, when a ridge is selected). Where they are asked
-    for between single rows, at least once in max(4, M/16) of them, the last solution goes on
-    row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
-    made anew at multiples of max(1,024, 16 M rounded up to a power of two) rows, and whenever
-    something but single rows has changed; its
-    weights may differ from a solution made anew by rounding, the sums do not. It cannot go on
-    with ridge="paper" or 0.0, with scaling="standard", with a forgetting_factor or half_life, with
-    accumulator="orthogonal", and where features are all but collinear:
-    there every answer after a row is solved anew. Where rows are predicted one by one, take
-    accumulator="recursive" and a number as ridge: ``3 M^2`` operations a row, and nothing is
-    solved; what forgetting adds stands in `onlinels.RecursiveAccumulator`.
+    ============================================  ==========================
+    step                                          operations
+    ============================================  ==========================
+    learn a row                                   ``M^2``
+    solve the weights                             ``M^3 / 3``
+    select a ridge and solve the weights          about 10 times as many
+    predict and learn a row, with an updated      ``3 M^2``, and ``8 M^2``
+    solution (below)                              bytes more
+    predict and learn a row, in the recursive     ``3 M^2``
+    form with a number as ridge
+    ============================================  ==========================
 
-    Units of features. With scaling="standard" they do not matter: multiply any feature by anything,
-    and shift it where there is an intercept, and no prediction changes. It is ridge regression
-    behind a scaler that had seen all rows, exactly, whatever was merged, unlearnt or forgotten:
-    s_j^2 is (A'A)_jj / n, weighted and decayed like the rows. (A KFold deals rows by what is in
-    them: other units, other folds.) A feature that is constant has the weight 0. Where "auto"
-    selects it, the s_j are those of the rows with which the ridge was selected last; a feature that
-    begins to vary later takes the s_j of its first two values. So a solution can go on from row to
-    row, and no cutting of the stream changes it; `ridge_diagonal` is the ridge in force on each
-    feature. An explicit "standard" follows every row, and costs a solution for every answer
-    between single rows.
+    Above 500 features, `learn_many` is faster than `learn_one`. The weights are solved when they
+    are first needed after learning.
 
-    A feature that is absent from a sample counts as 0, whether it was never seen or is missing
-    today. Where a frame that is passed to a prediction lacks learnt columns, a warning names them.
-    New features and new classes may come at any time; the weights are then those that
-    had resulted if they had been known from the start. Order of dict keys and of frame columns
-    never matters. Before anything is learnt `predict_one` is None and `predict_proba_one` is {},
-    whatever the values of the sample: they are not read.
+    **Predictions between single rows.** While at least one prediction is made in max(4, M/16) rows,
+    the model updates its last solution with every row instead of solving again. It solves again at
+    multiples of max(1,024, 16 M rounded up to a power of two) rows, and after any change that is
+    not a single row. The updated weights may differ from solved weights by rounding; the sums do
+    not differ. With ridge="paper" or 0.0, scaling="standard", a forgetting_factor or half_life,
+    accumulator="orthogonal", or nearly collinear features, every prediction after a row solves the
+    weights. Then prefer accumulator="recursive" with a number as ridge, which never solves;
+    `onlinels.RecursiveAccumulator` describes the cost of forgetting.
 
-    Priors. The least-squares scores of a rare class are small, so by default it is hardly ever
-    predicted. With `priors` the score of class k is its linear discriminant function,
-    x'R^-1 m_k - m_k'R^-1 m_k / 2 + log p_k, with the mean m_k of the class, its prior p_k and the
-    covariance within classes R = (S_w + c S) / n: S_w is the scatter of the rows about the means of
-    their classes, n the weight of all rows. With an intercept, x and m_k are about the mean of all
-    rows. Probabilities are the softmax of the scores, which is Bayes' rule for normal classes of
-    one covariance. With "learnt" and ridge=0.0 they are those of scikit-learn's
-    ``LinearDiscriminantAnalysis(solver="lsqr")``, after merging, unlearning and forgetting too;
-    other priors in a dict change only the constants (scikit-learn also weighs R by them).
-    With "equal" the means are shrunken means. The mean of n_k rows is noisy, and in many features
-    the noise makes a class of few rows look farther from all others than it is, so that it is
-    hardly ever predicted. Where the typical squared distance of a class from the others exceeds
-    the typical one between classes, t, the excess, but at most 4 t / n_k, counts as noise, and the
-    mean is shrunk towards the mean of all rows (`onlinels.linear.discriminant.shrinkage`). This
-    vanishes as 1 / n_k, and changes nothing where there are two classes.
-    The discriminants of K classes are the least-squares weights times a K x K matrix (Hastie, Buja
-    and Tibshirani, "Penalized discriminant analysis", 1995). So no further statistics are kept, and
-    a solution costs ``M K^2 + 20 K^3`` operations more. A class without weight has the score -inf.
-    In a direction in which classes are separated to ten digits, 1e-10 of the scatter counts as
-    scatter within classes; with ridge=0.0 and fewer rows than features this is every direction.
-    Probabilities are too sure where rows are few beside the features; `CalibratedClassifier`
-    calibrates them. With ``{}`` and a fixed ridge the rule is that of deep streaming linear
-    discriminant analysis (Hayes and Kanan 2020).
+    **When a ridge is selected.** After every row from the second to the 16th, then whenever the
+    number of rows has grown by a sixteenth (with a KFold by a quarter; with more than 128 features
+    by more, up to doublings). While rows are forgotten, also after four times the rows, or the
+    time, in which weights fall to 1/e. Merging, unlearning, `fade` and a change of the ridge also
+    lead to a new selection. The guide's page "Choose the accumulator and the ridge" has the
+    details.
 
-    `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or pyarrow
-    frame, or a list of dicts, and answers come in kind (of a sparse matrix an array). Sparse rows
-    are learnt by sparse products where that is quicker, in the Gram form with a number as ridge,
-    else in blocks of 64 MiB. A dict's values are numbers or arrays: an array under "h"
-    counts as the features ("h", 0), ("h", 1), … Columns of a plain array are named 0, 1, …
+    **Units of features.** With scaling="standard", multiplying a feature by a constant changes no
+    prediction; with an intercept, neither does adding a constant. The model equals ridge regression
+    behind a scaler that has seen all rows, also after merging, unlearning and forgetting: s_j^2 is
+    (A'A)_jj / n, weighted and decayed like the rows. (A KFold assigns rows to folds by their
+    values, so other units give other folds.) A constant feature has the weight 0. If "auto" selects
+    standardised features, the s_j are those of the rows at the last selection, and a feature that
+    begins to vary later gets the s_j of its first two values. The last solution can therefore be
+    updated, and the size of the batches changes no solution. An explicit "standard" follows every
+    row, and every prediction between single rows solves the weights. `ridge_diagonal` is the ridge
+    in force on each feature.
+
+    **New features and classes.** They can appear at any time; the weights are those of a model that
+    had known them from the first row. A feature that is absent from a sample counts as 0. If a
+    frame passed to a prediction lacks learnt columns, a warning names them. The order of dict keys
+    and of frame columns does not matter. Before anything is learnt, `predict_one` returns None and
+    `predict_proba_one` returns {}, without reading the values of the sample.
+
+    **Priors.** A rare class has small least-squares scores, so by default it is hardly ever
+    predicted. With `priors`, the score of class k is its linear discriminant function
+    x'R^-1 m_k - m_k'R^-1 m_k / 2 + log p_k. m_k is the mean of the class, p_k its prior, and
+    R = (S_w + c S) / n the covariance within classes: S_w is the scatter of the rows about the
+    means of their classes, and n the weight of all rows. With an intercept, x and m_k are about the
+    mean of all rows. The probabilities are the softmax of the scores: Bayes' rule for normal
+    classes with one covariance.
+
+    - "learnt" with ridge=0.0 equals scikit-learn's ``LinearDiscriminantAnalysis(solver="lsqr")``,
+      also after merging, unlearning and forgetting. Other priors in a dict change only the
+      constants; scikit-learn also weights R by them. ``{}`` with a fixed ridge is the rule of deep
+      streaming linear discriminant analysis (Hayes and Kanan 2020).
+    - "equal" shrinks the mean of a class that is farther from the other classes than is typical
+      (`onlinels.linear.discriminant.shrinkage`). The shrinkage vanishes as 1 / n_k for n_k rows of
+      the class, and changes nothing for two classes.
+    - The discriminants of K classes are the least-squares weights times a K x K matrix (Hastie,
+      Buja and Tibshirani, "Penalized discriminant analysis", 1995). No further statistics are kept,
+      and a solution costs ``M K^2 + 20 K^3`` operations more.
+    - A class without weight has the score -inf. Where classes are separated to ten digits in a
+      direction, 1e-10 of the scatter counts as scatter within classes; with ridge=0.0 and fewer
+      rows than features this happens in every direction.
+    - The probabilities are too confident if there are few rows per feature. Calibrate them with
+      `CalibratedClassifier`.
+
+    **Input.** `X` is an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or
+    pyarrow frame, or a list of dicts, and predictions have the same kind (an array for a sparse
+    matrix). In the Gram form with a number as ridge, sparse rows are learnt by sparse products if
+    these are faster, otherwise in dense blocks of 64 MiB. The values of a dict are numbers or
+    arrays: an array under "h" counts as the features ("h", 0), ("h", 1), … Columns of a plain array
+    are named 0, 1, …
 
     Examples
     --------
@@ -192,7 +217,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     @property
     def priors(self) -> Any:
-        """The setting of the priors, which may be changed at any time; a dict is a copy."""
+        """Priors of the classes, which can be changed at any time; a dict is returned as a copy."""
         return copy.copy(self._settings.priors)
 
     @priors.setter
@@ -201,6 +226,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         if priors == self._settings.priors:
             return
         with self._lock:
+            self._statistics.products.check_has_sums()
             solution = self._solution and self._solution._replace(rule=None)
             settings = self._settings._replace(priors=priors)
             apply(Update(state=((self, "_settings", settings), (self, "_solution", solution))))
@@ -211,7 +237,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """Labels seen so far, in the order of the columns of `output_weights`."""
+        """Labels learnt so far, in the order of the columns of `output_weights`."""
         return self._classes.labels
 
     @property
@@ -226,17 +252,17 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         x : mapping
             Feature names to numbers or arrays of numbers.
         y : hashable
-            The label; new ones at any time. None, NaN and pandas.NA count as missing: refused.
+            Label, known or new. None, NaN and pandas.NA are missing labels, and raise.
         w : float
             Weight, at least 0: learning with weight 2 equals learning twice.
         t : number or datetime, optional
-            Time of the sample, for models with a `half_life`; by default one unit passes. Not used
+            Time of the sample, for models with a `half_life`; by default one unit passes. Ignored
             without a `half_life`. Datetimes without a time zone count as UTC.
 
         Raises
         ------
         TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
+            If the input cannot be learnt. The model is then unchanged.
 
         Examples
         --------
@@ -265,7 +291,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return {"_class_counts": counts.tolist()}
 
     def _counts_of(self, n_classes: int) -> Integers:
-        """Return the rows of every class, 0 of those that are not known yet, as a new array."""
+        """Return the number of rows of every class, 0 for new classes, as a new array."""
         return enlarged(np.array(self._class_counts, dtype=np.int64), n_classes)
 
     def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
@@ -274,7 +300,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         if unknown:
             raise ValueError(
                 f"y holds {unknown[0]!r}, expected labels that were learnt. "
-                "Take out only rows that are in."
+                "Remove only rows that were learnt."
             )
         removed = np.bincount(targets, minlength=len(self.classes))
         counts = self._counts_of(len(self.classes)) - removed
@@ -282,10 +308,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             column = int((counts < 0).argmax())
             raise ValueError(
                 f"y holds {self.classes[column]!r} {removed[column]} times, expected at most the "
-                f"{self._class_counts[column]} rows learnt. Take out only rows that are in."
+                f"{self._class_counts[column]} rows learnt. Remove only rows that were learnt."
             )
         left = without(self, batch, targets, w)
-        # What was taken out with less weight than it had stays, and so does its class.
+        # A class whose rows were removed with less than their weight keeps the remaining weight.
         kept = np.flatnonzero((counts > 0) | (left.held_targets(SLACK) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
         news = {"_classes": classes, "_class_counts": counts[kept].tolist()}
@@ -302,7 +328,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return read.outputs.labels[read.values[row]]
 
     def _rule(self) -> Discriminant:
-        """Return what makes discriminant scores of least-squares scores, as of now."""
+        """Return the map from least-squares scores to discriminant scores, as of now."""
         solution, statistics = self._solved(), self._statistics
         if solution.rule is None:
             explained = statistics.products.explained_products(solution.output_weights)
@@ -338,21 +364,21 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return new
 
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
-        """Return the scores of rows before each is learnt, and a model that has learnt them."""
+        """Return the scores of every row before it is learnt, and a model that has learnt all."""
         with self._lock:
             return answered(self, X, y, w, t)
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
-        This is progressive validation, also called prequential evaluation or test-then-train: the
-        result is that of `predict_one` and `learn_one` for one row after the other, at the speed of
-        a batch. The errors are the recursive residuals of the stream.
+        This is progressive validation, also called prequential evaluation or test-then-train. The
+        result is that of calling `predict_one` and `learn_one` for every row in turn, at the speed
+        of a batch. The errors are the recursive residuals of the stream.
 
         Parameters
         ----------
         X, y, w, t
-            As `learn_many` reads them.
+            Rows, labels, weights and times, as in `learn_many`.
 
         Returns
         -------
@@ -362,16 +388,16 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         Raises
         ------
         TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
+            If the input cannot be learnt. The model is then unchanged.
 
         Notes
         -----
-        In blocks of 32 or 64 rows, ``3 M^2`` operations a row for M features, by matrix products:
-        with accumulator="recursive", and in the Gram form wherever the last solution goes on from
-        row to row (see the notes of the class). Blocks end where the ridge is selected and before a
-        new class; where few rows are known, these are often. With ridge="paper" or 0.0,
-        scaling="standard", accumulator="orthogonal", or forgetting in the Gram form, every answer
-        is solved anew, and the call costs what the loop costs.
+        With accumulator="recursive", and in the Gram form wherever the last solution can be updated
+        (see the notes of the class), a row costs ``3 M^2`` operations for M features, in matrix
+        products over blocks of 32 or 64 rows. A block ends where the ridge is selected and before a
+        new class, which is often while few rows are known. With ridge="paper" or 0.0,
+        scaling="standard", accumulator="orthogonal", or forgetting in the Gram form, every
+        prediction solves the weights, and the call costs as much as the loop.
 
         References
         ----------
@@ -396,7 +422,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         -------
         table (n_rows, n_classes)
             In the kind of `X`, with a column for each class that is known after the batch: 0 in
-            rows before the first row of the class. Dicts hold the classes that were known.
+            rows before the first row of the class. Dicts hold only the classes known at their row.
 
         Examples
         --------
@@ -419,11 +445,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def variance_many(self, X: Any) -> Any:
         """Return the variances of the scores, a column per class, in the kind of `X`.
 
-        The score of class k has the variance s_k^2 x'(A'A + c I)^-1 x, the intercept's part
-        included, where s_k^2 = RSS_k / (n - p) is the residual sum of squares over the total
-        weight of the rows minus the effective number of parameters. It says how far the score may
-        be from its limit for infinitely many rows; to a row's label, 0 or 1, it is s_k
-        more.
+        The score of class k has the variance s_k^2 x'(A'A + c I)^-1 x, plus the variance of the
+        intercept. s_k^2 = RSS_k / (n - p) is the residual sum of squares divided by the total
+        weight of the rows minus the effective number of parameters. The variance measures how far
+        the score may be from its limit for infinitely many rows. The label of a row, 0 or 1,
+        deviates from the score by the noise variance s_k^2 in addition.
 
         Parameters
         ----------
@@ -432,18 +458,19 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         Returns
         -------
         table (n_rows, n_classes)
-            Squared units of a score; infinite as long as n is not above p.
+            Variances in squared units of a score; infinite unless n is greater than p.
 
         Raises
         ------
         ValueError
-            If the model has priors: those scores are no least-squares scores.
+            If the model has priors: its scores are then not least-squares scores.
 
         Notes
         -----
-        ``M^2`` operations a row, once the covariance is there: about ``M^3`` after learning, a
-        single row too, and another ``8 M^2`` bytes. Weights count as numbers of rows, and the ridge
-        as knowledge about the weights; see `LeastSquaresRegressor.predict_one`.
+        A row costs ``M^2`` operations. The first call after learning, even of a single row, also
+        computes the covariance, for about ``M^3`` operations and another ``8 M^2`` bytes. Weights
+        count as numbers of rows, and the ridge as prior knowledge about the weights; see
+        `LeastSquaresRegressor.predict_one`.
 
         References
         ----------
@@ -465,7 +492,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _variances(self, batch: Batch, own: float) -> Floats:
         if self._settings.priors is not None:
             raise ValueError(
-                f"priors={self.priors!r}, expected None for variances: they are those of "
-                "least-squares scores. Set priors=None first."
+                f"priors={self.priors!r}, expected None for variances, which are defined for "
+                "least-squares scores only. Set priors=None first."
             )
         return super()._variances(batch, own)

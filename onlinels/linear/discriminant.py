@@ -3,10 +3,11 @@
 C = A'Y holds the sum of the rows of every class, N = diag(n_k) the weights of the classes. The
 scatter of the rows about the means of their classes is S_w = A'A - C N^-1 C'. By Woodbury's formula
 (S_w + D)^-1 C N^-1 = W (N - G)^-1, where W = (A'A + D)^-1 C are the least-squares weights and
-G = W'C. So discriminant scores are an affine function of the K least-squares scores.
+G = W'C. The discriminant scores are therefore an affine function of the K least-squares scores.
 
-Q = C N^-1 (S_w + D)^-1 C N^-1, the products of the means of the classes, is a function of G too. So
-means can be shrunk, and discriminants computed from the shrunken means, in K x K matrices.
+Q = C N^-1 (S_w + D)^-1 C N^-1, the products of the means of the classes, is also a function of G.
+So the means can be shrunk, and the discriminants of the shrunken means computed, with K x K
+matrices.
 """
 
 from __future__ import annotations
@@ -18,31 +19,34 @@ import numpy as np
 
 from onlinels.checks import Floats, check_positive
 from onlinels.labels import Label, read_label
+from onlinels.saving import MATRIX, VECTOR, savable
 
 Priors = str | Mapping[Label, float] | None
-"""A setting: None, "learnt", "equal", or prior probabilities by label."""
+"""The setting `priors`: None, "learnt", "equal", or a dict of prior probabilities by label."""
 
 LIGHTEST = 1e-20
-"""Share of all weight up to which a class counts as one without weight.
+"""Share of the total weight up to which a class counts as a class without weight.
 
-The sums keep some 16 - log10(1 / share) / 2 digits of its mean.
+The sums keep about 16 - log10(1 / share) / 2 digits of its mean.
 """
 
 MAX_NOISE = 4.0
 """Largest noise of one row, in typical squared distances between classes; see `shrinkage`."""
 
 UNEXPLAINED = 1e-10
-"""Least share of scatter within classes in a direction; a smaller share is lost in rounding."""
+"""Smallest share of scatter within classes in a direction; rounding hides smaller shares."""
 
 
+@savable({"matrix": MATRIX, "constant": VECTOR})
 class Discriminant(NamedTuple):
     """The affine map from least-squares scores to discriminant scores.
 
     Attributes
     ----------
     matrix : ndarray (n_classes, n_classes), or (n, n_classes, n_classes) for each of n rows
+        Factor on the least-squares scores.
     constant : ndarray (n_classes,) or (n, n_classes)
-        -inf of classes without weight.
+        Constant of every class; -inf for classes without weight.
     """
 
     matrix: Floats
@@ -57,15 +61,15 @@ class Discriminant(NamedTuple):
 
 
 def read_priors(priors: Any) -> Priors:
-    """Return the setting `priors`, a mapping as a new dict; raise if it is not valid."""
+    """Return the setting `priors`, with a mapping as a new dict; raise if it is not valid."""
     if priors is None:
         return None
     if isinstance(priors, str) and priors in ("learnt", "equal"):
         return str(priors)
     if not isinstance(priors, Mapping):
         raise ValueError(
-            f'priors={priors!r} is not known. Pass None, "learnt", "equal" or a dict of labels '
-            "and their prior probabilities."
+            f'priors={priors!r} is not known. Pass None, "learnt", "equal" or a dict '
+            "{label: prior probability}."
         )
     for label, prior in priors.items():
         check_positive(f"priors[{label!r}]", prior)
@@ -80,7 +84,7 @@ def discriminant(
     The score of class k is x'S^-1 m_k - m_k'S^-1 m_k / 2 + log p_k, with the covariance within
     classes S = (S_w + D) / n, the mean m_k of the class (the shrunken mean if priors are "equal")
     and its prior p_k. With an intercept, x and m_k are about the mean of all rows. The softmax of
-    the scores gives the posterior probabilities of normal classes of covariance S.
+    the scores gives the posterior probabilities of normal classes with covariance S.
 
     Parameters
     ----------
@@ -89,11 +93,11 @@ def discriminant(
     weights : ndarray (n_classes,) or (n, n_classes)
         The weight n_k of every class.
     centre : ndarray (n_classes,) or (n, n_classes)
-        The mean of the targets, 0 where there is no intercept.
+        The mean of the targets; 0 without an intercept.
     priors : "learnt", "equal" or dict
-        Priors of a dict need not sum to 1; a label that is not in it counts as 1.
+        Setting of the priors. A dict need not sum to 1; a label that is not in it counts as 1.
     labels : sequence
-        The labels of all classes.
+        Labels of all classes.
 
     Notes
     -----
@@ -125,7 +129,7 @@ def discriminant(
     within = 1.0 / (1.0 - shares)
     scales = totals[..., None] * roots[..., :, None] * roots[..., None, :]
     matrix = scales * ((vectors * within[..., None, :]) @ vectors.swapaxes(-1, -2))
-    # The inner products of the means of the classes, as within - 1 is shares * within.
+    # The inner products of the means of the classes, because within - 1 is shares * within.
     products = matrix - scales * np.eye(len(labels))
     if priors == "equal":
         means = shrinkage(products, np.where(present, weights, 0.0))
@@ -139,22 +143,22 @@ def discriminant(
 def shrinkage(products: Floats, weights: Floats) -> Floats:
     """Return shrunken means of classes, a column each, as combinations of the means.
 
-    The mean of a class of n_k rows is m_k = mu_k + e_k. The noise e_k is orthogonal to everything
-    else where there are many features, so it adds its square to the squared distances d_jk^2 of m_k
-    from the other means. What these are above the typical distance t between classes is taken for
-    noise, up to a bound: v_k = min(max(t_k - t, 0), 4 t / n_k), for the mean t_k of d_jk^2 over the
-    rows of the other classes and the mean t over all pairs of rows of different classes. Means are
-    harmonic: errors are made between classes that are close. Then m_k is shrunk towards the mean of
-    all rows by the factor 1 - v_k / |m_k|^2 of James and Stein.
+    The mean of a class of n_k rows is m_k = mu_k + e_k. With many features, the noise e_k is almost
+    orthogonal to everything else, so it adds its square to the squared distances d_jk^2 of m_k from
+    the other means. Let t_k be the mean of d_jk^2 over the rows of the other classes, and t, the
+    typical squared distance, the mean over all pairs of rows of different classes. Both means are
+    harmonic, because classes that are close cause the errors. The excess of t_k over t counts as
+    noise, up to a bound: v_k = min(max(t_k - t, 0), 4 t / n_k). m_k is then shrunk towards the mean
+    of all rows by the factor 1 - v_k / |m_k|^2 of James and Stein.
 
-    So means of two classes are left as they are, and shrinkage vanishes as 1 / n_k.
+    The means of two classes stay as they are, and the shrinkage vanishes as 1 / n_k.
 
     Parameters
     ----------
     products : ndarray (..., n_classes, n_classes)
         The inner products of the means.
     weights : ndarray (..., n_classes)
-        The weight n_k of every class, 0 of classes that are not present.
+        The weight n_k of every class; 0 for classes that are not present.
 
     References
     ----------
@@ -164,7 +168,7 @@ def shrinkage(products: Floats, weights: Floats) -> Floats:
 
     Examples
     --------
-    Of three classes with products of means 2, the mean of one has a noise of 3.
+    Three classes with products of means 2; the mean of the last class has a noise of 3.
 
     >>> products = np.diag([2.0, 2.0, 5.0])
     >>> shrinkage(products, np.array([1000.0, 1000.0, 2.0])).round(2)
@@ -175,7 +179,7 @@ def shrinkage(products: Floats, weights: Floats) -> Floats:
     unit = np.eye(products.shape[-1])
     squares = np.diagonal(products, axis1=-2, axis2=-1)
     distances = np.maximum(squares[..., :, None] + squares[..., None, :] - 2.0 * products, 0.0)
-    # Where there are fewer than two classes, nothing is known of distances: NaN.
+    # With fewer than two classes, the distances are unknown: NaN.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         shares = np.nan_to_num(weights / weights.sum(axis=-1, keepdims=True))
         pairs = shares[..., :, None] * shares[..., None, :] * (1.0 - unit)
@@ -202,7 +206,7 @@ def log_priors(priors: Priors, labels: Sequence[Label], weights: Floats, present
     weights = np.where(present, weights, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         logarithms = np.log(weights / weights.sum(axis=-1, keepdims=True))
-    # Where no class has weight, nothing is known of any.
+    # If no class has weight, all priors are unknown.
     known: Floats = np.where(present.any(axis=-1, keepdims=True), logarithms, 0.0)
     return known
 

@@ -1,4 +1,4 @@
-"""What comes in a batch: features that begin to vary, and counts at which a ridge is chosen."""
+"""Events in a batch: features that begin to vary, and counts at which a ridge is chosen."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from onlinels.linear.penalty import MEMORIES, Penalty, next_checkpoint, only_val
 
 
 class Events(NamedTuple):
-    """What comes in a batch: features that begin to vary, and counts at which a ridge is chosen.
+    """Events in a batch: features that begin to vary, and counts at which a ridge is chosen.
 
     Attributes
     ----------
     values : ndarray (n_features,)
-        The only value of every feature before the batch, NaN if it had several.
+        The only value of every feature before the batch; NaN if it had several.
     firsts : ndarray (n_features,) of int
-        The row in which each begins to vary: the length of the batch if in none, -1 if before it.
+        The row in which each feature begins to vary: the length of the batch if it does not vary,
+        -1 if it varied before the batch.
     due_at : int
-        After how many rows a ridge is chosen last; 0 for never.
+        Number of rows of the batch after which a ridge is chosen for the last time; 0 for never.
     before : int
-        Rows before the batch.
+        Number of rows before the batch.
     is_centred : bool
         Whether rows are learnt about their mean.
     """
@@ -38,34 +39,35 @@ class Events(NamedTuple):
     is_centred: bool
 
     def after(self, penalty: Penalty, n_rows: int) -> Penalty:
-        """Return what a penalty before the batch is after so many rows, at least 1, of it."""
+        """Return the penalty after `n_rows` rows of the batch, at least 1, given it before."""
         constants = np.where(self.firsts < n_rows, np.nan, self.values)
         began = began_at(penalty.began, self.before, int(self.firsts.min(initial=n_rows)), n_rows)
         new = penalty._replace(constants=constants, began=began)
-        # What could not be chosen for want of memory stays due.
+        # A choice that failed for lack of memory stays due.
         return new._replace(is_due=new.is_due or n_rows == self.due_at)
 
     def own_units(
         self, penalty: Penalty, block: slice, rows: Rows, past: float
     ) -> tuple[Integers, Floats]:
-        """Return features that begin to vary in a block of the batch, and their units right then.
+        """Return features that begin to vary in a block of the batch, with their first units.
 
         Parameters
         ----------
         penalty : Penalty
-            Without units of features there are none.
+            Penalty before the block. If it has no units, no feature is returned.
         block : slice
+            Rows of the batch that are in the block.
         rows : Rows
-            Of the block.
+            The rows of the block.
         past : float
-            Weight of all rows before them.
+            Weight of all rows before the block.
         """
         begins = np.flatnonzero((self.firsts >= block.start) & (self.firsts < block.stop))
         if penalty.units is None or not begins.size:
             return begins[:0], np.zeros(0)
         first, weights = self.firsts[begins] - block.start, rows.weights()
         totals = past + np.cumsum(weights)
-        # Weight of every row, of the weight of all rows up to it.
+        # Weight of each row as a share of the weight of all rows up to it.
         shares = np.divide(weights, totals, out=np.zeros(len(weights)), where=totals > 0.0)[first]
         if self.is_centred:
             # About the mean: the deviation of a feature with two values is sqrt(p (1 - p)) times
@@ -84,24 +86,27 @@ def events_of(
     clock: Clock,
     latest: Floats | None,
 ) -> Events:
-    """Return what comes in a batch.
+    """Return the events in a batch.
 
     Parameters
     ----------
     penalty : Penalty
-        Before the batch, as are the statistics and the clock. Nothing is due.
+        Penalty before the batch, with nothing due.
     statistics : Statistics
+        Statistics before the batch.
     values : ndarray (n, n_features)
+        Rows of the batch.
     w : ndarray (n,)
-        Weights. Rows of weight 0 change nothing.
+        Weights of the rows. Rows of weight 0 change nothing.
     clock : Clock
+        Clock before the batch.
     latest : ndarray (n,), or None
-        Latest time of the stream after every row, where there are times.
+        Latest time of the stream after every row; None without times.
     """
     n_rows, n_features = values.shape
     used, only = np.flatnonzero(w > 0.0), np.zeros(n_features)
     if statistics.weight:
-        # Features that are new were 0.
+        # New features were 0 so far.
         known = penalty.constants if penalty.constants is not None else only_values(statistics)
         only[: len(known)] = known
     elif statistics.is_centred and len(used):
@@ -113,17 +118,19 @@ def events_of(
 
 
 def began_at(began: int, before: int, first: int, n_rows: int) -> int:
-    """Return how many rows came before any feature varied, less one, after some rows of a batch.
+    """Return the number of rows before any feature varied, minus one, after rows of a batch.
 
-    The last of them counts: it has the other value of the feature that begins to vary.
+    One is subtracted because the last of these rows has the first value of the feature that begins
+    to vary, and counts.
 
     Parameters
     ----------
     began, before : int
-        These rows, and all rows, before the batch.
+        This number, and the number of all rows, before the batch.
     first : int
-        The row of the batch in which a feature begins to vary first; -1 if one varied before it.
+        First row of the batch in which a feature begins to vary; -1 if one varied before.
     n_rows : int
+        Number of rows of the batch.
     """
     return began if first < 0 else max(0, before + min(first, n_rows) - 1)
 
@@ -143,21 +150,22 @@ def last_checkpoint(
     clock: Clock,
     latest: Floats | None,
 ) -> int:
-    """Return after how many rows of a batch a ridge is chosen last; 0 for never.
+    """Return the number of rows of a batch at the last choice of a ridge; 0 for no choice.
 
     Parameters
     ----------
     penalty : Penalty
-        Before the batch.
+        Penalty before the batch.
     statistics : Statistics
-        Before the batch.
+        Statistics before the batch.
     begun : ndarray (n_features,) of int
         Rows of the batch in which features begin to vary, ascending.
     n_rows : int
-        Rows of the batch.
+        Number of rows of the batch.
     clock : Clock
+        Clock before the batch.
     latest : ndarray (n_rows,), or None
-        Latest time after every row, where there are times.
+        Latest time of the stream after every row; None without times.
     """
     before, n_folds = statistics.count, statistics.n_folds
     last, until, until_time = 0, penalty.until, penalty.until_time
@@ -176,9 +184,9 @@ def last_checkpoint(
 
 
 def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
-    """Return the first of the rows in use in which each feature differs from its only value.
+    """Return the first row, among those in use, in which each feature differs from its only value.
 
-    It is the number of rows, if in none, and -1 where that value is NaN.
+    The number of rows if the feature does not differ; -1 if its only value is NaN.
 
     Examples
     --------
@@ -188,7 +196,7 @@ def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
     """
     n_rows = values.shape[0]
     firsts = np.where(np.isnan(only), -1, n_rows)
-    # In ever longer blocks: most features vary in the first few rows.
+    # Blocks become longer and longer, because most features vary in the first few rows.
     start, size = 0, 1
     while start < len(used):
         waiting = np.flatnonzero(firsts == n_rows)

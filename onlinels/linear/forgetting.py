@@ -1,4 +1,4 @@
-"""Forgetting: how much the past and every row of a batch weigh once the batch is learnt."""
+"""Forgetting: the weights of the past and of every row of a batch after the batch is learnt."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_times(t: Any, n_rows: int, dates: bool) -> Floats:
-    """Return the times of rows, (n_rows,): numbers as they are, dates as seconds since 1970.
+    """Return the times of rows, (n_rows,): numbers unchanged, dates as seconds since 1970.
 
     Parameters
     ----------
     t : number, datetime, or array, series or list of n_rows of them
+        Times of the rows, or one time for all rows.
     n_rows : int
+        Number of rows.
     dates : bool
         Whether dates are expected; dates without a time zone count as UTC.
 
     Raises
     ------
     TypeError
-        If dates come where numbers are expected, or the other way round.
+        If `t` has dates where numbers are expected, or numbers where dates are expected.
     ValueError
-        If a time is NaN, infinite or missing, or their number is not `n_rows`.
+        If a time is NaN, infinite or missing, or the number of times is not `n_rows`.
 
     Examples
     --------
@@ -40,33 +42,33 @@ def read_times(t: Any, n_rows: int, dates: bool) -> Floats:
     array([86400., 86400.])
     """
     if np.ma.is_masked(t):
-        raise ValueError("t holds masked times, expected finite ones. Leave those rows out.")
+        raise ValueError("t holds masked times, expected finite times. Leave out the masked rows.")
     values = np.asarray(t)
     if values.dtype.kind == "M":
         values = values.astype("datetime64[us]").astype(object)
     if values.ndim and values.shape != (n_rows,):
         raise ValueError(
-            f"t has shape {values.shape}, expected ({n_rows},). Pass one time per row, or one for "
-            "all."
+            f"t has shape {values.shape}, expected ({n_rows},). Pass one time per row, or one time "
+            "for all rows."
         )
     times = np.array([_time(value, dates) for value in values.ravel().tolist()], dtype=np.float64)
     if not np.isfinite(times).all():
         raise ValueError(
-            f"t holds {times[~np.isfinite(times)][0]}, expected finite times. Leave rows without a "
-            "time out."
+            f"t holds {times[~np.isfinite(times)][0]}, expected finite times. Leave out rows "
+            "without a time."
         )
     return np.broadcast_to(times, n_rows) if values.ndim == 0 else times
 
 
 def _time(value: Any, dates: bool) -> float | None:
-    """Return a time as a number; None and NaT come out as None or NaN."""
+    """Return a time as a number; a missing date as None."""
     if dates and (value is None or not equals_itself(value)):
         return None
     if isinstance(value, bool) or not isinstance(value, datetime if dates else numbers.Real):
         raise TypeError(
             f"t holds {value!r} of type {type(value).__name__}, expected "
-            f"{'datetimes' if dates else 'numbers'} to fit half_life. Pass half_life as a "
-            "timedelta if times are dates, else as a number."
+            f"{'datetimes' if dates else 'numbers'} to match half_life. Pass half_life as a "
+            "timedelta if times are dates, otherwise as a number."
         )
     if not isinstance(value, datetime):
         return as_number(value)
@@ -87,25 +89,26 @@ HalfLife = float | timedelta | None
 )
 @dataclass(frozen=True)
 class Clock:
-    """The time of a stream, by rows or by timestamps, and how fast weights decay with it.
+    """The time of a stream, in rows or timestamps, and the decay of weights with time.
 
-    With the forgetting factor f, a row learnt k rows ago weighs w f^k. With the half-life h, a row
-    of time s weighs w 2^(-(now - s) / h), where now is the latest time learnt. The ridge does not
-    decay. So the model minimises sum_k w_k d_k ||y_k - W'a_k||^2 + c ||W||^2 with these decays d.
+    With the forgetting factor f, a row learnt k rows ago has the weight w f^k. With the half-life
+    h, a row of time s has the weight w 2^(-(now - s) / h), where now is the latest time learnt. The
+    ridge does not decay. The model minimises sum_k w_k d_k ||y_k - W'a_k||^2 + c ||W||^2 with these
+    decays d_k.
 
-    A row that comes late, with a timestamp before now, weighs what it would have weighed had it
-    come in time, and the clock stays: with timestamps the order of rows never matters.
+    A late row, with a timestamp before now, gets the weight that it would have if it had come in
+    time, and does not change the clock. So with timestamps the order of rows does not matter.
 
     Parameters
     ----------
     forgetting_factor : float
-        Above 0 and at most 1.
+        Factor on all earlier weights with every row, above 0 and at most 1.
     half_life : float, timedelta or None
-        In units of the timestamps; a timedelta if these are dates.
+        Time in which weights halve, in units of the timestamps; a timedelta if these are dates.
     now : float or None
-        Time of the latest row; None before the first.
+        Time of the latest row; None before the first row.
     timed : bool
-        Whether rows have come with timestamps.
+        Whether any row had a timestamp.
 
     Examples
     --------
@@ -124,22 +127,22 @@ class Clock:
 
     @property
     def forgets(self) -> bool:
-        """Whether any weight ever decays."""
+        """Whether weights decay."""
         return self.half_life is not None or self.forgetting_factor != 1.0
 
     @property
     def memory(self) -> float:
-        """Number of rows in which weights decay to 1/e; infinite where they do not, or by time."""
+        """Number of rows in which weights decay to 1/e; infinite without a forgetting factor."""
         return 1.0 / (1.0 - self.forgetting_factor) if self.forgetting_factor != 1.0 else np.inf
 
     @property
     def lasting(self) -> float:
-        """Time in which weights decay to 1/e, where there is a half-life."""
+        """Time in which weights decay to 1/e; there must be a half-life."""
         return float(self._unit / np.log(2.0))
 
     @property
     def _unit(self) -> float:
-        """The half-life in units of times as they are read."""
+        """The half-life in the units of `read_times`."""
         half_life: Any = self.half_life
         return half_life.total_seconds() if isinstance(half_life, timedelta) else half_life
 
@@ -154,22 +157,23 @@ class Clock:
         return latest
 
     def _counted(self, n_rows: int) -> Floats:
-        """Return the times of rows that come without."""
+        """Return the times of rows without timestamps."""
         return (self.now or 0.0) + np.arange(1.0, n_rows + 1.0)
 
     def read(self, t: Any, n_rows: int) -> Floats | None:
-        """Return the times of rows as numbers, (n_rows,), or None if they are counted instead.
+        """Return the times of rows as numbers, (n_rows,), or None if rows are counted instead.
 
         Parameters
         ----------
         t : number, datetime, or array of them (n_rows,), or None
-            Not used without a half-life. None lets one unit of time pass per row.
+            Times of the rows, ignored without a half-life. None lets one unit pass per row.
         n_rows : int
+            Number of rows.
 
         Raises
         ------
         TypeError, ValueError
-            If times cannot be read, or a half-life that is a timedelta has no dates.
+            If times cannot be read, or `t` is None and the half-life is a timedelta.
         """
         if self.half_life is None:
             return None
@@ -178,33 +182,33 @@ class Clock:
             return read_times(t, n_rows, dates)
         if dates:
             raise ValueError(
-                f"t is None, expected dates, as half_life={self.half_life!r} is a timedelta. Pass "
-                "the time of every row, or a number as half-life."
+                f"t is None, expected dates, because half_life={self.half_life!r} is a timedelta. "
+                "Pass the date of every row, or make the model with a number as half_life."
             )
         return None
 
     def tick(
         self, w: float | Floats, n_rows: int, times: Floats | None = None
     ) -> tuple[Clock, float, float | Floats]:
-        """Let the time of a batch of rows pass.
+        """Return the clock and the weights after a batch of rows.
 
         Parameters
         ----------
         w : float or ndarray (n_rows,)
             Weights of the rows when they are learnt.
         n_rows : int
-            At least 1.
+            Number of rows, at least 1.
         times : ndarray (n_rows,), optional
-            As read by `read`.
+            Times of the rows, from `read`.
 
         Returns
         -------
         clock : Clock
             The clock after the batch.
         past : float
-            Factor on the weight of everything learnt before.
+            Factor on the weight of all earlier rows.
         w : float or ndarray (n_rows,)
-            Weights of the batch's rows once all of them are in.
+            Weights of the rows after the batch is learnt.
         """
         factor = self.forgetting_factor
         if self.half_life is None:
@@ -220,7 +224,7 @@ class Clock:
         return replace(self, now=now, timed=timed), past, w * self._decay(now - times)
 
     def decays(self, n_rows: int, times: Floats | None = None) -> Floats:
-        """Return the factors on all weights of before, once each of some rows is in, (n_rows,)."""
+        """Return the factor on all earlier weights after each row of a batch, (n_rows,)."""
         latest = self.latest(n_rows, times)
         if latest is None:
             factors: Floats = self.forgetting_factor ** np.arange(1.0, n_rows + 1.0)
@@ -235,8 +239,8 @@ class Clock:
     def joined(self, other: Clock) -> tuple[Clock, float, float]:
         """Return the clock of merged models, and the factors on the weights of both.
 
-        With timestamps both come to the later time, so merging is having learnt all rows. Counted
-        in rows, statistics join as they stand.
+        With timestamps, both models decay to the later time, so the merged model equals one that
+        has learnt all rows. Without timestamps, the weights do not change.
         """
         if self.now is None or other.now is None:
             return (other if self.now is None else self), 1.0, 1.0
@@ -248,16 +252,16 @@ class Clock:
 
 
 def check_decay(forgetting_factor: Any, half_life: Any) -> None:
-    """Raise unless at most one of both settings lets weights decay, and each is in its range.
+    """Raise unless both settings are in their ranges, and at most one makes weights decay.
 
     Raises
     ------
     TypeError
-        If the factor is no number, or the half-life is no number, timedelta or None.
+        If the factor is not a number, or the half-life is not a number, timedelta or None.
     ValueError
         If the factor is not in (0, 1], the half-life is not positive, or both are set.
     """
-    expected = "above 0 and at most 1, which forgets nothing"
+    expected = "above 0 and at most 1, where 1 forgets nothing"
     check_number("forgetting_factor", forgetting_factor, lambda f: 0.0 < f <= 1.0, expected)
     if half_life is None:
         return
@@ -267,5 +271,5 @@ def check_decay(forgetting_factor: Any, half_life: Any) -> None:
     if forgetting_factor != 1.0:
         raise ValueError(
             f"forgetting_factor={forgetting_factor!r} and half_life={half_life!r} are both set, "
-            "expected one of them. Leave one at its default."
+            "expected at most one of the two. Leave the other at its default."
         )

@@ -1,4 +1,4 @@
-"""Known rows: the fast reader of samples whose names came before, and until when it suffices."""
+"""Known rows: a fast reader of samples whose names came before."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from onlinels.rows import Columns, Layout, RowReader, reader_of
 
 
 class KnownRows(NamedTuple):
-    """A reader of samples whose names came before, and the count of rows up to which it suffices.
+    """A reader of samples whose names came before, and the count of rows up to which it is valid.
 
     Attributes
     ----------
     layout : Layout
         Names of the last sample that the reader could not read.
     reader : RowReader or None
-        Reader of samples of these names; None until the names come twice in a row.
+        Reader of samples with these names; None until the names come twice in a row.
     next_due : int
-        Count of rows with which more than learning the row is due.
+        Count of rows at which a choice is due.
     constants : tuple of ndarray, or None
-        Features that have not varied so far, and their values: a row that differs is no known row.
+        Features that have not varied so far, and their values. A row with other values is not
+        known.
     """
 
     layout: Layout
@@ -33,8 +34,8 @@ class KnownRows(NamedTuple):
     constants: tuple[Integers, Floats] | None = None
 
     def read(self, x: Any, targets: bytes, count: int) -> Floats | None:
-        """Return the sample after so many rows; None if anything but learning it may be due."""
-        # Unpacked: measured, a quarter of the time of the fields by name.
+        """Return the sample after `count` rows; None if more than learning it may be due."""
+        # Measured: unpacking takes a quarter of the time of reading the fields by name.
         _, reader, next_due, constants = self
         if reader is None or not reader.is_complete or count + 1 >= next_due:
             return None
@@ -54,9 +55,9 @@ def noted(
     penalty: Penalty,
     is_chosen: bool,
 ) -> KnownRows:
-    """Return known rows after a sample that their reader, if there is one, could not read.
+    """Return the known rows after a sample that the reader, if any, could not read.
 
-    `is_chosen` tells whether the penalty is chosen at checkpoints.
+    `is_chosen` is true if the penalty is chosen at checkpoints.
     """
     if known is None or layout != known.layout:
         known = KnownRows(layout)

@@ -1,4 +1,4 @@
-"""The linear model: columns, statistics and the ridge in force; weights on demand."""
+"""The linear model: columns, statistics and a ridge; weights are solved on demand."""
 
 from __future__ import annotations
 
@@ -99,22 +99,22 @@ from onlinels.saving import (
 )
 
 SUMS: dict[str, Any] = {each.form: each for each in (GramSums, FactorSums, GramBeforeRidge)}
-"""The sums of products that the setting `accumulator` names."""
+"""The class of sums for every value of the setting `accumulator`."""
 
 STRONGEST = 10
-"""Features that `debug_one` shows for each output."""
+"""Number of features that `debug_one` shows for each output."""
 
 ROUNDING = float(np.finfo(np.float64).eps)
-"""Residual sum of squares, relative to the targets', that cannot be told from 0."""
+"""Residual sum of squares, relative to that of the targets, below which rounding prevails."""
 
 MOST_WARNED = 64
-"""Number of sets of absent columns that a model remembers having warned about."""
+"""Number of sets of absent columns that a model remembers to have warned about."""
 
 FEWEST_FREE = 1e-9
-"""Degrees of freedom left, relative to the weight of the rows, that cannot be told from 0."""
+"""Degrees of freedom, relative to the weight of the rows, below which they count as 0."""
 
 OVERFLOW: Any = {"over": "ignore", "invalid": "ignore"}
-"""How numpy errs in variances: those beyond float64, as of features at 1e-160, are infinite."""
+"""numpy's error settings for variances, which are infinite beyond float64 (features at 1e-160)."""
 
 
 @savable(
@@ -124,32 +124,32 @@ OVERFLOW: Any = {"over": "ignore", "invalid": "ignore"}
         "output_weights": MATRIX,
         "intercept": VECTOR,
         "spread": NOTHING,
-        "rule": NOTHING,
+        "rule": maybe(made_of(Discriminant)),
     },
 )
 class Solution(NamedTuple):
-    """Output weights and intercept as the statistics give them, and the ridge in force."""
+    """Output weights and intercept solved from the statistics, and the ridge in force."""
 
     ridge: float
-    # Of features, where the ridge acts on them in these units; 0 of those that are constant.
+    # Units of the features if the ridge acts on scaled features; 0 for constant features.
     units: Floats | None
     output_weights: Floats
     intercept: Floats
-    # What predictive variances need: the noise of every target, and the covariance.
+    # For predictive variances: the noise variance of every target, and the covariance.
     spread: tuple[Floats, Covariance] | None = None
-    # What makes answers of a classifier's scores, where it has priors.
+    # For classifiers with priors: the map from least-squares scores to discriminant scores.
     rule: Discriminant | None = None
 
 
 class Targets(NamedTuple):
-    """Targets of rows that are read.
+    """The targets of rows, read and checked.
 
     Attributes
     ----------
     values : ndarray (n,) of int, or (n, n_targets)
-        The column of every row's label, or its targets.
+        Column of the label, or targets, of every row.
     outputs : Classes, or tuple of names
-        Names of the outputs, those of the rows included.
+        Names of the outputs of the model, with those of the rows.
     """
 
     values: Matrix
@@ -157,20 +157,22 @@ class Targets(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Rows of a batch that can be learnt: read, placed and checked.
+    """Rows of a batch, checked and placed in the columns of the model.
 
     Attributes
     ----------
     values : array or csr_array (n, n_features)
-        In the model's columns, new ones included.
+        Values of the features, with new columns of the model.
     targets : ndarray (n,) of int, or (n, n_targets) of float
+        Column of the label, or targets, of every row.
     w : float or ndarray (n,)
         Weights when the rows are learnt.
     times : ndarray (n,), or None
+        Times of the rows.
     columns : Columns
         Columns of the model after these rows.
     outputs : Classes, or tuple of names
-        Names of the model's outputs after these rows.
+        Names of the outputs of the model after these rows.
     """
 
     values: Any
@@ -182,7 +184,7 @@ class Checked(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Features and targets of the model after these rows."""
+        """Number of features and of targets of the model after these rows."""
         return len(self.columns), len(self.outputs)
 
     def part(self, rows: slice) -> Checked:
@@ -196,23 +198,23 @@ class Checked(NamedTuple):
 
 
 def holding(statistics: Statistics, ridge: Any, penalty: Penalty) -> Statistics:
-    """Return statistics that hold the ridge of a penalty inside, unless that costs digits."""
+    """Return statistics that hold the ridge of a penalty inside, if enough digits are left."""
     units = penalty.units
     number = ridge_of(ridge, statistics, penalty, units)
     if not number > 0.0:
         return statistics
-    # With units given it is c from here on, also where the same one is chosen again.
+    # With units given, the ridge is set to c again even if the same ridge is chosen.
     varying = np.ones(statistics.n_features) if units is None else units
     try:
         return statistics.with_ridge(number, np.where(varying > 0.0, varying, 1.0))
     except ValueError:
-        # Rows that were taken out leave too little for this ridge. The weights stay exact at the
-        # ridge inside, or are solved from the Gram.
+        # The remaining rows are too few for this ridge. The weights stay exact at the ridge
+        # inside, or are solved from the Gram.
         return statistics
 
 
 class Settings(NamedTuple):
-    """The settings of a model, some of which may be replaced, and what follows from them."""
+    """The settings of a model."""
 
     ridge: Any
     accumulator: Any
@@ -224,18 +226,18 @@ class Settings(NamedTuple):
 
     @property
     def own_scaling(self) -> Any:
-        """The scaling in force: "auto" decides only where the ridge is selected."""
+        """The scaling in force: "auto" means None unless the ridge is selected."""
         return self.scaling if is_selected(self.ridge) or self.scaling != "auto" else None
 
     @property
     def is_chosen(self) -> bool:
-        """Whether the ridge, or the units that it acts on, are chosen at checkpoints."""
+        """Whether the ridge, or the units of the features, are chosen at checkpoints."""
         is_number = isinstance(self.ridge, numbers.Real) and self.scaling != "standard"
         return is_selected(self.ridge) or (SUMS[self.accumulator].holds_ridge and not is_number)
 
     @property
     def follows_rows(self) -> bool:
-        """Whether predictions between rows need no new solution: the last one learns each row."""
+        """Whether the last solution can be updated row by row instead of solving again."""
         is_number = isinstance(self.ridge, numbers.Real) and float(self.ridge) > 0.0
         forgets = self.forgetting_factor != 1.0 or self.half_life is not None
         changes = forgets or self.own_scaling == "standard"
@@ -248,7 +250,7 @@ saved(Settings, dict.fromkeys(Settings._fields, ANYTHING))
 
 
 def make_statistics(settings: Settings) -> Statistics:
-    """Return empty statistics of the kind that settings ask for; raise if they do not fit."""
+    """Return empty statistics for some settings; raise if the settings are not valid together."""
     ridge, accumulator, fit_intercept, *_ = settings
     check_ridge(ridge)
     check_choice("accumulator", accumulator, SUMS)
@@ -256,16 +258,16 @@ def make_statistics(settings: Settings) -> Statistics:
     folds = isinstance(ridge, KFold)
     if folds and accumulator != "gram":
         raise ValueError(
-            f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: folds are sums "
-            'of products. Pass accumulator="gram", or ridge="auto".'
+            f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: a KFold needs "
+            'sums of products. Pass accumulator="gram", or ridge="auto".'
         )
     parts = SUMS[accumulator](), bool(fit_intercept)
     return FoldedStatistics(*parts, ridge.n_folds) if folds else Statistics(*parts)
 
 
 def setting(name: str) -> Any:
-    """Return the property of a setting that stays as a model was made with it."""
-    doc = f"The setting `{name}`, as the model was made with it."
+    """Return the property of a setting that cannot change."""
+    doc = f"The setting `{name}`, which is fixed when the model is made."
     return property(attrgetter(f"_settings.{name}"), doc=doc)
 
 
@@ -280,11 +282,11 @@ LINEAR = {
     "_known_rows": NOTHING,
     "_lock": made_of(Lock),
 }
-"""Fields of every linear model in a file."""
+"""Fields of every linear model in a saved file."""
 
 
 def linear_is_sound(model: Any) -> bool:
-    """Tell whether the parts of a model that came out of a file fit each other."""
+    """Return whether the parts of a loaded model fit each other."""
     statistics, solution, running = model._statistics, model._solution, model._running
     shape = statistics.n_features, statistics.n_targets
     fits = shape == (len(model._columns), len(model._outputs))
@@ -299,23 +301,21 @@ def linear_is_sound(model: Any) -> bool:
 
 
 class LinearModel(base.Estimator, ABC):
-    """Features by name, statistics of the rows, and weights on demand.
+    """A linear model with features by name and statistics of the rows.
 
-    A change of the statistics is planned as a whole and applied by one C loop; rare changes are
-    made in new objects, which replace the old ones. The ridge enters when weights are solved,
-    unless the statistics hold it inside (the recursive form).
+    Weights are solved on demand. The ridge enters when weights are solved, unless the statistics
+    hold it inside (the recursive form). A change of the statistics is planned as a whole and
+    applied in one C loop. Rare changes make new objects, which replace the old ones.
 
-    Where weights are asked for between single rows, the last solution goes on as a recursion
-    beside the sums (`onlinels.linear.running`). It is made anew at multiples of max(1,024,
-    16 n_features rounded up to a power of two) rows, and whenever something but single rows has
-    changed.
+    If predictions are made between single rows, a recursion beside the sums updates the last
+    solution (`onlinels.linear.running`).
     """
 
     accumulator, fit_intercept = setting("accumulator"), setting("fit_intercept")
     scaling = setting("scaling")
     forgetting_factor, half_life = setting("forgetting_factor"), setting("half_life")
 
-    # Hashes of the sets of absent columns named by the latest warnings; not part of the state.
+    # Hashes of the sets of absent columns in the latest warnings; not part of the state.
     _warned: tuple[int, ...] = ()
 
     def __init__(self, settings: Settings) -> None:
@@ -326,12 +326,12 @@ class LinearModel(base.Estimator, ABC):
         self._clock = Clock(settings.forgetting_factor, settings.half_life)
         self._penalty = Penalty()
         self._solution: Solution | None = None
-        # None before the first prediction, and after any change but single rows.
+        # None before the first prediction, and after any change that is not a single row.
         self._running: RunningSolution | None = None
-        # None until a single row comes.
+        # None before the first single row.
         self._known_rows: KnownRows | None = None
         self._lock = Lock()
-        # From now on a choice is due at counts of rows, and a number is inside where it belongs.
+        # Sets the first checkpoint, and applies a numeric ridge where it is held inside.
         self._settle()
 
     save = save_method
@@ -342,7 +342,7 @@ class LinearModel(base.Estimator, ABC):
         with self._lock:
             solution = self._solution
             if solution is not None:
-                solution = solution._replace(spread=None, rule=None)
+                solution = solution._replace(spread=None)
             state = vars(self) | {"_known_rows": None, "_solution": solution}
             state.pop("_warned", None)
             return state
@@ -361,22 +361,23 @@ class LinearModel(base.Estimator, ABC):
 
     @property
     def ridge(self) -> Any:
-        """The setting of the ridge."""
+        """The ridge setting: a number, "auto", "paper" or a KFold."""
         return self._settings.ridge
 
     @ridge.setter
     def ridge(self, ridge: Any) -> None:
         settings = self._settings
         if type(ridge) is not type(settings.ridge) or ridge != settings.ridge:
-            self.clone({"ridge": ridge})  # Raises what making such a model raises.
+            self.clone({"ridge": ridge})  # Raises if no model can be made with this ridge.
             with self._lock:
+                self._statistics.products.check_has_sums()
                 check_folds(ridge, self._statistics)
                 news: dict[str, Any] = {
                     "_settings": settings._replace(ridge=ridge),
                     "_penalty": Penalty(),
                 }
                 if isinstance(ridge, numbers.Real) and settings.scaling != "standard":
-                    # Raises if it cannot be held beside rows that were taken out.
+                    # Raises if too few digits are left after rows were removed.
                     news["_statistics"] = self._statistics.with_ridge(float(ridge))
                 apply(Update(state=self._new_state(**news)))
 
@@ -387,31 +388,32 @@ class LinearModel(base.Estimator, ABC):
 
     @property
     def count(self) -> int:
-        """Number of rows learnt and not taken out again, whatever their weights."""
+        """Number of rows learnt and not unlearnt, whatever their weights."""
         return self._statistics.count
 
     @property
     def output_weights(self) -> Floats:
-        """Output weights (n_features, n_targets), read-only."""
+        """Output weights (n_features, n_targets), read-only: a column per class or target."""
         with self._lock:
             return read_only(self._weights()[0])
 
     @property
     def intercept(self) -> Floats:
-        """Constant added to every score, (n_targets,), read-only; zeros without an intercept."""
+        """Intercept of every output, (n_targets,), read-only; zeros without an intercept."""
         with self._lock:
             return read_only(self._weights()[1])
 
     @property
     def ridge_(self) -> float:
-        """The ridge in force."""
+        """The ridge in force, as a number."""
         with self._lock:
-            return self._in_force()[0]
+            return self._in_force()[0] if self._solution is None else self._solution.ridge
 
     @property
     def ridge_diagonal(self) -> Floats:
         """The ridge in force on each feature, (n_features,), read-only."""
         with self._lock:
+            self._statistics.products.check_has_sums()
             ridge, units = self._in_force()
             inside = self._statistics.recursion
             if inside is not None:
@@ -423,10 +425,10 @@ class LinearModel(base.Estimator, ABC):
     # The ridge.
 
     def _in_force(self) -> tuple[float, Floats | None]:
-        """Return the ridge in force and the units that it acts on, once they are settled.
+        """Choose the ridge if it is due; return the ridge in force and the units it acts on.
 
-        Units are those of a checkpoint where solutions go on from row to row; an explicit
-        "standard" follows every row. None: features as they are, or units inside the statistics.
+        If the ridge is selected, the units are those of the last checkpoint; an explicit "standard"
+        follows every row. None: features as they are, or units inside the statistics.
         """
         self._settle()
         statistics, penalty, settings = self._statistics, self._penalty, self._settings
@@ -438,7 +440,7 @@ class LinearModel(base.Estimator, ABC):
         return ridge_of(settings.ridge, statistics, penalty, units), units
 
     def _settle(self) -> None:
-        """Choose what is due from the statistics as they are, and hold it inside where it is."""
+        """Choose a ridge and units that are due, and store them in sums that hold the ridge."""
         statistics, penalty, ridge = self._statistics, self._penalty, self._settings.ridge
         if not penalty.is_due:
             return
@@ -454,11 +456,11 @@ class LinearModel(base.Estimator, ABC):
                 statistics = statistics.with_ridge(float(ridge))
         apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
 
-    # Rows in and out.
+    # Learning and unlearning.
 
     @abstractmethod
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
-        """Return the checked targets of rows, or of one sample where `n_rows` is None."""
+        """Return the checked targets of rows, or of one sample if `n_rows` is None."""
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch, with the same result as learning its rows one by one.
@@ -466,23 +468,25 @@ class LinearModel(base.Estimator, ABC):
         Parameters
         ----------
         X : array or sparse matrix (n_rows, n_features), frame, or list of dicts
+            Rows to learn.
         y : array, series or list of n_rows labels, or of n_rows numbers for a regressor
-            If the model has several targets: an array (n_rows, n_targets), frame or list of dicts.
+            Labels or targets of the rows. For a model of several targets: an array (n_rows,
+            n_targets), a frame or a list of dicts.
         w : float, or array, series or list of n_rows floats, optional
-            Weights, at least 0; 1 by default.
+            Weights of the rows, at least 0; 1 by default.
         t : number or datetime, or array, series or list of n_rows of them, optional
             Times of the rows, for models with a `half_life`; by default one unit passes per row.
-            Not used without a `half_life`. Datetimes without a time zone count as UTC.
+            Ignored without a `half_life`. Datetimes without a time zone count as UTC.
 
         Raises
         ------
         TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
+            If the input cannot be learnt. The model is then unchanged.
 
         Notes
         -----
-        Whatever is raised, an interrupt from the keyboard or a lack of memory included: nothing has
-        changed, or all of it has. The same holds for everything that changes the model.
+        After any exception, including a keyboard interrupt and a lack of memory, the model has
+        learnt either all rows or none. The same holds for every method that changes the model.
 
         Examples
         --------
@@ -496,7 +500,7 @@ class LinearModel(base.Estimator, ABC):
             learn_rows(self, checked(self, *read_rows(self, X, y, w, t), t))
 
     def _learn_sample(self, x: Any, read: Targets, w: float, t: Any) -> None:
-        """Learn a sample that `_learn_row` could not, and note its names."""
+        """Learn a sample that `_learn_row` could not learn, and note its names."""
         sample = read_sample(x)
         learn_rows(self, checked(self, sample, read, check_weights(w, 1), t))
         self._note_names(sample.layouts[0])
@@ -506,9 +510,9 @@ class LinearModel(base.Estimator, ABC):
         return {}
 
     def _new_state(self, **attributes: Any) -> State:
-        """Return new attributes of the model, without solutions that are not given.
+        """Return new attributes of the model; solutions that are not given are dropped.
 
-        Known rows stay, but are not valid until names are noted again.
+        The reader of known rows stays, but is not used until names are noted again.
         """
         columns = attributes.get("_columns", self._columns)
         n_targets = attributes.get("_statistics", self._statistics).n_targets
@@ -520,36 +524,37 @@ class LinearModel(base.Estimator, ABC):
         return tuple((self, name, value) for name, value in (caches | attributes).items())
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take one sample out again; see `unlearn_many`."""
+        """Unlearn one sample; see `unlearn_many`."""
         with self._lock:
             self._unlearn(read_sample(x), self._read_targets(y, None), check_weights(w, 1))
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Take rows out again: the model is then as if it had never seen them.
+        """Unlearn rows: the model is then as if it had never learnt them.
 
-        A class leaves `classes` with the last of its rows; features stay, without effect.
+        A class leaves `classes` with its last row. Features stay, with no effect.
 
         Parameters
         ----------
         X, y
-            As `learn_many` reads them.
+            Rows and labels or targets, as in `learn_many`.
         w : float, or array, series or list of n_rows floats, optional
-            Weights as they count now: those the rows were learnt with, times what has decayed
-            since. No time passes.
+            Current weights of the rows: the weights when they were learnt, multiplied by the decay
+            since then. No time passes.
 
         Raises
         ------
         TypeError, ValueError
-            If the input cannot be read, or more would be taken out than was learnt, so far as
-            that shows, or the recursive form would keep fewer than six digits of the weights;
-            nothing has changed then. The orthogonal form cannot unlearn.
+            If the input cannot be read, if the rows detectably exceed the rows learnt, or if fewer
+            than six digits of the weights would remain in the recursive form. The model is then
+            unchanged. The orthogonal form cannot unlearn.
 
         Notes
         -----
-        Costs what learning costs, and a copy of the statistics. Digits are lost in proportion to
-        how much is taken out beside what stays: rows that weighed 1e8 times as much as the rest
-        leave 8 digits less. The recursive form loses up to twice as many, and raises where fewer
-        than six would be left; the Gram form does not check.
+        Unlearning costs as much as learning, and a copy of the statistics. Digits are lost in
+        proportion to the weight removed relative to the weight that stays: unlearning rows that
+        weigh 1e8 times as much as the other rows costs 8 digits. The recursive form loses up to
+        twice as many digits, and raises if fewer than six would be left. The Gram form does not
+        check.
 
         Examples
         --------
@@ -564,32 +569,32 @@ class LinearModel(base.Estimator, ABC):
             self._unlearn(*read_rows(self, X, y, w))
 
     def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
-        """Take rows out whose targets are read, all or nothing."""
+        """Remove rows whose targets are read: all rows, or none if an error is raised."""
         self._put_in_place(without(self, batch, read.values, w))
 
     def _put_in_place(self, statistics: Statistics, **attributes: Any) -> None:
-        """Replace the statistics and what goes with them, all at once; a ridge is due."""
+        """Replace the statistics and other attributes at once; a choice of the ridge is due."""
         news = {"_statistics": statistics, "_penalty": Penalty()}
         apply(Update(state=self._new_state(**(news | attributes))))
 
     def merge(self, other: Self) -> Self:
-        """Add what another model has learnt, in place, matching features and outputs by name.
+        """Add the rows of another model, in place, matching features and outputs by name.
 
         Parameters
         ----------
         other : model of the same kind
-            A model of the same settings. It stays as it is.
+            Model with the same settings. It does not change.
 
         Returns
         -------
         model
-            This model, as if it had learnt the rows of both. A model that has learnt nothing
-            changes nothing.
+            This model, as if it had learnt the rows of both. Merging a model that has learnt
+            nothing changes nothing.
 
         Raises
         ------
         TypeError, ValueError
-            If the models' kinds or settings differ; nothing has changed then.
+            If the kinds or the settings of the models differ. The model is then unchanged.
 
         Examples
         --------
@@ -617,7 +622,7 @@ class LinearModel(base.Estimator, ABC):
                 known = np.arange(self._statistics.n_features)
                 outputs["_penalty"] = self._penalty.placed(known, size[0])
             elif self._is_blank:
-                # Nothing was learnt here: what the other model has selected stays, too.
+                # This model has learnt nothing, so the ridge that the other has selected stays.
                 statistics, outputs["_penalty"] = theirs, other._penalty.placed(known, size[0])
             else:
                 statistics = mine.merged(theirs)
@@ -627,7 +632,7 @@ class LinearModel(base.Estimator, ABC):
 
     @abstractmethod
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
-        """Return the columns of another model's targets here, and the attributes that name all."""
+        """Return the columns of another model's outputs here, and the attributes that name all."""
 
     def __add__(self, other: Self) -> Self:
         """Return a new model that has learnt the rows of both."""
@@ -637,30 +642,31 @@ class LinearModel(base.Estimator, ABC):
 
     @property
     def _is_blank(self) -> bool:
-        # Rows that were taken out in part do not count any more, but still weigh something.
+        # Rows that were unlearnt in part are not counted, but part of their weight remains.
         return not (self.count or self._statistics.weight)
 
     def fade(self, keep: float) -> None:
-        """Multiply the weight of every row learnt so far, in place: the past counts less.
+        """Multiply the weight of every row learnt so far by a factor, in place.
 
-        From then on the weights solve (k A'A + c I) W = k A'Y on the rows learnt, k being what is
-        kept: the batch solution on rows of k times their weights, and ridges as before.
+        Afterwards the output weights solve (k A'A + c I) W = k A'Y on the rows learnt, where k is
+        the factor: the batch solution on rows of k times their weights, with the same ridge.
 
         Parameters
         ----------
         keep : float
-            From 0 to 1. At 0 this is `empty()`, in place: classes and features are forgotten too,
-            so `predict_one` answers as before the first row. Otherwise they and `count` stay.
+            The factor, from 0 to 1. With 0 the model becomes `empty()`: it forgets classes and
+            features too, and predicts as before the first row. Otherwise classes, features and
+            `count` stay.
 
         Raises
         ------
         TypeError, ValueError
-            If it is none; nothing has changed then.
+            If `keep` is not a number from 0 to 1. The model is then unchanged.
 
         Notes
         -----
-        ``M^2`` operations, and about ``3 M^3`` in the recursive form, whose ridge is inside; it is
-        c afterwards. A ridge that is selected, but not held inside, is selected anew.
+        ``M^2`` operations; about ``3 M^3`` in the recursive form, which holds the ridge inside and
+        sets it to c again. In the other forms, a selected ridge is selected again.
 
         Examples
         --------
@@ -680,15 +686,16 @@ class LinearModel(base.Estimator, ABC):
                 self._put_in_place(self._statistics.scaled(float(keep)).restored())
 
     def empty(self) -> Self:
-        """Return a model with the same settings that has learnt nothing."""
+        """Return a new model with the same settings that has learnt nothing."""
         return self.clone()
 
-    # Rows one by one.
+    # Single rows.
 
     def _learn_row(self, x: Any, targets: bytes, *counting: tuple[Any, ...]) -> bool:
-        """Learn a sample of known names, with targets that are read; tell whether it could be.
+        """Learn a sample of known names whose targets are read; return whether that was possible.
 
-        Targets are the bytes of float64, one each; a call may count a row of its label.
+        Targets are the bytes of an array of float64. `counting` may hold a call that counts a row
+        of the label.
         """
         known, clock, statistics = self._known_rows, self._clock, self._statistics
         if known is None or clock.half_life is not None:
@@ -707,7 +714,7 @@ class LinearModel(base.Estimator, ABC):
         return True
 
     def _note_names(self, layout: Layout) -> None:
-        """Note the names of a sample: if they come twice, they may come for long."""
+        """Note the names of a sample; names that come twice in a row get a fast reader."""
         self._known_rows = noted(
             self._known_rows,
             layout,
@@ -717,10 +724,10 @@ class LinearModel(base.Estimator, ABC):
             self._settings.is_chosen,
         )
 
-    # Weights and answers.
+    # Weights and predictions.
 
     def _solved(self) -> Solution:
-        """Return the solution as it is now; the one that went on row by row, if it does."""
+        """Return the current solution, from the running solution if that is valid."""
         solution = self._solution
         if solution is None:
             ridge, units = self._in_force()
@@ -731,7 +738,8 @@ class LinearModel(base.Estimator, ABC):
             else:
                 penalties, diagonal = penalties_of(ridge, units, statistics)
                 weights = statistics.solve(penalties, diagonal)
-                # Before a ridge is selected the paper's is in force, which changes with every row.
+                # Before a ridge is selected, the paper's ridge is in force, which changes with
+                # every row.
                 is_paper = is_selected(self.ridge) and self._penalty.ridge is None
                 keeps = self._settings.follows_rows and ridge > 0.0 and not is_paper
                 parts = statistics, weights, ridge, penalties
@@ -741,12 +749,12 @@ class LinearModel(base.Estimator, ABC):
         return solution
 
     def _weights(self) -> tuple[Floats, Floats]:
-        """Return output weights and constants, as answers are made of them."""
+        """Return the output weights and the intercept of the scores."""
         solution = self._solved()
         return solution.output_weights, solution.intercept
 
     def _answers(self, outputs: Floats) -> Floats:
-        """Return the scores (..., n_targets) that least-squares outputs are answered by."""
+        """Return the scores (..., n_targets) of least-squares outputs."""
         return outputs
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
@@ -759,21 +767,21 @@ class LinearModel(base.Estimator, ABC):
             is_known = sample is not None and count < next_due
         if sample is None:
             if self._is_blank:
-                # What transformers give before their first row may be no numbers.
+                # Before their first row, transformers may return values that are not numbers.
                 check_mapping(x)
                 return np.zeros(statistics.n_targets)
             layout, values = read_row(x)
             row = self._columns.place((layout,), values[None])[0]
             sample = np.append(row, np.zeros(statistics.n_targets))
         if not is_known and statistics.recursion is not None:
-            # The setting may have changed, or a ridge may be due.
+            # The ridge setting may have changed, or a choice may be due.
             self._in_force()
             statistics = self._statistics
         running = self._running
         recursion = statistics.recursion or (running and running.for_prediction(statistics, count))
         if recursion is None:
             solution = self._solved()
-            # A recursion that starts now answers the first time as it does the second.
+            # A recursion that starts now gives the same scores the first time and the second time.
             recursion = self._running and self._running.for_prediction(self._statistics, count)
         if not is_known:
             self._note_names(layout)
@@ -782,20 +790,20 @@ class LinearModel(base.Estimator, ABC):
         else:
             scores = sample[: statistics.n_features] @ solution.output_weights
             scores += solution.intercept
-        # Measured: a call less is a percent of the time of a row pair.
+        # Measured: avoiding the call saves a percent of the time of predicting and learning a row.
         return scores if self._settings.priors is None else self._answers(scores)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        """Return what was read, for an answer in kind, and its scores (n, n_targets)."""
+        """Return the input, for the kind of the answer, and its scores (n, n_targets)."""
         batch = read_asked(self, X)
         return batch.source, scores_of(self, batch)
 
     @abstractmethod
     def _target_of(self, read: Targets, row: int) -> Any:
-        """Return the target of a row as `learn_one` takes it."""
+        """Return the target of a row as an argument of `learn_one`."""
 
     def _independent(self) -> Self:
-        """Return a copy that learns on its own; both share what is replaced as a whole."""
+        """Return a copy that learns on its own; the two share attributes that are never mutated."""
         new = shallow_copy(self)
         new._statistics = self._statistics.copied()
         new._running = self._running and self._running.copied()
@@ -804,8 +812,8 @@ class LinearModel(base.Estimator, ABC):
     def _variances(self, batch: Batch, own: float) -> Floats:
         """Return the variance of every row's predictions, (n, n_targets).
 
-        `own` is that of a fresh target about its prediction, in units of the noise: 1, or 0 for
-        that of the prediction alone. Unknown features are at the ridge.
+        `own` is the variance of a new target about its prediction, in units of the noise: 1 for
+        new targets, 0 for the predictions alone. For unknown features only the ridge is known.
         """
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
@@ -817,19 +825,19 @@ class LinearModel(base.Estimator, ABC):
             if units is not None:
                 differs = (np.abs(known - mean) > JITTER * np.abs(mean)) & (units == 0.0)
                 known = np.where(units > 0.0, known, mean)
-                # Of the size that they would have if this row had been learnt.
+                # Scaled as if this row had been learnt.
                 weight = self._statistics.weight or 1.0
                 unknown = np.hstack((differs, unknown != 0.0)) * (weight + 1.0) / weight**0.5
             leverages = covariance.leverages(known)
             if ridge > 0.0:
                 leverages = leverages + (unknown**2).sum(axis=1) / ridge
             variances = np.outer(own + leverages, noise)
-        # Beyond float64, or nothing is known of the noise.
+        # The variance exceeds float64, or the noise is unknown.
         variances[np.isnan(variances)] = np.inf
         return variances
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
-        """Return the score of every output and what the ten strongest features add to it."""
+        """Return as text the score of every output, with its ten largest contributions."""
         with self._lock:
             row = read_sample(x)
             activations = self._columns.place(row.layouts, row.values)[0]
@@ -850,12 +858,12 @@ class LinearModel(base.Estimator, ABC):
 
 
 def hold_choices(model: LinearModel) -> None:
-    """Let a model choose nothing, however many rows come, until something is merged."""
+    """Make a model keep its ridge and units, whatever rows it learns, until a merge."""
     model._penalty = Penalty(is_due=False, until=maxsize)
 
 
 def choose_anew(model: LinearModel) -> None:
-    """Let a model choose everything from its statistics as they are, when they are next needed."""
+    """Make a model choose its ridge and units again when they are next needed."""
     with model._lock:
         model._put_in_place(model._statistics)
 
@@ -863,14 +871,14 @@ def choose_anew(model: LinearModel) -> None:
 def read_rows(
     model: LinearModel, X: Any, y: Any, w: Any, t: Any = None
 ) -> tuple[Batch, Targets, float | Floats]:
-    """Return the rows of a batch, their targets and weights, all read."""
+    """Return the rows of a batch with their targets and weights, read and checked one by one."""
     batch = read_batch(X)
     check_aligned(X, y=y, w=w, t=t)
     return batch, model._read_targets(y, len(batch)), check_weights(w, len(batch))
 
 
 def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, t: Any) -> Checked:
-    """Return rows whose targets are checked, all else checked, too."""
+    """Check the values, weights and times of rows; return the rows in the model's columns."""
     targets, outputs = read
     columns = model._columns.extended(batch.layouts)
     model._statistics.check_room(len(columns), len(outputs))
@@ -882,7 +890,7 @@ def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, 
 
 
 def learn_rows(model: LinearModel, rows: Checked) -> None:
-    """Learn checked rows, all or nothing."""
+    """Learn checked rows: all rows, or none if an error is raised."""
     model._settle()
     n_rows, events, statistics = len(rows.targets), events_in(model, rows), model._statistics
     if events is None and takes_sparse(statistics, rows.values):
@@ -891,7 +899,7 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
     row_by_row = statistics.holds_ridge and model._clock.forgets
     blocks = blocks_of(n_rows, rows.shape[0], 0 if events is None else events.due_at, row_by_row)
     if statistics.holds_ridge and (n_rows > 1 or statistics.recursion is None):
-        # Rows may be refused by the ridge inside, or choose it: a copy learns them.
+        # Sums that hold the ridge may refuse rows or choose a new ridge, so a copy learns them.
         learner = shallow_copy(model)
         learner._statistics = statistics.copied()
         for block in blocks:
@@ -905,9 +913,9 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
 def block_planner(
     model: LinearModel, rows: Checked, events: Events | None
 ) -> Callable[[slice], tuple[Calls, State]]:
-    """Return what settles the penalty before a block of rows, and then plans to learn it.
+    """Return a function that chooses a ridge that is due, then plans to learn a block of rows.
 
-    A choice of the ridge takes more memory than learning does. If it fails twice it stays due, the
+    Choosing a ridge needs more memory than learning. If the choice fails twice, it stays due, the
     other blocks are learnt, and the MemoryError is raised after them.
     """
     lacking = list[MemoryError]()
@@ -925,7 +933,7 @@ def block_planner(
 
 
 def events_in(model: LinearModel, rows: Checked) -> Events | None:
-    """Return what comes in a batch, if anything is chosen at checkpoints."""
+    """Return the events of a batch, or None if nothing is chosen at checkpoints."""
     if not model._settings.is_chosen:
         return None
     n_rows = len(rows.targets)
@@ -936,7 +944,7 @@ def events_in(model: LinearModel, rows: Checked) -> Events | None:
 def blocks_of(n_rows: int, n_features: int, due_at: int, row_by_row: bool) -> Iterator[slice]:
     """Cut rows at the last checkpoint, and into blocks of some MiB."""
     if row_by_row:
-        # A ridge that fades with the rows and is restored: no cutting of them may change it.
+        # A ridge that decays with the rows and is restored must not depend on the batches.
         yield from (slice(row, row + 1) for row in range(n_rows))
         return
     for start, stop in ((0, due_at), (due_at, n_rows)):
@@ -953,7 +961,7 @@ def plan_block(
 ) -> tuple[Calls, State]:
     """Plan to learn a block of checked rows, with room for their columns and targets.
 
-    `followed` is a copy of the recursion inside that has learnt these rows and not decayed yet.
+    `followed` is a copy of the recursion inside that has learnt these rows but has not decayed yet.
     """
     part, n_rows, shape = rows.part(block), block.stop - block.start, rows.shape
     clock, past, weights = model._clock.tick(part.w, n_rows, part.times)
@@ -988,7 +996,7 @@ def plan_block(
 
 
 def learnt_sparse(model: LinearModel, rows: Checked) -> State:
-    """Return the state after sparse rows, by sparse products: new statistics replace the old."""
+    """Return the state after learning sparse rows by sparse products, with new statistics."""
     n_rows, shape = len(rows.targets), rows.shape
     clock, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
     weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), n_rows)
@@ -1003,7 +1011,7 @@ def learnt_sparse(model: LinearModel, rows: Checked) -> State:
 
 
 def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats) -> Statistics:
-    """Return the statistics without rows that are in."""
+    """Return the statistics without some learnt rows."""
     columns = model._columns.extended(batch.layouts)
     values = columns.place(batch.layouts, batch.values)
     known, new = np.split(values, [len(model._columns)], axis=1)
@@ -1011,27 +1019,27 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
         name = columns.names[len(model._columns) + int(new.any(axis=0).argmax())]
         raise ValueError(
             f"x[{name!r}] is not 0, expected a feature that was learnt. "
-            "Take out only rows that are in."
+            "Remove only rows that were learnt."
         )
     rows = Rows(uncast(known), targets, w)
     return model._statistics.without(rows, (model.feature_names, model._outputs))
 
 
 def read_asked(model: LinearModel, X: Any) -> Batch:
-    """Read rows to be answered; warn once of every set of columns that a frame lacks."""
+    """Read rows to predict; warn once about every set of columns that a frame lacks."""
     batch = read_batch(X)
     absent, unknown = model._columns.differences(batch)
     key = hash(frozenset(absent))
     if absent and key not in model._warned:
-        others = f" (X has {reprlib.repr(unknown)} besides)" if unknown else ""
+        others = f" (X also has {reprlib.repr(unknown)})" if unknown else ""
         warnings.warn(
             f"X lacks {len(absent)} of the {len(model._columns)} columns that the model has "
             f"learnt: {reprlib.repr(absent)}. They count as 0. Check the spelling{others}; "
-            "where 0 is meant, add columns of 0, or pass a list of dicts.",
+            "if 0 is intended, add columns of 0, or pass a list of dicts.",
             UserWarning,
             stacklevel=levels_to_caller(),
         )
-        # Afterwards: a warning that raises comes again.
+        # After the warning: if it raises, it is repeated on the next call.
         model._warned = (*model._warned[1 - MOST_WARNED :], key)
     return batch
 
@@ -1046,9 +1054,9 @@ def scores_of(model: LinearModel, batch: Batch) -> Floats:
 
 
 def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
-    """Return noise variances (n_targets,) and covariance as they are now, as a solution keeps.
+    """Return the current noise variances (n_targets,) and covariance; the solution keeps them.
 
-    They take about ``M^3`` operations, then ``M^2`` a prediction, and the memory of a Gram.
+    They cost about ``M^3`` operations once, ``M^2`` per prediction, and the memory of a Gram.
     """
     solution, statistics = model._solved(), model._statistics
     if solution.spread is not None:
@@ -1065,7 +1073,7 @@ def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
 def noise_variances(
     statistics: Statistics, output_weights: Floats, covariance: Covariance
 ) -> Floats:
-    """Return RSS / (n - p) of every target, (n_targets,); infinite as long as n is not above p."""
+    """Return RSS / (n - p) of every target, (n_targets,); infinite unless n is greater than p."""
     with np.errstate(**OVERFLOW):
         squares = statistics.target_squares
         residual = squares - statistics.products.explained_squares(output_weights)

@@ -1,4 +1,4 @@
-"""The ridge in force and what it acts on: chosen from statistics at fixed counts of rows."""
+"""The ridge in force and the units that it acts on, chosen at fixed counts of rows."""
 
 from __future__ import annotations
 
@@ -26,76 +26,76 @@ from onlinels.linear.forgetting import Clock
 from onlinels.saving import FINITE, FLAG, SHARE, VECTOR, WHOLE, maybe, savable
 
 Scaling = str | None
-"""A setting: "auto", "standard" or None."""
+"""The setting `scaling`: "auto", "standard" or None."""
 
 SCALINGS = ("auto", "standard", None)
-"""Settings of what the ridge acts on."""
+"""The values of the setting `scaling`."""
 
 FEWEST_ROWS = 2
-"""Rows, as they weigh, from which a ridge is selected; with one the paper's is in force."""
+"""Total weight of rows from which a ridge is selected; below it, the paper's ridge is in force."""
 
 EVERY_ROW = 16
-"""Rows up to which the ridge is selected with every row.
+"""Number of rows up to which the ridge is selected after every row.
 
-Of 600 random problems of 4 to 15 rows, the held-out error was 0.82 to 0.93 times RidgeCV's.
+On 600 random problems of 4 to 15 rows, the held-out error was 0.82 to 0.93 times RidgeCV's.
 """
 
 LEAST_GROWTH, LEAST_GROWTH_OF_FOLDS, FEATURES_AT_DOUBLINGS = 1 / 16, 1 / 4, 8192
-"""Afterwards a ridge is selected whenever the rows have grown by a sixteenth.
+"""Afterwards, a ridge is selected whenever the number of rows has grown by a sixteenth.
 
-From folds, where it costs ten times as much, by a quarter. A choice costs the cube of the features,
-and learning only the square: the rows grow by an eighth with 512 features, by a quarter with 2,048,
-and twofold from 8,192 on. With steps of a quarter, an eighth and a sixteenth the squared error was
-at most 1.28, 1.12 and 1.08 times that of a ridge selected just then, over forty streams in a bad
-order whose features keep their units (demos/benchmarks/bad_order.py). Beside doublings, 8,192 rows
-of 64 features took 1.1, 1.3 and 1.6 times as long to predict and learn one by one; in batches, 1.6,
-2.0 and 2.9 times.
+From folds, where a choice costs ten times as much, the growth is a quarter. A choice costs the cube
+of the number of features, and learning only the square, so the growth is larger with many features:
+an eighth with 512 features, a quarter with 2,048, and twofold from 8,192 on. With a growth of a
+quarter, an eighth and a sixteenth, the squared error was at most 1.28, 1.12 and 1.08 times that of
+a ridge selected just then, over forty streams in a bad order whose features keep their units
+(demos/benchmarks/bad_order.py). Compared with doublings, predicting and learning 8,192 rows of 64
+features one by one took 1.1, 1.3 and 1.6 times as long; in batches, 1.6, 2.0 and 2.9 times.
 """
 
 FIRST_ROWS = 256
-"""Rows from which statistics that hold their ridge inside choose it, unless it is a number."""
+"""Number of rows from which sums that hold the ridge choose it, unless it is a number."""
 
 MEMORIES = 4
-"""Memories, the rows or the time in which weights decay to 1/e, after which a ridge is due."""
+"""Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
 
 
 def is_selected(ridge: Any) -> bool:
-    """Tell whether a setting means that the ridge is selected at checkpoints."""
+    """Return whether the setting of the ridge means that a ridge is selected at checkpoints."""
     return isinstance(ridge, KFold) or (isinstance(ridge, str) and ridge == "auto")
 
 
 def check_scaling(scaling: Any, ridge: Any) -> None:
-    """Raise unless a setting of what the ridge acts on is known, and goes with the ridge.
+    """Raise unless the setting `scaling` is known and can be combined with the ridge.
 
     Examples
     --------
     >>> check_scaling("standard", 0.0)
     Traceback (most recent call last):
         ...
-    ValueError: scaling='standard' and ridge=0.0 do not go together: without a ridge ...
+    ValueError: scaling='standard' and ridge=0.0 do not go together: without a ridge, ...
     """
     if not (scaling is None or (isinstance(scaling, str) and scaling in SCALINGS)):
         raise ValueError(f'scaling={scaling!r} is not known. Pass "auto", "standard" or None.')
     if scaling == "standard" and isinstance(ridge, numbers.Real) and ridge == 0.0:
         raise ValueError(
-            f"scaling={scaling!r} and ridge={ridge!r} do not go together: without a ridge units of "
-            'features do not matter. Pass scaling="auto", or a ridge over 0.'
+            f"scaling={scaling!r} and ridge={ridge!r} do not go together: without a ridge, the "
+            'units of features do not matter. Pass scaling="auto", or a ridge greater than 0.'
         )
 
 
 def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds: int = 1) -> int:
-    """Return the count of rows at which a ridge is chosen next, after it was at some.
+    """Return the count of rows at which a ridge is chosen next, given the count at a choice.
 
     Parameters
     ----------
     count : int
-        Rows since a feature varied first.
+        Number of rows since a feature first varied.
     n_varying : int
-        Features that had more than one value in these rows.
+        Number of features that had more than one value in these rows.
     memory : float
-        Rows in which weights decay to 1/e.
+        Number of rows in which weights decay to 1/e.
     n_folds : int
-        Folds that the ridge is selected from; 1 for none.
+        Number of folds that the ridge is selected from; 1 for none.
 
     Examples
     --------
@@ -126,24 +126,25 @@ def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds:
     }
 )
 class Penalty(NamedTuple):
-    """The ridge that was selected last, the units that it acts on, and when the next is due.
+    """The last selected ridge, the units that it acts on, and when the next choice is due.
 
     Attributes
     ----------
     ridge : float or None
-        None where statistics said too little.
+        The selected ridge; None if the statistics were too few to select one.
     units : ndarray (n_features,), or None
-        Deviations of features when the ridge was chosen; of a feature that began to vary later,
-        after its first change; 0 of constant ones. None where the ridge acts on features as they
-        are.
+        Standard deviations of the features when the ridge was chosen; for a feature that began to
+        vary later, after its first change; 0 for constant features. None if the ridge acts on
+        features as they are.
     is_due : bool
-        Whether ridge and units are to be chosen from the statistics as they are.
+        Whether the ridge and the units are to be chosen from the current statistics.
     until, until_time : int, float or None
         Count of rows, and time of the stream, at which they are chosen next.
     constants : ndarray (n_features,), or None
-        The only value of every feature so far, NaN if it had several; None: not known.
+        The only value of every feature so far, NaN if it had several; None if not known.
     began : int
-        Rows before any feature varied, less one: they say nothing, and counts begin after them.
+        Number of rows before any feature varied, minus one. These rows carry no information about
+        the ridge, and the counts of rows begin after them.
     """
 
     ridge: float | None = None
@@ -155,7 +156,7 @@ class Penalty(NamedTuple):
     began: int = 0
 
     def placed(self, places: Integers, n_features: int) -> Penalty:
-        """Return it for more features, of which those known so far stand at given places."""
+        """Return the penalty for more features, with the known features at given places."""
         columns, constants, units = origins(places, n_features), self.constants, self.units
         return self._replace(
             constants=None if constants is None else gathered(constants, columns),
@@ -163,13 +164,13 @@ class Penalty(NamedTuple):
         )
 
     def with_units(self, features: Integers, units: Floats) -> Penalty:
-        """Return it with other units of some features."""
+        """Return the penalty with new units of some features."""
         new = np.array(self.units)
         new[features] = units
         return self._replace(units=new)
 
     def fits(self, n_features: int) -> bool:
-        """Tell whether it is of so many features."""
+        """Return whether the arrays have `n_features` entries."""
         return all(each is None or len(each) == n_features for each in (self.constants, self.units))
 
 
@@ -181,10 +182,11 @@ def only_values(statistics: Statistics) -> Floats:
 def choose(
     penalty: Penalty, ridge: Any, scaling: Any, statistics: Statistics, clock: Clock
 ) -> Penalty:
-    """Return the penalty that is chosen now."""
+    """Choose the ridge and units from the current statistics; return the new penalty."""
     check_folds(ridge, statistics)
     deviations = None if scaling is None else statistics.deviations
-    # Held inside, a ridge on raw features would over-penalise later features in other units.
+    # A ridge held inside the sums, on raw features, would over-penalise later features in other
+    # units.
     both = scaling == "auto" and not statistics.holds_ridge
     tried = [None, deviations] if both else [deviations]
     found = selected(ridge, statistics, tried) if is_selected(ridge) else None
@@ -195,16 +197,16 @@ def choose(
 def selected(
     ridge: Any, statistics: Statistics, tried: Sequence[Floats | None]
 ) -> tuple[float, Floats | None] | None:
-    """Return the ridge that "auto" or a KFold selects, and on which of several units it acts.
+    """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
 
-    Units are those of `onlinels.linalg.selection.select`. None where statistics say too little.
+    Units are those of `onlinels.linalg.selection.select`. None if the statistics are too few.
     """
     diagonal = statistics.diagonal
-    # What rows that were taken out have left is no feature to choose a ridge for.
+    # Rounding errors left by removed rows are not features to choose a ridge for.
     can_select = diagonal.any() and statistics.target_squares.sum() > 0.0
     if not can_select or statistics.weight < FEWEST_ROWS:
         return None
-    # The folds of a model whose ridge was a KFold stay, whatever its ridge is now.
+    # A model whose ridge was a KFold keeps its folds when the ridge changes.
     if isinstance(ridge, KFold) and isinstance(statistics, FoldedStatistics):
         choices = [statistics.select_ridge(each is not None) for each in tried]
         which = first_best(choices)
@@ -244,16 +246,16 @@ def settled(
 
 
 def check_folds(ridge: Any, statistics: Statistics) -> None:
-    """Raise unless statistics are in as many folds as the ridge is chosen from."""
+    """Raise unless the statistics have the number of folds that the ridge is chosen from."""
     if isinstance(ridge, KFold) and ridge.n_folds != statistics.n_folds:
         raise ValueError(
-            f"ridge={ridge!r} needs statistics in {ridge.n_folds} folds, expected from the "
-            "first row on. Make a new model with this ridge."
+            f"ridge={ridge!r} needs statistics in {ridge.n_folds} folds, which must be kept from "
+            "the first row on. Make a new model with this ridge."
         )
 
 
 def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats | None) -> float:
-    """Return the ridge that was selected, or else the number of a setting, or the paper's."""
+    """Return the ridge in force: the selected ridge, the number of the setting, or the paper's."""
     if is_selected(ridge) and penalty.ridge is not None:
         return penalty.ridge
     if isinstance(ridge, numbers.Real):
@@ -267,9 +269,9 @@ def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats
 def penalties_of(
     ridge: float, units: Floats | None, statistics: Statistics
 ) -> tuple[float | Floats, Floats | None]:
-    """Return the penalty of every feature, and the diagonal by which weights are solved.
+    """Return the penalty of every feature, and the diagonal for solving the weights.
 
-    With units the penalties are c u^2; features of the unit 0, which are constant, have no weight.
+    With units u, the penalties are c u^2. Constant features have the unit 0, and the weight 0.
     """
     if units is None:
         return ridge, None

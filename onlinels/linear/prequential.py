@@ -1,4 +1,4 @@
-"""Answers before learning: every row of a batch is answered by the rows before it."""
+"""Predict before learning: every row of a batch is predicted from the rows before it."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ from onlinels.numerics import Update, apply, becoming, enlarged
 from onlinels.rows import Batch, labels_like, names_of, table_like
 
 SHORTEST = 4
-"""Rows from which a block costs less than its rows one by one."""
+"""Number of rows from which a block costs less than its rows one by one."""
 
 BLOCK_ENTRIES = 2**16
-"""Entries of the rows that are answered at once: 512 KiB, which stay in the cache.
+"""Number of entries of the rows predicted at once: 512 KiB, which stay in the cache.
 
-Of many features the rows have half as many entries as the solution that is copied for them.
+With many features, the rows have half as many entries as the recursion that is copied for them.
 """
 
 GROWTH = 16.0
-"""Growth of a feature's sum of squares after which a solution beside the sums is looked at anew."""
+"""Growth of the sum of squares of a feature after which the running solution is checked again."""
 
 FAINTEST_WEIGHT = 1e-200
-"""Weight with which a row without weight is answered among others."""
+"""Weight with which a row without weight is predicted among others."""
 
 
 class Answers(NamedTuple):
-    """Scores of rows before they were learnt, and the model after them.
+    """Scores of rows before the rows were learnt, and the model after them.
 
     Attributes
     ----------
     model : LinearModel, or a classifier that ends in one
         A copy of the model that has learnt the rows.
     source : Any
-        What was read, for an answer in kind.
+        The input, which determines the kind of the answer.
     scores : ndarray (n, n_targets)
-        Of targets that were not known yet, 0.
+        Scores of the rows; 0 for targets that were not known yet.
     known : ndarray (n,) of int
         Number of targets (classes) that were known before each row.
     variances : ndarray (n, n_targets), or None
-        Variances of fresh targets about the scores, where they were asked for.
+        Variances of new targets about the scores, if requested.
     """
 
     model: Any
@@ -74,7 +74,7 @@ class Answers(NamedTuple):
 def answered(
     model: LinearModel, X: Any, y: Any, w: Any, t: Any, with_dist: bool = False
 ) -> Answers:
-    """Return scores of the rows of a batch before each is learnt, and the model after the batch.
+    """Return the scores of every row of a batch before it is learnt, and the model after the batch.
 
     The model itself does not change; its lock is held.
 
@@ -95,7 +95,7 @@ def answered(
     grows = np.append(known[1:], n_targets) > known
     breaks = first_rows_that_vary(events_in(own, rows), n_rows)
     if with_dist and own._settings.is_chosen:
-        # A feature that is constant so far may have another value there, and keeps its unit.
+        # A row without weight may change a constant feature, which nevertheless keeps its unit.
         unweighted = np.flatnonzero(np.broadcast_to(rows.w, n_rows) == 0.0)
         breaks = np.union1d(breaks, unweighted)
     start = 0
@@ -120,12 +120,12 @@ def answered(
 
 
 def put_in_place(model: Any, answers: Answers) -> None:
-    """Let a model become its copy that has learnt, all at once."""
+    """Replace the state of a model by that of its copy that has learnt, at once."""
     apply(Update(state=becoming(model, answers.model)))
 
 
 def joined_answers(model: Any, source: Any, parts: Sequence[Answers]) -> Answers:
-    """Return the answers of batches that follow one another as those of a single batch."""
+    """Return the answers of successive batches as the answers of a single batch."""
     n_targets = parts[-1].scores.shape[1]
     scores = [enlarged(part.scores, len(part.scores), n_targets) for part in parts]
     known = np.concatenate([part.known for part in parts])
@@ -133,7 +133,7 @@ def joined_answers(model: Any, source: Any, parts: Sequence[Answers]) -> Answers
 
 
 def labels_before(answers: Answers) -> list[Label | None]:
-    """Return the label of the highest score of every row; None where no class was known."""
+    """Return the label with the highest score for every row; None if no class was known."""
     classes = answers.model.classes
     unknown = np.arange(len(classes)) >= answers.known[:, None]
     best = np.where(unknown, -np.inf, answers.scores).argmax(axis=1).tolist()
@@ -141,7 +141,7 @@ def labels_before(answers: Answers) -> list[Label | None]:
 
 
 def alike(known: Integers) -> Iterator[tuple[int, Integers]]:
-    """Yield each number of known classes above 0, and the rows before which so many were known."""
+    """Yield each number of known classes above 0, with the rows that had this number."""
     for n_known in np.unique(known[known > 0]).tolist():
         yield n_known, np.flatnonzero(known == n_known)
 
@@ -149,9 +149,9 @@ def alike(known: Integers) -> Iterator[tuple[int, Integers]]:
 def probabilities_before(
     answers: Answers, probabilities_of: Callable[[Integers, Floats], Floats]
 ) -> Floats:
-    """Return the probabilities of every row, (n, n_classes): 0 of classes not known before it.
+    """Return the probabilities of every row, (n, n_classes): 0 for classes not known before it.
 
-    `probabilities_of` makes them from numbers of rows and their scores of the known classes.
+    `probabilities_of` computes them from row numbers and the scores of the known classes.
     """
     probabilities = np.zeros(answers.scores.shape)
     for n_known, rows in alike(answers.known):
@@ -160,7 +160,7 @@ def probabilities_before(
 
 
 def table_before(answers: Answers, probabilities: Floats) -> Any:
-    """Return a table in the kind of what was read; dicts hold the classes that were known."""
+    """Return a table in the kind of the input; dicts hold the classes known at their row."""
     classes = answers.model.classes
     table = table_like(answers.source, classes, probabilities)
     if isinstance(answers.source, (list, tuple)):
@@ -170,7 +170,7 @@ def table_before(answers: Answers, probabilities: Floats) -> Any:
 
 
 def label_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
-    """Return the labels of rows before each is learnt, in the kind of `X`; the model learns all."""
+    """Return the label of every row before it is learnt, in the kind of `X`, and learn the rows."""
     answers = model._answered(X, y, w, t)
     predicted = labels_like(answers.source, labels_before(answers))
     put_in_place(model, answers)
@@ -178,7 +178,7 @@ def label_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
 
 
 def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
-    """Return probabilities of rows before each is learnt, in the kind of `X`; all are learnt."""
+    """Return the probabilities of every row before it is learnt, and learn the rows."""
     answers = model._answered(X, y, w, t)
     table = own_table(answers)
     put_in_place(model, answers)
@@ -186,7 +186,7 @@ def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
 
 
 def own_table(answers: Answers) -> Any:
-    """Return a table of the probabilities that the model itself gives the scores."""
+    """Return a table of the model's own probabilities of the scores."""
     of_scores = answers.model._probabilities
     return table_before(answers, probabilities_before(answers, lambda _, scores: of_scores(scores)))
 
@@ -214,7 +214,7 @@ class Stream(NamedTuple):
 
 
 def known_before(model: LinearModel, rows: Checked) -> Integers:
-    """Return how many targets a model knows before each row, (n,): labels are new once."""
+    """Return the number of targets that a model knows before each row, (n,)."""
     n_known, n_rows = len(model._outputs), len(rows.targets)
     if rows.targets.ndim == 2:
         known = np.full(n_rows, rows.shape[1])
@@ -227,10 +227,10 @@ def known_before(model: LinearModel, rows: Checked) -> Integers:
 def _block_end(
     model: LinearModel, rows: Checked, start: int, grows: Matrix, breaks: Integers
 ) -> int:
-    """Return up to which row a solution can follow: the first one if it cannot.
+    """Return the end of the block of rows that a recursion can learn; `start` for an empty block.
 
-    A block ends where the ridge or the units of features are due, before a new target, before a
-    feature that begins to vary where features have units, and before a ridge inside is restored.
+    A block ends where a choice of the ridge or the units is due, before a new target, before a
+    feature begins to vary if features have units, and before a ridge inside the sums is restored.
     """
     statistics, clock, penalty = model._statistics, model._clock, model._penalty
     inside = statistics.recursion
@@ -256,18 +256,18 @@ def _block_end(
 
 
 class Spread:
-    """Variances of fresh targets before each of some rows, as a recursion learns them.
+    """Variances of new targets before each row, while a recursion learns the rows.
 
-    The innovations add their squares to the penalised residual sum of squares, RSS + W'D W. Each
-    row takes g'D g of its gain g out of the trace of P D, and so adds it to the effective number of
-    parameters.
+    The squares of the innovations add up in the penalised residual sum of squares, RSS + W'D W. A
+    row with the gain g reduces the trace of P D by g'D g, and so adds g'D g to the effective number
+    of parameters.
 
     Parameters
     ----------
     statistics : Statistics
-        Before the rows.
+        Statistics before the rows.
     recursion : Recursion
-        As it is before them.
+        Recursion before the rows.
     """
 
     def __init__(self, statistics: Statistics, recursion: Recursion) -> None:
@@ -280,11 +280,11 @@ class Spread:
         self.total = np.maximum(residual, 0.0) + self.penalised
         inside = float(recursion.penalties @ recursion.inverse().diagonal())
         self.n_parameters = recursion.n_features - inside
-        # By block: residual sums of squares, effective numbers of parameters, leverages.
+        # For every block: residual sums of squares, effective numbers of parameters, leverages.
         self.noted: list[tuple[Floats, Floats, Floats]] = []
 
     def note(self, found: Innovations, weights: Floats) -> None:
-        """Take note of a block of rows, which is learnt next, and of the weights before it."""
+        """Store the residuals, parameters and leverages of a block of rows before it is learnt."""
         shares, gains, leverages = found.shares, found.gains, found.leverages
         scaled = self.penalties * gains
         products = gains.T @ scaled
@@ -298,12 +298,12 @@ class Spread:
         self.n_parameters = float(n_parameters[-1])
 
     def variances(self, roots: Floats, targets: Floats, kept: Floats) -> Floats:
-        """Return the variances (n, n_targets) of the rows that were noted.
+        """Return the variances (n, n_targets) of the rows passed to `note`.
 
         Parameters
         ----------
         roots : ndarray (n,)
-            Factors of rows and targets: roots of their weights, as if nothing decayed.
+            Factors on rows and targets: roots of their weights, without decay.
         targets : ndarray (n, n_targets)
             Scaled targets, about their mean before the rows.
         kept : ndarray (n,)
@@ -331,33 +331,38 @@ class Spread:
 
 
 def sums_before(start: Floats, added: Floats) -> Floats:
-    """Return sums before each row is added to them, and after the last: one row more."""
+    """Return the sums before each row is added and after the last row, (n + 1, ...)."""
     return np.cumsum(np.vstack((start, added)), axis=0)
 
 
 def _answer_block(
     model: LinearModel, rows: Checked, scores: Floats, variances: Floats | None
 ) -> int:
-    """Answer rows and learn them; return how many, 0 if no solution can follow."""
-    followed = _solution(model)
-    if followed is None:
+    """Predict rows and learn them; return their number, 0 if no recursion can learn them."""
+    current = _current_recursion(model)
+    if current is None:
         return 0
     inside, running = model._statistics.recursion is not None, model._running
     trust = 1.0 if inside or running is None else running.trust
     if not inside:
-        rows = rows.part(slice(0, _sound_rows(model._statistics, followed, trust, rows)))
-    # Names of targets come with their first row.
+        rows = rows.part(slice(0, _sound_rows(model._statistics, current, trust, rows)))
+    # The names of the targets become known with the first row.
     rows = rows._replace(outputs=getattr(model, model._names_outputs))
     n_rows, (n_features, n_targets) = len(rows.targets), rows.shape
     grown = model._statistics.grown(n_features, n_targets).named(rows.columns.names)
     _, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
-    # The past as it is; rows weigh more instead of it weighing less.
+    # The past does not decay here; instead, the rows weigh more.
     now = Rows(uncast(rows.values), rows.targets, weights / past)
-    kept = None if variances is None else _kept_before(model, rows)
-    solution = followed.grown(n_features, n_targets)
+    kept = _kept_before(model, rows)
+    before = current.grown(n_features, n_targets)
     innovations = None if model._settings.priors is None else list[Floats]()
-    found, recursion, fresh = _answered_and_learnt(
-        grown, solution, now, MAX_PIVOT_RATIO * trust, kept, innovations
+    found, after, fresh = _answered_and_learnt(
+        grown,
+        before,
+        now,
+        MAX_PIVOT_RATIO * trust,
+        None if variances is None else kept,
+        innovations,
     )
     n_answered = len(found)
     if not n_answered:
@@ -365,18 +370,18 @@ def _answer_block(
     if variances is not None:
         variances[:n_answered] = fresh
     if innovations is not None:
-        explained = grown.products.explained_products(solution.weights)
-        _make_discriminants(model, grown, explained, now, np.concatenate(innovations), found)
+        explained = grown.products.explained_products(before.weights)
+        _make_discriminants(model, grown, explained, now, kept, np.concatenate(innovations), found)
     scores[:n_answered, :n_targets] = found
     rows = rows.part(slice(0, n_answered))
     if inside:
         # The recursion has learnt the rows, but has not decayed.
         events = events_in(model, rows)
-        apply(plan_block(model, rows, slice(0, n_answered), events, followed=recursion))
+        apply(plan_block(model, rows, slice(0, n_answered), events, followed=after))
         return n_answered
     learn_rows(model, rows)
     if running is not None and not model._penalty.is_due:
-        model._running = running.after_rows(model._statistics, recursion)
+        model._running = running.after_rows(model._statistics, after)
     return n_answered
 
 
@@ -385,13 +390,15 @@ def _make_discriminants(
     statistics: Statistics,
     explained: Floats,
     rows: Rows,
+    kept: Floats,
     innovations: Floats,
     scores: Floats,
 ) -> None:
-    """Turn least-squares scores of rows before each is learnt into discriminant scores, in place.
+    """Turn the least-squares scores of rows before each is learnt into discriminant scores.
 
-    `explained` is G = W'A'Y before the first row. Each row adds to the products of the targets,
-    T = Y'Y, and the outer product of its innovations to T - G; so G is known before every row.
+    The scores change in place. `explained` is G = W'A'Y before the first row. Each row adds its
+    targets to the products T = Y'Y, and the outer product of its innovations to T - G. So G is
+    known before every row. `kept` is the factor to which all weights have decayed by then.
     """
     n_targets, weighed = statistics.n_targets, rows.weights()[:, None]
     weighed = weighed * rows.dense_targets(slice(0, n_targets))
@@ -411,26 +418,28 @@ def _make_discriminants(
         added = innovations[part, :, None] * innovations[part, None]
         residuals = np.cumsum(np.concatenate((residual, added)), axis=0)
         residual = residuals[-1:]
-        known = weights[part], centres[part], model._settings.priors, model._outputs
-        rules = discriminant(products(part) - residuals[:-1], *known)
+        decayed = kept[part, None] * weights[part]
+        explained = kept[part, None, None] * (products(part) - residuals[:-1])
+        known = decayed, centres[part], model._settings.priors, model._outputs
+        rules = discriminant(explained, *known)
         scores[part] = rules.scores(scores[part])
 
 
 def _kept_before(model: LinearModel, rows: Checked) -> Floats:
-    """Return to which share the past has decayed before each row, (n,)."""
+    """Return the factor to which the past has decayed before each row, (n,)."""
     return np.append(1.0, model._clock.decays(len(rows.targets), rows.times)[:-1])
 
 
-def _sound_rows(statistics: Statistics, solution: Recursion, trust: float, rows: Checked) -> int:
-    """Return after how many rows a solution beside the sums is to be looked at again, at least 1.
+def _sound_rows(statistics: Statistics, recursion: Recursion, trust: float, rows: Checked) -> int:
+    """Return the number of rows, at least 1, after which the running solution is checked again.
 
-    By then no feature may have grown far beyond what the solution was trusted for.
+    Within these rows, no sum of squares of a feature grows more than `GROWTH`-fold.
     """
     n_rows, n_known = len(rows.targets), statistics.n_features
     if trust < 1.0:
         n_rows = min(n_rows, N_RECENT)
-    most = np.full(rows.values.shape[1], GROWTH * solution.ridge)
-    most[:n_known] = GROWTH * (statistics.diagonal + solution.penalties)
+    most = np.full(rows.values.shape[1], GROWTH * recursion.ridge)
+    most[:n_known] = GROWTH * (statistics.diagonal + recursion.penalties)
     values = uncast(rows.part(slice(0, n_rows)).values)
     about = np.zeros(len(most))
     about[:n_known] = statistics.feature_mean
@@ -444,22 +453,22 @@ def _sound_rows(statistics: Statistics, solution: Recursion, trust: float, rows:
 
 def _answered_and_learnt(
     statistics: Statistics,
-    solution: Recursion,
+    before: Recursion,
     rows: Rows,
     most: float,
     kept: Floats | None,
     innovations: list[Floats] | None = None,
 ) -> tuple[Floats, Recursion, Floats | None]:
-    """Return scores of rows before each is learnt, the solution after them, and variances.
+    """Return the scores of rows before each is learnt, the recursion after them, and variances.
 
-    Only the first rows may be answered, before one that outweighs by `most` what was known in some
-    direction. Variances are asked for by the factors to which the past has decayed before each row,
-    and innovations by a list.
+    The scores stop before a row that outweighs the sums in some direction by more than `most`. With
+    `kept`, the factors to which the past has decayed before each row, variances are returned too;
+    with a list `innovations`, the innovations are appended to it.
     """
     values, targets, mean = statistics.augmented(rows)
     is_centred = statistics.is_centred
-    recursion = solution.with_intercept(statistics.weight) if is_centred else solution.copied()
-    # A row without weight is answered, and learnt too faintly to be seen.
+    recursion = before.with_intercept(statistics.weight) if is_centred else before.copied()
+    # A row without weight is predicted, and learnt with a weight that rounding hides.
     roots = np.sqrt(np.maximum(rows.weights(), FAINTEST_WEIGHT))[:, None]
     is_weighed = bool((roots != 1.0).any())
     if is_weighed:
@@ -478,14 +487,14 @@ def _answered_and_learnt(
     return found, recursion.without_intercept() if is_centred else recursion, variances
 
 
-def _solution(model: LinearModel) -> Recursion | None:
-    """Return the solution that goes on from row to row, as of now; None if none does."""
+def _current_recursion(model: LinearModel) -> Recursion | None:
+    """Return the recursion inside or beside the sums; None if no recursion can learn rows."""
     statistics = model._statistics
     if statistics.recursion is not None:
         return statistics.recursion
     running = model._running
     if running is None or running.for_prediction(statistics, model.count) is None:
-        # As if a prediction had come: the next solution has a recursion.
+        # This counts as a prediction, so that the next solution has a recursion.
         model._solution, model._running = None, RunningSolution(model.count)
         model._solved()
     running = model._running

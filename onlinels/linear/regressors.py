@@ -39,24 +39,24 @@ from onlinels.rows import (
 )
 from onlinels.saving import LABEL, row, savable
 
-OF_SEVERAL = "Several targets are for LeastSquaresMultiTargetRegressor."
+OF_SEVERAL = "For several targets use LeastSquaresMultiTargetRegressor."
 
 OF_TARGETS = {
-    "missing": "Leave rows without a target out.",
-    "large": "Leave infinite targets out, and rescale large ones.",
-    "text": "Labels are for a classifier.",
-    "dict": "Pass the number in it. " + OF_SEVERAL,
+    "missing": "Leave out rows without a target.",
+    "large": "Leave out rows with infinite targets, and rescale large targets.",
+    "text": "For labels use a classifier.",
+    "dict": "Pass the number in the dict. " + OF_SEVERAL,
     "list": "Pass {name}[0]. " + OF_SEVERAL,
-    "object": "Labels are for a classifier.",
+    "object": "For labels use a classifier.",
 }
 """Remedies for targets."""
 
 Ends = tuple[float, float]
-"""Lower and upper end of an interval."""
+"""The lower and the upper end of an interval."""
 
 
 def gaussian(mean: float, variance: float) -> Any:
-    """Return river's normal distribution; it has no constructor from its parameters.
+    """Return river's normal distribution, whose constructor does not accept its parameters.
 
     Examples
     --------
@@ -68,17 +68,17 @@ def gaussian(mean: float, variance: float) -> Any:
 
 
 def check_level(level: Any) -> float:
-    """Return the probability of an interval, or raise unless it is between 0 and 1."""
+    """Return the probability of an interval; raise unless it is between 0 and 1."""
     check_number("level", level, lambda number: 0.0 < number < 1.0, "above 0 and below 1")
     return float(level)
 
 
 class RealValuedModel(LinearModel):
-    """Linear least squares on real-valued targets, the same ones in every row."""
+    """Linear least squares on real-valued targets; every row has the same targets."""
 
     _names_outputs = "_target_names"
 
-    # Targets that are known before the first row.
+    # Names of targets that are known before the first row.
     _known_names: tuple[Name, ...] = ()
 
     def __init__(
@@ -107,16 +107,17 @@ class RealValuedModel(LinearModel):
         x : mapping
             Feature names to numbers or arrays of numbers.
         y : number, or mapping of target names to numbers if the model has several targets
+            Target of the sample.
         w : float
             Weight, at least 0: learning with weight 2 equals learning twice.
         t : number or datetime, optional
-            Time of the sample, for models with a `half_life`; by default one unit passes. Not used
+            Time of the sample, for models with a `half_life`; by default one unit passes. Ignored
             without a `half_life`. Datetimes without a time zone count as UTC.
 
         Raises
         ------
         TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
+            If the input cannot be learnt. The model is then unchanged.
         """
         with self._lock:
             read = self._read_targets(y, None)
@@ -126,16 +127,16 @@ class RealValuedModel(LinearModel):
                 self._learn_sample(x, read, w, t)
 
     def _read_one(self, x: Any) -> Batch:
-        """Return a sample, of which nothing is read before anything is learnt."""
+        """Return a sample; before anything is learnt, do not read its values."""
         check_mapping(x)
         return read_sample({} if self._is_blank else x)
 
     def _normals(self, batch: Batch) -> tuple[Floats, Floats]:
-        """Return means and variances of fresh targets, (n, n_targets) each."""
+        """Return means and variances of new targets, (n, n_targets) each."""
         return scores_of(self, batch), self._variances(batch, own=1.0)
 
     def _ends(self, batch: Batch, level: float) -> tuple[Floats, Floats]:
-        """Return the ends of the intervals that hold fresh targets, (n, n_targets) each."""
+        """Return the lower and upper ends of prediction intervals, (n, n_targets) each."""
         means, variances = self._normals(batch)
         free = self._statistics.weight - spread_of(self)[1].n_parameters
         reach = t_quantile(free, level) * np.sqrt(variances)
@@ -156,46 +157,35 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     """Predict a number by ridge regression, learnt online and exactly.
 
     After any sequence of `learn_one`, `learn_many`, `unlearn_*` and `merge`, the output weights
-    equal those of the batch solution w = (A'A + c S)^-1 A'y on all rows learnt, in any order and
-    however the stream was cut. There is no learning rate and no row is kept.
+    equal the batch solution w = (A'A + c S)^-1 A'y on all rows learnt. The order of the rows and
+    the size of the batches do not matter. There is no learning rate, and no row is kept.
 
     Parameters
     ----------
     ridge : float, "auto", "paper" or KFold
+        The penalty c >= 0 on the weights, or how to select it.
     accumulator : "gram", "orthogonal" or "recursive"
-    forgetting_factor : float
-    half_life : float or timedelta, optional
-    scaling : "auto", "standard" or None
-        As in `onlinels.LeastSquaresClassifier`; one ridge serves all targets.
+        What the model remembers of the stream.
     fit_intercept : bool
-        Whether every target has a constant, exact and without ridge (by means and co-moments).
+        Whether to fit an intercept, which is exact and has no penalty.
+    forgetting_factor : float
+        Factor in (0, 1] by which every row learnt multiplies the weight of all earlier rows.
+    half_life : float or timedelta, optional
+        Time in which the weight of a row halves.
+    scaling : "auto", "standard" or None
+        The units S of the features on which the ridge acts.
 
     Notes
     -----
-    For M features the model takes about ``4 M^2`` bytes (``8 M^2`` up to 1,024 features), and about
-    as much again while weights are solved.
+    `onlinels.LeastSquaresClassifier` describes the parameters, the memory, the cost of learning and
+    of solving, the selection of the ridge, and the kinds of input. They are the same here.
 
-    What a row costs. To learn a row takes ``M^2`` operations; above some 500 features `learn_many`
-    is the quicker way. Weights are solved when they are first asked for after learning, for
-    ``M^3 / 3`` operations (10 times that, about, when a ridge is selected). Where they are asked
-    for between single rows, at least once in max(4, M/16) of them, the last solution goes on
-    row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
-    made anew at multiples of max(1,024, 16 M rounded up to a power of two) rows, and whenever
-    something but single rows has changed; its weights may differ from a solution made anew by
-    rounding, the sums do not. It cannot go on with ridge="paper" or 0.0, with scaling="standard",
-    with a forgetting_factor or half_life, with
-    accumulator="orthogonal", and where features are all but collinear: there every answer after
-    a row is solved anew. Where rows are predicted one by one, take accumulator="recursive" and
-    a number as ridge: ``3 M^2`` operations a row, and nothing is solved; what forgetting adds
-    stands in `onlinels.RecursiveAccumulator`. Predictive distributions cost about ``M^3`` more
-    after learning, a single row too, then ``M^2`` each and another ``8 M^2`` bytes.
+    Predictive distributions and intervals cost about ``M^3`` operations more for M features, once
+    after learning, even after a single row; then ``M^2`` each. They need another ``8 M^2`` bytes.
 
-    A feature that is absent from a sample counts as 0, whether it was never seen or is missing
-    today. Where a frame that is passed to a prediction lacks learnt columns, a warning names them.
-    `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or
-    pyarrow frame, or a list of dicts, and answers come in kind; see `LeastSquaresClassifier`.
-    Before anything is learnt the prediction for a sample is 0.0, whatever its values: they are not
-    read.
+    A feature that is absent from a sample counts as 0. If a frame passed to a prediction lacks
+    learnt columns, a warning names them. Before anything is learnt, the prediction is 0.0, and the
+    values of the sample are not read.
 
     Examples
     --------
@@ -222,22 +212,23 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         x : mapping
             Feature names to numbers or arrays of numbers.
         with_dist : bool
-            Whether to return the distribution of a fresh target instead of a number.
+            Whether to return the distribution of a new target instead of a number.
 
         Returns
         -------
         float, or river.proba.Gaussian
-            Its variance is s^2 (1 + x'(A'A + c I)^-1 x), the intercept's part included, where
-            s^2 = RSS / (n - p) is the residual sum of squares over the total weight of the rows
-            minus the effective number of parameters. It is infinite, and so is its `sigma`, as
-            long as n is not above p, as it is before anything is learnt.
+            The distribution has the variance s^2 (1 + x'(A'A + c I)^-1 x), plus the variance of the
+            intercept. s^2 = RSS / (n - p) is the residual sum of squares divided by the total
+            weight of the rows minus the effective number of parameters. The variance, and `sigma`,
+            are infinite unless n is greater than p; so they are infinite before anything is learnt.
 
         Notes
         -----
-        Weights count as numbers of rows, those that have decayed too. The ridge counts as
-        knowledge about the weights, so a ridge that is far too large makes the variance too small
-        where it matters. Residuals below 1.5e-8 of the targets are beyond what the statistics
-        tell: `sigma` is then about this much. For few rows Student's t would have heavier tails.
+        Weights, decayed or not, count as numbers of rows. The ridge counts as prior knowledge about
+        the weights, so a ridge that is far too large makes the variance too small where it matters.
+        The statistics cannot resolve residuals below 1.5e-8 of the targets: `sigma` is then about
+        1.5e-8 of the targets. With few rows, Student's t would have heavier tails; see
+        `predict_interval_one`.
 
         Examples
         --------
@@ -262,14 +253,15 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         Parameters
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
+            Rows to predict.
         with_dist : bool
-            Whether to return distributions of fresh targets instead of numbers; see `predict_one`.
+            Whether to return distributions of new targets instead of numbers; see `predict_one`.
 
         Returns
         -------
         array, series or list
-            With distributions: of an array the means and the standard deviations, two arrays
-            (n_rows,); of a frame one with the columns "mean" and "std"; of a list one of
+            With distributions: for an array, two arrays (n_rows,) of means and standard deviations;
+            for a frame, a frame with the columns "mean" and "std"; for a list, a list of
             river.proba.Gaussian.
 
         Examples
@@ -297,32 +289,33 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     ) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
-        This is progressive validation, also called prequential evaluation or test-then-train: the
-        result is that of `predict_one` and `learn_one` for one row after the other, at the speed of
-        a batch. The errors are the recursive residuals of the stream.
+        This is progressive validation, also called prequential evaluation or test-then-train. The
+        result is that of calling `predict_one` and `learn_one` for every row in turn, at the speed
+        of a batch. The errors are the recursive residuals of the stream.
 
         Parameters
         ----------
         X, y, w, t
-            As `learn_many` reads them.
+            Rows, targets, weights and times, as in `learn_many`.
         with_dist : bool
-            Whether to return distributions of fresh targets instead of numbers; see `predict_many`.
+            Whether to return distributions of new targets instead of numbers; see `predict_many`.
 
         Returns
         -------
         array, series or list of n_rows floats
-            In the kind of `X`, with distributions as `predict_many` returns them; 0.0 for a row
-            before which nothing was learnt.
+            In the kind of `X`, with distributions as in `predict_many`; 0.0 for a row before which
+            nothing was learnt.
 
         Raises
         ------
         TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
+            If the input cannot be learnt. The model is then unchanged.
 
         Notes
         -----
-        The cost is that of `LeastSquaresClassifier.predict_learn_many`; distributions cost a
-        fraction more in blocks, and ``M^3`` operations a row where the loop does the work.
+        The cost is that of `LeastSquaresClassifier.predict_learn_many`. Distributions cost a
+        fraction more where rows are predicted in blocks, and ``M^3`` operations a row more where
+        every prediction solves the weights.
 
         References
         ----------
@@ -346,7 +339,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             return predicted
 
     def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Ends:
-        """Return the ends of an interval that holds a fresh target with a given probability.
+        """Return the ends of an interval that holds a new target with a given probability.
 
         Parameters
         ----------
@@ -358,22 +351,23 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         Returns
         -------
         tuple of float
-            Lower and upper end: the prediction less and plus the quantile of Student's t with
-            n - p degrees of freedom times the deviation of `predict_one(x, with_dist=True)`. From
-            minus to plus infinity as long as n is not above p, as before anything is learnt.
+            The lower and the upper end: the prediction minus and plus the standard deviation of
+            `predict_one(x, with_dist=True)`, multiplied by the quantile of Student's t with n - p
+            degrees of freedom. Minus and plus infinity unless n is greater than p, so also before
+            anything is learnt.
 
         Raises
         ------
         TypeError, ValueError
-            If `level` is no such number, or `x` cannot be read.
+            If `level` is not a number above 0 and below 1, or `x` cannot be read.
 
         Notes
         -----
-        The deviation is estimated from few rows at first; Student's t allows for that, the normal
-        distribution of `with_dist` does not. With 15 features and 30 rows, intervals of 0.9 hold
-        90% of fresh targets; those of the normal distribution hold 88%. For Gaussian noise of one
-        variance and a small ridge the level is exact; where rows are weighted or decay, n is their
-        total weight.
+        At first, the standard deviation is estimated from few rows. Student's t accounts for this;
+        the normal distribution of `with_dist` does not. With 15 features and 30 rows, intervals of
+        level 0.9 contain 90% of new targets; intervals from the normal distribution contain 88%.
+        The level is exact for Gaussian noise of one variance and a small ridge. If rows are
+        weighted or decay, n is their total weight.
 
         References
         ----------
@@ -396,8 +390,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         Returns
         -------
         tuple, frame or list
-            Of an array the lower and the upper ends, two arrays (n_rows,); of a frame one with the
-            columns "lower" and "upper"; of a list one of tuples.
+            For an array, two arrays (n_rows,) of lower and upper ends; for a frame, a frame with
+            the columns "lower" and "upper"; for a list, a list of tuples.
 
         Examples
         --------
@@ -415,28 +409,34 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegressor):
     """Predict several numbers by ridge regression, learnt online and exactly.
 
-    Every target has the weights that a `LeastSquaresRegressor` of this ridge would give it; the
-    statistics of the features are kept and factored once for all of them.
+    Every target has the weights of a `LeastSquaresRegressor` with the same ridge. The statistics of
+    the features are kept and factored once for all targets.
 
     Parameters
     ----------
     ridge : float, "auto", "paper" or KFold
+        The penalty c >= 0 on the weights, or how to select it. All targets share one ridge.
     accumulator : "gram", "orthogonal" or "recursive"
-    forgetting_factor : float
-    half_life : float or timedelta, optional
-    scaling : "auto", "standard" or None
-        As in `onlinels.LeastSquaresClassifier`; one ridge serves all targets.
+        What the model remembers of the stream.
     fit_intercept : bool
-        Whether every target has a constant, exact and without ridge (by means and co-moments).
+        Whether every target has an intercept, which is exact and has no penalty.
+    forgetting_factor : float
+        Factor in (0, 1] by which every row learnt multiplies the weight of all earlier rows.
+    half_life : float or timedelta, optional
+        Time in which the weight of a row halves.
+    scaling : "auto", "standard" or None
+        The units of the features on which the ridge acts.
 
     Notes
     -----
-    The first row settles which targets there are, and every later one must have them all: where
-    one is missing its error is unknown, not 0, and the statistics that targets share could not
-    leave it out. Give targets that come and go a `LeastSquaresRegressor` each.
+    `onlinels.LeastSquaresClassifier` describes the parameters in full. Cost and memory are those of
+    `LeastSquaresRegressor`, with ``M N`` more for M features and N targets.
 
-    The order of a dict's keys and of a frame's columns never matters, in `y` either. Cost and
-    memory are those of `LeastSquaresRegressor`, with ``M N`` more for N targets.
+    The first row determines the targets, and every later row must have all of them. The error of a
+    missing target is unknown, not 0, and the statistics that the targets share cannot leave it out.
+    For targets that are sometimes missing, use a `LeastSquaresRegressor` each.
+
+    The order of dict keys and of frame columns does not matter, in `y` as in `X`.
 
     Examples
     --------
@@ -455,7 +455,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     def learn_one(
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None, **kwargs: Any
     ) -> None:
-        """Learn one sample; `y` maps target names to numbers, see `learn_many` for the others."""
+        """Learn one sample; `y` maps target names to numbers. See `learn_many` for `w` and `t`."""
         super().learn_one(x, y, w, t, **kwargs)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
@@ -475,7 +475,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         if len(targets) != (n_rows or 1) or not names:
             raise ValueError(
                 f"y has {len(targets)} rows of {len(names)} targets, expected {n_rows} rows of at "
-                "least one. Pass a dict or a row of targets for every row."
+                "least one target. Pass a dict or a row of targets for every row of X."
             )
         return Targets(targets, names)
 
@@ -488,7 +488,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             Feature names to numbers or arrays of numbers.
         with_dist : bool
             Whether to return a river.proba.Gaussian for every target instead of a number; see
-            `LeastSquaresRegressor.predict_one`. Every target has a noise of its own.
+            `LeastSquaresRegressor.predict_one`. Every target has its own noise variance.
         """
         with self._lock:
             means = self._row_scores(x).tolist()
@@ -503,15 +503,16 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         Parameters
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
+            Rows to predict.
         with_dist : bool
-            Whether to return distributions of fresh targets instead of numbers.
+            Whether to return distributions of new targets instead of numbers.
 
         Returns
         -------
         array (n_rows, n_targets), frame or list of dicts
-            With distributions: of an array the means and the standard deviations, two arrays
-            (n_rows, n_targets); of a frame one with the columns "<target>_mean" and "<target>_std"
-            of every target; of a list dicts of target names to river.proba.Gaussian.
+            With distributions: for an array, two arrays (n_rows, n_targets) of means and standard
+            deviations; for a frame, a frame with the columns "<target>_mean" and "<target>_std" of
+            every target; for a list, dicts of target names to river.proba.Gaussian.
 
         Examples
         --------
@@ -543,8 +544,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         Returns
         -------
         array (n_rows, n_targets), frame or list of dicts
-            As `predict_many` returns them. For a row before which nothing was learnt 0.0, in a list
-            {} if the targets were not known either.
+            As in `predict_many`. For a row before which nothing was learnt, 0.0 for every target;
+            in a list, {} if the targets were not known either.
         """
         with self._lock:
             answers = answered(self, X, y, w, t, with_dist)
@@ -555,7 +556,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     def _answers_like(
         self, source: Any, means: Floats, known: Integers, variances: Floats | None
     ) -> Any:
-        """Return predictions, or distributions, in the kind of what was read."""
+        """Return predictions, or distributions, in the kind of the input."""
         if not isinstance(source, (list, tuple)):
             if variances is None:
                 return table_like(source, self._target_names, means)
@@ -589,9 +590,9 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         Returns
         -------
         tuple, frame or list
-            Of an array the lower and the upper ends, two arrays (n_rows, n_targets); of a frame one
-            with the columns "<target>_lower" and "<target>_upper" of every target; of a list dicts
-            of target names to tuples.
+            For an array, two arrays (n_rows, n_targets) of lower and upper ends; for a frame, a
+            frame with the columns "<target>_lower" and "<target>_upper" of every target; for a
+            list, dicts of target names to tuples.
         """
         with self._lock:
             level, batch = check_level(level), read_asked(self, X)
@@ -601,7 +602,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             return self._pairs_like(batch.source, ("lower", "upper"), *ends)
 
     def _dicts_of(self, make: Any, first: Floats, second: Floats) -> list[dict[Name, Any]]:
-        """Return what is made of two numbers for every row and target, by the targets' names."""
+        """Return a dict of target names for every row, with values made from two numbers each."""
         rows, names = zip(first.tolist(), second.tolist(), strict=True), self._target_names
         return [dict(zip(names, map(make, *row), strict=True)) for row in rows]
 
@@ -616,9 +617,9 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
 
 
 def t_quantile(free: float | Floats, level: float) -> Floats:
-    """Return how many standard deviations an interval reaches, by degrees of freedom.
+    """Return half the width of an interval in standard deviations, by degrees of freedom.
 
-    Without degrees of freedom variances are infinite, and 1 stands in for the quantile.
+    Without degrees of freedom the variance is infinite, and 1 replaces the quantile.
 
     Examples
     --------
@@ -638,7 +639,9 @@ def read_numbers(y: Any, n_rows: int) -> Floats:
         entries = enumerate(as_list(y, each="target"))
         values = np.array([read_number(f"y[{i}]", value, OF_TARGETS) for i, value in entries])
     if len(values) != n_rows:
-        raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
+        raise ValueError(
+            f"y has {len(values)} targets, expected {n_rows}. Pass one target per row."
+        )
     check_values("y", values, OF_TARGETS)
     numbers: Floats = values.astype(np.float64)
     return numbers
@@ -667,12 +670,14 @@ def pair_like(source: Any, names: tuple[str, str], first: Floats, second: Floats
 def read_named_targets(
     y: Any, known: tuple[Name, ...] = (), argument: str = "y"
 ) -> tuple[tuple[Name, ...], Floats]:
-    """Return the known targets, or those that become known, and their values (1, n_targets).
+    """Return the names of the targets and their values (1, n_targets).
+
+    The names are those known already, or else those in `y`.
 
     Raises
     ------
     TypeError, ValueError
-        If `y` is no mapping of the known names to finite numbers, or has no entry.
+        If `y` is not a mapping of the known names to finite numbers, or is empty.
 
     Examples
     --------
@@ -682,7 +687,7 @@ def read_named_targets(
     if not isinstance(y, Mapping):
         raise TypeError(
             f"{argument} is of type {type(y).__name__}, expected a dict of targets. "
-            "Pass {name: number}; a single target is for LeastSquaresRegressor."
+            "Pass {name: number}, or use LeastSquaresRegressor for a single target."
         )
     if not y:
         raise ValueError(
@@ -695,12 +700,14 @@ def read_named_targets(
 def arranged(
     names: Iterable[Name], values: Floats, known: tuple[Name, ...]
 ) -> tuple[tuple[Name, ...], Floats]:
-    """Return the known targets, or those that become known, and columns of values in their order.
+    """Return the names of the targets, and columns of values in their order.
+
+    The names are those known already, or else the sorted names given.
 
     Raises
     ------
     ValueError
-        If a known target is missing, or one is not known.
+        If a known target is missing, or a target is not known.
 
     Examples
     --------
@@ -713,12 +720,12 @@ def arranged(
         if name not in places:
             raise ValueError(
                 f"y lacks the target {name!r}, expected {reprlib.repr(list(known))} in every row. "
-                "Fill it in, leave the row out, or learn every target with a model of its own."
+                "Fill in the target, leave out the row, or use a LeastSquaresRegressor per target."
             )
     if len(places) > len(known):
         new = next(name for name in places if name not in set(known))
         raise ValueError(
             f"y holds the new target {new!r}, expected {reprlib.repr(list(known))} as in the first "
-            "row. Earlier rows lack it: learn it with a model of its own."
+            "row. Learn the new target with another model, since earlier rows lack it."
         )
     return known, values[:, [places[name] for name in known]]

@@ -17,11 +17,11 @@ from onlinels.saving import POSITIVE, WHOLE, made_of, maybe, savable
 RENEWAL_ROWS, RENEWAL_ROWS_PER_FEATURE = 1024, 16
 """A recursion is replaced at multiples of 1,024 rows, or of 16 rows per feature.
 
-Learning never increases the errors of an inverse, relative to the sums: the errors only add up.
+Learning never amplifies the errors of an inverse relative to the sums: the errors only add up.
 """
 
 MAX_ROWS_BETWEEN_PREDICTIONS, FEATURES_PER_ROW_BETWEEN = 4, 16
-"""A recursion learns rows only while predictions come within 4 rows, or features / 16."""
+"""A recursion learns rows only while every 4 rows, or features / 16, have a prediction."""
 
 
 @savable(
@@ -34,22 +34,23 @@ MAX_ROWS_BETWEEN_PREDICTIONS, FEATURES_PER_ROW_BETWEEN = 4, 16
 )
 @final
 class RunningSolution:
-    """When predictions were last asked for, and a recursion that has learnt all rows since then.
+    """A recursion that learns rows beside the sums, and the count of rows at the last prediction.
 
-    The recursion is a cache: the sums are the truth. It may stand for the sums until a given count
-    of rows, and learns rows only while predictions keep coming.
+    The recursion is a cache; the sums are the truth. The recursion can replace a solution of the
+    sums up to a given count of rows, and learns rows only while predictions keep coming.
 
     Parameters
     ----------
     predicted_at : int
         Count of rows at the last prediction.
     recursion : Recursion, optional
-        None if solving is as fast, or rounding too large; then predictions solve the sums.
+        None if solving is as fast, or rounding errors are too large: then predictions solve the
+        sums.
     trust : float
-        Least eigenvalue of the system scaled to unit diagonal, or its estimate, over 1e-3, at most
-        1. Below 1, the first prediction after a row refines the recursion by the sums.
+        Smallest eigenvalue of the system scaled to unit diagonal, or its estimate, divided by 1e-3,
+        at most 1. Below 1, the first prediction after a row refines the recursion by the sums.
     valid_until : int
-        Count of rows up to which the recursion may stand for the sums.
+        Count of rows up to which the recursion can replace a solution of the sums.
     """
 
     def __init__(
@@ -75,18 +76,18 @@ class RunningSolution:
     ) -> RunningSolution:
         """Return the running solution after a prediction for which the sums were solved.
 
-        It has a recursion if predictions keep coming, and solving takes longer than learning a row.
+        It has a recursion if predictions keep coming and solving takes longer than learning a row.
         """
         count, n_features = statistics.count, statistics.n_features
         new, found = cls(count), None
         if before is None or not before.is_in_use(count, n_features) or are_few(count, n_features):
             return new
         if not statistics.weight:
-            # The first row of any weight is learnt as a batch, which a recursion does not follow.
+            # The first row with a weight is learnt as a batch, which a recursion cannot learn.
             return new
         if not statistics.products.allows_running_solution:
             return new
-        with suppress(MemoryError):  # Without the memory, the next solution takes longer.
+        with suppress(MemoryError):  # Without a recursion, the next solution takes longer.
             full = np.array(np.broadcast_to(penalties, n_features))
             found = statistics.products.recursion_of(weights, ridge, full)
         if found is not None:
@@ -97,14 +98,15 @@ class RunningSolution:
         return new
 
     def is_in_use(self, count: int, n_features: int) -> bool:
-        """Tell whether the last prediction came few enough rows before a count of rows."""
+        """Return whether few enough rows came between the last prediction and a count of rows."""
         most = max(MAX_ROWS_BETWEEN_PREDICTIONS, n_features // FEATURES_PER_ROW_BETWEEN)
         return count - self.predicted_at <= most
 
     def for_prediction(self, statistics: Statistics, count: int) -> Recursion | None:
-        """Return the recursion, refined if it has to be; None if it cannot stand for the sums.
+        """Return the recursion, refined if necessary; None if it cannot replace a solution.
 
-        Notes the count of rows: the recursion learns rows only while predictions keep coming.
+        Stores the count of rows, because the recursion learns rows only while predictions keep
+        coming.
         """
         recursion = self.recursion
         if recursion is None or count >= self.valid_until:
@@ -118,14 +120,14 @@ class RunningSolution:
     def refine(self, statistics: Statistics, recursion: Recursion) -> bool:
         """Refine a recursion by the sums and store it; drop it if rounding errors prevail.
 
-        It is trusted less as features become more collinear, and never more than at its start.
+        The trust falls as features become more collinear, and never rises.
         """
         trust = min(self.trust, statistics.products.refine(recursion))
         vars(self).update(trust=trust or 1.0, recursion=recursion if trust else None)
         return trust > 0.0
 
     def after_rows(self, statistics: Statistics, recursion: Recursion) -> RunningSolution:
-        """Return it with a recursion that has learnt more rows, as after a prediction."""
+        """Return the running solution for a recursion that has learnt rows and was asked again."""
         new = RunningSolution(statistics.count, recursion, self.trust, self.valid_until)
         new.refine(statistics, recursion)
         return new
@@ -133,15 +135,15 @@ class RunningSolution:
     def plan_row(
         self, statistics: Statistics, count: int, sample: Floats, w: float, decay: float
     ) -> tuple[Calls, State]:
-        """Plan that the sums of so many rows and the recursion learn a row.
+        """Plan that the sums of `count` rows and the recursion learn a row.
 
-        If the recursion cannot follow, the plan drops it, and the sums still learn the row.
+        If the recursion cannot learn the row, the plan drops it, and the sums still learn the row.
         """
         recursion = self.recursion
         if recursion is None:
             return statistics.plan_row(sample, w, decay)
         if count == self.predicted_at or self.is_in_use(count + 1, statistics.n_features):
-            # Not `suppress`, which takes as long as the whole test.
+            # Not `suppress`, which takes as long as the whole condition.
             try:
                 return statistics.plan_row(sample, w, decay, recursion)
             except ValueError:
@@ -150,7 +152,7 @@ class RunningSolution:
         return calls, (*state, (self, "recursion", None))
 
     def grown(self, n_features: int, n_targets: int) -> RunningSolution:
-        """Return it with room for features and targets that were 0 in every row so far."""
+        """Return a copy with room for features and targets that were 0 in every row so far."""
         new = shallow_copy(self)
         new.recursion = self.recursion and self.recursion.grown(n_features, n_targets)
         return new
@@ -162,7 +164,7 @@ class RunningSolution:
         return new
 
     def with_units(self, features: Integers, units: Floats) -> RunningSolution:
-        """Return it with units of features that are constant so far."""
+        """Return a copy with units of features that were constant so far."""
         new, recursion = shallow_copy(self), self.recursion
         if recursion is not None:
             new.recursion = recursion.with_penalties(features, recursion.ridge * units**2)

@@ -1,7 +1,7 @@
-"""Models in files: written whole or not at all, read without running anything.
+"""Save models to files, completely or not at all, and load them without running any code.
 
-A class declares of what its objects consist by the decorator `savable`, with a field for every
-attribute; `save` and `load` do the rest.
+A class declares its attributes with the decorator `savable`, one field per attribute; `save` and
+`load` do the rest.
 """
 
 from onlinels.saving import river_models as river_models

@@ -1,4 +1,4 @@
-"""Arrays of numbers or text in numpy's own files, read within bounds that the file's size sets."""
+"""Arrays of numbers or text in numpy's file formats, read with memory bounded by the file size."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ import numpy as np
 from onlinels.checks import Matrix, check_path
 
 LARGEST_FILE = 1 << 31
-"""Most bytes that compressed content or a data set's file may stand for: 2 GiB."""
+"""Most bytes that compressed content or a data set's file may expand to: 2 GiB."""
 
 LARGEST_RATIO = 1032
-"""Most bytes that a compressed byte stands for: deflate copies 258 bytes in 2 bits at best."""
+"""Most bytes that a compressed byte expands to: deflate copies 258 bytes with 2 bits at best."""
 
 BYTES_AT_ONCE = 1 << 20
-"""Bytes that are asked for at a time: what a header promises takes no memory until it is there."""
+"""Bytes read at a time, so that memory follows the content and not the size in a header."""
 
 DAMAGED = (EOFError, struct.error, zlib.error, zipfile.BadZipFile)
 
-# Runtime errors are about encryption that is not there, and compression that nobody knows.
+# RuntimeError is raised for encrypted archives and for unknown kinds of compression.
 UNREADABLE = (OSError, ValueError, TypeError, MemoryError, RuntimeError, *DAMAGED)
-"""What reading a damaged file, or another one, raises: found by changing files byte by byte."""
+"""Errors raised by damaged files and files in other formats, found by changing single bytes."""
 
 LENGTH_BYTES = {b"\x93NUMPY\1\0": 2, b"\x93NUMPY\2\0": 4, b"\x93NUMPY\3\0": 4}
-"""By what a file begins with: bytes of the number that tells how long the header is."""
+"""Number of bytes that hold the length of the header, by the first bytes of the file."""
 
 LARGEST_HEADER = 10_000
-"""Most bytes of a header, as numpy itself bounds it."""
+"""Most bytes of a header: numpy's own limit."""
 
 HEADER = re.compile(
     r"""\{ (?: \s* (?:
@@ -48,11 +48,11 @@ HEADER = re.compile(
     ) \s* (?: ,\s* | (?=\}) ) ){3} \}""",
     re.VERBOSE,
 )
-"""The three entries, in any order. Python 2 wrote an L behind long numbers."""
+"""The three entries of a header, in any order. Python 2 wrote an L after long numbers."""
 
 
 class Hashed:
-    """A file whose bytes are hashed as they are read or written."""
+    """A file whose bytes are hashed while they are read or written."""
 
     def __init__(self, file: Any) -> None:
         self._file, self.hash = file, hashlib.sha256()
@@ -70,19 +70,19 @@ class Hashed:
 
 
 def as_file(path: str | PathLike[str], remedy: str) -> Path:
-    """Return the path of a file that is there, or raise."""
+    """Return the path of an existing file, or raise."""
     path = check_path("path", path)
     if not path.exists():
-        raise FileNotFoundError(f"There is no file {path}. Pass one that is there, or {remedy}")
+        raise FileNotFoundError(f"There is no file {path}. Pass an existing file, or {remedy}")
     if not path.is_file():
-        # What is neither would be waited for, or never end.
+        # Reading a device or a pipe could block or never end.
         kind = "folder" if path.is_dir() else "device or a pipe"
-        raise ValueError(f"{path} is a {kind}, expected a file. Pass one, or {remedy}")
+        raise ValueError(f"{path} is a {kind}, expected a file. Pass a file, or {remedy}")
     return path
 
 
 def read_up_to(file: Any, n_bytes: int) -> bytearray:
-    """Return the next bytes of a file, fewer if it ends before; they take memory as they come.
+    """Return the next bytes of a file, fewer if it ends; memory is allocated while reading.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def read_up_to(file: Any, n_bytes: int) -> bytearray:
 
 
 def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
-    """Read an array of numbers or text in numpy's format, of `n_bytes` bytes, or raise ValueError.
+    """Read an array of numbers or text from `n_bytes` bytes in numpy's format.
 
     Examples
     --------
@@ -108,36 +108,37 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     array([[1, 2],
            [3, 4]])
     """
-    # Nothing is unpickled, and no Python is evaluated: `numpy.load` evaluates the header, warns of
-    # some, and allocates whatever it states. Memory: never more than the file has bytes. (R. Kern,
-    # "A simple file format for NumPy arrays", NEP 1, 2007.)
+    # Nothing is unpickled, and no Python is evaluated. `numpy.load` evaluates the header, warns for
+    # some headers, and allocates any size that they state. Here, memory never exceeds the size of
+    # the file. (R. Kern, "A simple file format for NumPy arrays", NEP 1, 2007.)
     start = file.read(8)
     n_length = LENGTH_BYTES.get(start, 0)
     n_header = int.from_bytes(file.read(n_length), "little")
     text = file.read(min(n_header, LARGEST_HEADER + 1))
     header = HEADER.fullmatch(text.decode("latin1").strip().replace('"', "'"))
     if len(text) > LARGEST_HEADER or header is None or None in header.groups():
-        # Old arrays of objects are pickled as they are.
+        # Old arrays of objects are pickled without a header.
         raise ValueError("it holds other things than arrays of numbers or text")
     dtype = np.dtype(header["dtype"])
     shape = tuple(map(int, re.findall(r"\d+", header["shape"])))
     n_values = math.prod(shape)
     n_expected, n_left = n_values * dtype.itemsize, n_bytes - len(start) - n_length - n_header
     if n_expected != n_left:
-        raise ValueError(f"it states {shape} of {dtype}, {n_expected} bytes, and holds {n_left}")
+        stated = f"the shape {shape} and dtype {dtype}, which are {n_expected} bytes"
+        raise ValueError(f"it states {stated}, and holds {n_left} bytes")
     if n_values > most_values:
         raise ValueError(f"it has {n_values} values, expected at most {most_values}")
     content = read_up_to(file, n_expected)
     if len(content) < n_expected:
         raise ValueError(f"it ends after {len(content)} of {n_expected} bytes")
-    # Bytes that no value of the type has: numpy neither prints nor compares such values.
+    # numpy fails to print or compare values whose bytes are invalid for their type.
     values = np.ndarray(n_values, dtype, content)
     if dtype.kind == "b" and values.view(np.uint8).max(initial=0) > 1:
-        raise ValueError("it holds other things than truth values, which are 0 or 1")
+        raise ValueError("it holds booleans other than 0 or 1")
     if dtype.kind == "U":
         characters = values.view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
         if characters.max(initial=0) > sys.maxunicode:
-            raise ValueError("it holds text of characters that do not exist")
+            raise ValueError("it holds text with invalid characters")
     return np.ndarray(shape, dtype, content, order="F" if header["by_column"] == "True" else "C")
 
 
@@ -153,11 +154,11 @@ class ArrayArchive:
     array([0.5, 2. ])
     """
 
-    # What is compressed stands for at most 1,032 times its bytes and 2 GiB, which deflate cannot
-    # exceed, or for less where the caller says so; what is not, for its own bytes. Other
-    # compression than numpy writes is refused: no bound is known for it; so are arrays that
-    # overlap, as all together obey these bounds. Every array takes memory as it is read, not as it
-    # is stated. Damaged files raise all that `UNREADABLE` lists.
+    # A compressed array may expand to at most 1,032 times its bytes, which deflate cannot exceed,
+    # and to at most 2 GiB; the caller may set a lower ratio. An uncompressed array has its own
+    # size. Compression that numpy does not write is refused, because its ratio has no known bound.
+    # Arrays that overlap are refused, because the limits hold for all arrays together. Memory is
+    # allocated while an array is read. Damaged files raise the errors in `UNREADABLE`.
 
     def __init__(self, file: BinaryIO, largest_ratio: int = LARGEST_RATIO) -> None:
         self._archive, self._largest_ratio = zipfile.ZipFile(file), largest_ratio
@@ -167,23 +168,23 @@ class ArrayArchive:
         self.names = self._members.keys()
         self.start = min((member.header_offset for member in members), default=0)
         if len(self._members) < len(members):
-            raise ValueError("it holds two arrays of one name")
+            raise ValueError("it holds two arrays with one name")
         if sum(member.compress_size for member in members) > file.seek(0, SEEK_END):
-            raise ValueError("its arrays take more room than the file has, so that they overlap")
+            raise ValueError("its arrays overlap: together they are larger than the file")
 
     def read(self, name: str, most_values: float = math.inf) -> Matrix:
-        """Read one of the arrays, as `read_npy` does."""
+        """Read one of the arrays with `read_npy`."""
         with self._open(name) as file:
             return read_npy(file, self._members[name].file_size, most_values)
 
-    def read_bytes(self, name: str) -> bytearray:
-        """Read what is there under a name, whatever it is."""
-        with self._open(name) as file:
+    def read_bytes(self, name: str, most: int = 0) -> bytearray:
+        """Read a member: at most its stored size, or `most` bytes if it is compressed."""
+        with self._open(name, most) as file:
             return read_up_to(file, self._members[name].file_size)
 
     def read_hashed(self, name: str, sha256: str) -> Matrix:
         """Read one of the arrays; raise ValueError unless its member has this SHA-256."""
-        # The checksum that zip files have of their own is found to be wrong first.
+        # A wrong checksum of the zip file itself (BadZipFile) gives the same message.
         with self._open(name) as opened, suppress(zipfile.BadZipFile):
             file = Hashed(opened)
             values = read_npy(file, self._members[name].file_size)
@@ -191,22 +192,22 @@ class ArrayArchive:
                 return values
         raise ValueError(f"{name[:80]!r} does not match its checksum")
 
-    def _open(self, name: str) -> IO[bytes]:
+    def _open(self, name: str, most: int = 0) -> IO[bytes]:
         if name not in self._members:
             raise ValueError(f"it holds no array {name[:80]}")
         member = self._members[name]
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"its array {name[:80]} is compressed in a way that is not read here")
+            raise ValueError(f"its array {name[:80]} has an unsupported kind of compression")
         held = member.compress_size
-        largest = max(held, min(held * self._largest_ratio, LARGEST_FILE))
+        largest = max(held, most, min(held * self._largest_ratio, LARGEST_FILE))
         if member.file_size > largest:
-            most = f"at most {largest} of {held} held; numpy.savez stores larger ones as they are"
-            raise ValueError(f"its array {name} states {member.file_size} bytes, expected {most}")
+            told = f"at most {largest} of {held} held; numpy.savez stores larger ones uncompressed"
+            raise ValueError(f"its array {name} states {member.file_size} bytes, expected {told}")
         return self._archive.open(member)
 
 
 def write_array(archive: zipfile.ZipFile, name: str, array: Matrix) -> str:
-    """Write an array into a zip file, and return the SHA-256 of what was written."""
+    """Write an array to a zip file, and return the SHA-256 of its bytes."""
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
         file: Any = Hashed(member)
         np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)

@@ -1,4 +1,4 @@
-"""From a model to a description that JSON knows, with arrays beside it, and back."""
+"""Convert a model to a JSON description with separate arrays, and back."""
 
 from __future__ import annotations
 
@@ -17,34 +17,40 @@ from onlinels.saving.fields import (
     INSTEAD,
     KINDS,
     KINDS_BY_NAME,
+    MOST_COMPUTED,
     PLAIN,
+    SHORTER,
     Kind,
     check_fields,
     is_plain,
+    state_of,
 )
 
 Node = Any
-"""A value as JSON knows it: plain values and lists are themselves, others {"kind": …}."""
+"""A JSON value: plain values and lists stand for themselves, other values are {"kind": …}."""
 
 CODES = {np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefd"}
 DTYPES = {code: np.dtype(code).type for code in CODES}
-"""Kinds of numbers that there may be."""
+"""Types of numbers that can be saved, by their codes."""
 
 MAX_VALUES_PER_BYTE = 8
-"""Values for each byte of a description, counted as often as they occur."""
+"""Most values per byte of a description; a value that occurs twice counts twice."""
 
 MAX_NAMES_PER_HASH = 100
-"""Names of one hash in a dict: those of texts are drawn, but those of numbers may be chosen."""
+"""Most names in a dict with the same hash.
+
+The hashes of text are random, but numbers with the same hash can be chosen to slow a dict down.
+"""
 
 REMEDY = (
-    "It cannot be saved. Labels, names and settings are to be of str, int, bool, float, None or "
-    "tuples, and steps those of the guide's page on saving: pass str(label) or str(name), and "
-    "leave out other steps."
+    "It cannot be saved. Labels, names and settings must be of type str, int, bool, float, None or "
+    "tuple, and steps must be among those on the guide's page on saving: pass str(label) or "
+    "str(name), and leave out other steps."
 )
 
 
 class Writer:
-    """Describe a value, and gather its arrays; what occurs twice is described once.
+    """Describe a value and collect its arrays; an object that occurs twice is described once.
 
     Examples
     --------
@@ -57,24 +63,25 @@ class Writer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, Matrix] = {}
-        # By identity; what is described stays alive, so that nothing else takes its place.
+        # By identity. The objects are kept alive, so that no other object gets the same id.
         self._described: dict[int, tuple[Any, Node]] = {}
         self._numbers = count()
+        self._most_computed = MOST_COMPUTED
 
     def node(self, value: Any, path: str) -> Node:
-        """Return a value's description; its path is for errors, and the name of its array."""
+        """Return the description of a value; its path appears in errors and names its array."""
         made: Any = np.generic if isinstance(value, np.generic) else type(value)
         if id(value) in self._described:
             return self._described[id(value)][1]
         if made in KINDS:
-            return self._object(value, KINDS[made], path)
+            return self._object(value, path)
         if made in PLAIN:
             return value
         if made is list:
             return [self.node(each, f"{path}.{place}") for place, each in enumerate(value)]
         try:
             if made is np.ndarray:
-                # Paths differ, as keys do.
+                # Paths are unique, because keys are.
                 self.arrays[path] = value.astype(_known_dtype(value), copy=False)
                 self._described[id(value)] = value, {"array": path}
                 return {"array": path}
@@ -83,19 +90,29 @@ class Writer:
                 return {name: self.node(take(value), path)}
             raise ValueError(_typed(value))
         except ValueError as error:
-            # What is private says nothing to whoever reads the error.
+            # Names of private attributes mean nothing to readers of the error.
             place = path.rpartition("._")[0] or path
-            instead = f" Instead of it there is {INSTEAD[made]}." if made in INSTEAD else ""
+            instead = f" Use {INSTEAD[made]} instead." if made in INSTEAD else ""
             raise TypeError(f"{place} holds {error}. {REMEDY}{instead}") from error
 
-    def _object(self, value: Any, kind: Kind, path: str) -> Node:
-        state = kind.take(value)
-        # In the order of the fields: that of attributes depends on what came to be when.
+    def _object(self, value: Any, path: str) -> Node:
+        written = SHORTER.get(type(value), _itself)(value)
+        kind = KINDS[type(written)]
+        state = kind.take(written)
+        n_computed = kind.computed(state)
+        if n_computed > self._most_computed:
+            n_computed, state = 0, state_of(written)
+        self._most_computed -= n_computed
+        # In the order of the fields, because the order of attributes depends on the past.
         nodes = {name: self.node(state[name], f"{path}.{name}") for name in kind.fields}
         check_fields(kind.name, kind.fields, state, TypeError)
-        # Parts come before the whole, here and when they are made again.
+        # Parts are numbered before the whole, here and when they are loaded.
         self._described[id(value)] = value, {"same": next(self._numbers)}
         return {"object": kind.name, "state": nodes}
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _known_dtype(value: Any) -> str:
@@ -122,24 +139,30 @@ def _factory(found: defaultdict[Any, Any]) -> str:
 
 def _moment(value: datetime) -> str:
     if type(value.tzinfo) not in (type(None), timezone) or value.fold:
-        # Of a time zone with rules, isoformat tells the offset of this one moment.
+        # For a time zone with rules, isoformat keeps only the offset at this moment.
         raise ValueError(f"{value!r}, expected UTC, a fixed offset or no time zone")
     return value.isoformat()
 
 
 class Builder:
-    """Make values of descriptions: only what is known is made, each object once, and checked."""
+    """Make checked values from descriptions: only those of known kinds, and each object once."""
 
     def __init__(self, read_array: Callable[[str], Matrix], n_described: int) -> None:
         self._read_array = cache(read_array)
         self._most_values = MAX_VALUES_PER_BYTE * n_described
         self._n_values = 0
-        # Each with the number of values in it, were what occurs twice two.
+        self._most_computed = MOST_COMPUTED
+        # Each object with its number of values, in which repeated values count each time.
         self._made: list[tuple[Any, int]] = []
 
+    @property
+    def parts(self) -> list[Any]:
+        """All objects that were made so far."""
+        return [made for made, _ in self._made]
+
     def value(self, node: Node) -> Any:
-        """Return what a node describes; ValueError, TypeError or LookupError if nothing known."""
-        # Objects in objects, again and again, would take for ever to go through.
+        """Return the value of a node; ValueError, TypeError or LookupError if it is unknown."""
+        # Objects that repeatedly hold each other would take exponential time to check.
         self._n_values += 1
         if self._n_values > self._most_values:
             raise ValueError("its objects hold each other too often")
@@ -159,15 +182,18 @@ class Builder:
             case dict() if len(node) == 1:
                 ((name, said),) = node.items()
                 return KNOWN[name][2](self.value(said))
-        raise ValueError(f"it describes nothing by {str(node)[:80]}")
+        raise ValueError(f"it describes an unknown value {str(node)[:80]}")
 
     def _object(self, kind: Kind, nodes: dict[str, Node]) -> Any:
         before = self._n_values
         state = {name: self.value(node) for name, node in nodes.items()}
         check_fields(kind.name, kind.fields, state, ValueError)
+        self._most_computed -= kind.computed(state)
+        if self._most_computed < 0:
+            raise ValueError("it leaves out more numbers than may be computed")
         value = kind.make(state)
         if not kind.check(value):
-            raise ValueError(f"the parts of its {kind.name} do not fit")
+            raise ValueError(f"the parts of its {kind.name} contradict each other")
         self._made.append((value, self._n_values - before))
         return value
 
@@ -178,13 +204,13 @@ def _table(pairs: list[list[Any]]) -> dict[Any, Any]:
 
 
 def _keys(found: Iterable[Any]) -> list[Any]:
-    """Return keys for a dict or set, none of which many share a hash: that would take long."""
+    """Return the keys for a dict or set; raise if so many share a hash that it becomes slow."""
     keys = list(found)
     for key in keys:
         if not (is_plain(key) or isinstance(key, np.generic)):
             raise ValueError(_typed(key))
     if keys and max(Counter(map(hash, keys)).values()) > MAX_NAMES_PER_HASH:
-        raise ValueError(f"more than {MAX_NAMES_PER_HASH} names have one hash")
+        raise ValueError(f"more than {MAX_NAMES_PER_HASH} names have the same hash")
     return keys
 
 
@@ -205,6 +231,6 @@ KNOWN: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "bytes": (bytes, bytes.hex, bytes.fromhex),
     "scalar": (np.generic, lambda n: [_known_dtype(n), n.item()], lambda n: DTYPES[n[0]](n[1])),
 }
-"""What else may be written: its type, the plain values that stand for it, and what these make."""
+"""Other kinds of values: the type, its conversion to plain values, and the conversion back."""
 
 TAKEN = {made: (name, take) for name, (made, take, _) in KNOWN.items()}

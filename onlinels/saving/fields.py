@@ -1,4 +1,4 @@
-"""Classes say of what their objects consist: which attributes, and what these may be in a file."""
+"""Declarations of savable classes: the attributes of their objects, and the values allowed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from onlinels.checks import equals_itself
 from onlinels.numerics import Lock
 
 PLAIN = (str, int, bool, float, type(None))
-"""Types that labels and names may have, besides tuples of these."""
+"""Types of labels and names, besides tuples of them."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A kind of value: what it is, for errors, and what tells whether a value is of it."""
+    """A kind of value: its description in errors, and the test whether a value is of this kind."""
 
     said: str
     fits: Callable[[Any], bool]
 
 
 def is_plain(value: Any) -> bool:
-    """Tell whether a value is of the types of labels and names, which keep theirs in a file.
+    """Return whether a value is a label or name, whose type is preserved in a file.
 
     Examples
     --------
@@ -43,10 +43,10 @@ NOTHING = Field("None", lambda value: value is None)
 FLAG = Field("True or False", lambda value: type(value) is bool)
 TEXT = Field("text", lambda value: type(value) is str)
 WHOLE = Field("a whole number of at least 0", lambda value: type(value) is int and value >= 0)
-# A float64 of numpy is a float too, and NaN is no number.
+# numpy's float64 is a float too, and NaN is not a number.
 REAL = Field("a number", lambda value: isinstance(value, float) and value == value)
 FINITE = Field("a finite number", lambda value: isinstance(value, float) and isfinite(value))
-POSITIVE = Field("a number over 0", lambda value: isinstance(value, float) and value > 0.0)
+POSITIVE = Field("a number above 0", lambda value: isinstance(value, float) and value > 0.0)
 SHARE = Field("a number of at least 0", lambda value: isinstance(value, float) and value >= 0.0)
 LABEL = Field("a label or name", lambda value: is_plain(value) and equals_itself(value))
 
@@ -57,43 +57,43 @@ def maybe(field: Field) -> Field:
 
 
 def listed(field: Field, kind: Any = list) -> Field:
-    """Return the kind of a list, or tuple, of values of one kind."""
+    """Return the kind of a list or tuple whose values are all of one kind."""
     said = f"a {kind.__name__}, each {field.said}"
     return Field(said, lambda values: type(values) is kind and all(map(field.fits, values)))
 
 
 row = partial(listed, kind=tuple)
-"""Return the kind of a tuple of values of one kind."""
+"""Return the kind of a tuple whose values are all of one kind."""
 
 
 def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:
-    """Return the kind of a dict, or of a mapping of one type below it.
+    """Return the kind of a dict, or of one subclass of dict.
 
-    What makes the missing values of a defaultdict has to make values of the same kind.
+    The default factory of a defaultdict must make values of the same kind.
     """
 
     def _fits(found: Any) -> bool:
         fits = type(found) is of and all(map(key.fits, found))
         fits = fits and all(map(value.fits, found.values()))
-        # Neither written nor read is what makes other values than `FACTORIES`.
+        # Only the default factories in `FACTORIES` are written and read.
         return fits and (of is not defaultdict or value.fits(found.default_factory()))
 
     return Field(f"a {of.__name__}, from {key.said} to {value.said}", _fits)
 
 
 def made_of(*classes: type) -> Field:
-    """Return the kind of an object of one of some classes."""
+    """Return the kind of an object of exactly one of these classes."""
     names = " or ".join(each.__name__ for each in classes)
     return Field(f"of type {names}", lambda value: type(value) in classes)
 
 
 def is_instance(of: type) -> Field:
-    """Return the kind of an object of any class below one."""
+    """Return the kind of an object of a class or of any subclass."""
     return Field(f"some {of.__name__}", lambda value: isinstance(value, of))
 
 
 def array(dtype: str | Iterable[str], n_dimensions: int, by_column: bool = False) -> Field:
-    """Return the kind of an array of one of some dtypes; by column, as BLAS takes it uncopied."""
+    """Return the kind of an array with one of some dtypes; in Fortran order if `by_column`."""
     dtypes = {np.dtype(each) for each in ([dtype] if isinstance(dtype, str) else dtype)}
 
     def _fits(value: Any) -> bool:
@@ -112,16 +112,16 @@ ANY_MATRIX = array(("f4", "f8"), 2)
 
 
 Fields = Mapping[str, Field]
-"""Every attribute of a state, with the values that it may have."""
+"""The attributes of a state, each with the kind of its values."""
 
 State = dict[str, Any]
 
 
 def check_fields(name: str, fields: Fields, state: State, error: type[Exception]) -> None:
-    """Raise an error unless a state has exactly these fields, and each is of its kind."""
+    """Raise an error unless a state has exactly these fields, with values of their kinds."""
     if fields.keys() != state.keys():
         odd = sorted(fields.keys() ^ state.keys())
-        raise error(f"{name} has other attributes than expected: {odd}")
+        raise error(f"{name} has missing or unknown attributes: {odd}")
     for attribute, field in fields.items():
         if not field.fits(state[attribute]):
             found = str(state[attribute])[:80]
@@ -130,33 +130,48 @@ def check_fields(name: str, fields: Fields, state: State, error: type[Exception]
 
 @dataclass(frozen=True)
 class Kind:
-    """How objects of one class are taken apart and put together."""
+    """How objects of one class are converted to a state and made from a state."""
 
-    # What the class is called in files.
+    # Name of the class in files.
     name: str
     fields: Fields
-    # Tells whether an object holds together: whether the sizes of its parts fit.
+    # Returns whether an object is consistent: whether the sizes of its parts fit.
     check: Callable[[Any], bool]
     # Returns the state of an object.
     take: Callable[[Any], State]
-    # Returns an object of a checked state.
+    # Returns the object of a checked state.
     make: Callable[[State], Any]
+    # Returns the bytes of arrays that `make` computes, and `take` leaves out; see `MOST_COMPUTED`.
+    computed: Callable[[State], int]
 
+
+MOST_COMPUTED = 1 << 28
+"""Bytes of arrays, of a whole file, that may be computed when it is read: 256 MiB.
+
+So a small file cannot take much memory. Arrays beyond are written.
+"""
 
 KINDS: dict[type, Kind] = {}
 KINDS_BY_NAME: dict[str, Kind] = {}
-"""All that may be in a saved model: no others are written, or made on reading."""
+"""All classes in saved models: objects of other classes are neither written nor read."""
 
 FACTORIES: dict[str, Callable[..., Any]] = {}
-"""What may make the missing values of a defaultdict."""
+"""Allowed default factories of a defaultdict, by name."""
 
 INSTEAD: dict[type, str] = {}
-"""What may be used instead of some classes whose objects cannot be saved."""
+"""Alternatives to some classes whose objects cannot be saved."""
+
+SHORTER: dict[type, Callable[[Any], Any]] = {}
+"""By class, a function from an object to the object that is written in its place: often itself.
+
+The class of what is written makes the object again when it is read.
+"""
 
 Declared = TypeVar("Declared", bound=type)
 
 
-def _state_of(value: Any) -> State:
+def state_of(value: Any) -> State:
+    """Return the state of an object, as it is pickled."""
     return dict(getattr(value, "_asdict", value.__getstate__)() or {})
 
 
@@ -169,41 +184,47 @@ def _remade(made: Any, state: State) -> Any:
 
 
 def saved(
-    made: Declared, fields: Fields, check: Any = None, take: Any = _state_of, make: Any = None
+    made: Declared,
+    fields: Fields,
+    check: Any = None,
+    take: Any = state_of,
+    make: Any = None,
+    computed: Any = None,
 ) -> Declared:
-    """Declare of what the state of a class consists, so that its objects may be saved and loaded.
+    """Declare the state of a class, so that its objects can be saved and loaded.
 
-    Parameters are those of `Kind`; without `take` and `make` the state is the one that is pickled.
+    Parameters are those of `Kind`. By default, the state is the one used for pickling.
     """
     package = made.__module__.partition(".")[0]
     name = made.__name__ if package == "onlinels" else f"{package}.{made.__name__}"
-    KINDS[made] = Kind(name, fields, check or ANYTHING.fits, take, make or partial(_remade, made))
-    # Of a module that is executed again, the first stays: other modules have its classes.
+    check, make = check or ANYTHING.fits, make or partial(_remade, made)
+    KINDS[made] = Kind(name, fields, check, take, make, computed or (lambda state: 0))
+    # If a module is executed again, its first classes stay, because other modules hold them.
     KINDS_BY_NAME.setdefault(name, KINDS[made])
     return made
 
 
 def savable(*said: Any, **how: Any) -> Callable[[Declared], Declared]:
-    """Declare what `saved` declares, of the class below."""
+    """Return a decorator that calls `saved` for a class."""
     return lambda made: saved(made, *said, **how)
 
 
 def settings_hold(made: Any) -> bool:
-    """Tell whether a class takes the settings that an object of it has, or raise as it does."""
+    """Return True if the class of an object accepts its settings; otherwise it raises."""
     names = inspect.signature(type(made)).parameters
     type(made)(**{name: getattr(made, name) for name in names})
     return True
 
 
 def savable_settings(
-    check: Callable[[Any], bool] = settings_hold, /, **others: Field
+    check: Callable[[Any], bool] = settings_hold, /, *how: Any, **others: Field
 ) -> Callable[[Declared], Declared]:
-    """Declare that objects of a class consist of their settings, and of other attributes.
+    """Declare that the state of a class consists of its settings and of other attributes.
 
-    What settings may be, the class itself says.
+    The class itself checks its settings. Further arguments are those of `saved`.
     """
     return lambda made: saved(
-        made, dict.fromkeys(inspect.signature(made).parameters, ANYTHING) | others, check
+        made, dict.fromkeys(inspect.signature(made).parameters, ANYTHING) | others, check, *how
     )
 
 

@@ -1,4 +1,4 @@
-"""Save a model in a file, and load it again: no pickle, nothing is run, nothing is half-written."""
+"""Save models to files and load them: no pickle, no code is run, no file is half-written."""
 
 from __future__ import annotations
 
@@ -26,46 +26,58 @@ from onlinels.saving.description import Builder, Writer
 from onlinels.saving.fields import KINDS
 
 FORMAT = 3
-"""What the description looks like; another number, if it ever looks otherwise."""
+"""Version of the file format; it changes whenever the description changes."""
 
 DESCRIPTION = "model.json"
 CHECKSUM = "model.sha256"
-"""Members beside the arrays: what these mean, and the SHA-256 of that, in hexadecimal digits.
+"""Members besides the arrays: the description, and its SHA-256 in hexadecimal digits.
 
 The description holds the SHA-256 of every array, so one checksum covers all the content.
+"""
+
+LARGEST_COMPRESSED = 1 << 16
+"""Bytes up to which a description is compressed.
+
+What a file may take in memory follows from its size: so a longer description is written as it is.
 """
 
 try:
     LOCKS: Any = importlib.import_module("fcntl")
 except ImportError:
     LOCKS = None
-"""Locks of files, where the system has them: Windows has others."""
+"""The module of file locks, or None on systems without it, such as Windows."""
 
 MAX_SAVES_AT_ONCE = 8
-"""Saves to one path at once up to which the next save removes all that killed ones have left."""
+"""Number of killed concurrent saves to one path whose files the next save removes."""
 
 PathLike = str | os.PathLike[str]
 File = PathLike | IO[bytes]
-"""Where a model lies: the path of a file, or an open binary file."""
+"""The path of a model's file, or an open binary file."""
+Embed = Callable[[list[Any]], Any]
+"""A function of a list of items that returns an array (n_items, n_dimensions)."""
 Model = TypeVar("Model")
 
 
 def save(model: Any, file: File) -> None:
-    """Write a model, or a river pipeline of models, to a file; see the `save` of every model.
+    """Write a model, or a river pipeline of models, to a file.
+
+    See the `save` method of any model for details and limits.
 
     Parameters
     ----------
-    model : estimator, transformer or accumulator of onlinels, or pipeline or union of these
-        And of river's transformers that can be saved. Or a dict, list or tuple of such models and
-        of plain values: what must be on the disk together, such as how far a stream was learnt.
-        Plain are str, int, bool, float, None, bytes, dates, numbers and arrays of numpy, and
-        tuples, lists, dicts, sets and deques of plain values.
+    model : estimator, transformer or accumulator of onlinels, pipeline, union, dict, list or tuple
+        Model to save. A pipeline or union may also contain those of river's transformers that can
+        be saved. A dict, list or tuple of models and plain values is saved as one unit, for
+        instance a model together with its position in a stream. Plain values are str, int, bool,
+        float, None, bytes, dates, numbers and arrays of numpy, and tuples, lists, dicts, sets and
+        deques of plain values.
     file : str, PathLike or open binary file
+        File to write.
 
     Raises
     ------
     TypeError, ValueError, OSError
-        As the method.
+        As for the `save` method.
 
     Examples
     --------
@@ -86,25 +98,28 @@ def save(model: Any, file: File) -> None:
 
 
 def dumps(model: Any) -> bytes:
-    """Return a model as bytes, of which `loads` makes it again: what other engines carry.
+    """Return a model as bytes, from which `loads` restores it.
+
+    Use it to pass models through other engines.
 
     Parameters
     ----------
-    model : as `save` takes it
+    model
+        Model to save, as for `save`.
 
     Returns
     -------
     bytes
-        What `save` writes to a path, to the last byte.
+        Exactly the bytes that `save` writes to a path.
 
     Raises
     ------
     TypeError
-        As `save`.
+        As for `save`.
 
     Notes
     -----
-    As safe as a file, which a pickle is not. Costs a copy of what the model remembers in memory,
+    Unlike a pickle, the bytes are as safe as a file. Cost: a copy of the model's state in memory,
     and the time to hash it.
 
     Examples
@@ -121,73 +136,82 @@ def dumps(model: Any) -> bytes:
 
 
 def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> None:
-    """Write a model to a file, which is opened once it is known that the model can be saved."""
+    """Write a model to a file, which is opened only if the model can be saved."""
     if type(model) not in KINDS and type(model) not in (dict, list, tuple):
         expected = "a model of onlinels (no subclass), a pipeline of these or a dict of models"
-        # Of scikit-learn's face, which is above this module.
+        # Models of onlinels.sklearn have `to_river`; that module cannot be imported here.
         remedy = "model.to_river()" if hasattr(type(model), "to_river") else "one of these"
         raise TypeError(
             f"model is of type {type(model).__name__}, expected {expected}. Save {remedy}."
         )
     try:
-        with all_held(*_locks(model)):
+        with all_held(*locks_of(model)):
             writer = Writer()
             described = writer.node(model, type(model).__name__)
             with opened() as file, zipfile.ZipFile(file, "w") as archive:
                 sums = {name: write_array(archive, name, a) for name, a in writer.arrays.items()}
-                # No import: the package is above this module, and there by now.
+                # This module must not import the package, which is loaded by now.
                 version = sys.modules["onlinels"].__version__
                 said = {"onlinels": version, "format": FORMAT, "model": described, "arrays": sums}
                 text = json.dumps(said, separators=(",", ":")).encode()
-                archive.writestr(zipfile.ZipInfo(DESCRIPTION), text)
+                short = len(text) <= LARGEST_COMPRESSED
+                method = zipfile.ZIP_DEFLATED if short else zipfile.ZIP_STORED
+                archive.writestr(zipfile.ZipInfo(DESCRIPTION), text, method)
                 archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text).hexdigest())
     except RecursionError as error:
-        raise TypeError("model holds itself, or values that are nested too deeply.") from error
+        problem = "model holds itself, or values that are nested too deeply"
+        raise TypeError(f"{problem}, expected a tree of values. Save its parts.") from error
 
 
 def save_method(self: Any, file: File) -> None:
-    """Write the model to a file, from which `onlinels.load` makes it again.
+    """Write the model to a file, from which `onlinels.load` restores it.
 
-    A file at a path is written whole or not at all: beside the old one first, brought to the disk,
-    and then put in its place. A process that dies, or a full disk, leaves the old file as it was.
-    An open file is the caller's: it is written in order from where it stands, flushed, and left
-    open; what it holds after an error is no model.
+    A path is written completely or not at all: a new file is written next to the old one, flushed
+    to the disk, and then renamed to the path. If the process dies or the disk is full, the old file
+    stays unchanged. An open file is written sequentially from its current position, flushed, and
+    left open; after an error, it does not hold a model.
 
     Parameters
     ----------
     file : str, PathLike or open binary file
-        A path, whatever its ending; ".npz" tells others what it is. Or what has `write`, such as a
-        pipe, a compressed file or a member of an archive: no place in it is sought.
+        Path with any extension (".npz" shows the format), or an object with `write`, such as a
+        pipe, a compressed file or a member of an archive. It need not be seekable.
 
     Raises
     ------
     TypeError
-        If a label, a name or a setting is not of str, int, bool, float, None or tuples of
-        these, or a step of a pipeline is not one that can be saved; if a file is open in text mode.
-        Nothing is written then.
+        If a label, name or setting is not a str, int, bool, float, None or a tuple of these, if a
+        step of a pipeline cannot be saved, or if a file is open in text mode. Nothing is written
+        then.
     ValueError
-        If an open file is closed, or is not open for writing.
+        If a file object is closed, or not open for writing.
     OSError
-        If there is no such folder, it cannot be written to, or the disk is full.
+        If the folder does not exist or is not writable, or the disk is full.
 
     Notes
     -----
-    The loaded model answers and goes on bit for bit as this one does, and saving changes no bit of
-    this one. (With more than 320 features, what it learns row by row afterwards is the same to
-    rounding: columns that were gathered from single rows are taken into the inverse in the file.)
-    Output weights that have been solved for are in the file, so that a model that has answered
-    answers at once when it is loaded. The file is written at the speed of the disk. It holds no
-    rows but those that wait for others: a window that is not full, images before features are
-    fixed.
+    The loaded model predicts and learns exactly like this one, bit for bit, and saving does not
+    change this model. (With more than 320 features, learning row by row after loading agrees up to
+    rounding, because columns collected from single rows are folded into the inverse in the file.)
+    Solved output weights are saved, so a model that has predicted predicts immediately after
+    loading. The file is written at the speed of the disk. It contains no rows, except those that
+    wait for others: a window that is not full, or images before features are fixed.
+    `onlinels.answers_only` returns a smaller model that only predicts.
 
-    Threads that learn wait meanwhile; where an open file is slow, write `onlinels.dumps` of the
-    model to it. If two processes or threads save to one path at once, neither waits for the other
-    nor fails, and the file of the last one stays. A process that is killed while it saves may leave
-    a hidden file beside, of a name that ends in ".saving". Nothing reads this file, it may be
-    deleted, and the next save to the path removes it (and those of up to eight saves at once): any
-    number of kills leaves at most one hidden file for each process that was saving at the same
-    time. (Where files cannot be locked, as on
-    Windows, every kill may leave one more.)
+    Random input weights of a HiddenLayer from 1 MiB on, up to 256 MiB per file, are left out of the
+    file: the seed draws them again, and a checksum verifies them. numpy does not promise the same
+    random numbers in all versions. If they change, `load` rejects the file and names the numpy
+    version that can read it.
+
+    Threads that learn wait during a save. If an open file is slow, write the bytes of
+    `onlinels.dumps` to it instead. If two processes or threads save to one path at once, neither
+    waits or fails, and the last file stays.
+
+    A process killed during a save may leave a hidden file next to the path, whose name ends in
+    ".saving". Nothing reads this file, and you may delete it. The next save to the path removes it,
+    as it does for up to eight concurrent saves, so that any number of kills leaves at most one
+    hidden file per process saving at the same time. (Where files cannot be locked, as on Windows,
+    every kill may leave another file.)
 
     Examples
     --------
@@ -206,26 +230,26 @@ save_method.__name__ = save_method.__qualname__ = "save"
 
 
 def locked_copy(model: Model) -> Model:
-    """Return an independent copy: state that two models share would serve neither."""
-    with all_held(*_locks(model)):
+    """Return an independent deep copy, made under the model's locks."""
+    with all_held(*locks_of(model)):
         return copy.deepcopy(model)
 
 
 def locked_state(model: Any) -> dict[str, Any]:
-    """Return the state for copies and pickles, of no moment amid a call."""
+    """Return the state for copies and pickles, never in the middle of a call."""
     with model._lock:
         return dict(vars(model))
 
 
-def _locks(model: Any) -> list[Lock]:
-    """Return what keeps other threads from changing models, those within others too."""
+def locks_of(model: Any) -> list[Lock]:
+    """Return the locks of models, including those of models inside others."""
     if hasattr(model, "_lock"):
-        # What a model wraps may be taught without it.
-        return [model._lock, *_locks(getattr(model, "classifier", None))]
+        # A wrapped model may learn without its wrapper.
+        return [model._lock, *locks_of(getattr(model, "classifier", None))]
     parts = getattr(model, "steps", getattr(model, "transformers", model))
     parts = list(parts.values()) if isinstance(parts, dict) else parts
     each = parts if isinstance(parts, (list, tuple)) else ()
-    return [lock for part in each for lock in _locks(part)]
+    return [lock for part in each for lock in locks_of(part)]
 
 
 REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, or save elsewhere")
@@ -234,51 +258,51 @@ REMEDIES[errno.ENOENT] = "make the folder first"
 
 @contextmanager
 def folder_held(folder: Path) -> Iterator[None]:
-    """Let one process or thread at a time work in a folder, where the system can lock folders."""
+    """Let one process or thread at a time work in a folder, if the system can lock folders."""
     with ExitStack() as stack:
         if LOCKS is not None:
             descriptor = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, descriptor)
-            # A folder of another machine may have no locks.
+            # Folders on other machines may not support locks.
             with suppress(OSError):
                 LOCKS.flock(descriptor, LOCKS.LOCK_EX)
-                # Said at the end: a process that was forked meanwhile has the descriptor, too.
+                # Unlocked explicitly, because a process forked meanwhile has the descriptor too.
                 stack.callback(LOCKS.flock, descriptor, LOCKS.LOCK_UN)
         yield
 
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file beside the one at a path, which it replaces; an OSError says what to do."""
+    """Open a new file that then replaces the one at a path; add a remedy to any OSError."""
     try:
         with written_aside(path) as file:
             yield file
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, "save where files can be written")
-        said = f"{error.strerror or error} (what was at the path is as it was; {remedy})"
+        said = f"{error.strerror or error} (nothing at the path has changed; {remedy})"
         raise OSError(error.errno or errno.EIO, said, str(path)) from error
 
 
 @contextmanager
 def written_aside(path: Path) -> Iterator[BinaryIO]:
-    """Open a file beside the one at a path, then bring it to the disk and put it in its place."""
+    """Open a file next to the one at a path, then flush it to the disk and rename it."""
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        raise OSError(errno.EEXIST, "There is a folder, a device or a pipe")
-    # Nobody but its owner can read it while there is an old one, whose mode it gets just before it
-    # takes its place. A new file has the mode that the system gives to new files.
+        raise OSError(errno.EEXIST, "The path is a folder, a device or a pipe, expected a file")
+    # If there is an old file, only the owner can read the new one, which gets the mode of the old
+    # file just before it replaces it. Otherwise it has the system's mode for new files.
     with _hidden_file(path, 0o600 if path.exists() else 0o666) as (beside, file):
         yield file
         file.flush()
         os.fsync(file.fileno())
         if LOCKS is None:
-            # Windows moves no file that is open.
+            # Windows does not rename open files.
             file.close()
-        # Some files have no mode of their own: theirs cannot be set.
+        # Some file systems do not support modes.
         with suppress(OSError):
             shutil.copymode(path, beside)
         os.replace(beside, path)
-    # Where folders can be opened, their entries are brought to the disk too.
+    # Where folders can be opened, their entries are flushed to the disk too.
     with suppress(OSError):
         folder = os.open(path.parent, os.O_RDONLY)
         with suppress(OSError):
@@ -288,18 +312,18 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _hidden_file(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
-    """Make a hidden file beside a path, for this save alone; remove it unless it has moved."""
-    # The name follows from the path, so that the next save finds what a killed one has left. The
-    # save that writes the file holds a lock on it, which ends with its process: a file without a
-    # lock is left over and is removed. A second save at the same time takes the next number; nobody
-    # waits, and there are never more files than there were saves at once. The file is always made
-    # anew, never written over: a file or a link that somebody else has put there gets no content.
-    # Without locks (Windows) names are drawn at random, and what a killed save has left stays.
+    """Create a hidden file next to a path for one save; remove it unless it was renamed."""
+    # The name follows from the path, so that the next save finds the file of a killed save. A save
+    # holds a lock on its file, which ends with the process: a file without a lock is left over and
+    # is removed. A concurrent save uses the next number, so nobody waits, and there are never more
+    # files than concurrent saves. The file is always newly created: a file or link that somebody
+    # else has put there is never written. Without locks (Windows), names are random, and the file
+    # of a killed save stays.
     digest = hashlib.blake2b(os.fsencode(path.name), digest_size=8).hexdigest()
     numbers: Iterator[Any] = count() if LOCKS else iter(partial(secrets.token_hex, 8), None)
 
     def beside_of(number: Any) -> Path:
-        # As short as any folder allows.
+        # Short enough for any file system.
         return path.with_name(f".{path.name[:24]}.{digest}.{number}.saving")
 
     for number in range(MAX_SAVES_AT_ONCE):
@@ -307,7 +331,7 @@ def _hidden_file(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
     for number in numbers:
         beside = beside_of(number)
         try:
-            # A file that is there is one thing, an error in what follows another.
+            # Only `open` may raise FileExistsError here, not the statements in `with file`.
             file = open(beside, "x+b", opener=partial(os.open, mode=mode))  # noqa: SIM115
         except FileExistsError:
             continue
@@ -319,7 +343,7 @@ def _hidden_file(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
             finally:
                 if LOCKS is None:
                     file.close()
-                # Once it has moved, another save may have made a file of this name.
+                # After the rename, another save may have created a file with this name.
                 if LOCKS is None or _is_at(beside, file.fileno()):
                     with suppress(OSError):
                         os.unlink(beside)
@@ -330,24 +354,24 @@ def _remove_left_over(beside: Path) -> None:
     """Remove a hidden file, unless the save that writes it is still running."""
     if LOCKS is None:
         return
-    # What cannot be opened, locked or removed is left to its owner.
+    # A file that cannot be opened, locked or removed is left alone.
     with suppress(OSError), ExitStack() as stack:
-        # Special files are neither followed nor waited for.
+        # Links are not followed, and opening a pipe does not block.
         flags = os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            # Over NFS only a file that is open for writing can be locked.
+            # Over NFS, only files that are open for writing can be locked.
             descriptor = os.open(beside, os.O_RDWR | flags)
         except PermissionError:
             descriptor = os.open(beside, os.O_RDONLY | flags)
         stack.callback(os.close, descriptor)
         LOCKS.flock(descriptor, LOCKS.LOCK_EX | LOCKS.LOCK_NB)
-        # The save may have moved its file meanwhile, and another one may have made its own.
+        # The save may have renamed its file meanwhile, and another may have created a new one.
         if _is_at(beside, descriptor):
             os.unlink(beside)
 
 
 def _is_locked(file: BinaryIO, beside: Path) -> bool:
-    """Lock a new hidden file; False if another save has taken it for one that is left over."""
+    """Lock a new hidden file; return False if another save treats it as left over."""
     if LOCKS is None:
         return True
     try:
@@ -355,13 +379,13 @@ def _is_locked(file: BinaryIO, beside: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        # In a folder without locks nothing is removed, and a file stays with its maker.
+        # In a folder without locks, saves remove no files of others.
         return True
     return _is_at(beside, file.fileno())
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Tell whether an open file lies at a path."""
+    """Return whether an open file is the one at a path."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
@@ -369,9 +393,9 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 class InOrder:
-    """What an archive may ask of an open file: to take bytes, one after the other."""
+    """An open file to which a zip archive can only write sequentially."""
 
-    # Places are counted from the first byte, wherever the file stands, and nothing is sought.
+    # Positions in the archive count from the first byte written, and nothing is sought.
 
     def __init__(self, file: Any) -> None:
         self._file, self.flush = file, getattr(file, "flush", lambda: None)
@@ -380,46 +404,51 @@ class InOrder:
         """Write all of some bytes, or raise OSError."""
         written = self._file.write(content)
         if written != len(content):
-            told = f"write took {written} of {len(content)} bytes, expected all"
-            raise OSError(errno.EIO, f"{told}: pass a buffered file, as open(path, 'wb') gives it")
+            told = f"write accepted {written} of {len(content)} bytes, expected all"
+            raise OSError(errno.EIO, f"{told}: pass a buffered file, such as open(path, 'wb')")
         return len(content)
 
 
-def load(file: File) -> Any:
-    """Return the model that a file holds, as it was when it was saved.
+def load(file: File, embed: Embed | None = None) -> Any:
+    """Return the model in a file, as it was when it was saved.
 
-    Nothing is run: the file names classes of onlinels and river that are known here, and holds
-    numbers and text for them. Whoever made the file can make a model answer anything, but not make
+    No code from the file is run: the file contains names of known classes of onlinels and river,
+    and their numbers and text. A malicious file can make a model predict anything, but cannot make
     this process do anything else.
 
     Parameters
     ----------
     file : str, PathLike or open binary file
-        A path, or what has `read`. An open file is read from where it stands to its end, where it
-        is left, open; it holds one save and no more.
+        Path, or an object with `read`. A file object is read from its current position to its end
+        and left open; it must hold exactly one save.
+    embed : callable, optional
+        The function of the model's `Embedding`, as files hold no functions. It must return the
+        same embeddings for the probes as when the model was saved.
 
     Returns
     -------
     model
-        Of the class that was saved.
+        Model of the class that was saved.
 
     Raises
     ------
     TypeError
-        If the file is neither, or is open in text mode.
+        If `file` is neither a path nor a file object, or is open in text mode.
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If it was not written by `save`, is damaged, or was written by a version whose format is
-        another one, which the error names. Nothing is allocated before that is found out but as
-        many bytes as the file has, and for names and labels 50 times theirs. Or if an open file is
-        closed, or is not open for reading.
+        If the file was not written by `save`, is damaged, or was written by a version with another
+        format, which the error names. Until this is known, memory is bounded by the size of the
+        file, by 50 times the size of names and labels, and by 256 MiB for input weights that a
+        seed draws. If this version of numpy draws other weights; the error names the version that
+        saved the file. Also if a file object is closed, or not open for reading.
 
     Notes
     -----
-    All is read, and checked against its checksum, at once: a model of 1 GiB takes about the time
-    that numpy takes to read the arrays, and SHA-256 to check them. A file at a path is closed
-    afterwards, and may be replaced or deleted. An open file takes its own size in memory meanwhile.
+    The whole file is read and verified by its checksum. For a model of 1 GiB, this takes about the
+    time of reading the arrays with numpy and of computing their SHA-256. A file at a path is closed
+    afterwards, so you can replace or delete it. A file object takes its own size in memory
+    meanwhile.
 
     Examples
     --------
@@ -433,30 +462,33 @@ def load(file: File) -> Any:
     """
     if not hasattr(file, "read"):
         place = as_file(_read_path(file, "rb"), "save a model there first.")
-        return _read(lambda: place.open("rb"), str(place))
+        return _read(lambda: place.open("rb"), str(place), embed)
     _check_open(file, "readable", "rb")
     name = getattr(file, "name", None)
-    return _read(partial(BytesIO, file.read()), name if isinstance(name, str) else "<file>")
+    return _read(partial(BytesIO, file.read()), name if isinstance(name, str) else "<file>", embed)
 
 
-def loads(content: bytes | bytearray | memoryview) -> Any:
-    """Return the model that `dumps` made bytes of; nothing is run, as in `load`.
+def loads(content: bytes | bytearray | memoryview, embed: Embed | None = None) -> Any:
+    """Return the model in the bytes made by `dumps`; as in `load`, no code is run.
 
     Parameters
     ----------
     content : bytes, bytearray or memoryview
+        Bytes of a model.
+    embed : callable, optional
+        As for `load`.
 
     Returns
     -------
     model
-        Of the class that was saved.
+        Model of the class that was saved.
 
     Raises
     ------
     TypeError
         If `content` is of another type.
     ValueError
-        As `load`: if it was not made by `dumps`, is damaged, or is of another format.
+        If `content` was not made by `dumps`, is damaged, or has another format; see `load`.
 
     Examples
     --------
@@ -468,18 +500,31 @@ def loads(content: bytes | bytearray | memoryview) -> Any:
     """
     if not isinstance(content, (bytes, bytearray, memoryview)):
         told = f"content is of type {type(content).__name__}, expected bytes"
-        raise TypeError(f"{told}. Pass what dumps returned, or call load(path) with a file.")
-    return _read(partial(BytesIO, content), "<bytes>")
+        raise TypeError(f"{told}. Pass the result of dumps, or call load(path) for a file.")
+    return _read(partial(BytesIO, content), "<bytes>", embed)
 
 
-def _read(opened: Callable[[], BinaryIO], name: str) -> Any:
-    """Return the model that a file holds, which is closed then; errors begin with its name."""
+def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None = None) -> Any:
+    """Return the model that a file holds, with its function; errors begin with the file's name."""
+    model, parts = _built(opened, name)
+    functions = [part for part in parts if hasattr(part, "attach")]
+    if embed is not None:
+        if not functions:
+            told = f"embed={embed!r} was passed, but {name} holds no Embedding"
+            raise ValueError(f"{told}. Load it without embed.")
+        for function in functions:
+            function.attach(embed)
+    return model
+
+
+def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
+    """Return the model in a file and its parts, and close the file; errors begin with its name."""
     try:
         with opened() as file:
             archive = ArrayArchive(file, largest_ratio=1)
             if archive.start:
-                raise ValueError(f"its last save begins at byte {archive.start}, expected at 0")
-            text = archive.read_bytes(DESCRIPTION)
+                raise ValueError(f"its save begins at byte {archive.start}, expected byte 0")
+            text = archive.read_bytes(DESCRIPTION, LARGEST_COMPRESSED)
             if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM):
                 raise ValueError("its description does not match its checksum")
             said = json.loads(text)
@@ -487,15 +532,15 @@ def _read(opened: Callable[[], BinaryIO], name: str) -> Any:
             if found == FORMAT:
                 sums = said["arrays"]
                 if {*sums, DESCRIPTION, CHECKSUM} != archive.names:
-                    raise ValueError("it has other members than it describes")
+                    raise ValueError("its members differ from those in its description")
                 builder = Builder(lambda name: archive.read_hashed(name, sums[name]), len(text))
-                return builder.value(said["model"])
+                return builder.value(said["model"]), builder.parts
     except MemoryError:
-        # Nothing is larger than the file: there is truly no room.
+        # Nothing is larger than the file, so the memory is really exhausted.
         raise
     except (*UNREADABLE, RecursionError, OverflowError, LookupError, AttributeError) as error:
         why = f"{error} is missing or unknown" if isinstance(error, KeyError) else error
-        remedy = "It was not written by save, or is damaged: load a copy, or save the model again."
+        remedy = "It was not written by save or is damaged: load a copy, or save the model again."
         raise ValueError(f"{name} cannot be read as a saved model: {why}. {remedy}") from error
     remedy = f"Load it with onlinels {version}, the version that wrote it."
     raise ValueError(f"{name} is of format {str(found)[:80]}, expected {FORMAT}. {remedy}")
@@ -512,11 +557,11 @@ def _read_path(file: Any, mode: str) -> Path:
 
 def _check_open(file: Any, able: str, mode: str) -> None:
     """Raise unless an open file is binary, and can be read or written."""
-    # Files of text have an encoding, whatever their class.
+    # Text files of any class have an encoding.
     remedy = f"Pass open(path, {mode!r}), or a path."
     if hasattr(file, "encoding"):
         raise TypeError(f"file={file!r} is open in text mode, expected binary. {remedy}")
     if getattr(file, "closed", False):
         raise ValueError(f"file={file!r} is closed, expected an open file. {remedy}")
     if not getattr(file, able, lambda: True)():
-        raise ValueError(f"file={file!r} is not {able}, expected one that is. {remedy}")
+        raise ValueError(f"file={file!r} is not {able}, expected a {able} file. {remedy}")

@@ -1,6 +1,6 @@
-"""Of what river's pipelines, transformers and drift detectors consist, as far as they can be saved.
+"""Declarations of the river pipelines, transformers and drift detectors that can be saved.
 
-Those are left out that hold functions, random generators or large compiled state.
+Classes that hold functions, random generators or large compiled state are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from onlinels.saving.fields import (
 )
 
 NUMBER = Field("a number", lambda n: isinstance(n, (int, float, np.number)) and type(n) is not bool)
-# Rows' own values are names of categories, numpy's scalars among them.
+# Values of rows become names of categories; they may be numpy scalars.
 NAME = Field("a name", lambda value: is_plain(value) or isinstance(value, np.generic))
 NAMES = Field("names", lambda value: type(value) is set and all(map(NAME.fits, value)))
 
@@ -58,7 +58,7 @@ LIKE = {
     dict: table(NAME, NAME),
     Counter: table(NAME, NUMBER, Counter),
 }
-"""What an attribute may be, by the type that it has in a new object."""
+"""The kind of an attribute, by its type in a new object."""
 
 
 def _fields_of(state: State) -> dict[str, Field]:
@@ -73,7 +73,7 @@ def _field_of(value: Any) -> Field:
 
 
 def _saved_as_new(*makers: Callable[[], Any], **others: Field) -> None:
-    """Say that objects consist of what new ones do, but for some attributes."""
+    """Declare that objects have the attributes of new ones, with other kinds for some."""
     for new in (make() for make in makers):
         saved(type(new), _fields_of(vars(new)) | others)
 
@@ -81,9 +81,9 @@ def _saved_as_new(*makers: Callable[[], Any], **others: Field) -> None:
 def _saved_as_filled(
     made: Any, settings: Fields, contents: Fields, new: Callable[..., Any] | None = None
 ) -> None:
-    """Say that objects consist of settings, which make new ones, and of what fills these.
+    """Declare that objects consist of settings, which make new ones, and of their contents.
 
-    So what makes missing values in their tables follows from the settings, and is in no file.
+    The default factories of their tables then follow from the settings and are in no file.
     """
 
     def _take(value: Any) -> State:
@@ -103,11 +103,11 @@ def _saved_as_filled(
 
 
 PROBES = 64
-"""Values that compiled state out of a file is tried with, on a copy."""
+"""Number of values with which a copy of compiled state from a file is tested."""
 
 
 def _saved_as_bytes(called: str, new: Callable[[], Any]) -> None:
-    """Say that objects of compiled code consist of bytes, which that code has to accept."""
+    """Declare that compiled objects consist of bytes, which the compiled code must accept."""
 
     def _take(value: Any) -> State:
         return {"state": bytes(value.__getstate__())}
@@ -122,16 +122,16 @@ def _saved_as_bytes(called: str, new: Callable[[], Any]) -> None:
                 probed.update(count % 2)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # What river's compiled code raises is no Exception.
-            raise ValueError(f"the state of its {called} is none") from error
+        except BaseException as error:  # Errors of river's compiled code are no Exception.
+            raise ValueError(f"the state of its {called} is invalid") from error
         if not fits:
-            raise ValueError(f"the state of its {called} holds more than that")
+            raise ValueError(f"the state of its {called} has superfluous bytes")
         return value
 
     saved(type(new()), {"state": BYTES}, take=_take, make=_make)
 
 
-# Some statistics make missing values too.
+# Some statistics are default factories too.
 MAKERS = (stats.Mean, stats.Var, stats.Min, stats.Max, stats.AbsMax)
 FACTORIES.update({made.__name__: made for made in (float, int, set, dict, *MAKERS)})
 STATISTICS: tuple[type, ...] = (*MAKERS, stats.Sum, stats.Count, stats.Mode)
@@ -141,7 +141,7 @@ COMPILED: dict[type, str] = {
     stats.EWMean: "_ewmean",
     stats.EWVar: "_ewvar",
 }
-"""Statistics that compiled code keeps, in a few hundred bytes, and the attribute that holds it."""
+"""Statistics with a few hundred bytes of compiled state, and the attribute that holds it."""
 STATISTIC = made_of(impute.Constant, *STATISTICS, *COMPILED)
 AGGREGATE = made_of(*STATISTICS, *COMPILED)
 IMPUTER = Field("a name or statistic", lambda value: NAME.fits(value) or STATISTIC.fits(value))
@@ -156,7 +156,7 @@ def _answers(statistic: Any) -> bool:
     except KeyboardInterrupt:
         raise
     except BaseException:
-        # As of one that says it was updated, and was not.
+        # For instance, a statistic that is marked as updated but never was.
         return False
     return True
 
@@ -229,7 +229,7 @@ TYPES = {
         *(np.number, np.integer, np.floating, np.bool_, np.str_),
     )
 }
-"""Types of values that features are picked by, or made of."""
+"""Types by which features are selected or converted."""
 
 TYPE = Field(f"one of {', '.join(TYPES)}", lambda value: value in TYPES)
 
@@ -253,7 +253,7 @@ saved(
     ),
 )
 
-# Of a pattern that a stranger chooses a search may take for ever.
+# A search for a malicious pattern could take forever.
 PATTERN = feature_extraction.BagOfWords().tokenizer_pattern
 WORDS = {
     "on": maybe(TEXT),
@@ -313,13 +313,13 @@ _saved_as_new(drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
 _saved_as_new(drift.binary.DDM, _ps_min=OPTIONAL)
 
 
-# Without a method, which the mode picks.
+# Without `_test_drift`, a method that follows from the mode.
 PAGE_HINKLEY = _fields_of(vars(drift.PageHinkley()))
 del PAGE_HINKLEY["_test_drift"]
 _saved_as_filled(drift.PageHinkley, {"mode": PAGE_HINKLEY.pop("mode")}, PAGE_HINKLEY)
 
 SIZES = dict.fromkeys(("clock", "max_buckets", "min_window_length", "grace_period"), SMALL)
-"""Compiled code takes as much memory as these tell it to."""
+"""Attributes that decide how much memory the compiled code allocates."""
 
 _saved_as_new(drift.ADWIN, **SIZES, delta=SHARE)
 _saved_as_bytes("ADWIN", lambda: cast(Any, drift.ADWIN)()._helper)
@@ -332,11 +332,11 @@ STEPS = Field("steps by name", lambda steps: all(type(name) is str for name in s
 def _saved_by_steps(made: Any, attribute: str) -> None:
     def _make(state: State) -> Any:
         for name, step in state[attribute].items():
-            # River would make one of a class, or of a list, that stands for a step.
+            # River would convert a class or a list into a step.
             if type(step) not in KINDS:
-                raise ValueError(f"its step {name!r} is no step of a pipeline")
+                raise ValueError(f"its step {name!r} is not a step that can be saved")
         whole = made(*state[attribute].items())
-        # Else the first call of a pipeline does so, and threads that ask at once find half of it.
+        # Otherwise the first call builds the plan, and concurrent threads may find half of it.
         getattr(whole, "_build_plan", list)()
         return whole
 

@@ -1,4 +1,4 @@
-"""Dict streams without choices, in the order in which a row goes through the modules."""
+"""Models of streams of dicts without hyperparameters to choose."""
 
 from onlinels.stream.classifier import StreamClassifier
 from onlinels.stream.regressor import StreamRegressor

@@ -1,4 +1,4 @@
-"""Shares of the classes in parts of a stream: in cells of a few features, and of single texts."""
+"""Shares of the classes among the latest rows, in cells of a few features and of single texts."""
 
 from __future__ import annotations
 
@@ -15,56 +15,57 @@ from onlinels.rows import Name, feature_key, key_text
 from onlinels.saving import MATRIX, VECTOR, WHOLE, array, savable, table
 
 N_PARTITIONS = 40
-"""Partitions of the space of features: in turn by two and by three of them."""
+"""Number of partitions of the feature space, alternately by two and by three features."""
 
 N_CELLS = 64
-"""Cells of a partition."""
+"""Number of cells of a partition."""
 
 BINS = np.tile([[8.0, 4.0], [8.0, 4.0], [1.0, 4.0]], N_PARTITIONS // 2)
-"""Bins of the features that a partition sees, (3, 40)."""
+"""Number of bins of every feature of a partition, (3, 40)."""
 
 LAST_BINS = BINS - 1.0
 
 DENSITY = BINS / 4.0
-"""Bins in a standard deviation: they cover four, about the mean."""
+"""Number of bins in a standard deviation: bins cover four standard deviations about the mean."""
 
 STRIDES = np.tile([[1, 1], [8, 4], [64, 16]], N_PARTITIONS // 2)
 STARTS = N_CELLS * np.arange(N_PARTITIONS)
 FIRST_TEXT = N_CELLS * N_PARTITIONS
-"""Where bins, partitions and texts lie among all cells."""
+"""Positions of bins, partitions and texts among all cells."""
 
 ALL, ONES = slice(None), np.ones(N_PARTITIONS)
-"""Made once, as every row needs them."""
+"""Constants that every row needs, made once."""
 
 VISITED = np.tile([0.8, 0.8, 0.98, 0.98], N_PARTITIONS // 4)
-"""What is left of the rows in a cell after each further one there: the last 5, or 50, count.
+"""Factor on the rows of a cell with each further row there: the last 5, or 50, rows count.
 
-With 0.9 in all of them elec2 had 0.3 points less, STAGGER and Sine 0.1.
+With 0.9 in all cells, accuracy on elec2 was 0.3 points lower, on STAGGER and Sine 0.1.
 """
 
 TEXT_VISITED = 0.98
-"""The same in the cell of a text."""
+"""The same factor for the cell of a text."""
 
 COUNTED = 0.995
-"""What is left of the log-loss of a partition after each further row: some 200 rows count."""
+"""Factor on the log-loss of a partition with each further row: about 200 rows count."""
 
 LEAST_WEIGHT = 1e-300
-"""Share in the mixture below which no partition falls, so that each may come back."""
+"""Minimum share of a partition in the mixture, so that it can grow again."""
 
 MOST_LABELS = 32
-"""Classes that are told apart in what is remembered of labels: the first ones."""
+"""Number of classes, the first ones, whose shares and last labels are stored separately."""
 
 SPARE = 1024
-"""Texts for which room is made at a time."""
+"""Number of texts for which memory is allocated at a time."""
 
 
 class Lookup(NamedTuple):
-    """What stands in the cells of rows, those of partitions first, then those of a row's texts."""
+    """The contents of the cells of rows: first the cells of partitions, then those of texts."""
 
     cells: Integers
-    # The weight of all rows in each cell and of those of each class, (1 + n_classes, ..., n_cells).
+    # The weight of all rows in each cell and of the rows of each class,
+    # (1 + n_classes, ..., n_cells).
     sums: Floats
-    # The same as shares of the classes, (n_classes, ..., n_cells).
+    # The shares of the classes, (n_classes, ..., n_cells).
     shares: Floats
     texts: Sequence[int]
 
@@ -92,20 +93,21 @@ def _fits(made: Any) -> bool:
     _fits,
 )
 class Cells:
-    """Hold the shares of the classes among the latest rows in every cell of a stream.
+    """Store the shares of the classes among the latest rows in every cell of a stream.
 
     Forty random partitions cut the space of standardised features into 64 cells each, by two or
-    three features: thresholds of several features at once, which smooth units do not resolve. Each
-    feature is cut into 8 or 4 bins of one width, 4 standard deviations in all, at a random shift. A
-    partition sees the features of lowest rank in an order of its own, drawn by name, so that the
-    order of features is no matter; if a late one changes what it sees, its cells begin anew.
+    three features. Cells represent thresholds of several features at once, which smooth units do
+    not resolve. Each feature is cut into 8 or 4 bins of equal width at a random shift, over 4
+    standard deviations in all. A partition uses the features of lowest rank in a random order of
+    its own. The ranks are drawn by name, so the order of features does not matter. If a late
+    feature changes the features of a partition, its cells are reset.
 
-    In a cell whose rows weigh n, those of class k n_k, the share of class k of N is
+    In a cell whose rows weigh n in all and n_k in class k, the share of class k of N is
     ``(n_k + 1/N) / (n + 1)``. The shares of the partitions are mixed by their recent log-losses,
-    made before learning each row: partition i weighs exp(-L_i), where L_i is discounted, and the
-    loss of a row of weight w counts w times.
+    measured before learning each row: partition i weighs exp(-L_i), where L_i is discounted, and
+    the loss of a row of weight w counts w times.
 
-    A text without a column of its own is a cell, too.
+    A text without a column of its own is also a cell.
 
     Examples
     --------
@@ -121,29 +123,29 @@ class Cells:
         self._seed = seed
         random = generator_of(seed, "cells")
         self._shifts = BINS / 2.0 + random.random(BINS.shape) - 0.5
-        # The order in which partitions see features, and those that they do see.
+        # The ranks of features in every partition, and the features that it uses.
         self._ranks = np.zeros((0, N_PARTITIONS))
         self._seen: Integers = np.full(BINS.shape, -1, dtype=np.intp)
-        # Classes by cells: measured, a third of the time of cells by classes.
+        # Classes by cells: a third of the time of cells by classes, as measured.
         self._sums = np.zeros((1, FIRST_TEXT))
-        # exp(-L) of every partition, with the sum 1.
+        # exp(-L) of every partition, normalised to sum 1.
         self._weights = ONES / N_PARTITIONS
         # The cells of texts, and how many texts a sample may have.
         self._texts: dict[int, int] = {}
         self._n_names = 0
 
     def grown(self, names: Sequence[Name], n_classes: int, n_names: int) -> Self:
-        """Return cells with room for what is new; `n_names` have texts that are cells."""
+        """Return cells with room for new features and classes; `n_names` names have text cells."""
         new = shallow_copy(self)
         new._n_names = n_names
         n_rows = 1 + min(n_classes, MOST_LABELS)
-        new._sums = self._roomy(n_rows, len(self._texts) + n_names)
+        new._sums = self._enlarged_sums(n_rows, len(self._texts) + n_names)
         if len(names) > len(self._ranks):
             new._draw(names)
         return new
 
     def copied(self) -> Self:
-        """Return a copy that learns on its own."""
+        """Return an independent copy."""
         new = shallow_copy(self)
         new._sums, new._texts = self._sums.copy(), self._texts.copy()
         return new
@@ -152,12 +154,12 @@ class Cells:
         keys = [key_text(feature_key(name)) for name in names[len(self._ranks) :]]
         drawn = [generator_of(self._seed, "cell " + key).random(N_PARTITIONS) for key in keys]
         self._ranks = np.concatenate((self._ranks, drawn))
-        # Where there are not as many features, some are cut twice, at other shifts.
+        # If there are fewer features, some are cut twice, at different shifts.
         order = self._ranks.argsort(axis=0, kind="stable")
         seen = np.resize(order[: len(BINS)], BINS.shape)
-        anew = ((seen != self._seen) & (BINS > 1.0)).any(axis=0)
+        is_reset = ((seen != self._seen) & (BINS > 1.0)).any(axis=0)
         self._sums = self._sums.copy()
-        self._sums[:, :FIRST_TEXT].reshape(-1, N_PARTITIONS, N_CELLS)[:, anew] = 0.0
+        self._sums[:, :FIRST_TEXT].reshape(-1, N_PARTITIONS, N_CELLS)[:, is_reset] = 0.0
         self._seen = seen
 
     def of(self, features: Floats) -> Integers:
@@ -176,9 +178,9 @@ class Cells:
         return cells
 
     def lookup(self, cells: Integers, texts: Sequence[int] = ()) -> Lookup:
-        """Look up cells (..., 40), and those of a row's texts by what stands for each."""
+        """Look up cells (..., 40), and the cells of a row's texts by their numbers."""
         if texts:
-            # New ones take the next cells.
+            # New texts get the next cells.
             new = count(FIRST_TEXT + len(self._texts))
             of_texts = [self._texts[text] if text in self._texts else next(new) for text in texts]
             cells = np.append(cells, of_texts)
@@ -188,29 +190,29 @@ class Cells:
         return Lookup(cells, sums, shares, texts)
 
     def mixture(self, found: Lookup) -> Floats:
-        """Return the shares of the classes (..., n_classes), mixed, less equal ones."""
+        """Return the mixed shares of the classes (..., n_classes), minus equal shares."""
         weights, shares = self._weights, found.shares
         if found.texts:
             shares = shares[:, :N_PARTITIONS]
         if shares.ndim == 2:
             mixture: Floats = shares.dot(weights)
         else:
-            # Every row as if it were alone, bit for bit.
+            # Bit for bit equal to a single row.
             mixture = np.matmul(np.ascontiguousarray(shares.swapaxes(0, 1)), weights)
         mixture -= 1.0 / max(1, len(shares))
         return mixture
 
     def of_texts(self, found: Lookup) -> Floats:
-        """Return the shares of the classes in every text (n_texts, n_classes), less equal ones."""
+        """Return the shares of the classes in texts (n_texts, n_classes), minus equal shares."""
         shares: Floats = found.shares[:, N_PARTITIONS:].T - 1.0 / max(1, len(found.shares))
         return shares
 
     def plan(
         self, found: Lookup, column: int, is_new: bool = False, w: float = 1.0
     ) -> tuple[Calls, State]:
-        """Plan to learn a row of weight w that was looked up, and whose class is in a column.
+        """Plan to learn a row of weight w that was looked up, with the column of its class.
 
-        Of a new class no partition could know: then the mixture stays as it is.
+        No partition could predict a new class, so its row does not change the mixture.
         """
         cells, sums, shares, texts = found
         sums = sums * (np.append(VISITED, [TEXT_VISITED] * len(texts)) if texts else VISITED)
@@ -225,7 +227,7 @@ class Cells:
             return ((self._sums.__setitem__, (ALL, cells), sums),), tuple(state)
         of_texts = zip(texts, cells[N_PARTITIONS:].tolist(), strict=True)
         new = [(text, cell) for text, cell in of_texts if text not in self._texts]
-        table = self._roomy(len(sums), len(self._texts) + len(new) + self._n_names)
+        table = self._enlarged_sums(len(sums), len(self._texts) + len(new) + self._n_names)
         state.append((self, "_sums", table))
         calls = [(self._texts.__setitem__, *each) for each in new]
         return ((table.__setitem__, (ALL, cells), sums), *calls), tuple(state)
@@ -233,25 +235,11 @@ class Cells:
     def along(
         self, places: Integers, texts: Sequence[Sequence[int]], columns: Integers, w: Floats
     ) -> tuple[Floats, dict[int, Floats], tuple[Calls, State]]:
-        """Look rows up, each after those before it, and plan to learn them all.
+        """Look up rows in cells (n, 40), each after those before it, and plan to learn them all.
 
-        Parameters
-        ----------
-        places : ndarray (n, 40)
-            The cells of rows.
-        texts : list of lists
-            What stands for their texts.
-        columns : ndarray (n,)
-            The columns of their classes, all of which are known.
-        w : ndarray (n,)
-            Their weights.
-
-        Returns
-        -------
-        mixtures : ndarray (n, n_classes)
-        of_texts : dict of int to ndarray (n_texts, n_classes)
-            Of every row with texts.
-        update : Calls, State
+        Rows come with the numbers of their texts, the columns of their classes, all of which are
+        known, and their weights. Returns the mixtures (n, n_classes), the shares (n_texts,
+        n_classes) of the texts of every row that has texts, and the update.
         """
         n_rows, n_kept = len(places), len(self._sums)
         new = count(FIRST_TEXT + len(self._texts))
@@ -261,9 +249,9 @@ class Cells:
             of_text[text] = next(new) if cell is None else cell
         known = len(self._texts) + FIRST_TEXT
         fresh = [(text, cell) for text, cell in of_text.items() if cell >= known]
-        table = self._roomy(n_kept, len(self._texts) + len(fresh) + self._n_names)
+        table = self._enlarged_sums(n_kept, len(self._texts) + len(fresh) + self._n_names)
         touched = np.array([*of_text.values()], dtype=np.intp)
-        # Cells by classes, those of partitions first, then those of texts that come.
+        # Cells by classes: first the cells of partitions, then those of the texts of these rows.
         sums = np.concatenate((table[:, :FIRST_TEXT], table[:, touched]), axis=1).T.copy()
         position = dict(zip(of_text, range(FIRST_TEXT, len(sums)), strict=True))
         learnt = np.zeros((len(columns), n_kept))
@@ -304,8 +292,8 @@ class Cells:
             weights[row + 1] = now
         return weights
 
-    def _roomy(self, n_rows: int, n_texts: int) -> Floats:
-        """Return sums with room for so much: these, if they have it already."""
+    def _enlarged_sums(self, n_rows: int, n_texts: int) -> Floats:
+        """Return sums with room for rows and texts: the present sums if they are large enough."""
         sums = self._sums
         if len(sums) == n_rows and sums.shape[1] >= FIRST_TEXT + n_texts:
             return sums
@@ -315,9 +303,9 @@ class Cells:
 
 
 def _weights_after(weights: Floats, likelihoods: Floats, w: float) -> Floats:
-    """Return the weights of partitions after a row of weight w, to which each gave a likelihood."""
+    """Return the weights of partitions after a row of weight w, given its likelihood in each."""
     if w != 1.0:
-        # Over the largest, as powers of all of them may be 0.
+        # Relative to the largest: all their powers may be 0.
         likelihoods = (likelihoods / np.maximum.reduce(likelihoods)) ** w
     after: Floats = weights**COUNTED
     after *= likelihoods

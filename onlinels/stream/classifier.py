@@ -1,4 +1,4 @@
-"""A classifier for streams of dicts, with nothing to choose."""
+"""A classifier for streams of dicts without hyperparameters to choose."""
 
 from __future__ import annotations
 
@@ -34,77 +34,77 @@ from onlinels.stream.softmax import Softmax, to_probabilities
 from onlinels.stream.waiting import MOST_WAITING, Waiting, sample_key
 
 RECENT = 0.995
-"""What is left of an error after each further row: some 200 rows count."""
+"""Factor on an error with each further row: about 200 rows count."""
 
 RECENT_IF_LATE = 0.998
-"""The same while labels are late: some 500 rows, as what was best d rows ago is hardly so now."""
+"""The same while labels are late: about 500 rows, as the best expert d rows ago may differ now."""
 
 RATE = 0.5
-"""An expert's share falls by the factor exp(-0.5) with each recent error more.
+"""Each further recent error multiplies an expert's share by exp(-0.5).
 
-These are errors made before learning each row.
+Errors are those made before learning each row.
 """
 
 LATENESS = 5.0
-"""Where labels are d rows late, the rate is 0.5 / sqrt(1 + d / 5): late errors tell less.
+"""If labels are d rows late, the rate is 0.5 / sqrt(1 + d / 5): late errors are less informative.
 
 From 3 to 10 the mean accuracy on fifteen streams stayed within 0.1 points.
 """
 
 CREDIBLE = -0.5, 1.5
-"""Scores beyond this range are taken as its ends: an expert far off must not outvote the rest."""
+"""Scores are clipped to this range: a single wrong expert must not outvote the others."""
 
 TIE = 1e-9
-"""Difference of scores that are equal but for rounding: each of their classes counts as right."""
+"""Largest difference of scores that count as equal: each of their classes is then correct."""
 
 SAMPLED = 4
-"""Of so many rows one is used to choose the scale: a tenth of the time of a row saved."""
+"""Every fourth row updates the losses of the scales, which saves a tenth of the time of a row."""
 
 VIEWS, MEMORIES = ("units", "features"), ("long", "short")
 EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMORIES)
-"""What the experts see and how long they remember, in their order."""
+"""The input and the memory of every expert, in order."""
 
 LATE_EXPERTS = (*(f"{view}, by gradient" for view in VIEWS), "cells")
-"""Those that come after them where labels are late: softmax regressions, and shares in cells."""
+"""Further experts while labels are late: softmax regressions, and the shares in cells."""
 
 N_EXPERTS = len(EXPERTS) + len(LATE_EXPERTS)
-"""Experts once a label was late."""
+"""Number of experts after the first late label."""
 
 
 class Answer(NamedTuple):
-    """Rows as they are answered before they are learnt."""
+    """Predictions for rows before they are learnt."""
 
-    # Of the classes known then, (n, n_classes).
+    # For the classes known then, (n, n_classes).
     scores: Floats
-    # What turns the scores of each row into probabilities, (n,); see `calibrate`.
+    # Scales by which `calibrate` turns the scores of each row into probabilities, (n,).
     scales: Floats
     counts: Integers
 
 
 class Scored(NamedTuple):
-    """Rows with the scores that they have before they are learnt."""
+    """Rows with their scores before they are learnt."""
 
-    # What the cells of rows hold.
+    # The contents of the rows' cells.
     found: Lookup
-    # What each view sees, (..., n_activations), and the scores of the 4 or 7 experts that there
-    # are, (n_experts, ..., n_classes).
+    # The input of each view, (..., n_activations), and the scores of the 4 or 7 experts,
+    # (n_experts, ..., n_classes).
     views: tuple[Floats, Floats]
     scores: Floats
 
 
 class Forecast(NamedTuple):
-    """What a forecast was made of that has changed when its label comes."""
+    """The inputs of a forecast that may have changed when its label arrives."""
 
-    # The features as they were scaled, and the scores of experts: fewer than now, perhaps.
+    # The scaled features, and the scores of the experts: maybe fewer than now.
     features: Floats
     scores: Floats
-    # The column of the last label then, and whether the scale has learnt the row already.
+    # The column of the last label then, and whether the scaler has already learnt the row.
     last: int | None
     is_scaled: bool
 
     @classmethod
     def of(cls, values: Floats) -> Self:
-        """Return the forecast that was `packed`."""
+        """Return the forecast from its packed form."""
         n_features, n_experts, last, is_scaled = values[:N_SAID].astype(int).tolist()
         scores = values[N_SAID + n_features :].reshape(n_experts, -1)
         features = values[N_SAID : N_SAID + n_features]
@@ -112,7 +112,7 @@ class Forecast(NamedTuple):
 
 
 N_SAID, LAST_LABEL = 4, 2
-"""Numbers that are packed before features and scores, and the place of the last label."""
+"""How many numbers are packed before features and scores, and the place of the last label."""
 
 
 def packed(features: Floats, scores: Floats, last: int | None, is_scaled: bool) -> Floats:
@@ -123,18 +123,17 @@ def packed(features: Floats, scores: Floats, last: int | None, is_scaled: bool) 
     >>> Forecast.of(packed(np.array([0.5]), np.array([[0.2, 0.8]]), None, False))
     Forecast(features=array([0.5]), scores=array([[0.2, 0.8]]), last=None, is_scaled=False)
     """
-    said = features.shape[-1], len(scores), -1 if last is None else last, is_scaled
+    head = features.shape[-1], len(scores), -1 if last is None else last, is_scaled
     if features.ndim == 1:
-        return np.concatenate((said, features, scores.ravel()))
-    parts = np.tile(said, (len(features), 1)), features, *scores
+        return np.concatenate((head, features, scores.ravel()))
+    parts = np.tile(head, (len(features), 1)), features, *scores
     return np.concatenate(parts, axis=1)
 
 
 def _write_scores(forecast: Forecast, scores: Floats, column: int) -> bool:
-    """Write scores that experts gave in a forecast over those that they give now.
+    """Replace the current scores by those of a forecast; return whether the class was known then.
 
-    Experts that were not there then are judged by what they say now. Returns whether the class in a
-    column was known then.
+    Experts that did not exist at the forecast keep their current scores.
     """
     n_experts, n_classes = forecast.scores.shape
     scores[:n_experts] = 0.0
@@ -143,39 +142,39 @@ def _write_scores(forecast: Forecast, scores: Floats, column: int) -> bool:
 
 
 def rate_of(delay: Any) -> Any:
-    """Return by how much an error takes from an expert's share where labels are so late."""
+    """Return the rate at which errors reduce an expert's share if labels are `delay` rows late."""
     return RATE / (1.0 + delay / LATENESS) ** 0.5
 
 
 def _errs(scores: Floats, columns: Integers) -> Integers:
-    """Return 1 where experts, by scores (n_experts, n, n_classes), are wrong about rows, else 0."""
+    """Return 1 where scores (n_experts, n, n_classes) are wrong for a row, else 0."""
     of_label = scores[:, np.arange(len(columns)), columns]
     errs: Integers = (of_label < scores.max(axis=2) - TIE).astype(np.intp)
     return errs
 
 
 def _without_scores(features: Floats, is_scaled: bool = False) -> Floats:
-    """Return what waits of features that came before anything was learnt."""
+    """Return the forecast to store for features that arrived before the first row was learnt."""
     return packed(features, np.zeros((len(EXPERTS), 0)), None, is_scaled)
 
 
 def _watch(waiting: Waiting, samples: Iterable[Mapping[Any, Any]]) -> None:
-    """Let samples wait that come before anything is learnt, scaled by those before them."""
+    """Store samples predicted before the first row is learnt, each scaled by those before it."""
     for x in samples:
-        # Values may be anything yet.
+        # Values are not checked before the first learnt row.
         with suppress(Exception):
             waiting.watch(x, _without_scores)
 
 
 def _are_sound(waiting: Waiting, model: Any) -> bool:
-    """Tell whether forecasts that wait are some that a model may have made."""
+    """Tell whether stored forecasts may come from a model."""
     n_classes, n_known = len(model._classes), len(model._columns.names)
     n_watched = max(n_known, len(waiting.columns.names))
     for values, count in waiting:
-        said = values[:N_SAID]
-        if len(said) < N_SAID or not np.isfinite(values).all() or (said % 1.0).any():
+        head = values[:N_SAID]
+        if len(head) < N_SAID or not np.isfinite(values).all() or (head % 1.0).any():
             return False
-        n_features, n_experts, last, is_scaled = said.tolist()
+        n_features, n_experts, last, is_scaled = head.tolist()
         n_scores = len(values) - N_SAID - n_features
         fits = 0 <= n_features <= (n_known if count else n_watched) and 0 <= count <= model._count
         fits = fits and n_experts in (len(EXPERTS), N_EXPERTS) and -1 <= last < n_classes
@@ -225,80 +224,99 @@ def _is_sound(model: Any) -> bool:
     _seen=NOTHING,
 )
 class StreamClassifier(StreamModel, ScoringClassifier):
-    """Classify a stream of dicts, whatever is in them and however it changes.
+    """Classify a stream of dicts with numbers, texts and gaps, and adapt to drift.
 
-    Every row is put on one scale by the rows before it, spread over 160 fixed random units, looked
-    up in the cells of 40 random partitions of two or three features, where the shares of the
-    classes among the latest rows stand, and learnt by four recursive least-squares models: with and
-    without units and cells, with a long and a short memory. The forecast mixes them by their recent
-    errors, made before learning each row.
-    When a short-memory model is clearly better than the long-memory model beside it, the
-    long-memory model is reset to a copy of it. So scale, features, forgetting and the share of each
-    model follow the stream, and there is nothing to set.
+    The model standardises every row by the rows before it and adds features: 160 fixed random
+    units, and the shares of the classes among the latest rows in the cells of 40 random partitions
+    of two or three features. Four recursive least-squares models learn the row: with and without
+    units and cells, each with a long and a short memory. The forecast mixes the four by their
+    recent errors, made before learning each row. When a short-memory model is clearly better than
+    the corresponding long-memory model, the long-memory model is reset to a copy of it. Scale,
+    features, forgetting and the share of each model therefore follow the stream, and no
+    hyperparameter has to be set.
 
     Parameters
     ----------
     seed : int
-        Of the random units; models of one seed and one stream are alike.
+        Seed of the random units. Models with the same seed and the same stream are equal.
     label_delay : int
-        Samples that are predicted, about, between a sample and its label. Only samples that this
-        model did not predict before it learns them need it.
+        About how many samples are predicted between a sample and its label. It is needed only for
+        samples that this model learns without having predicted them.
 
     Notes
     -----
-    Features are numbers, bools, arrays of numbers without NaN, or text. The first 64 texts of a
-    name are a feature each, called (name, text). A later one, as of ten thousand user ids, is known
-    by a hash of 16 bits, and told by the shares of the classes among its latest rows: a feature for
-    each of the first 32 classes. Absent features are 0, as in river's linear models; None and NaN
-    are unknown, and count as the mean, or as no text. New features, up to 4,096, and new classes
-    may come at any time. Scores are those of the forecast: a mixture of least-squares outputs
-    within [-0.5, 1.5]. Before anything is learnt no value is refused, and `predict_one` is None.
+    **Features** are numbers, bools, arrays of numbers without NaN, or texts.
 
-    The label learnt last is a feature too: in many streams it is the best feature of all. So a row
-    whose label is late must be learnt with the label that was the last one at its prediction.
-    Every forecast therefore waits, under a hash of the sample, until `learn_one` brings the label;
-    up to 4,096 wait, each with a few numbers. A row is late if other rows were learnt between its
-    forecast and its label. A late row is learnt with the last label and the scaled features of its
-    forecast, experts are judged by the scores that they gave in the forecast, no long memory is
-    reset, and three experts more join the forecast: two softmax regressions by stochastic gradient
-    descent, and the cells' mixture. The later labels come, the less a recent error takes from an
-    expert's share, and the longer it counts. While labels are late the scale follows the predicted
-    rows, from the very first on, so a prediction then changes later ones. If samples are learnt
-    that the model did not predict, or that a transformer has changed since, `label_delay` says
-    which label was the last one; without it, labels that come late mislead.
+    =====================  =======================================================================
+    value                  how it enters
+    =====================  =======================================================================
+    text                   the first 64 texts of a name are a feature each, called (name, text). A
+                           later text, for example one of ten thousand user ids, is identified by
+                           a hash of 16 bits, and represented by the shares of the classes among
+                           its latest rows: one feature for each of the first 32 classes
+    absent                 0, as in river's linear models
+    None, NaN              unknown: the mean of the feature, or no text
+    new feature or class   may arrive at any time; at most 4,096 features
+    =====================  =======================================================================
 
-    Each expert's weights are the exact ridge solution on the rows so far, in the features as they
-    were when each row was learnt. Of n rows since the last takeover, the rows of a long memory
-    weigh 1, and those before it what they weighed in the short memory then; in a short one they
-    weigh 0.99 to the power of the rows since. The ridge is 1 on every weight, and
-    where rows are forgotten, or were until a takeover, between 1/16 and 1.
+    Scores are those of the forecast: a mixture of least-squares outputs within [-0.5, 1.5]. Before
+    the first row is learnt, every value is accepted and `predict_one` returns None.
+
+    **Late labels.** The last label learnt is also a feature: in many streams it is the best one.
+    A row whose label is late must therefore be learnt with the label that was the last one when
+    the row was predicted. The model stores every forecast, under a hash of the sample, until
+    `learn_one` supplies the label; it stores at most 4,096 forecasts of a few numbers each. A row
+    is late if other rows were learnt between its forecast and its label. A late row is learnt with
+    the last label and the scaled features of its forecast; experts are judged by the scores that
+    they gave in the forecast; no long memory is reset; and three more experts join the forecast:
+    two softmax regressions by stochastic gradient descent, and the mixture of the cells. The later
+    labels arrive, the less a recent error reduces an expert's share, and the longer it counts.
+    While labels are late, the scale follows the predicted rows, from the first one on, so a
+    prediction changes later predictions. If the model learns samples that it did not predict, or
+    that a transformer has changed since the prediction, `label_delay` tells which label was the
+    last one; without it, late labels reduce accuracy.
+
+    **Weights and ridge.** Each expert's weights are the exact ridge solution on the rows so far,
+    with the features as they were when each row was learnt. In a long memory, rows since its last
+    reset weigh 1, and rows before the reset weigh as much as they weighed in the short memory then.
+    In a short memory, a row weighs 0.99 to the power of the number of rows since. The ridge on
+    every weight is 1; where rows are forgotten, or were forgotten before a reset, it is between
+    1/16 and 1.
 
     The weight `w` of a row multiplies its squared errors in every expert, its step in the softmax
-    regressions, what it adds to cells, and the losses by which experts, partitions and the scale of
-    probabilities are judged. Scale, time, names, classes and the last label follow every row alike:
-    a row of weight 0 is a row of the stream that teaches nothing else. Weights count beside a ridge
-    of 1, so divide them by their mean if that is far from 1.
+    regressions, its amount in the cells, and the losses by which experts, partitions and the scale
+    of probabilities are judged. Scale, time, names, classes and the last label follow every row
+    equally, even a row of weight 0. Weights count relative to a ridge of 1, so divide them by their
+    mean if the mean is far from 1.
 
-    Order is part of the data here: a batch is learnt row by row, as if it came so, to rounding, and
-    models neither merge nor unlearn. Rows of known features and classes are learnt in blocks of up
-    to 256, by matrix products: `learn_many`, and `predict_learn_many` with the answers, take a
-    quarter of the time of many calls of `learn_one`. (A value at the edge of a cell, or a sum at a
-    limit, may fall on either side by rounding.) `predict_many` takes a quarter of the time of
-    many calls of `predict_one`. A row of M features and classes costs about
-    ``6 ((M + 160)^2 + M^2)`` operations to learn, and one in 276, with which the ridge of the
-    short memories is brought back to 1, ``3 ((M + 160)^3 + M^3)`` more (see
-    demos/benchmarks/README.md for times); memory is ``16 ((M + 160)^2 + M^2)`` bytes, and for N
-    classes, 32 at most, ``20,480 (N + 1)`` and ``8 (N + 1)`` for each hash of a text; it does not
-    depend on the number of rows.
+    **Batches.** The order of rows matters: a batch is learnt row by row, up to rounding, and models
+    neither merge nor unlearn. Rows of known features and classes are learnt in blocks of up to 256
+    by matrix products. (By rounding, a value at the edge of a cell or a sum at a limit may fall on
+    either side.)
 
-    Whatever is raised while it learns, by an interrupt from the keyboard or for want of memory too,
-    the model is as before or as after, bit for bit, and goes on. A row's changes are made at once;
-    a batch is checked as a whole, and what is raised between its blocks comes out after the last.
+    **Costs** for M features and classes together (demos/benchmarks/README.md has times). Memory
+    does not depend on the number of rows.
+
+    ===================================  ==========================================================
+    learn a row                          about ``6 ((M + 160)^2 + M^2)`` operations
+    one row in 276                       ``3 ((M + 160)^3 + M^3)`` more: the ridge of the short
+                                         memories is restored to 1
+    `learn_many`, `predict_learn_many`   a quarter of the time of as many calls of `learn_one`
+    `predict_many`                       a quarter of the time of as many calls of `predict_one`
+    memory                               ``16 ((M + 160)^2 + M^2)`` bytes
+    for N classes, at most 32            ``20,480 (N + 1)`` bytes more, and ``8 (N + 1)`` for each
+                                         hash of a text
+    ===================================  ==========================================================
+
+    **Exceptions.** If a call raises, also by an interrupt from the keyboard or for lack of memory,
+    the model is as before the call or as after it, bit for bit, and can be used further. A batch is
+    checked as a whole before it is learnt; an interrupt between two of its blocks is raised after
+    the last block.
 
     References
     ----------
     S. H. Bach and M. A. Maloof, "Paired learners for concept drift", ICDM 2008: a stable learner
-    that is made anew from recent rows when a reactive one does better.
+    that is replaced by a learner of recent rows when the recent one does better.
 
     N. Cesa-Bianchi and G. Lugosi, "Prediction, Learning, and Games" (2006), sections 2.1 and 2.11:
     the exponentially weighted average forecaster, which mixes the models.
@@ -310,7 +328,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     Analysis and Machine Intelligence 32 (2010): the shares of classes in cells of few features.
 
     D. Micci-Barreca, "A preprocessing scheme for high-cardinality categorical attributes", ACM
-    SIGKDD Explorations 3 (2001): texts told by the shares of the classes.
+    SIGKDD Explorations 3 (2001): texts represented by the shares of the classes.
 
     Examples
     --------
@@ -319,35 +337,35 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     Accuracy: 90.39%
     """
 
-    # Of a row, and the label before it.
+    # The key of a row, the label before it, and its scores.
     _seen: tuple[tuple[Any, ...], int | None, Scored] | None
 
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         super().__init__(seed, label_delay)
         self._cells = Cells(seed)
         self._memories = [Memories() for _ in VIEWS]
-        # Of each view, once a label was late.
+        # One for each view, after the first late label.
         self._softmaxes: list[Softmax] = []
         self._waiting = Waiting()
         # Rows that were learnt between the last row's forecast and its label.
         self._delay = 0
-        # Of every expert. Plain floats: numpy takes longer over four numbers.
+        # Recent errors of every expert. Plain floats: numpy is slower with four numbers.
         self._errors = [0.0] * len(EXPERTS)
         self._losses = np.zeros(len(SCALES))
         self._classes = Classes()
-        # The labels learnt last, by column: as many as come between a prediction and its label.
+        # The columns of the last labels: as many as arrive between a prediction and its label.
         self._recent: deque[int] = deque(maxlen=label_delay + 1)
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """Labels seen so far, in the order in which they were first learnt."""
+        """Labels learnt so far, in the order of their first rows."""
         return self._classes.labels
 
     @property
     def shares(self) -> dict[str, float]:
-        """Shares of the experts in the forecast, by what they see and how they remember.
+        """Shares of the experts in the forecast, by their input and memory.
 
-        They are four, and seven while labels are late.
+        There are four experts, and seven while labels are late.
         """
         names = EXPERTS + LATE_EXPERTS if self._late else EXPERTS
         return dict(zip(names, self._shares().tolist(), strict=True))
@@ -367,11 +385,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         Parameters
         ----------
         x : mapping
-            Feature names to numbers, arrays of numbers, text, None or NaN.
+            Features by name: numbers, arrays of numbers, text, None or NaN.
         y : hashable
-            The label; new ones at any time. None, NaN and pandas.NA count as missing: refused.
+            The label. New labels may arrive at any time. None, NaN and pandas.NA raise an error.
         w : float
-            Weight, from 0 to 1e5; see the notes.
+            Weight of the row, from 0 to 1e5; see the notes.
 
         Raises
         ------
@@ -386,28 +404,30 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         'apple'
         """
         with self._lock:
-            taken, weight = self._columns.taking(x), read_weight(w)
+            taken, weight = self._columns.extended_and_read(x), read_weight(w)
             key = sample_key(x) if len(self._waiting) else None
             apply(self._plan(*taken, y, key, weight))
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
-        This is progressive validation, also called prequential evaluation or test-then-train: the
-        result is that of `predict_one` and `learn_one` for one row after the other, to rounding, at
-        the speed of `learn_many`. With a `label_delay` it costs what the loop costs.
+        This is progressive validation, also called prequential evaluation or test-then-train. Up to
+        rounding, the result equals that of calling `predict_one` and `learn_one` for one row after
+        the other, at the speed of `learn_many`. With a `label_delay` it is as slow as that loop.
 
         Parameters
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
+            Rows of features.
         y : array, series or list of n_rows labels
+            Labels of the rows.
         w : float, or array, series or list of n_rows floats, optional
-            Weights, from 0 to 1e5; 1 by default.
+            Weights of the rows, from 0 to 1e5; 1 by default.
 
         Returns
         -------
         array, series or list of n_rows labels
-            In the kind of `X`. None for a row before which nothing was learnt.
+            Predictions, of the same kind as `X`; None for a row before the first learnt row.
 
         Raises
         ------
@@ -444,8 +464,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         Returns
         -------
         table (n_rows, n_classes)
-            In the kind of `X`, with a column for each class that is known after the batch: 0 in
-            rows before the first row of the class. Dicts hold the classes that were known.
+            Probabilities, of the same kind as `X`, with a column for each class known after the
+            batch: 0 in rows before the first row of the class. For a list of dicts, each dict holds
+            the classes known before its row.
 
         Examples
         --------
@@ -473,7 +494,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             return table
 
     def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[Label], list[int]]:
-        labels, columns = read_labels(y, len(samples)), self._columns.knowing(samples)
+        labels, columns = read_labels(y, len(samples)), self._columns.extended(samples)
         classes = self._classes.extended(labels)
         self._activations.grown(columns.names, len(classes), columns.n_crowded)
         first = {labels.index(label) for label in classes.labels[len(self._classes) :]}
@@ -488,7 +509,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         waiting = [row for row, key in enumerate(keys) if key in self._waiting]
         if is_answered or new or not self._softmaxes or len(set(keys)) < n_rows:
             return keys, [0, *waiting]
-        # From the second row on those that wait are late: then rows are learnt together.
+        # From the second row on, rows with a stored forecast are late; after the first late row,
+        # rows are learnt in blocks.
         until_late = next((row for row in waiting if row), n_rows - 1)
         n_features = len(self._columns.names)
         forecasts = ((row, self._waiting.find(keys[row], 0)) for row in waiting)
@@ -500,7 +522,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if self._recent:
             row = self._columns.placed([sample])[0]
             if key is None:
-                # Nothing waits, and this row is learnt next.
+                # No forecast is stored, and this row is learnt next.
                 found = self._score(row, self._recent[-1]).scores
             else:
                 found = self._forecast(key, row)
@@ -521,9 +543,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         keys: Sequence[int | None],
         weights: Floats,
     ) -> tuple[tuple[Calls, State], Answer]:
-        """Plan to learn rows of known features and classes; return their answers, too.
+        """Plan to learn rows of known features and classes; return their predictions, too.
 
-        The answers are not those of rows of which a forecast waits. All of these are late.
+        Rows with a stored forecast are all late; the predictions returned for them are not valid.
         """
         rows, columns = self._columns.placed(samples), self._classes.columns(labels)
         cells, n_rows, every_row = self._cells, len(rows), np.arange(len(rows))
@@ -535,7 +557,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         )
         activations, recent = self._activations, [*self._recent, *columns.tolist()]
         wide = activations.of(features)
-        # The last label that was there to predict each row with.
+        # The last label that was known when each row was predicted.
         missing = [-1] * (self.label_delay + 1 - len(self._recent))
         last_labels = [*missing, *recent][:n_rows]
         for row, values in forecasts.items():
@@ -569,7 +591,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             recent_errors = zip(errors[-1], of_row[0], strict=True)
             after = [recent_left * each + err for each, err in recent_errors]
             errors.append(after if of_row[1] else errors[-1])
-        # As `_mixture` does; a share for every row.
+        # As in `_mixture`, with shares for every row.
         n_experts = N_EXPERTS if self._late else len(EXPERTS)
         by_row = np.array(errors[:-1])[:, :n_experts]
         delays = self._delays_along(keys)
@@ -601,7 +623,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return update, Answer(mixture, scales, counts)
 
     def _delays_along(self, keys: Sequence[int | None]) -> list[int]:
-        """Return how late labels are before every row of a block, and after the last."""
+        """Return the delay of labels before every row of a block, and after the last row."""
         delays = [self._delay]
         for row, key in enumerate(keys):
             found = self._waiting.find(key, self._count + row)
@@ -611,7 +633,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     def _scaled_along(
         self, rows: Sequence[StreamRow], forecasts: Mapping[int, Floats]
     ) -> tuple[RunningScaler, Floats]:
-        """Return the scaler after rows, and their features: as their forecasts saw them, if any."""
+        """Return the scaler after rows, and their features, those of stored forecasts if any."""
         features, is_new = np.empty((len(rows), len(rows[0].values))), np.ones(len(rows), bool)
         for row, values in forecasts.items():
             forecast = Forecast.of(values)
@@ -635,7 +657,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         mixtures: Floats,
         scores: Floats,
     ) -> list[Softmax]:
-        """Write the scores of the experts for late labels, and return those that learn, later."""
+        """Write the scores of the experts for late labels; return the softmax regressions after."""
         softmaxes = self._softmaxes.copy()
         for view, each in enumerate(self._softmaxes):
             scores[len(EXPERTS) + view], softmaxes[view] = each.along(views[view], targets, weights)
@@ -646,15 +668,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     def _plan(
         self, columns: StreamColumns, row: StreamRow, y: Any, key: int | None, w: float
     ) -> tuple[Calls, State]:
-        """Plan to learn a row in given columns: one pass, and changes that are made together.
-
-        A forecast may wait under its key; w is its weight.
-        """
+        """Plan to learn a row of weight w in given columns; its key may have a stored forecast."""
         found = None if key is None else self._waiting.find(key, self._count)
         delay = self._delay if found is None else found[1]
         late, model = delay > 0, self
         if late and not self._softmaxes:
-            model = self._noticing_late()
+            model = self._with_late_experts()
             found = None if key is None else model._waiting.find(key, self._count)
         column = self._classes.column(y)
         is_new = column is None
@@ -665,9 +684,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             model = model._grown(columns, classes)
         forecast = None if found is None else Forecast.of(found[0])
         if forecast is None or not (late or forecast.is_scaled):
-            # Not the last label of all, but the last one that was there to predict this sample.
-            was_there = len(self._recent) > self.label_delay
-            forecast, last = None, self._recent[0] if was_there else None
+            # The last label that was known when this sample was predicted, not the latest label.
+            was_known = len(self._recent) > self.label_delay
+            forecast, last = None, self._recent[0] if was_known else None
             scored = model._score(row, last)
             judged: Floats | None = None if is_new else scored.scores
         else:
@@ -691,30 +710,31 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     def _score_as(
         self, forecast: Forecast, row: StreamRow, column: int
     ) -> tuple[Scored, Floats | None]:
-        """Return a row as its forecast saw it, scored now, and the scores that experts gave then.
+        """Return a row with the features of its forecast and current scores, and the scores then.
 
-        These are None if the class was not known then. The cells are read as they are now: with
-        what they held at the forecast Agrawal and STAGGER lose 3 and 2 points, 200 rows late.
+        The scores of the forecast are None if the class was unknown then. Cells are read in their
+        current state: with their state at the forecast, Agrawal and STAGGER lose 3 and 2 points if
+        labels are 200 rows late.
         """
         features = forecast.features
         if len(features) < len(row.values):
             features = self._scaler.transform(row.values)
             features[: len(forecast.features)] = forecast.features
-        laid = self._cells.of(features), self._activations.of(features)
-        scored = self._score_laid_out(*laid, forecast.last, row.texts)
+        inputs = self._cells.of(features), self._activations.of(features)
+        scored = self._score_inputs(*inputs, forecast.last, row.texts)
         judged = scored.scores.copy()
         return scored, judged if _write_scores(forecast, judged, column) else None
 
     def _plan_experts(
         self, scored: Scored, judged: Floats | None, column: int, late: bool, w: float
     ) -> tuple[list[Any], list[Any], dict[str, Any]]:
-        """Return calls, states of the memories and new attributes to learn a row with scores.
+        """Return calls, states of the memories and new attributes to learn a scored row.
 
-        Experts are judged by scores that they gave when the label was not known, if any.
+        Experts are judged by `judged`, their scores before the label was known, if there are any.
         """
         changes = dict[str, Any]()
         errs = [False] * len(self._errors)
-        # Nobody could be right about a label that is met for the first time.
+        # No expert could predict a label that arrives for the first time.
         if judged is not None:
             errs = (judged[:, column] < np.maximum.reduce(judged, axis=1) - TIE).tolist()
             recent = zip(self._errors, errs, strict=True)
@@ -728,7 +748,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         calls, state = list[Any](), list[Any]()
         for view, row in enumerate(scored.views):
             long, short = 2 * view, 2 * view + 1
-            # A short memory that was better is out of date where labels are late.
+            # With late labels, a short memory that was better is already out of date.
             difference = 0 if late else errs[long] - errs[short]
             both = scored.scores[long : short + 1]
             planned = self._memories[view].plan(row, targets, both, difference, w)
@@ -739,29 +759,28 @@ class StreamClassifier(StreamModel, ScoringClassifier):
                 calls.append(self._softmaxes[view].plan(row, targets - expert, w))
         return calls, state, changes
 
-    def _noticing_late(self) -> Self:
-        """Return a model with the experts for late labels, as a draft.
+    def _with_late_experts(self) -> Self:
+        """Return a draft of the model with the experts for late labels.
 
-        Its scale is that of the rows predicted before any label came, if that has learnt more rows
-        and knows all features: then the rows are learnt as they were seen, not by the scale of the
-        time of their labels.
+        Its scale is that of the rows predicted before the first label, if that scale has learnt
+        more rows and knows all features: the rows are then learnt as they were predicted.
         """
-        model, watched = shallow_copy(self), self._waiting
-        fits = watched.columns.names == self._columns.names
-        if fits and watched.scaler.n_rows > self._count:
-            model._scaler = watched.scaler
-            model._waiting = watched.with_first(
+        model, waiting = shallow_copy(self), self._waiting
+        fits = waiting.columns.names == self._columns.names
+        if fits and waiting.scaler.n_rows > self._count:
+            model._scaler = waiting.scaler
+            model._waiting = waiting.with_first(
                 lambda values: _without_scores(Forecast.of(values).features, is_scaled=True)
             )
         else:
-            model._waiting = watched.with_first(lambda _: _without_scores(np.zeros(0)))
+            model._waiting = waiting.with_first(lambda _: _without_scores(np.zeros(0)))
         model._softmaxes = [Softmax().grown(*each.shape) for each in self._memories]
         model._errors = self._errors + [max(self._errors)] * len(LATE_EXPERTS)
         model._seen = None
         return model
 
     def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
-        """Return a model with room for features and classes met first, as a draft."""
+        """Return a draft of the model with room for new features and classes."""
         model = self._in_columns(columns)
         model._classes = classes
         model._cells = self._cells.grown(columns.names, len(classes), columns.n_crowded)
@@ -770,26 +789,26 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         widths = activations.n_wide, activations.n_narrow
         pairs = zip(self._memories, widths, strict=True)
         model._memories = [each.grown(size, len(classes)) for each, size in pairs]
-        # As long as no label was late, there are none.
+        # There are none before the first late label.
         late = zip(self._softmaxes, widths, strict=False)
         model._softmaxes = [each.grown(size, len(classes)) for each, size in late]
         return model
 
     def _score(self, row: StreamRow, last: int | None) -> Scored:
-        """Return a row, after a label, with its scores: made once, if it is learnt next."""
+        """Return a row, after a label, with its scores; they are reused if it is learnt next."""
         key, seen = (row.values.tobytes(), *row.texts), self._seen
         if seen is not None and seen[0] == key and seen[1] == last:
             return seen[2]
         features = self._scaler.transform(row.values)
-        laid = self._cells.of(features), self._activations.of(features)
-        scored = self._score_laid_out(*laid, last, row.texts)
+        inputs = self._cells.of(features), self._activations.of(features)
+        scored = self._score_inputs(*inputs, last, row.texts)
         self._seen = key, last, scored
         return scored
 
-    def _score_laid_out(
+    def _score_inputs(
         self, places: Integers, wide: Floats, last: int | None, texts: Sequence[int] = ()
     ) -> Scored:
-        """Return rows that are laid out (..., n_wide), after a label, with their scores."""
+        """Return rows with their scores, given cells, activations (..., n_wide) and last label."""
         cells, activations = self._cells, self._activations
         found = cells.lookup(places, texts)
         mixture = cells.mixture(found)
@@ -819,24 +838,24 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if scores.ndim == 2:
             mixture: Floats = shares.dot(credible)
         else:
-            # Every row as if it were alone, bit for bit.
+            # Bit for bit equal to a single row.
             mixture = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, 1)))
         return mixture
 
     def _likelihoods(self, mixture: Floats, column: int, count: int) -> Floats:
-        """Return the probability of a class by every scale, as `calibrate` has it."""
-        # Classes by scales: measured, half the time of `calibrate`.
+        """Return the probability of a class for every scale, as `calibrate` computes it."""
+        # An array of classes by scales takes half the time of `calibrate`, as measured.
         likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SCALES)
         shares = likelihoods[column] / np.add.reduce(likelihoods)
         probabilities: Floats = (count * shares + 1.0) / (count + len(mixture))
         return probabilities
 
     def _forecast(self, key: int, row: StreamRow) -> Floats:
-        """Return the scores of experts for a row, which wait for its label."""
+        """Return the scores of the experts for a row, and store them until its label arrives."""
         waits = self._waiting.find(key, self._count)
         before = None if waits is None else Forecast.of(waits[0])
         if self._late and waits is not None and before is not None and not waits[1]:
-            # Asked again: the scale has learnt this row.
+            # Predicted again: the scaler has learnt this row.
             return before.scores
         last, state = self._recent[-1], list[Any]()
         scored = self._score(row, last)
@@ -854,7 +873,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             check_mapping(x)
             _watch(self._waiting, [x])
             return np.zeros(0)
-        # Read first: it refuses what has no key.
+        # Read the row first: this raises for samples that have no key.
         row = self._columns.row(x)
         return self._mixture(self._forecast(sample_key(x), row))
 
@@ -867,11 +886,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             apply(((), ((self, "_waiting", waiting),)))
             return source, np.zeros((len(samples), 0))
         rows = self._columns.placed(samples)
-        # Of rows that were asked about before the scale may know.
+        # The scaler may have learnt rows that were predicted before.
         first = 0 if self._softmaxes else max(0, len(rows) - MOST_WAITING)
         keys = [sample_key(x) for x in islice(samples_of(X), first, None)]
-        asked_again = len(set(keys)) < len(keys) or any(key in self._waiting for key in keys)
-        if (self._softmaxes and asked_again) or any(row.texts for row in rows):
+        has_repeats = len(set(keys)) < len(keys) or any(key in self._waiting for key in keys)
+        if (self._softmaxes and has_repeats) or any(row.texts for row in rows):
             pairs = zip((sample_key(x) for x in samples_of(X)), rows, strict=True)
             return source, np.array([self._mixture(self._forecast(*each)) for each in pairs])
         values, last, parts = np.array([row.values for row in rows]), self._recent[-1], []
@@ -881,8 +900,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             if self._late:
                 scaler, before = scaler.along(values[some], [row.gaps for row in rows[some]])
             features = before.transform(values[some])
-            laid = self._cells.of(features), self._activations.of(features)
-            scores = self._score_laid_out(*laid, last).scores
+            inputs = self._cells.of(features), self._activations.of(features)
+            scores = self._score_inputs(*inputs, last).scores
             forecasts.extend(packed(features, scores, last, self._late))
             parts.append(self._mixture(scores))
         waiting = self._waiting.with_added(keys[-MOST_WAITING:], forecasts, self._count)

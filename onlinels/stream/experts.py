@@ -1,13 +1,13 @@
-"""The experts of a stream: least squares of a long and a short memory, and how they mix.
+"""The experts of a stream: least squares with a long and a short memory, and their mixture.
 
 Rows are learnt singly or in blocks. For rows Z of a block and targets Y the long memory answers
 every row by the rows before it as `Recursion.answer_and_learn` does, from one Cholesky factor of
-S = I + Z P Z'. In the short memory, in which all rows lose the factor f = 0.99 with each new row,
-row i of a block of n weighs f^-i beside the rows before the block, so its factor is that of
-S = I + F Z P Z' F with F = diag(f^(-i/2)); the past and the block are multiplied by f^n afterwards.
-A block ends before a row at which a long memory is reset or a ridge is restored: that row is learnt
-singly. Which row that is follows from the answers, before anything is learnt: of the factor of S
-the leading part is the factor for the rows up to there.
+S = I + Z P Z'. In the short memory each new row multiplies the weight of all earlier rows by
+f = 0.99. Row i of a block of n therefore weighs f^-i relative to the rows before the block, and the
+factor is that of S = I + F Z P Z' F with F = diag(f^(-i/2)); afterwards the past and the block are
+multiplied by f^n. A block ends before a row at which a long memory is reset or a ridge is restored:
+that row is learnt singly. The answers determine this row before anything is learnt, and the leading
+part of the factor of S is the factor for the rows before it.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from onlinels.saving import REAL, SHARE, made_of, savable
 RIDGE = 1.0
 """Ridge on every weight.
 
-Activations are of about unit size, so this is the weight of one row. From 0.1 to 3 the mean
+Activations are of about unit size, so the ridge weighs as much as one row. From 0.1 to 3 the mean
 accuracy on nineteen streams stayed within 0.2 points.
 """
 
 LEAST_RIDGE = 0.0625
-"""Share of the ridge to which it may decay: a quarter of the restoring that 0.5 needs."""
+"""Share to which the ridge may decay before it is restored, a quarter as often as with 0.5."""
 
 SHORT_MEMORY = 0.99
-"""Forgetting factor of the short memory: the last 100 rows weigh as much as all before."""
+"""Forgetting factor of the short memory: about 100 rows count."""
 
 COMPARED = 0.995
-"""What is left of a comparison after each further row: some 200 rows are compared."""
+"""Factor on a comparison with each further row: about 200 rows are compared."""
 
 LIGHTEST = 1e-100
-"""In place of the weight 0 in a block: it leaves memories as they are, and scores can be scaled."""
+"""Replaces the weight 0 in a block: it does not change memories, and scores can be scaled."""
 
 CLEARLY = 2.0
-"""Standard deviations by which the short memory must be better to be taken over."""
+"""Standard deviations by which the short memory must be better to replace the long memory."""
 
 
 class Answered(NamedTuple):
@@ -61,13 +61,14 @@ class Answered(NamedTuple):
 class Memories:
     """A recursive least-squares model of all rows, and one of recent rows that may replace it.
 
-    Both see the same rows. In every row one, the other or neither is better; as in a sign test, the
-    long memory goes on from the short one once the discounted sum of the differences exceeds 2, and
-    2 roots of that of their squares.
+    Both learn the same rows. On every row the long, the short or neither memory is better. As in a
+    sign test, the long memory is reset to a copy of the short one when the discounted sum of the
+    differences exceeds 2 and twice the root of the discounted sum of their squares.
 
     Attributes
     ----------
     long, short : Recursion
+        The long and the short memory.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class Memories:
         return self.long.n_features, self.long.n_targets
 
     def grown(self, n_features: int, n_targets: int) -> Self:
-        """Return it with room for features and targets that were 0 in every row so far."""
+        """Return memories with room for features and targets that were 0 in every earlier row."""
         new = shallow_copy(self)
         new.long, new.short = (
             each.grown(n_features, n_targets) for each in (self.long, self.short)
@@ -104,18 +105,10 @@ class Memories:
     def plan(
         self, row: Floats, targets: Floats, scores: Floats, difference: float, w: float = 1.0
     ) -> tuple[Calls, State]:
-        """Plan to learn a row: changes of both memories that are made together.
+        """Plan to learn a row (n_features,) of weight w in both memories together.
 
-        Parameters
-        ----------
-        row : ndarray (n_features,)
-        targets : ndarray (n_targets,)
-        scores : ndarray (2, n_targets)
-            As `scores` gives them for this row.
-        difference : float
-            1 if the short memory was the better one on this row, -1 if the long one was, else 0.
-        w : float
-            The row's weight.
+        `scores` (2, n_targets) are those of the row; `difference` is 1 if the short memory was
+        better on this row, -1 if the long memory was, else 0.
         """
         lead, squares, is_reset = self.compared(w * difference)
         long, errors = self.long, targets - scores
@@ -129,13 +122,13 @@ class Memories:
         return (*calls, *further), (*state, *states, *own)
 
     def copied(self) -> Self:
-        """Return a copy that learns on its own."""
+        """Return an independent copy."""
         new = shallow_copy(self)
         new.long, new.short = self.long.copied(), self.short.copied()
         return new
 
     def answer(self, rows: Floats, targets: Floats, weights: Floats) -> Answered:
-        """Answer rows (n, n_features) of a copy, each by the rows before it, and learn nothing."""
+        """Answer rows (n, n_features), each by the rows before it, without learning them."""
         roots = SHORT_MEMORY ** (-0.5 * np.arange(1.0, len(rows) + 1.0))[:, None]
         of_weights = np.sqrt(np.maximum(weights, LIGHTEST))[:, None]
         rows, targets = rows * of_weights, targets * of_weights
@@ -145,29 +138,29 @@ class Memories:
         return Answered(long, short, scores)
 
     def learn_answered(self, found: Answered, n_rows: int) -> None:
-        """Learn the first rows of those that are answered, in place.
+        """Learn the first `n_rows` of the answered rows, in place.
 
-        None of them may be a row at which the long memory is reset or a ridge is restored.
+        At none of them may the long memory be reset or a ridge be restored.
         """
         self.long.learn_innovations(found.long, n_rows)
         self.short.learn_innovations(found.short, n_rows, SHORT_MEMORY**n_rows)
 
     def compared(self, difference: float) -> tuple[float, float, bool]:
-        """Return the discounted sums of differences and of their squares, after another row.
+        """Return the discounted sums of differences and of their squares after another row.
 
-        With them comes whether the long memory is reset at this row.
+        The third value tells whether the long memory is reset at this row.
         """
         lead, squares = COMPARED * self._lead + difference, COMPARED * self._squares + difference**2
         return lead, squares, lead > max(CLEARLY, CLEARLY * squares**0.5)
 
     def n_until_restored(self) -> int:
-        """Return how many rows come before the next one at which the ridge is restored."""
+        """Return the number of rows before the next row at which the ridge is restored."""
         short = self.short
         return max(0, int(log(short.least / short.share) / log(SHORT_MEMORY)))
 
 
 Compare = Callable[[int, Sequence[Floats]], Iterable[Sequence[float]]]
-"""Scores (2, n, n_targets) of every pair for rows from a number on, to differences by row."""
+"""Maps a first row and the scores (2, n, n_targets) of every pair to differences by row."""
 
 
 def learn_in_blocks(
@@ -179,16 +172,9 @@ def learn_in_blocks(
 ) -> list[Memories]:
     """Return copies of pairs of memories that have learnt rows one after another.
 
-    Parameters
-    ----------
-    pairs : list of Memories
-    rows, targets : list of ndarray (n, n_features), list of ndarray (n, n_targets)
-        Of every pair.
-    weights : ndarray (n,)
-        Of the rows.
-    compare : callable
-        Yields for every row that is answered the differences of all pairs (see `Memories.plan`).
-        Where a memory is reset it is called again from that row on, with new scores.
+    `rows` and `targets` have an array (n, n_features) and (n, n_targets) for every pair. `compare`
+    yields the differences of all pairs (see `Memories.plan`) for every answered row; after a reset
+    it is called again from that row on, with new scores.
     """
     pairs = [each.copied() for each in pairs]
     n_rows, start = len(rows[0]), 0
@@ -205,7 +191,7 @@ def learn_in_blocks(
             seen, y = rows[number][start], targets[number][start]
             planned = pair.plan(seen, y, scores[number], differences[number], weights.item(start))
             apply(planned)
-        # Blocks go on from a scale of 1.
+        # A block starts with a scale of 1.
         pairs = [pair.copied() for pair in pairs]
         start += 1
     return pairs
@@ -219,7 +205,7 @@ def _learn_block(
     part: slice,
     compare: Compare,
 ) -> int:
-    """Learn a part of rows, up to the first that resets a memory; return how many are learnt."""
+    """Learn a part of rows before the first row that resets a memory; return how many it learnt."""
     each = zip(pairs, rows, targets, strict=True)
     found = [pair.answer(seen[part], y[part], weights[part]) for pair, seen, y in each]
     n_learnt, differences_of = 0, compare(part.start, [answered.scores for answered in found])
@@ -236,7 +222,7 @@ def _learn_block(
 
 
 def shares_of(losses: Sequence[float], rate: float) -> Floats:
-    """Return the shares of experts in a forecast, of sum 1, by their discounted losses.
+    """Return the shares of experts in a forecast, with sum 1, from their discounted losses.
 
     Expert i has the share exp(-rate L_i) / sum_j exp(-rate L_j): the exponentially weighted average
     forecaster.

@@ -1,4 +1,4 @@
-"""What the experts of a stream see of a row: it is scaled, spread over random units, laid out."""
+"""The input of the experts of a stream: scaled features, random units, labels and shares."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from onlinels.saving import LABEL, MATRIX, PLACES, SHARE, VECTOR, WHOLE, listed,
 from onlinels.stream.cells import MOST_LABELS
 
 FARTHEST = 6.0
-"""Standard deviations beyond which a value is taken as this far: an outlier is one row."""
+"""Limit of a value in standard deviations, so that an outlier affects a single row."""
 
 LEAST_DEVIATION = 1e-155
-"""Standard deviation below which values count as equal: others over it would overflow."""
+"""Standard deviation below which values count as equal: dividing by less would overflow."""
 
 RESOLUTION = 1e-9
 """Standard deviation, relative to the mean, below which differences are rounding errors."""
 
 FADING = 0.9995
-"""What is left of a row's weight after each further row: some 2,000 rows tell the scale.
+"""Factor on a row's weight with each further row: about 2,000 rows determine the scale.
 
 From 0.999 to 1 the mean accuracy on sixteen streams stayed within 0.1 points.
 """
 
 FEWEST = 4.0
-"""Rows, by weight, on which a scale must rest: of fewer it is not believed."""
+"""Minimum weight of rows for a scale that can identify outliers."""
 
 ANEW = 5
-"""Values in a row that are too far off, after which a feature begins anew."""
+"""Number of successive outliers after which the scale of a feature is reset."""
 
 SHORTEST = 4
-"""Rows from which it costs less to learn them together."""
+"""Minimum number of rows for which learning them together is faster."""
 
 TINY = 1e-300
-"""In place of the weight 0 of features that were never known."""
+"""Replaces the weight 0 of features that were never known."""
 
 MOST_GAPS = 4096
-"""Names of which gaps are remembered, those that came first."""
+"""Maximum number of names whose gaps are counted: the first ones."""
 
 
 @savable(
@@ -64,20 +64,21 @@ MOST_GAPS = 4096
 class RunningScaler:
     """Standardise rows by the mean and variance of the rows learnt before them.
 
-    What is unknown (NaN) is 0, the mean, and so is all of the first row. A feature that comes late
-    was 0 before, but in rows in which its name had a gap: these weigh nothing. While all values of
-    a feature were equal, another one is -1 or 1. So the units of a feature do not matter, and of
-    one that was there from the first row the origin neither.
+    An unknown value (NaN) becomes 0, the mean; so does every value of the first row. A late feature
+    counts as 0 in earlier rows, except in rows in which its name had a gap: these have no weight.
+    If all earlier values of a feature are equal, a different value becomes -1 or 1. The units of a
+    feature therefore do not matter, nor does the origin of a feature present from the first row on.
 
-    The scale follows the stream: the weight of rows fades, and from the fifth row on a value more
-    than 6 standard deviations off is learnt as being 6 off. So one outlier changes little; after
-    five in a row, as when a sensor is replaced, the feature begins anew. A scale that falls, or was
-    spoilt by an outlier among the first rows, is followed more slowly: by a factor of 10 in some
-    thousands of rows. It cannot be told from a signal that moves slowly.
+    The scale follows the stream: the weight of rows decays, and from the fifth row on a value more
+    than 6 standard deviations from the mean is learnt as 6 standard deviations from it. A single
+    outlier therefore changes little. After five successive outliers, as when a sensor is replaced,
+    the scale of the feature is reset. A scale that shrinks, or that an outlier among the first rows
+    has enlarged, adapts more slowly, by a factor of 10 in some thousands of rows, because it looks
+    like a signal that changes slowly.
 
-    A scaler never changes: what has learnt a row is a new one, by Welford's recursion (B. P.
+    A scaler never changes: learning a row returns a new scaler, by Welford's recursion (B. P.
     Welford, "Note on a method for calculating corrected sums of squares and products",
-    Technometrics 4, 1962) with weights that fade.
+    Technometrics 4, 1962) with decaying weights.
 
     Examples
     --------
@@ -90,7 +91,8 @@ class RunningScaler:
         self._n_rows = 0
         self.counts = self.means = self.variances = np.zeros(0)
         self._n_far: Integers = np.zeros(0, dtype=np.intp)
-        # Of names that had gaps: rows until the last of them, and the weight then of rows without.
+        # For names with gaps: the number of rows up to the last gap, and the weight then of rows
+        # without a gap.
         self._known: dict[Name, list[float]] = {}
 
     @property
@@ -101,9 +103,9 @@ class RunningScaler:
     def grown(
         self, n_features: int, columns_of: Callable[[Name], Sequence[int]] = lambda _: ()
     ) -> Self:
-        """Return a scaler with room for features that were 0 in every row without a gap so far.
+        """Return a scaler with room for features that were 0 in every earlier row without a gap.
 
-        `columns_of` tells the columns of a name; without it there were no gaps.
+        `columns_of` returns the columns of a name; without it, there were no gaps.
         """
         new = shallow_copy(self)
         for attribute in ("counts", "_n_far", "means", "variances"):
@@ -115,50 +117,50 @@ class RunningScaler:
         return new
 
     def _weight(self, known: Sequence[float] = (0.0, 0.0)) -> float:
-        """Return the weight of the rows so far in which a name had no gap."""
+        """Return the weight of all rows in which a name had no gap."""
         n_rows, weight = known
         left: float = FADING ** (self._n_rows - n_rows)
         return weight * left + (1.0 - left) / (1.0 - FADING)
 
     def transform(self, rows: Floats) -> Floats:
         """Return rows (..., n_features), NaN if unknown, in standard deviations from the mean."""
-        gaps = rows - self.means
+        scaled = rows - self.means
         deviations = np.sqrt(self.variances)
-        # Measured, here and below: a fifth of the time of numpy's all and any.
+        # Here and below: a fifth of the time of numpy's all and any, as measured.
         if deviations.size and not deviations.item(deviations.argmin()) > LEAST_DEVIATION:
-            signs = np.where(gaps, abs(gaps), 1.0)
+            signs = np.where(scaled, abs(scaled), 1.0)
             deviations = np.where(deviations > LEAST_DEVIATION, deviations, signs)
-            gaps[np.broadcast_to(self.counts == 0.0, gaps.shape)] = 0.0
-        gaps /= deviations
-        # Measured: half the time of numpy's clip.
-        np.minimum(gaps, FARTHEST, out=gaps)
-        np.maximum(gaps, -FARTHEST, out=gaps)
-        # Of the sum of squares, as it is NaN where one of them is.
-        flat = gaps.ravel()
+            scaled[np.broadcast_to(self.counts == 0.0, scaled.shape)] = 0.0
+        scaled /= deviations
+        # Half the time of numpy's clip, as measured.
+        np.minimum(scaled, FARTHEST, out=scaled)
+        np.maximum(scaled, -FARTHEST, out=scaled)
+        # The sum of squares is NaN if a value is NaN.
+        flat = scaled.ravel()
         if not flat.dot(flat) >= 0.0:
-            gaps[gaps != gaps] = 0.0
-        return gaps
+            scaled[scaled != scaled] = 0.0
+        return scaled
 
     def along(self, rows: Floats, gaps: Sequence[Sequence[Name]]) -> tuple[Self, Self]:
-        """Return the scaler after rows (n, n_features), and the one before each of them, stacked.
+        """Return the scaler after rows (n, n_features), and a stack of the scalers before each row.
 
-        The second one has a row of counts, means and variances for every row, and transforms row by
-        row. Rows come with the names of their gaps.
+        The stack has a row of counts, means and variances for every row, and transforms row by
+        row. `gaps` are the names of the gaps of every row.
         """
         states = [np.empty(rows.shape) for _ in range(3)]
         scaler, start, size = self, 0, len(rows)
         while start < len(rows):
-            # The variances are looked at after every 1,024 rows.
+            # The variances are checked after every 1,024 rows.
             stop = min(len(rows), start + size, start + 1023 - scaler._n_rows % 1024)
             if stop - start >= SHORTEST:
                 part = slice(start, stop)
-                later, before = scaler._learnt_together(rows[part], gaps[part])
+                later, before = scaler._learnt_many(rows[part], gaps[part])
             else:
-                later, before = scaler._learnt_alone(rows[start], gaps[start])
+                later, before = scaler._learnt_one(rows[start], gaps[start])
             n_learnt = len(before[0])
             for state, each in zip(states, before, strict=True):
                 state[start : start + n_learnt] = each
-            # Where one row is far off, others often are.
+            # Outliers often occur together.
             size = 2 * size if start + n_learnt == stop else SHORTEST
             scaler, start = later, start + n_learnt
         stacked = shallow_copy(self)
@@ -166,16 +168,16 @@ class RunningScaler:
             setattr(stacked, name, state)
         return scaler, stacked
 
-    def _learnt_together(
+    def _learnt_many(
         self, rows: Floats, gaps: Sequence[Sequence[Name]]
     ) -> tuple[Self, tuple[Floats, ...]]:
         """Return a scaler that has learnt rows, and counts, means and variances before each.
 
-        They are the rows up to the first one with a value far off, and at least that one. With the
+        It learns the rows before the first row with an outlier, but at least one row. With the
         counts n_0, means m_0 and variances v_0 before them, k_i = 1 where row i is known, else 0,
-        and f_i = k_i / F^i for weights that fade by F, N_i = n_0 + f_1 + ... + f_i; then n_i =
+        and f_i = k_i / F^i for weights that decay by F, N_i = n_0 + f_1 + ... + f_i; then n_i =
         F^i N_i, m_i = m_0 + sum_j f_j (x_j - m_0) / N_i and v_i = v_0 + sum_j f_j ((1 - f_j / N_j)
-        (x_j - m_(j-1))^2 - v_0) / N_i: Welford's recursion, summed up.
+        (x_j - m_(j-1))^2 - v_0) / N_i: Welford's recursion as sums.
         """
         known, n_rows = ~np.isnan(rows), len(rows)
         faded = FADING ** np.arange(n_rows + 1.0)[:, None]
@@ -199,39 +201,39 @@ class RunningScaler:
         of_rows = (far & (counts[:-1] >= FEWEST)).any(axis=1)
         n_learnt = int(of_rows.argmax()) if of_rows.any() else n_rows
         if not n_learnt:
-            return self._learnt_alone(rows[0], gaps[0])
+            return self._learnt_one(rows[0], gaps[0])
         new = shallow_copy(self)
         for unknown in gaps[:n_learnt]:
-            new._known = new._noted(unknown)
+            new._known = new._known_after(unknown)
             new._n_rows += 1
         new._n_far = np.zeros_like(self._n_far)
         states = counts, means, variances
         new.counts, new.means, new.variances = (each[n_learnt] for each in states)
         return new, tuple(each[:n_learnt] for each in states)
 
-    def _learnt_alone(self, row: Floats, gaps: Sequence[Name]) -> tuple[Self, tuple[Floats, ...]]:
-        """Return the scaler after a row, and its state before."""
+    def _learnt_one(self, row: Floats, gaps: Sequence[Name]) -> tuple[Self, tuple[Floats, ...]]:
+        """Return the scaler after a row, and the counts, means and variances before."""
         return self.learnt(row, gaps), (self.counts[None], self.means[None], self.variances[None])
 
-    def _noted(self, unknown: Sequence[Name]) -> dict[Name, list[float]]:
-        """Return what is known of names with gaps after another row, whose gaps are given."""
+    def _known_after(self, unknown: Sequence[Name]) -> dict[Name, list[float]]:
+        """Return `_known` after another row with the given gaps."""
         if not unknown:
             return self._known
-        noted = self._known.copy()
+        known = self._known.copy()
         for name in unknown:
-            if name in noted or len(noted) < MOST_GAPS:
+            if name in known or len(known) < MOST_GAPS:
                 weight = FADING * self._weight(self._known.get(name, (0.0, 0.0)))
-                noted[name] = [float(self._n_rows + 1), weight]
-        return noted
+                known[name] = [float(self._n_rows + 1), weight]
+        return known
 
     def learnt(self, row: Floats, unknown: Sequence[Name] = ()) -> Self:
-        """Return a scaler that has taken a row into account, too, and the names of its gaps."""
+        """Return a scaler that has learnt another row, with the names of its gaps."""
         new = shallow_copy(self)
         new._n_rows += 1
         if unknown:
-            new._known = self._noted(unknown)
+            new._known = self._known_after(unknown)
         if new._n_rows % 1024 == 0:
-            # A mean never quite comes to rest at a value that does not change any more.
+            # The mean of a value that has become constant never converges exactly.
             least = (RESOLUTION * self.means) ** 2
             new.variances = np.where(self.variances > 0.0, np.maximum(self.variances, least), 0.0)
         known: Any = 1.0
@@ -239,37 +241,37 @@ class RunningScaler:
             # NaN: a value at the mean, without weight.
             known = row == row
             row = np.where(known, row, self.means)
-        gaps = row - self.means
-        squares = gaps * gaps
+        differences = row - self.means
+        squares = differences * differences
         far = squares > FARTHEST**2 * new.variances
         if len(row) and (far[far.argmax()] or self._n_far[self._n_far.argmax()]):
-            new._meet_outliers(far, row, gaps)
-            squares = gaps * gaps
+            new._limit_outliers(far, row, differences)
+            squares = differences * differences
         new.counts = FADING * new.counts + known
         shares = known / np.maximum(new.counts, 1.0)
-        new.means = new.means + shares * gaps
+        new.means = new.means + shares * differences
         squares -= shares * squares
         new.variances = new.variances + shares * (squares - new.variances)
         return new
 
-    def _meet_outliers(self, far: NDArray[np.bool_], row: Floats, gaps: Floats) -> None:
-        """Let values far off count as less far, and features begin anew after too many of them."""
+    def _limit_outliers(self, far: NDArray[np.bool_], row: Floats, differences: Floats) -> None:
+        """Limit the differences of outliers, and reset features with too many of them, in place."""
         deviations = np.sqrt(self.variances)
         far &= (deviations > LEAST_DEVIATION) & (self.counts >= FEWEST)
         limit = FARTHEST * deviations[far]
-        gaps[far] = np.minimum(np.maximum(gaps[far], -limit), limit)
+        differences[far] = np.minimum(np.maximum(differences[far], -limit), limit)
         self._n_far = np.where(far, self._n_far + 1, 0)
-        anew = self._n_far == ANEW
-        self.counts = np.where(anew, 0.0, self.counts)
-        self.variances = np.where(anew, 0.0, self.variances)
-        self.means = np.where(anew, row, self.means)
-        gaps[anew], self._n_far[anew] = 0.0, 0
+        is_reset = self._n_far == ANEW
+        self.counts = np.where(is_reset, 0.0, self.counts)
+        self.variances = np.where(is_reset, 0.0, self.variances)
+        self.means = np.where(is_reset, row, self.means)
+        differences[is_reset], self._n_far[is_reset] = 0.0, 0
 
 
 N_DENSE, N_SPARSE = 80, 80
-"""Units that see all features, and units that see one or two.
+"""Numbers of units with all features as input, and of units with one or two.
 
-Beside the cells 120 sparse units gain nothing: 90.1% instead of 90.2% over seventeen streams.
+Beside the cells, 120 sparse units are no better: 90.1% instead of 90.2% over seventeen streams.
 """
 
 N_UNITS = N_DENSE + N_SPARSE
@@ -278,7 +280,7 @@ STEEPNESS = 1.5
 """Standard deviation of a dense unit's weighted sum of standardised features."""
 
 MOST_SEEN = 2
-"""Features that a sparse unit sees at most; it is as steep in them as a rule."""
+"""Maximum number of features of a sparse unit; the unit is as steep in them as a rule."""
 
 
 def _activations_fit(made: Any) -> bool:
@@ -307,16 +309,16 @@ def _activations_fit(made: Any) -> bool:
     _activations_fit,
 )
 class Activations:
-    """Lay rows out as [units, 1, and features, last labels and shares in the order they came in].
+    """Arrange rows as [units, 1, then features, last labels and shares in order of arrival].
 
-    Places never change: what is new is appended, so what was learnt stays where it is.
+    Columns never move: new columns are appended, so learnt weights keep their places.
 
-    Units are tanh(z'V + b) with weights drawn by name, so that the order of features is no matter.
-    The first are dense: V_jk ~ N(0, 1.5^2 / d), where d features are known when feature j comes.
-    The others are sparse: unit k sees the one or two (s_k) features of lowest rank in an order of
-    its own, with V_jk ~ N(0, 2.25^2 / s_k): rules about few features, which dense units do not
-    resolve. Biases are N(0, 1). A feature that comes late may take the place of another one in a
-    sparse unit.
+    Units are tanh(z'V + b). Their weights are drawn by name, so the order of features does not
+    matter. The first units are dense: V_jk ~ N(0, 1.5^2 / d) if d features are known when feature
+    j arrives. The others are sparse: unit k uses the one or two (s_k) features of lowest rank in an
+    order of its own, with V_jk ~ N(0, 2.25^2 / s_k). Sparse units represent rules about few
+    features, which dense units do not resolve. Biases are N(0, 1). A late feature may replace
+    another feature in a sparse unit.
 
     Examples
     --------
@@ -332,12 +334,12 @@ class Activations:
         self._seed = seed
         self._n_seen = random.integers(1, MOST_SEEN + 1, N_SPARSE)
         self._biases = random.standard_normal(N_UNITS)
-        # Weights of dense units; those of sparse ones as drawn; the order in which these see.
+        # Weights of dense units, drawn weights of sparse units, and their ranks of features.
         self._drawn = np.zeros((0, N_UNITS + N_SPARSE))
         self._weights = np.zeros((0, N_UNITS))
         self._features: Integers = np.zeros(0, dtype=np.intp)
         self._labels: list[int] = []
-        # Of the shares of classes: of the mixture, and of the texts of every crowded name.
+        # Columns of the shares of classes: of the mixture, and of the texts of every crowded name.
         self._mixture: Integers = np.zeros(0, dtype=np.intp)
         self._texts: list[list[int]] = []
         self._narrow: Integers = np.array([N_UNITS])
@@ -353,11 +355,10 @@ class Activations:
         return len(self._narrow)
 
     def grown(self, names: Sequence[Name], n_classes: int, n_crowded: int = 0) -> Self:
-        """Return activations with room for what is new: `names` are all features, the latest last.
+        """Return activations with room for new features and classes.
 
-        `n_crowded` names have texts without a column.
-
-        Raises ValueError if four inverses and sets of weights of this size cannot fit into memory.
+        `names` are all features, the latest last; `n_crowded` names have texts without a column.
+        Raises ValueError if four inverses and sets of weights of this size exceed the memory.
         """
         new = shallow_copy(self)
         n_features, n_labels = len(names), min(n_classes, MOST_LABELS)
@@ -387,7 +388,7 @@ class Activations:
         drawn[:, :N_DENSE] = STEEPNESS * drawn[:, :N_DENSE] / np.sqrt(len(names))
         self._drawn = np.concatenate((self._drawn, drawn))
         dense, sparse, ranks = np.split(self._drawn, [N_DENSE, N_UNITS], axis=1)
-        # 1 / sqrt(s_k) where unit k sees feature j, else 0.
+        # 1 / sqrt(s_k) if unit k uses feature j, else 0.
         n_seen = np.minimum(self._n_seen, len(names))
         order = ranks.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
         share = (order < n_seen) / np.sqrt(n_seen)
@@ -400,7 +401,7 @@ class Activations:
         row_products(features, self._weights, units)
         units += self._biases
         np.tanh(units, out=units)
-        # Transposed: measured, of one row a fifth of the time of places after an ellipsis.
+        # Transposed: for one row a fifth of the time of indices after an ellipsis, as measured.
         of_activations = wide.T
         of_activations[N_UNITS] = 1.0
         of_activations[self._features] = features.T
@@ -414,33 +415,30 @@ class Activations:
         of_activations[self._mixture] = mixture.T
 
     def add_labels_along(self, wide: Floats, last_labels: Integers, mixtures: Floats) -> None:
-        """Write what `add_labels` does for rows with labels of their own, -1 where there is none.
-
-        `mixtures` are (n, n_labels).
-        """
+        """Do as `add_labels` for rows with last labels (n,), -1 for none, and mixtures (n, k)."""
         rows = np.flatnonzero((last_labels >= 0) & (last_labels < len(self._labels)))
         wide[rows, np.array(self._labels, dtype=np.intp)[last_labels[rows]]] = 1.0
         wide[:, self._mixture] = mixtures
 
     def add_texts(self, wide: Floats, names: Sequence[int], shares: Floats) -> None:
-        """Write the shares of classes (n_names, n_labels) in texts of crowded names, by number."""
+        """Write the shares of classes (n_names, n_labels) of texts; names are given by number."""
         for name, of_text in zip(names, shares, strict=True):
             wide[self._texts[name]] = of_text
 
     def features_in(self, wide: Floats) -> Floats:
-        """Return the standardised features (..., n_features) that are in activations."""
+        """Return the standardised features (..., n_features) from activations."""
         features: Floats = wide.take(self._features, axis=-1)
         return features
 
     def narrow(self, wide: Floats) -> Floats:
-        """Return what is seen without units and mixture: [1, features, last labels, texts]."""
+        """Return activations without units and mixture: [1, features, last labels, texts]."""
         seen: Floats = wide.take(self._narrow, axis=-1)
         return seen
 
 
 def row_products(rows: Floats, weights: Floats, out: Floats) -> None:
-    """Write rows (..., m) times weights (m, k) out, every row as if it were alone, bit for bit."""
-    # A product of all rows at once rounds otherwise.
+    """Write rows (..., m) times weights (m, k), bit for bit equal to products of single rows."""
+    # A product of all rows at once rounds differently.
     if rows.ndim == 1:
         rows.dot(weights, out=out)
     else:

@@ -1,4 +1,4 @@
-"""A regressor for streams of dicts, with nothing to choose."""
+"""A regressor for streams of dicts without hyperparameters to choose."""
 
 from __future__ import annotations
 
@@ -44,31 +44,31 @@ from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_b
 from onlinels.stream.waiting import Waiting, sample_key
 
 N_LAGS = 2
-"""Features that tell of the last targets: the last one, and its difference to that before.
+"""Features made from the last targets: the last target, and its change from the one before.
 
-Of the mean absolute error on fifteen streams one more gains 0.0%, and one less loses 0.4% (of
-elec2's demand 9%).
+On fifteen streams, one more lag reduces the mean absolute error by 0.0%, and one less increases it
+by 0.4% (on elec2's demand by 9%).
 """
 
 LEVEL, CHANGE = range(2)
-"""What is forecast: the target, and its change from the last one."""
+"""The two forecast quantities: the target, and its change from the last target."""
 
 PAIRS = {
     "units": slice(LEVEL, CHANGE + 1),
     "features": slice(LEVEL, 1),
     "changes": slice(CHANGE, 2),
 }
-"""What the pairs of memories see, and which of the two they forecast.
+"""The input of every pair of memories, and which of the two quantities it forecasts.
 
-Measured on fifteen streams: without the change by units the mean absolute error is 2% larger,
-without the changes of features 2.3%. All views with both gain nothing.
+On fifteen streams the mean absolute error is 2% larger without the change by units, and 2.3% larger
+without the changes of features. If all pairs forecast both quantities, nothing improves.
 """
 
 TARGETS = LEVEL, CHANGE, LEVEL, CHANGE, LEVEL, LEVEL, CHANGE, CHANGE
-"""What the experts forecast that are memories: a pair's long one first, then its short one."""
+"""The quantity that each memory forecasts: in every pair first the long memory, then the short."""
 
 RIVALS = ((0, 2), (1, 3)), ((4, 5),), ((6, 7),)
-"""For every pair the experts that forecast the same, by a long and by a short memory."""
+"""For every pair, the experts that forecast the same quantity with the long and short memory."""
 
 EXPERTS = (
     "level by units, long memory",
@@ -82,85 +82,86 @@ EXPERTS = (
     "last target",
     "mean",
 )
-"""Experts in their order. The last two are no models; without them the error is 1.9% larger."""
+"""Experts in order. The last two are not models; without them the error is 1.9% larger."""
 
 RECENT = 0.99
-"""What is left of an error after each further row: some 100 rows count."""
+"""Factor on an error with each further row: about 100 rows count."""
 
 RATE = 0.2
-"""An expert's share falls by the factor exp(-0.2) with each recent mean error of the forecast more.
+"""An expert's share is multiplied by exp(-0.2) for each error as large as the recent mean error.
 
-From 0.1 to 0.3, and with 0.985 to 0.995 of an error left, the mean absolute error on fifteen
+From 0.1 to 0.3, and with a factor of 0.985 to 0.995 on errors, the mean absolute error on fifteen
 streams stayed within 0.8%.
 """
 
 LARGEST = 100.0
-"""Recent mean errors that one error counts for at most.
+"""Limit of a single error, in recent mean errors.
 
-One outlier would hide all other errors for hundreds of rows. With 20 the error on gas
-concentrations, which stay for some rows and then jump, is 17% larger.
+Without it an outlier would dominate all other errors for hundreds of rows. With 20 the error on gas
+concentrations, which are constant for some rows and then jump, is 17% larger.
 """
 
 N_TARGETS = tuple(len(range(2)[targets]) for targets in PAIRS.values())
-"""How many of the two every pair forecasts."""
+"""How many of the two quantities every pair forecasts."""
 
 MARGIN = 0.1
-"""Part of the range of all targets by which a forecast may lie outside of it."""
+"""Share of the range of all targets by which a forecast may exceed the range."""
 
 COVERED = 0.9
-"""Share of targets that the central interval of this probability is made to hold."""
+"""Probability of the central interval whose coverage is controlled."""
 
 WITHIN = 1.6448536269514722
-"""Standard deviations on each side within which 90% of a normal distribution lie."""
+"""Standard deviations on each side that contain 90% of a normal distribution."""
 
 OF_ABSOLUTE = math.sqrt(math.pi / 2.0)
-"""Standard deviation of a normal distribution in mean absolute deviations."""
+"""Standard deviation of a normal distribution in units of its mean absolute deviation."""
 
 ADAPTING = 0.05
-"""Step of the logarithm of the width of intervals, by a miss more than expected.
+"""Step of the logarithm of the width of intervals, for one miss more than expected.
 
-With it 90% intervals held 88.9% to 91.3% on fifteen streams, without it 74% to 95%.
+With it 90% intervals contained 88.9% to 91.3% of the targets on fifteen streams; without it 74% to
+95%.
 """
 
 FEWEST_ERRORS = 1.5
-"""Weight of the errors from which there is a deviation: two of them."""
+"""Minimum weight of the errors for a finite deviation: two errors of weight 1."""
 
 WIDEST = 3.0
-"""Limit of this logarithm on both sides."""
+"""Limit of the logarithm of the width, in both directions."""
 
 JUDGED = "_weight", "_error", "_losses", "_width"
-"""What tells how good forecasts are."""
+"""Attributes that describe the errors of forecasts."""
 
 Past = tuple[float, Floats]
-"""The target and the values of a row that was learnt."""
+"""The target and the values of a learnt row."""
 
 NOTHING_LEARNT = np.zeros(0)
-"""In place of what the rows before a forecast tell."""
+"""The packed form of a forecast before the first learnt row."""
 
 
 class Answer(NamedTuple):
-    """Means and standard deviations (n,) of fresh targets, before rows are learnt."""
+    """Means and standard deviations (n,) of new targets, before rows are learnt."""
 
     means: Floats
     deviations: Floats
 
 
 N_HEAD = len(EXPERTS) + 4
-"""Numbers of a forecast that waits before the values of a row."""
+"""How many numbers of a stored forecast precede the values of a row."""
 
 
 class Given(NamedTuple):
-    """A forecast as it is given: what it is judged by, and what its row is learnt with."""
+    """A forecast that was returned: its values, and the past rows to learn its row with."""
 
     # The forecasts of all experts, and their mixture, in units of the target.
     of_experts: Floats
     value: float
     deviation: float
-    # The last two rows learnt, or as many as there are.
+    # The last two rows learnt, or fewer.
     past: tuple[Past, ...]
 
     def packed(self) -> Floats:
-        """Return what of it has to wait for the target, (n,); nothing if no row was learnt."""
+        """Return the numbers to store until the target arrives, (n,); empty if no row is learnt."""
         if not self.past:
             return NOTHING_LEARNT
         before = self.past[0][0] if self.past[1:] else math.nan
@@ -169,7 +170,7 @@ class Given(NamedTuple):
 
     @classmethod
     def unpacked(cls, packed: Floats) -> Given | None:
-        """Return what was packed; None if no row was learnt."""
+        """Return the forecast from its packed form; None if no row was learnt."""
         if not len(packed):
             return None
         of_experts, values = packed[: len(EXPERTS)], packed[N_HEAD:]
@@ -178,9 +179,9 @@ class Given(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """The forecast for a row, and what it is made from."""
+    """The forecast for a row, and its parts."""
 
-    # By pair of memories: what it sees, and its scores (2, n_targets).
+    # For every pair of memories: its input, and its scores (2, n_targets).
     rows: Sequence[Floats]
     scores: Sequence[Floats]
     given: Given
@@ -200,28 +201,28 @@ class Forecast(NamedTuple):
     lambda made: _fits(made),
 )
 class Forecaster(NamedTuple):
-    """All that a forecast is made of, at some moment."""
+    """The state that forecasts depend on, at one moment."""
 
     scaler: RunningScaler
     activations: Activations
-    # Of targets, and of their changes.
+    # The scaler of targets and of their changes.
     targets: RunningScaler
-    # For every pair those of the long and of the short memory.
+    # For every pair, the weights of the long and of the short memory.
     weights: tuple[tuple[Floats, Floats], ...]
     losses: list[float]
     # The smallest and the largest target.
     limits: tuple[float, float]
-    # The last two rows learnt, or as many as there are.
+    # The last two rows learnt, or fewer.
     past: tuple[Past, ...]
-    # The standard deviation of a fresh target.
+    # The standard deviation of a new target.
     deviation: float
 
     def forecast(self, row: Floats) -> Forecast:
-        """Return the forecast for a row; features that were not known yet are left out."""
+        """Return the forecast for a row; features that are not known at the moment are ignored."""
         row = row[: len(self.scaler.means)]
         scaled, changes, lags = self.scaler.transform(row), np.zeros(len(row)), np.zeros(N_LAGS)
         means, deviations = self.targets.means, np.sqrt(self.targets.variances)
-        # Where no target is known yet, a change is one from the mean.
+        # Before the first target, a change is measured from the mean.
         mean = last = float(means[LEVEL])
         if self.past:
             last, values = self.past[-1]
@@ -248,7 +249,7 @@ class Forecaster(NamedTuple):
 
 
 def _sizes(n_wide: int) -> tuple[int, ...]:
-    """Return the number of columns that every pair sees."""
+    """Return the number of input columns of every pair."""
     n_narrow = n_wide - N_UNITS
     return N_LAGS + n_wide, n_narrow, N_LAGS + n_narrow
 
@@ -299,67 +300,77 @@ def _is_sound(model: Any) -> bool:
     _seen=NOTHING,
 )
 class StreamRegressor(StreamModel, base.MiniBatchRegressor):
-    """Predict a number from a stream of dicts, whatever is in them and however it changes.
+    """Predict numbers from a stream of dicts with numbers, texts and gaps, and adapt to drift.
 
-    What `StreamClassifier` is for labels. Features and targets are put on one scale by the rows
-    before them, and learnt by recursive least-squares models with a long and a short memory: the
-    target, by 160 random units and by the features alone; and its change since the last target, by
-    the units and by the features' changes. The forecast mixes them, the last target and the
-    running mean by the recent absolute errors of the forecasts given. When a
-    short-memory model is clearly better than the long-memory model beside it, the long-memory model
-    is reset to a copy of it. So scale, features, forgetting and the share of each model follow the
-    stream, and there is nothing to set.
+    This is the counterpart of `StreamClassifier` for numbers. The model standardises features and
+    targets by the rows before them. Recursive least-squares models, each with a long and a short
+    memory, forecast the target from 160 random units and from the features alone, and its change
+    since the last target from the units and from the changes of the features. The forecast mixes
+    these models, the last target and the running mean by the recent absolute errors of their
+    forecasts. When a short-memory model is clearly better than the corresponding long-memory model,
+    the long-memory model is reset to a copy of it. Scale, features, forgetting and the share of
+    each model therefore follow the stream, and no hyperparameter has to be set.
 
     Parameters
     ----------
     seed : int
-        Of the random units; models of one seed and one stream are alike.
+        Seed of the random units. Models with the same seed and the same stream are equal.
     label_delay : int
-        How many rows late a target counts whose row was never predicted, such as a row of history.
-        The targets of predicted rows are as late as they come: they need no setting.
+        How many rows late a target is if its row was never predicted, such as a row of history. The
+        model measures the delay of predicted rows itself.
 
     Notes
     -----
-    Features are those of `StreamClassifier`: numbers, bools, arrays, text of which the first 64
-    values are a feature each, None and NaN for what is unknown; new ones at any time. Multiply one
-    or the targets by anything, or add anything to them from the first row on: forecasts follow.
-    Before anything is learnt the prediction is 0.0.
+    **Features** are those of `StreamClassifier`: numbers, bools, arrays, and texts, of which the
+    first 64 of a name are a feature each; None and NaN are unknown values. New features may arrive
+    at any time. If a feature or the targets are multiplied by a factor or shifted from the first
+    row on, forecasts change accordingly. Before the first row is learnt, the prediction is 0.0.
 
-    The last two targets are features too, and the change from the last one is forecast beside the
-    target itself: where neighbours are alike, that says more than all features. Where the order
-    says nothing, as in a shuffled table, it costs 0% to 1% of the error.
+    The last two targets are also features, and the model forecasts the change from the last target
+    beside the target itself: where successive targets are similar, this is more informative than
+    all features. Where the order carries no information, as in a shuffled table, it increases the
+    error by 0% to 1%.
 
-    Targets may come late, in any order, or never. A forecast waits for its target, at most 4,096 of
-    them, under a hash of the sample. When the target comes, the forecast that was given is judged,
-    and the row is learnt with the last targets of then, so forecasts and intervals are those for
-    targets as late as they come. A sample that is predicted again before it is learnt waits once,
-    as the later forecast. A late row is not recognised where rows have equal features, or where a
-    step before the model, such as a scaler that learns, has changed its features since: set
-    `label_delay` there. With a delay of d rows the width of intervals follows the errors
-    ``sqrt(1 + d)`` times more slowly, as forecasts that overlap err alike.
+    **Late targets.** Targets may arrive late, in any order, or never. The model stores each
+    forecast under a hash of the sample until its target arrives, at most 4,096 forecasts. When the
+    target arrives, the stored forecast is judged, and the row is learnt with the last targets that
+    were known at the forecast. Forecasts and intervals therefore account for the delay of the
+    targets. A sample that is predicted again before it is learnt is stored once, with the later
+    forecast. A late row is not recognised if rows have equal features, or if a step before the
+    model, such as a scaler that learns, has changed its features since: set `label_delay` there.
+    With a delay of d rows the width of intervals follows the errors ``sqrt(1 + d)`` times more
+    slowly, because overlapping forecasts have similar errors.
 
-    A value far off counts as one 6 standard deviations off, of targets too, and no forecast leaves
-    the range of the targets so far by more than a tenth of it. Whether a target far off is an
-    outlier or a new level only the next one tells: the forecast of that one may be far off, too.
+    **Outliers.** Values and targets more than 6 standard deviations from the mean count as 6
+    standard deviations from it, and no forecast exceeds the range of the targets so far by more
+    than a tenth of the range. Only the next target shows whether a distant target is an outlier or
+    a new level: the forecast for that next target may also be far from it.
 
-    Each expert's weights are the exact ridge solution on the rows so far, in features and targets
-    as they were scaled when each row was learnt; memories, ridge and takeovers are those of
-    `StreamClassifier`.
+    **Weights and ridge.** Each expert's weights are the exact ridge solution on the rows so far,
+    with features and targets as they were scaled when each row was learnt. Memories, ridge and
+    resets of the long memory are those of `StreamClassifier`.
 
     The weight `w` of a row multiplies its squared errors in every expert, and the losses by which
-    experts and intervals are judged; the width of intervals follows no row more than one of weight
-    1. Units, time, names, the range of targets and the last targets follow every row alike: a row
-    of weight 0 is a row of the stream that teaches nothing else. Weights count beside a ridge of 1,
-    so divide them by their mean if that is far from 1.
+    experts and intervals are judged; for the width of intervals, a weight above 1 counts as 1.
+    Units, time, names, the range of targets and the last targets follow every row equally, even a
+    row of weight 0. Weights count relative to a ridge of 1, so divide them by their mean if the
+    mean is far from 1.
 
-    Order is part of the data here: a batch is learnt row by row, as if it came so, to rounding, and
-    models neither merge nor unlearn. Without a `label_delay` rows of known features whose forecasts
-    do not wait are learnt in blocks, in a third of the time of many calls of `learn_one`. A row of
-    M features costs about ``6 ((M + 160)^2 + 2 M^2)`` operations to learn; memory is ``16 ((M +
-    160)^2 + 2 M^2)`` bytes and, for every forecast that waits, ``8 M + 500``, for every row of
-    `label_delay` ``96 M + 5,300`` more: it does not depend on the number of rows learnt.
+    **Batches.** The order of rows matters: a batch is learnt row by row, up to rounding, and models
+    neither merge nor unlearn. Without a `label_delay`, rows of known features without a stored
+    forecast are learnt in blocks.
 
-    Whatever is raised while it learns, the model is as before or as after, as in
+    **Costs** for M features. Memory does not depend on the number of rows learnt.
+
+    ==============================  ===============================================================
+    learn a row                     about ``6 ((M + 160)^2 + 2 M^2)`` operations
+    `learn_many`                    in blocks, a third of the time of as many calls of `learn_one`
+    memory                          ``16 ((M + 160)^2 + 2 M^2)`` bytes
+    for every stored forecast       ``8 M + 500`` bytes more
+    for every row of `label_delay`  ``96 M + 5,300`` bytes more
+    ==============================  ===============================================================
+
+    **Exceptions.** If a call raises, the model is as before the call or as after it, as with
     `StreamClassifier`.
 
     References
@@ -370,7 +381,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     S. H. Bach and M. A. Maloof, "Paired learners for concept drift", ICDM 2008.
 
     I. Gibbs and E. Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021:
-    the width of intervals follows how often they have missed.
+    the width of intervals follows the rate of targets outside them.
 
     P. Joulani, A. Gyorgy and C. Szepesvari, "Online learning under delayed feedback", ICML 2013.
 
@@ -386,24 +397,24 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         super().__init__(seed, label_delay)
         self._waiting = Waiting()
-        # Of targets, and of their changes.
+        # The scaler of targets and of their changes.
         self._targets = RunningScaler().grown(2)
         self._memories = self._memories_grown([Memories() for _ in PAIRS])
-        # Of every expert, in mean errors of the forecast.
+        # Recent losses of every expert, in mean errors of the forecast.
         self._losses = [0.0] * len(EXPERTS)
-        # Of targets: the smallest and the largest.
+        # The smallest and the largest target.
         self._limits = (0.0, 0.0)
-        # The recent mean absolute error of the forecast with the weight of its rows, and the
-        # logarithm of the factor by which intervals are wider than it makes them.
+        # The weight of recent rows, the recent mean absolute error of the forecast, and the
+        # logarithm of the factor on the width of intervals that follows from this error.
         self._weight = self._error = self._width = 0.0
         # The last two rows learnt, with their targets.
         self._past: tuple[Past, ...] = ()
-        # What the last rows were predicted by whose targets have not come yet.
+        # The states that predicted the last rows, whose targets have not arrived yet.
         self._delayed: deque[Forecaster] = deque(maxlen=label_delay)
 
     @property
     def shares(self) -> dict[str, float]:
-        """Shares of the experts in the forecast, by what they forecast, see and remember."""
+        """Shares of the experts in the forecast, by their forecast quantity, input and memory."""
         return dict(zip(EXPERTS, shares_of(self._losses, RATE).tolist(), strict=True))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -412,10 +423,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         Parameters
         ----------
         x : mapping
-            Feature names to numbers, arrays of numbers, text, None or NaN.
+            Features by name: numbers, arrays of numbers, text, None or NaN.
         y : number
+            The target.
         w : float
-            Weight, from 0 to 1e5; see the notes.
+            Weight of the row, from 0 to 1e5; see the notes.
 
         Raises
         ------
@@ -430,31 +442,33 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         7.5
         """
         with self._lock:
-            taken, target = self._columns.taking(x), read_number("y", y, OF_TARGETS)
+            taken, target = self._columns.extended_and_read(x), read_number("y", y, OF_TARGETS)
             weight, key = read_weight(w), sample_key(x) if len(self._waiting) else None
             apply(self._plan(*taken, target, key, weight))
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, with_dist: bool = False) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
-        This is progressive validation, also called prequential evaluation or test-then-train: the
-        result is that of `predict_one` and `learn_one` for one row after the other, to rounding, at
-        the speed of `learn_many`. With a `label_delay` it costs what the loop costs.
+        This is progressive validation, also called prequential evaluation or test-then-train. Up to
+        rounding, the result equals that of calling `predict_one` and `learn_one` for one row after
+        the other, at the speed of `learn_many`. With a `label_delay` it is as slow as that loop.
 
         Parameters
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
+            Rows of features.
         y : array, series or list of n_rows numbers
+            Targets of the rows.
         w : float, or array, series or list of n_rows floats, optional
-            Weights, from 0 to 1e5; 1 by default.
+            Weights of the rows, from 0 to 1e5; 1 by default.
         with_dist : bool
-            Whether to return distributions of fresh targets instead of numbers; see `predict_many`.
+            Whether to return distributions of new targets instead of numbers; see `predict_many`.
 
         Returns
         -------
         array, series or list of n_rows floats
-            In the kind of `X`, with distributions as `predict_many` returns them; 0.0 for a row
-            before which nothing was learnt.
+            Predictions, of the same kind as `X`; 0.0 for a row before the first learnt row. With
+            `with_dist`, distributions in the form of `predict_many`.
 
         Raises
         ------
@@ -484,8 +498,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[float], list[int]]:
         targets = read_numbers(y, len(samples)).tolist()
-        self._activations.grown(self._columns.knowing(samples).names, 0)
-        # Late targets judge forecasts by the weights of then.
+        self._activations.grown(self._columns.extended(samples).names, 0)
+        # A late target judges the forecast by the weights at that moment.
         new = list(range(len(samples))) if self.label_delay else self._columns.new_rows(samples)
         if not self._count and new[:1] != [0]:
             new.insert(0, 0)
@@ -494,7 +508,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def _answer(self, sample: Sample, key: int | None) -> Answer:
         row = self._columns.placed([sample])[0]
         if key is not None:
-            # Learnt next: an earlier forecast counts no more.
+            # The row is learnt next: an earlier forecast is no longer needed.
             apply((self._waiting.plan_take(key), ()))
         given = self._forecast(row).given
         return Answer(np.array([given.value]), np.array([given.deviation]))
@@ -510,19 +524,21 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         Parameters
         ----------
         x : mapping
-            Feature names to numbers, arrays of numbers, text, None or NaN.
+            Features by name: numbers, arrays of numbers, text, None or NaN.
         with_dist : bool
-            Whether to return the distribution of a fresh target instead of a number.
+            Whether to return the distribution of a new target instead of a number.
 
         Returns
         -------
         float, or river.proba.Gaussian
-            Its deviation follows the forecast's recent absolute errors, times a factor that grows
-            with every target outside the central 90% and shrinks with every other one: so these 90%
-            hold about that share of any stream's targets, whatever the distribution of errors.
-            Other intervals are as good as errors are normal. It is infinite until the targets of
-            two forecasts have come that were made after the first row was learnt. Before that row
-            values are not read, and the forecast is 0.0.
+            The standard deviation is proportional to the forecast's recent mean absolute error,
+            with a factor that grows with every target outside the central 90% and shrinks with
+            every other target. The central 90% therefore contain about 90% of the targets of any
+            stream, whatever the distribution of errors; other intervals are accurate if errors are
+            normal.
+            The deviation is infinite until the targets of two forecasts have arrived that were made
+            after the first row was learnt. Before the first row is learnt, values are not read and
+            the forecast is 0.0.
 
         Examples
         --------
@@ -536,19 +552,21 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             return gaussian(forecast, self._deviation() ** 2) if with_dist else forecast
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
-        """Return the prediction for every row, or a normal distribution; all as for the next row.
+        """Return the prediction for every row as if it were the next, or a normal distribution.
 
         Parameters
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
+            Rows of features.
         with_dist : bool
-            Whether to return the distributions of fresh targets, as `predict_one` has them.
+            Whether to return the distributions of new targets, as `predict_one` does.
 
         Returns
         -------
         ndarray (n_rows,), series or list
-            In the kind of `X`. With `with_dist`: two arrays (n_rows,), of means and of standard
-            deviations; a frame with the columns "mean" and "std"; a list of river.proba.Gaussian.
+            Predictions, of the same kind as `X`. With `with_dist`: for an array two arrays
+            (n_rows,) of means and standard deviations, for a frame a frame with the columns "mean"
+            and "std", for a list a list of river.proba.Gaussian.
 
         Raises
         ------
@@ -563,26 +581,26 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             return normals_like(source, forecasts, np.full(len(forecasts), variance))
 
     def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Ends:
-        """Return the ends of an interval that holds a fresh target with a given probability.
+        """Return the ends of an interval that contains a new target with a given probability.
 
         Parameters
         ----------
         x : mapping
-            Feature names to numbers, arrays of numbers, text, None or NaN.
+            Features by name: numbers, arrays of numbers, text, None or NaN.
         level : float
             The probability, above 0 and below 1.
 
         Returns
         -------
         tuple of float
-            Lower and upper end: the central interval of `predict_one(x, with_dist=True)`. What is
-            said there goes for it: 0.9 is held by any stream, other levels as errors are normal.
-            From minus to plus infinity until two forecasts have been judged.
+            Lower and upper end: the central interval of `predict_one(x, with_dist=True)`. As there,
+            the level 0.9 is accurate on any stream, other levels if errors are normal. The interval
+            is infinite until two forecasts have been judged.
 
         Raises
         ------
         TypeError, ValueError
-            If `level` is no such number, or `x` cannot be read.
+            If `level` is not a number above 0 and below 1, or `x` cannot be read.
 
         Examples
         --------
@@ -593,18 +611,18 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         True
         """
         with self._lock:
-            reach = self._reach(check_level(level))
+            half_width = self._half_width(check_level(level))
             forecast = self._forecast_one(x)
-            return forecast - reach, forecast + reach
+            return forecast - half_width, forecast + half_width
 
     def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
-        """Return an interval for every row, all as for the next row; see `predict_interval_one`.
+        """Return an interval for every row as if it were the next; see `predict_interval_one`.
 
         Returns
         -------
         tuple, frame or list
-            Of an array the lower and the upper ends, two arrays (n_rows,); of a frame one with the
-            columns "lower" and "upper"; of a list one of tuples.
+            For an array two arrays (n_rows,) of lower and upper ends, for a frame a frame with the
+            columns "lower" and "upper", for a list a list of tuples.
 
         Examples
         --------
@@ -612,15 +630,15 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         [(-inf, inf)]
         """
         with self._lock:
-            reach = self._reach(check_level(level))
+            half_width = self._half_width(check_level(level))
             source, forecasts = self._forecast_many(X)
-            return intervals_like(source, forecasts - reach, forecasts + reach)
+            return intervals_like(source, forecasts - half_width, forecasts + half_width)
 
     def _forecast_one(self, x: Any) -> float:
-        """Return the forecast for a sample, which waits for its target."""
+        """Return the forecast for a sample, and store it until the target arrives."""
         if not self._count:
             check_mapping(x)
-            # Values may be anything yet.
+            # Values are not checked before the first learnt row.
             with suppress(Exception):
                 apply((self._waiting.plan_add(sample_key(x), NOTHING_LEARNT, 0), ()))
             return 0.0
@@ -629,10 +647,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return given.value
 
     def _forecast_many(self, X: Any) -> tuple[Any, Floats]:
-        """Return what answers to a batch are like, and the forecast for every row, (n_rows,).
-
-        They wait for their targets.
-        """
+        """Return the source of a batch and the forecasts (n_rows,), and store the forecasts."""
         rows = self._columns.placed(read_stream_batch(X))
         check_not_empty("X", len(rows))
         forecaster, forecasts = self._forecaster(), np.empty(len(rows))
@@ -647,11 +662,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         self._waiting = self._waiting.with_added(keys, packed(), self._count)
         return source_of(X), forecasts
 
-    def _given(self, row: Floats, key: int | None) -> tuple[Given | None, int]:
-        """Return the forecast that was given for a late row, and how many rows were learnt since.
+    def _past_forecast(self, row: Floats, key: int | None) -> tuple[Given | None, int]:
+        """Return the earlier forecast for a late row, and the number of rows learnt since.
 
-        The forecast is None if nothing was learnt before it, and the number 0 if the row is not
-        late. A row that was never forecast, or just now, is as late as `label_delay` says.
+        The forecast is None if no row was learnt before it; the number is 0 if the row is not late.
+        The delay of a row that was never forecast, or just now, is `label_delay`.
         """
         found = None if key is None else self._waiting.find(key, self._count)
         if found is not None and found[1]:
@@ -664,27 +679,27 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return then.forecast(row).given, delay
 
     def _forecaster(self) -> Forecaster:
-        """Return what a forecast is made of now; weights change in place."""
+        """Return the current state that forecasts depend on; its weights change in place."""
         weights = tuple((each.long.weights, each.short.weights) for each in self._memories)
         scales = self._scaler, self._activations, self._targets
         judged = self._losses, self._limits
         return Forecaster(*scales, weights, *judged, self._past, self._deviation())
 
     def _forecast(self, row: StreamRow) -> Forecast:
-        """Return the forecast for a row now: made once, if it is learnt next."""
+        """Return the current forecast for a row; it is reused if the row is learnt next."""
         key, seen = row.values.tobytes(), self._seen
         if seen is None or seen[0] != key:
             self._seen = seen = key, self._forecaster().forecast(row.values)
         return seen[1]
 
     def _deviation(self) -> float:
-        """Return the standard deviation of a fresh target; one error says little."""
+        """Return the standard deviation of a new target, infinite before the second error."""
         if self._weight < FEWEST_ERRORS:
             return math.inf
         return OF_ABSOLUTE * self._error * math.exp(self._width)
 
-    def _reach(self, level: float) -> float:
-        """Return how far an interval reaches to each side of the forecast."""
+    def _half_width(self, level: float) -> float:
+        """Return half the width of an interval about the forecast."""
         deviation = self._deviation()
         # Infinity times the quantile of a level near 0 would be NaN.
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
@@ -692,15 +707,15 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def _plan(
         self, columns: StreamColumns, known: StreamRow, target: float, key: int | None, w: float
     ) -> tuple[Calls, State]:
-        """Plan to learn a row in given columns: one pass, and changes that are made together.
+        """Plan to learn a row of weight w in given columns.
 
-        `key` is that of its sample; it may be None if no forecast waits. w is its weight.
+        `key` is the key of its sample; it may be None if no forecast is stored.
         """
         row = known.values
         model = self if columns is self._columns else self._grown(columns)
-        past, (judged, delay) = self._past, self._given(row, key)
+        past, (judged, delay) = self._past, self._past_forecast(row, key)
         if delay:
-            # Learnt with the last rows of then, by the scales and weights of now.
+            # Learnt with the last rows at the forecast, but with the current scales and weights.
             past = past if judged is None else judged.past
             forecast = model._forecaster()._replace(past=past).forecast(row)
         else:
@@ -712,7 +727,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         changes = vars(model).copy() if model is not self else {}
         if judged is not None and errors is not None:
             error = abs(judged.value - target)
-            changes |= self._judged(error, errors, judged.deviation, w, delay)
+            changes |= self._errors_after(error, errors, judged.deviation, w, delay)
         low, high = self._limits if self._count else (target, target)
         changes |= {
             "_limits": (min(low, target), max(high, target)),
@@ -738,7 +753,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         keys: Sequence[int | None],
         weights: Floats,
     ) -> tuple[tuple[Calls, State], Answer]:
-        """Plan to learn rows of known features, without delay; return their forecasts, too."""
+        """Plan to learn rows of known features without delay; return their forecasts, too."""
         placed, past = self._columns.placed(samples), self._past
         n_rows, values = len(placed), np.array([row.values for row in placed])
         y, last = np.array(targets), past[-1][0]
@@ -747,7 +762,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         change = last - past[0][0] if past[1:] else math.nan
         scaler, scalers = self._scaler.along(values, [row.gaps for row in placed])
         of_targets, origins = self._targets.along(both, [()] * n_rows)
-        # What `Forecaster.forecast` does, for every row by the rows before it.
+        # As `Forecaster.forecast`, for every row by the rows before it.
         scaled = scalers.transform(values)
         rows_before = np.array([enlarged(past[-1][1], values.shape[1]), *values[:-1]])
         changes = scaled - scalers.transform(rows_before)
@@ -766,7 +781,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         margin = MARGIN * (high - low)
         ends = (low - margin)[:-1, None], (high + margin)[:-1, None]
         first = (means + np.array([[0.0, 1.0]]) * lasts[:, None])[:, TARGETS]
-        # How forecasts are judged before every row, and after the last.
+        # The errors of forecasts before every row, and after the last row.
         judged = [{name: getattr(self, name) for name in JUDGED}]
         answers = Answer(np.empty(n_rows), np.empty(n_rows))
         draft, of_rows = shallow_copy(self), weights.tolist()
@@ -786,8 +801,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
                 deviation = draft._deviation()
                 answers.means[row], answers.deviations[row] = value, deviation
                 error = abs(value - targets[row])
-                judged.append(judged[row] | draft._judged(error, errors, deviation, of_rows[row]))
-                yield draft._compared(errors)
+                judged.append(
+                    judged[row] | draft._errors_after(error, errors, deviation, of_rows[row])
+                )
+                yield draft._differences(errors)
 
         of_pairs = [scaled_targets[:, pair] for pair in PAIRS.values()]
         changed = {
@@ -795,7 +812,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             "_limits": (float(low[-1]), float(high[-1])),
             "_scaler": scaler,
             "_targets": of_targets,
-            # Copies of two rows: views would keep the whole block.
+            # Copies of two rows: views would keep the whole block in memory.
             "_past": tuple(zip(targets[-2:], values[-2:].copy(), strict=True)),
             "_count": self._count + n_rows,
             "_seen": None,
@@ -803,10 +820,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         changed |= judged[-1]
         return ((), tuple((self, name, value) for name, value in changed.items())), answers
 
-    def _compared(self, errors: list[float]) -> list[int]:
-        """Return for every pair whether its long (1) or its short memory (-1) errs more, or 0.
+    def _differences(self, errors: list[float]) -> list[int]:
+        """Return for every pair 1 if its long memory errs more, -1 if its short memory does, or 0.
 
-        Both memories are compared on the target of a pair that they have forecast better.
+        Both memories are compared on the quantity that they have recently forecast better.
         """
         losses, differences = self._losses, list[int]()
         for rivals in RIVALS:
@@ -819,7 +836,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     ) -> tuple[list[Any], list[Any]]:
         """Return calls and states of the memories to learn a row with its forecast."""
         calls, state = list[Any](), list[Any]()
-        differences = [0] * len(PAIRS) if errors is None else self._compared(errors)
+        differences = [0] * len(PAIRS) if errors is None else self._differences(errors)
         pairs = zip(
             self._memories, PAIRS.values(), differences, forecast.rows, forecast.scores, strict=True
         )
@@ -829,12 +846,12 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             state += planned[1]
         return calls, state
 
-    def _judged(
+    def _errors_after(
         self, error: float, errors: list[float], deviation: float, w: float, delay: int = 0
     ) -> dict[str, Any]:
-        """Return what tells how good forecasts are, after the errors of one more.
+        """Return the attributes `JUDGED` after the errors of one more forecast.
 
-        It was given with a deviation, its target came `delay` rows late, and the row weighs w.
+        The forecast had a deviation, its target arrived `delay` rows late, and its row weighs w.
         """
         pace = 1.0 / math.sqrt(1.0 + delay)
         weight = RECENT**pace * self._weight + w
@@ -847,18 +864,18 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         width = self._width
         if math.isfinite(deviation):
             missed = error > WITHIN * deviation
-            # Heavier rows would throw it to and fro.
+            # Larger weights would make the width oscillate.
             width += min(w, 1.0) * ADAPTING * pace * (missed - (1.0 - COVERED))
             width = min(max(width, -WIDEST), WIDEST)
         return {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
 
     def _memories_grown(self, memories: Sequence[Memories]) -> list[Memories]:
-        """Return memories of the sizes that the activations ask for."""
+        """Return memories grown to the sizes of the activations."""
         sizes = _sizes(self._activations.n_wide)
         return [each.grown(*shape) for each, *shape in zip(memories, sizes, N_TARGETS, strict=True)]
 
     def _grown(self, columns: StreamColumns) -> Self:
-        """Return a model with room for features met first, as a draft."""
+        """Return a draft of the model with room for new features."""
         model = self._in_columns(columns)
         model._activations = self._activations.grown(columns.names, 0)
         model._memories = model._memories_grown(self._memories)

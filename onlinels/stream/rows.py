@@ -1,4 +1,4 @@
-"""Samples of text, gaps and numbers as rows of a matrix whose columns come as features do."""
+"""Convert samples of numbers, texts and gaps to rows of a matrix that gains columns on demand."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from onlinels.rows import (
 from onlinels.saving import LABEL, NOTHING, TEXT, WHOLE, made_of, savable, table
 
 MOST_FEATURES = 4096
-"""Features at most: four inverses of that many rows and columns take half a gigabyte."""
+"""Maximum number of features: four inverses of this size take half a gigabyte."""
 
 MOST_CATEGORIES = 64
-"""Different texts of one name that get a column each; later ones are told apart by a hash."""
+"""Number of texts of one name that get a column each; later texts are identified by a hash."""
 
 N_HASHES = 1 << 16
-"""Hashes of the texts of a name: of 10,000 texts one in seven shares its hash with another."""
+"""Number of hashes for the texts of a name: of 10,000 texts, one in seven shares its hash."""
 
 
 Sample = tuple[Layout, Floats, list[tuple[Name, str]], list[Name]]
-"""What one sample says: numbers in the order of a layout, (name, text), and names of gaps."""
+"""The content of a sample: a layout, its numbers, pairs (name, text), and names of gaps."""
 
 
 class StreamRow(NamedTuple):
     """A sample in the columns of a stream."""
 
     values: Floats
-    # Names of its gaps: also those of which no value has come yet.
+    # Names of its gaps, also of names without a value so far.
     gaps: Sequence[Name] = ()
-    # What stands for its texts that have no column, in names that have had too many.
+    # Numbers of its texts without a column.
     texts: Sequence[int] = ()
 
 
@@ -74,19 +74,19 @@ def read_stream_row(x: Any) -> Sample:
 
 
 def read_stream_batch(X: Any) -> list[Sample]:
-    """Read a mini-batch as `read_stream_row` does its rows, the numbers of all rows at once.
+    """Read a mini-batch as `read_stream_row` reads rows, but all numbers at once.
 
     Numbers that are gaps are NaN.
     """
-    # By row where there is anything else than numbers, texts and gaps: errors name the value.
+    # Row by row if there are other values than numbers, texts and gaps: errors name the value.
     samples = _read_dicts(X) or _read_matrix(X) or [read_stream_row(x) for x in samples_of(X)]
-    # One layout in place of equal ones: rows of one are placed together.
+    # Equal layouts become one object: its rows are placed together.
     layouts: dict[Layout, Layout] = {}
     return [(layouts.setdefault(of, of), row, texts, gaps) for of, row, texts, gaps in samples]
 
 
 def _read_dicts(X: Any) -> list[Sample]:
-    """Read dicts of the same names that hold plain numbers; nothing if they are anything else."""
+    """Read dicts of plain numbers with the same names; return [] for anything else."""
     if not isinstance(X, (list, tuple)) or not X or type(X[0]) is not dict or not X[0]:
         return []
     names = [*X[0]]
@@ -97,13 +97,13 @@ def _read_dicts(X: Any) -> list[Sample]:
         return []
     try:
         values = np.array(picked, dtype=np.float64)
-    except OverflowError:  # A whole number beyond float64, which the closer look will name.
+    except OverflowError:  # A whole number beyond float64; reading row by row names it.
         return []
     return _as_samples(names, values, {})
 
 
 def _read_matrix(X: Any) -> list[Sample]:
-    """Read what consists of columns of numbers and of texts; nothing if it is anything else."""
+    """Read columns of numbers and of texts; return [] for anything else."""
     names: list[Any]
     texts: dict[Any, list[Any]] = {}
     if isinstance(X, (list, tuple)):
@@ -124,7 +124,7 @@ def _read_matrix(X: Any) -> list[Sample]:
             return []
         values = np.zeros((len(frame), len(names)))
         if names:
-            # By position: narwhals selects by names only if they are text.
+            # By position: narwhals selects only text names.
             values[:] = to_numpy(frame[:, np.flatnonzero(numeric).tolist()])
     return _as_samples(names, values, texts)
 
@@ -132,8 +132,8 @@ def _read_matrix(X: Any) -> list[Sample]:
 def _as_samples(
     names: Sequence[Any], values: Floats, texts: Mapping[Any, list[Any]]
 ) -> list[Sample]:
-    """Return samples of columns of numbers and of texts; nothing if a number is out of bounds."""
-    # Without NaN.
+    """Return samples from columns of numbers and of texts; [] if a number is out of bounds."""
+    # Ignores NaN.
     if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= LARGEST_VALUE:
         return []
     check_distinct((*names, *texts))
@@ -174,13 +174,13 @@ def is_gap(value: Any) -> bool:
 class StreamColumns:
     """The columns of a stream of samples: numbers, entries of arrays, and texts.
 
-    A text is a column of its own, named (name, text): 1 where that is the text of the name, else
-    0. A name with more than 64 texts is crowded: what comes later has a hash instead of a column.
-    What a sample leaves out is 0, as in river's linear models; its gaps are NaN.
+    A text is a column of its own, named (name, text): 1 in samples with this text, else 0. A name
+    with more than 64 texts is crowded: its later texts have a hash instead of a column. An absent
+    feature is 0, as in river's linear models; a gap is NaN.
 
     Examples
     --------
-    >>> columns, _ = StreamColumns().taking({"a": 2.0, "b": "x", "c": 1.0})
+    >>> columns, _ = StreamColumns().extended_and_read({"a": 2.0, "b": "x", "c": 1.0})
     >>> columns.names, columns.row({"a": None, "b": "y"}).values
     (('a', 'c', ('b', 'x')), array([nan,  0.,  0.]))
     """
@@ -188,9 +188,9 @@ class StreamColumns:
     def __init__(self) -> None:
         self._columns = Columns()
         self._texts: dict[Name, dict[str, int]] = {}
-        # Names with more texts than have columns, in the order in which they became so.
+        # Names with more texts than columns, in the order in which they became crowded.
         self._crowded: dict[Name, int] = {}
-        # For speed: of the last names that came with numbers alone.
+        # For speed: the reader of the last layout of numbers alone.
         self._reader: RowReader | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class StreamColumns:
         return len(self._crowded)
 
     def row(self, x: Any) -> StreamRow:
-        """Return a sample as a row (n_columns,); what no column is for is left out."""
+        """Return a sample as a row (n_columns,); features without a column are ignored."""
         values = None if self._reader is None else self._reader.read(x)
         return self._placed(read_stream_row(x)) if values is None else StreamRow(values)
 
@@ -221,43 +221,43 @@ class StreamColumns:
         """Return the columns of a name: of its number, its array and its texts."""
         return [*self._columns.columns_of(name).tolist(), *self._texts.get(name, {}).values()]
 
-    def taking(self, x: Any) -> tuple[StreamColumns, StreamRow]:
-        """Return columns that know a sample too, these if they do already, and it as their row."""
+    def extended_and_read(self, x: Any) -> tuple[StreamColumns, StreamRow]:
+        """Return columns extended by the features of a river sample, and the sample as a row."""
         reader = self._reader
         values = reader.read(x) if reader is not None and reader.is_complete else None
         if values is not None:
             return self, StreamRow(values)
-        return self.placing(read_stream_row(x))
+        return self.extended_and_placed(read_stream_row(x))
 
-    def placing(self, sample: Sample) -> tuple[StreamColumns, StreamRow]:
-        """Return columns that know a sample too, these if they do already, and it as their row."""
-        columns = self.knowing([sample])
+    def extended_and_placed(self, sample: Sample) -> tuple[StreamColumns, StreamRow]:
+        """Return columns extended by the features of a sample, and the sample as a row."""
+        columns = self.extended([sample])
         return columns, columns._placed(sample)
 
     def n_known(self, samples: Iterable[Sample]) -> int:
-        """Return how many samples come before the first one with features that are new."""
+        """Return the number of samples before the first sample with new features."""
         known: Layout | None = None
         n_known = 0
         for sample in samples:
             layout, _, texts, gaps = sample
             if texts or layout is not known:
-                if self.knowing([sample]) is not self:
+                if self.extended([sample]) is not self:
                     break
                 known = None if gaps else layout
             n_known += 1
         return n_known
 
     def new_rows(self, samples: Sequence[Sample]) -> list[int]:
-        """Return the numbers of samples that bring features new to them and those before."""
+        """Return the numbers of samples with features that no earlier sample has."""
         columns, new, start = self, list[int](), 0
         while (start := start + columns.n_known(samples[start:])) < len(samples):
-            columns = columns.knowing([samples[start]])
+            columns = columns.extended([samples[start]])
             new.append(start)
             start += 1
         return new
 
-    def knowing(self, samples: Iterable[Sample]) -> StreamColumns:
-        """Return columns that know all features of the samples too: these, if they do already."""
+    def extended(self, samples: Iterable[Sample]) -> StreamColumns:
+        """Return columns with all features of the samples: this object if it has them already."""
         columns, texts, crowded = self._columns, self._texts, self._crowded
         known: Layout | None = None
         for layout, _, named, gaps in samples:
@@ -271,7 +271,7 @@ class StreamColumns:
             new = [(name, text) for name, text in new if name not in full]
             for name in sorted(full - crowded.keys(), key=repr):
                 crowded = crowded | {name: len(crowded)}
-            # Together and sorted, so that the order of a dict's keys is no matter.
+            # Together and sorted, so that the order of a dict's keys does not matter.
             columns = columns.extended([(*layout, *new)])
             for name, text in sorted(new, key=repr):
                 (column,) = columns.columns_of((name, text))
@@ -279,16 +279,17 @@ class StreamColumns:
         if columns is self._columns and crowded is self._crowded:
             return self
         if len(columns) > MOST_FEATURES:
-            came = f"x brings the features to {len(columns)}, expected at most {MOST_FEATURES}"
-            raise ValueError(f"{came}. Hash them, with river's FeatureHasher(n_features=1024).")
+            came = f"x raises the number of features to {len(columns)}"
+            remedy = "Hash them with river's FeatureHasher(n_features=1024)."
+            raise ValueError(f"{came}, expected at most {MOST_FEATURES}. {remedy}")
         made = StreamColumns()
         made._columns, made._texts, made._crowded = columns, texts, crowded
         return made
 
     def placed(self, samples: Sequence[Sample]) -> list[StreamRow]:
-        """Return samples as rows (n_columns,); what no column is for is left out."""
+        """Return samples as rows (n_columns,); features without a column are ignored."""
         rows: list[StreamRow] = []
-        # Rows of one layout are placed at once.
+        # Rows of one layout are placed together.
         for _, group in groupby(samples, lambda sample: id(sample[0])):
             alike = list(group)
             numbers = np.array([each[1] for each in alike])
@@ -311,5 +312,5 @@ class StreamColumns:
                 hashed.append(N_HASHES * self._crowded[name] + of_text)
         for name in gaps:
             row[self.columns_of(name)] = np.nan
-        # Sorted, so that the order of a dict's keys is no matter.
+        # Sorted, so that the order of a dict's keys does not matter.
         return StreamRow(row, sorted(gaps, key=repr), sorted(hashed))

@@ -1,4 +1,4 @@
-"""Softmax regression by stochastic gradient descent: slow, and so not misled by late labels."""
+"""Softmax regression by stochastic gradient descent: it adapts slowly, so late labels harm less."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from onlinels.saving import COLUMNS, savable
 from onlinels.stream.features import row_products
 
 STEP = 0.01
-"""Learning rate: that of river's models."""
+"""Learning rate, as in river's models."""
 
 
 @savable({"weights": COLUMNS})
 class Softmax:
-    """Softmax regression whose weights W move by 0.01 w z (y - softmax(z'W))' with each row z.
-
-    w is the weight of the row.
+    """Softmax regression: each row z of weight w adds 0.01 w z (y - softmax(z'W))' to weights W.
 
     Attributes
     ----------
     weights : ndarray (n_features, n_classes)
+        The weights W.
 
     Examples
     --------
@@ -40,13 +39,13 @@ class Softmax:
         self.weights = np.zeros((0, 0), order="F")
 
     def grown(self, n_features: int, n_classes: int) -> Self:
-        """Return it with room for features and classes that did not come so far."""
+        """Return a copy with room for new features and classes."""
         new = shallow_copy(self)
         new.weights = enlarged(self.weights, n_features, n_classes)
         return new
 
     def copied(self) -> Self:
-        """Return a copy that learns on its own."""
+        """Return an independent copy."""
         new = shallow_copy(self)
         new.weights = self.weights.copy(order="F")
         return new
@@ -59,13 +58,13 @@ class Softmax:
         return probabilities
 
     def plan(self, row: Floats, errors: Floats, w: float = 1.0) -> tuple[Any, ...]:
-        """Plan to learn a row (n_features,) by targets less its probabilities (n_classes,)."""
+        """Plan to learn a row (n_features,), given targets minus probabilities (n_classes,)."""
         return (dger, w * STEP, row, errors, 1, 1, self.weights, 0, 0, 1)
 
     def along(self, rows: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Self]:
-        """Return the probabilities of rows, each after those before it, and what has learnt all."""
+        """Return the probabilities of rows, each after those before it, and the model after all."""
         new, before = self.copied(), np.empty(targets.shape)
-        # As `to_probabilities` and `plan`, in line: measured, half the time of calling them.
+        # As `to_probabilities` and `plan`, inlined: half the time of calling them, as measured.
         steps = (STEP * weights).tolist()
         for row, target, step, out in zip(rows, targets, steps, before, strict=True):
             row.dot(new.weights, out=out)
@@ -77,7 +76,7 @@ class Softmax:
 
 
 def to_probabilities(scores: Floats) -> None:
-    """Turn scores (..., n_classes) into probabilities, in place: their softmax."""
+    """Replace scores (..., n_classes) by their softmax, in place."""
     scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= np.add.reduce(scores, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Forecasts that wait for their labels, each under a hash of its sample."""
+"""Forecasts stored until their labels arrive, each under a hash of its sample."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from onlinels.stream.features import RunningScaler
 from onlinels.stream.rows import StreamColumns, is_gap
 
 MOST_WAITING = 4096
-"""Forecasts that wait at most; the oldest is dropped for the next one."""
+"""Maximum number of stored forecasts; a new forecast then replaces the oldest one."""
 
 _pack_number = struct.Struct("d").pack
 
 UNKNOWN = _pack_number(np.nan)
-"""What stands for a gap."""
+"""The bytes of a gap."""
 
 Forecast = tuple[Floats, int]
-"""What a forecast was made of, (n,), and the rows learnt before it."""
+"""A packed forecast, (n,), and the number of rows learnt before it."""
 
 
 def sample_key(x: Mapping[Any, Any]) -> int:
     """Return a hash of 63 bits of a sample's names and values, the same in every process.
 
-    The order of names does not matter, nor the type of a number; None, NaN and pandas.NA are one.
-    Zeros, and NaN beside numbers alone, count with their sign.
-    The sample is one that a stream model takes. Measured: 2 microseconds for 8 numbers, and 12 more
-    for a set of names that is not among the latest 256.
+    The order of names and the types of numbers do not matter; None, NaN and pandas.NA are equal.
+    The sign of zeros matters, and in a sample of numbers alone the sign of NaN. The sample must be
+    valid for a stream model. Measured: 2 microseconds for 8 numbers, and 12 more for a set of names
+    that is not among the latest 256.
 
     Examples
     --------
@@ -57,21 +57,21 @@ def sample_key(x: Mapping[Any, Any]) -> int:
 
 @lru_cache(maxsize=256)
 def _reader_of(names: tuple[Name, ...]) -> tuple[Callable[..., Any], Callable[..., bytes], bytes]:
-    """Return what picks the values of names in an order of their own, what packs them, a hash."""
+    """Return a function that selects values by sorted name, one that packs them, and a hash."""
     by_text = {
         f"{type(key).__name__}:{key!r}": name for name in names for key in [feature_key(name)]
     }
     ordered = [by_text[text] for text in sorted(by_text)]
-    # Of one name, itemgetter gives no tuple.
+    # With a single name, itemgetter returns no tuple.
     pick = itemgetter(*ordered) if ordered[1:] else lambda x: (x[ordered[0]],)
-    said = blake2b("\0".join(sorted(by_text)).encode("utf-8", "surrogatepass"))
-    return pick, struct.Struct(f"{len(ordered)}d").pack, said.digest()
+    of_names = blake2b("\0".join(sorted(by_text)).encode("utf-8", "surrogatepass"))
+    return pick, struct.Struct(f"{len(ordered)}d").pack, of_names.digest()
 
 
 def _packed(value: Any) -> bytes:
-    """Return bytes that stand for a number as packed with others, for a text, an array or a gap."""
+    """Return the bytes of a number (as packed with others), a text, an array or a gap."""
     if type(value) is float and value == value:
-        # Measured: a third of the time of the way below.
+        # A third of the time of the general case below, as measured.
         return _pack_number(value)
     if isinstance(value, str):
         content = value.encode("utf-8", "surrogatepass")
@@ -96,12 +96,12 @@ def _packed(value: Any) -> bytes:
     ),
 )
 class Waiting:
-    """Hold what the forecasts were made of whose labels have not come yet, by `sample_key`.
+    """Store packed forecasts whose labels have not arrived yet, by `sample_key`.
 
     Attributes
     ----------
     columns, scaler : StreamColumns, RunningScaler
-        Of samples that came before anything was learnt.
+        Columns and scaler of samples predicted before the first row is learnt.
 
     Examples
     --------
@@ -130,10 +130,10 @@ class Waiting:
         return iter(self._waiting.values())
 
     def plan_add(self, key: int, forecast: Floats, count: int) -> Calls:
-        """Plan to let a forecast wait, made after `count` rows were learnt."""
-        # The latest of equal samples counts. A sample is asked about again, for its probabilities
-        # say, or was never labelled at all: an older forecast would make labels seem late that are
-        # not. Where equal samples come again before their labels, these are less late than said.
+        """Plan to store a forecast that was made after `count` rows were learnt."""
+        # The latest of equal samples counts. A sample may be predicted again, for its probabilities
+        # for example, or may never get a label: with an older forecast, labels would seem late that
+        # are not. If equal samples return before their labels, the delay is underestimated.
         waiting, add = self._waiting, (self._waiting.__setitem__, key, (forecast, count))
         if key in waiting:
             return (waiting.pop, key), add
@@ -142,21 +142,21 @@ class Waiting:
         return (waiting.pop, next(iter(waiting))), add
 
     def with_added(self, keys: Iterable[int], forecasts: Iterable[Floats], count: int) -> Self:
-        """Return it with many forecasts more, made after `count` rows were learnt."""
+        """Return a copy with further forecasts, made after `count` rows were learnt."""
         new = self.copied()
         for key, forecast in zip(keys, forecasts, strict=True):
             apply((new.plan_add(key, forecast, count), ()))
         return new
 
     def watch(self, x: Mapping[Any, Any], made_of_features: Callable[[Floats], Floats]) -> None:
-        """Let a sample wait that comes before anything is learnt, in place; the scaler learns it.
+        """Store a sample predicted before the first learnt row, in place; the scaler learns it.
 
-        A sample that is asked about again waits already.
+        If the sample is stored already, nothing happens.
         """
         key = sample_key(x)
         if key in self._waiting:
             return
-        columns, row = self.columns.taking(x)
+        columns, row = self.columns.extended_and_read(x)
         scaler = self.scaler
         if columns is not self.columns:
             scaler = scaler.grown(len(columns.names), columns.columns_of)
@@ -165,7 +165,7 @@ class Waiting:
         apply((self.plan_add(key, forecast, 0), watched))
 
     def with_first(self, changed: Callable[[Floats], Floats]) -> Self:
-        """Return it with those forecasts changed that were made before anything was learnt."""
+        """Return a copy in which the forecasts made before the first learnt row are changed."""
         new = self.copied()
         for key, (values, count) in self._waiting.items():
             if not count:
@@ -174,30 +174,30 @@ class Waiting:
         return new
 
     def find(self, key: int | None, count: int) -> Forecast | None:
-        """Return what a waiting forecast was made of, and how many rows were learnt since.
+        """Return a stored forecast and the number of rows learnt since, or None.
 
-        None if none waits under the key; `count` rows are learnt in all.
+        `count` is the number of rows learnt in all.
         """
         found = None if key is None else self._waiting.get(key)
         return None if found is None else (found[0], count - found[1])
 
     def forecasts_of(self, keys: Sequence[int | None]) -> dict[int, Floats]:
-        """Return what the forecasts of rows were made of that wait, by the row's number."""
+        """Return the stored forecasts of rows by row number."""
         waiting = self._waiting
         return {row: waiting[key][0] for row, key in enumerate(keys) if key in waiting}
 
     def plan_take(self, key: int | None) -> Calls:
-        """Plan that a forecast does not wait any more."""
+        """Plan to remove a forecast."""
         return ((self._waiting.pop, key, None),)
 
     def copied(self) -> Self:
-        """Return a copy that goes on by itself; forecasts are shared, as they do not change."""
+        """Return an independent copy; the forecasts are shared, as they do not change."""
         new = shallow_copy(self)
         new._waiting = self._waiting.copy()
         return new
 
     def __getstate__(self) -> dict[str, Any]:
-        # As four arrays: one for each forecast would take a second to write.
+        # As four arrays: writing one array for each forecast would take a second.
         forecasts = [forecast for forecast, _ in self._waiting.values()]
         return {
             "columns": self.columns,

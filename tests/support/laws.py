@@ -102,14 +102,21 @@ def prior_of(priors, label, share):
     return priors.get(label, 1.0)
 
 
-def shrunken_means(means, mean, covariance, weights):
+def shrunken_means(means, mean, root, weights):
     """Return means of classes (n_features, n_classes) shrunk towards the mean of all rows.
 
     One by one, from the squared distances between them: by as much as their typical distance from
-    the others exceeds that of all, up to four such distances for every row.
+    the others exceeds that of all, up to four such distances for every row. The covariance within
+    classes is root'root: with a small ridge its inverse would have no digits.
     """
-    inverse, pairs = np.linalg.inv(covariance), itertools.permutations(range(len(weights)), 2)
-    squares = {(j, k): (a := means[:, j] - means[:, k]) @ inverse @ a for j, k in pairs}
+    _, lengths, axes = np.linalg.svd(root, full_matrices=False)
+
+    def square(apart):
+        """Return the squared Mahalanobis length of a difference."""
+        return np.sum((axes @ apart / lengths) ** 2)
+
+    pairs = itertools.permutations(range(len(weights)), 2)
+    squares = {(j, k): square(means[:, j] - means[:, k]) for j, k in pairs}
     if len(weights) < 3:
         return means
 
@@ -123,7 +130,7 @@ def shrunken_means(means, mean, covariance, weights):
     for k, weight in enumerate(weights):
         noise = min(typical([pair for pair in squares if pair[1] == k]) - usual, 4 * usual / weight)
         apart = means[:, k] - mean
-        length = apart @ inverse @ apart
+        length = square(apart)
         if 0.0 < noise < np.inf and length:
             shrunken[:, k] -= min(1.0, noise / length) * apart
     return shrunken
@@ -162,7 +169,8 @@ def assert_is_discriminant(model, rows, columns=None, size=0.0):
         return
     if model.priors == "equal":
         # Distances are inverse to a scatter that may be all ridge.
-        means = shrunken_means(means, rows.w @ X / total - x_mean, within / total, weights)
+        root = np.vstack([apart, np.diag(np.sqrt(D))]) / np.sqrt(total)
+        means = shrunken_means(means, rows.w @ X / total - x_mean, root, weights)
     residual = within @ V - total * means
     size = (np.linalg.norm(whole) + size) * (1.0 + np.linalg.norm(V))
     size += total * np.linalg.norm(means)

@@ -10,6 +10,7 @@ from onlinels import (
     CalibratedClassifier,
     ConvolutionalFeatures,
     DriftAwareClassifier,
+    Embedding,
     GramAccumulator,
     HiddenLayer,
     ImagePreprocessing,
@@ -30,6 +31,7 @@ from onlinels import (
     WhitenedPatches,
     WindowedClassifier,
     WindowFeatures,
+    answers_only,
 )
 
 
@@ -48,6 +50,10 @@ def learn_rows(model, random):
         model.learn_one(dict(enumerate(row)), label)
 
 
+def lengths(texts):
+    return [[float(len(text)), float(text.count(" "))] for text in texts]
+
+
 def learn_numbers(model, random):
     X, y = rows(random, 30)
     model.learn_many(X, y.astype(float))
@@ -59,6 +65,10 @@ def learn_numbers(model, random):
 def learn_targets(model, random):
     X, _ = rows(random, 20)
     model.learn_many(X, X[:, :2])
+
+
+def predict(model, random):
+    model.predict_many(rows(random, 3)[0])
 
 
 def learn_singly(model, random):
@@ -154,6 +164,12 @@ def network(**settings):
 def scaled(**settings):
     imputer = preprocessing.StatImputer(("a", stats.Mean()), ("b", 0.0))
     return imputer | preprocessing.StandardScaler() | LeastSquaresClassifier(**settings)
+
+
+def without_sums(random):
+    model = HiddenLayer(6) | LeastSquaresClassifier(priors="equal")
+    learn_rows(model, random)
+    return answers_only(model)
 
 
 def union(random):
@@ -273,6 +289,7 @@ MODELS = {
     "numbers that wait": (of(StreamRegressor), learn_late_numbers),
     "numbers delayed": (of(StreamRegressor, label_delay=4), learn_mixed_numbers),
     "calibrated": (lambda random: CalibratedClassifier(LeastSquaresClassifier()), learn_rows),
+    "answers only": (without_sums, predict),
     "scaled": (lambda random: scaled(ridge=0.1), learn_singly),
     "union": (union, learn_singly),
     **{name: (warned_by(each), learn_singly) for name, each in named("drift,", DETECTORS).items()},
@@ -293,8 +310,10 @@ MODELS = {
     "orthogonal": (of(OrthogonalAccumulator), learn_sums),
     "recursive": (of(RecursiveAccumulator, ridge=0.3), learn_sums),
     "recursive, no ridge yet": (of(RecursiveAccumulator), learn_sums),
+    "embedding": (of(Embedding, embed=lengths), lambda model, random: None),
     "hidden": (of(HiddenLayer, n_hidden=20, bias=True, seed=5), transform(9)),
     "hidden, float32": (of(HiddenLayer, n_hidden=20, dtype="float32"), transform(9)),
+    "hidden, drawn": (of(HiddenLayer, n_hidden=20_000), transform(9)),
     "hidden, fields": (
         of(HiddenLayer, n_hidden=9, receptive_fields=ReceptiveFields((3, 3), 2)),
         transform(9),

@@ -283,7 +283,15 @@ VALUES = (
 MODELS = (
     *("hidden, float32", "gram, {}", "orthogonal, {}", "folds", "priors", "stream"),
     *("recursive, {'ridge': 1.0, 'fit_intercept': False}", "drift, ADWIN", "resampled"),
-    *("network", "landmarks", "minirocket", "after OrdinalEncoder", "after RobustScaler"),
+    *(
+        "answers only",
+        "hidden, drawn",
+        "network",
+        "landmarks",
+        "minirocket",
+        "after OrdinalEncoder",
+        "after RobustScaler",
+    ),
 )
 """Of those in `savable`."""
 

@@ -1,13 +1,13 @@
-"""Rows answered before they are learnt, in batches, beside the loop and other libraries.
+"""Measure predictions before learning in batches, compared with a loop and other libraries.
 
     python demos/benchmarks/speed/before_learning.py [--features 10 20 64 213 1024]
     python demos/benchmarks/speed/before_learning.py --rows 1000000 --features 20
 
-Rows of Gaussian features come with a linear target plus noise, or with three classes. Reading
-arrays and labels is included. The loop is predict_one and learn_one on dicts. polars-ols (`pip
-install polars-ols`), recursive least squares in Rust of one target and without an intercept, is the
-compiled floor; padasip (`pip install padasip`) and river are the other peers. All of them use one
-thread and take turns; the figures are medians of microseconds a row and ratios in the same turn.
+Rows have Gaussian features, and a noisy linear target or three classes. Times include reading
+arrays and labels. The loop calls predict_one and learn_one on dicts. The compiled floor is
+polars-ols (`pip install polars-ols`), recursive least squares in Rust for one target without an
+intercept. The other peers are padasip (`pip install padasip`) and river. All of them use one thread
+and take turns; figures are medians of microseconds per row, and ratios within the same turn.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LOOP = "onlinels, recursive: the loop"
 BATCH = "onlinels, recursive"
 
 Run = Callable[[int], float]
-"""Answers and learns the first so many rows; returns seconds."""
+"""A function that predicts and learns the first rows, up to a number, and returns the seconds."""
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("--features", type=positive, nargs="+", default=[10, 20, 64, 213, 1024])
-    add("--rows", type=positive, help="(by default from 4,000 to 200,000, fewer for more features)")
+    add("--rows", type=positive, help="rows (200,000 to 4,000, fewer for more features)")
     add("--repeats", type=positive, default=5, help="turns (%(default)s)")
     add("--quick", action="store_true", help="2,000 rows of 10 features, one turn")
     arguments = parser.parse_args()
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def compare(n_features: int, n_rows: int, repeats: int) -> None:
-    """Measure everything in turns, and print it."""
+    """Measure all runs in turns, and print a table."""
     random = np.random.default_rng(0)
     X = random.normal(size=(n_rows, n_features))
     y = X @ random.normal(size=n_features) + random.normal(size=n_rows)
@@ -74,7 +74,7 @@ def compare(n_features: int, n_rows: int, repeats: int) -> None:
         for name, run in runs.items():
             seconds[name].append(run(lengths[name]) / lengths[name] * 1e6)
     table = Table(title=f"{n_features} features, {n_rows:,} rows")
-    for column in ("", "us a row", f"ratio to {POLARS}", "ratio to the loop"):
+    for column in ("", "us per row", f"ratio to {POLARS}", "ratio to the loop"):
         table.add_column(column, justify="left" if not column else "right")
     for name, each in seconds.items():
         ratios = [
@@ -88,7 +88,7 @@ def compare(n_features: int, n_rows: int, repeats: int) -> None:
 
 
 def length_of(name: str, n_features: int, n_rows: int) -> int:
-    """Return of how many rows something is measured: of fewer where it is slow."""
+    """Return the number of rows to measure, fewer for slow runs."""
     slow = "loop" in name or "river" in name or "padasip" in name
     return min(n_rows, max(200, 500_000 // n_features)) if slow else n_rows
 
@@ -111,25 +111,25 @@ def batch(make: Callable[[], Any], X: Floats, y: Array) -> Run:
 
 
 def loop(make: Callable[[], Any], X: Floats, y: Array) -> Run:
-    """Return a run of predict_one and learn_one on dicts, which are made beforehand."""
+    """Return a run of predict_one and learn_one on dicts that are made before timing."""
 
     def run(n_rows: int) -> float:
         model = make()
         rows = [dict(enumerate(row)) for row in X[:n_rows].tolist()]
         targets = y[:n_rows].tolist()
 
-        def ask_and_teach() -> None:
+        def predict_and_learn() -> None:
             for x, target in zip(rows, targets, strict=True):
                 model.predict_one(x)
                 model.learn_one(x, target)
 
-        return timed(ask_and_teach)
+        return timed(predict_and_learn)
 
     return run
 
 
 def of_one_target(X: Floats, y: Floats) -> dict[str, Run]:
-    """Return what learns numbers, by name."""
+    """Return the runs with one numeric target, by name."""
     runs = {
         BATCH: batch(lambda: LeastSquaresRegressor(1.0, "recursive"), X, y),
         "onlinels, Gram": batch(lambda: LeastSquaresRegressor(1.0), X, y),
@@ -146,13 +146,13 @@ def of_one_target(X: Floats, y: Floats) -> dict[str, Run]:
     def by_river(n_rows: int) -> float:
         model = linear_model.LinearRegression()
 
-        def ask_and_teach() -> None:
+        def predict_and_learn() -> None:
             for start in range(0, n_rows, 1000):
                 part = slice(start, min(start + 1000, n_rows))
                 model.predict_many(frame.iloc[part])
                 model.learn_many(frame.iloc[part], target.iloc[part])
 
-        return timed(ask_and_teach)
+        return timed(predict_and_learn)
 
     runs["river, LinearRegression: predict_many, then learn_many"] = by_river
     if find_spec("padasip"):
@@ -161,7 +161,7 @@ def of_one_target(X: Floats, y: Floats) -> dict[str, Run]:
 
 
 def of_classes(X: Floats, labels: Array) -> dict[str, Run]:
-    """Return what learns labels, by name."""
+    """Return the runs with classes, by name."""
     is_first = labels == 0
     return {
         "3 classes, recursive": batch(lambda: LeastSquaresClassifier(1.0, "recursive"), X, labels),
@@ -179,7 +179,7 @@ def of_classes(X: Floats, labels: Array) -> dict[str, Run]:
 def by_polars(X: Floats, y: Floats) -> Run:
     """Return recursive least squares of polars-ols."""
     import polars as pl
-    import polars_ols  # noqa: F401 -- it gives columns their attribute least_squares.
+    import polars_ols  # noqa: F401 -- it adds the attribute least_squares to columns.
 
     names = [f"x{column}" for column in range(X.shape[1])]
     frame = pl.DataFrame(X, schema=names).with_columns(pl.Series("y", y))

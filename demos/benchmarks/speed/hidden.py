@@ -1,11 +1,11 @@
-"""The hidden layer: differences of landmark examples against the full product.
+"""Measure the hidden layer: differences of landmark examples against the full product.
 
 python demos/benchmarks/speed/hidden.py
 python demos/benchmarks/speed/hidden.py --quick
 
-12,000 hidden units on 13,500 features in float32, as of 135 filters pooled to 10 x 10. The layer
-keeps the examples (the landmarks) whose differences are its input weights; the full product
-multiplies by the differences themselves.
+The layer has 12,000 hidden units on 13,500 features in float32, such as 135 filters pooled to
+10 x 10. It stores the examples (landmarks) whose differences are its input weights; the full
+product multiplies by the differences themselves.
 """
 
 from __future__ import annotations

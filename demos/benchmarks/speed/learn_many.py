@@ -1,12 +1,13 @@
-"""Learning into the Gram: against the bare symmetric product, and against hpelm and scikit-learn.
+"""Measure learning in the Gram form against the bare product, hpelm and scikit-learn.
 
 python demos/benchmarks/speed/learn_many.py
 python demos/benchmarks/speed/learn_many.py --quick
 
-Rows are float32, as hidden layers make them, with labels of ten classes. The floor is BLAS's dsyrk
-(rank-k update of a symmetric matrix) on 2,000 float64 rows at once that are in place already. hpelm
-(its own Gram, as in `add_data`) and scikit-learn's Ridge, which learns one batch once, solve as
-well; so does onlinels there. All compute in float64. `pip install 'onlinels[bench]'` brings both.
+Rows are float32, like the output of hidden layers, with labels of ten classes. The floor is BLAS's
+dsyrk (rank-k update of a symmetric matrix) on 2,000 float64 rows that are already in memory. hpelm
+(its own Gram, as in `add_data`) and scikit-learn's Ridge, which learns a single batch, also solve
+for the weights, and so does onlinels in that comparison. All compute in float64.
+`pip install 'onlinels[bench]'` installs both.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def draw(n_rows: int, n_features: int, n_classes: int = N_CLASSES) -> tuple[Arra
 
 
 def learner(n_rows: int, batch_size: int, n_features: int, n_classes: int = N_CLASSES) -> Piece:
-    """Return what learns rows in batches, in a model that knows features and classes already."""
+    """Return a function that learns rows in batches, in a model with known features and classes."""
     X, y = draw(n_rows, n_features, n_classes)
     model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
     model.learn_many(X, y)
@@ -122,7 +123,7 @@ def learn_and_solve(X: Array, y: list[int]) -> Array:
 
 
 def with_hpelm(X: Array, one_hot: Array) -> Array:
-    """Learn batches and solve as hpelm does, with its hidden layer of no neuron but linear ones."""
+    """Learn batches and solve with hpelm, whose hidden layer has only linear neurons."""
     from hpelm import ELM
 
     elm = ELM(X.shape[1], N_CLASSES, norm=1.0, batch=1000)

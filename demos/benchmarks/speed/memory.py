@@ -1,13 +1,13 @@
-"""Memory of many hidden units, and time and memory of a row at the end of a long stream.
+"""Measure the memory of many hidden units, and the cost of a row at the end of a long stream.
 
 python demos/benchmarks/speed/memory.py
 python demos/benchmarks/speed/memory.py --n-hidden 40000
 python demos/benchmarks/speed/memory.py --quick
 
-First a classifier of ten classes learns 3,000 random rows in batches of 1,000, is asked for its
-weights, and learns on. The process begins with Python and its libraries, which are counted too.
-Then rows of 30 features and ten classes are learnt one by one, as dicts; every hundredth is
-predicted first. A window is 1,000 rows, and a figure the median of ten windows.
+First, a classifier of ten classes learns 3,000 random rows in batches of 1,000, solves its weights,
+and learns more rows. The memory includes Python and its libraries. Then rows of 30 features and ten
+classes are learnt one by one, as dicts; every hundredth row is predicted first. A window is 1,000
+rows, and figures are medians of ten windows.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ FORMS: dict[str, dict[str, Any]] = {
 def main() -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--n-hidden", type=positive, default=20_000, help="(%(default)s)")
-    add("--rows", type=positive, default=1_000_000, help="of the long stream (%(default)s)")
+    add("--n-hidden", type=positive, default=20_000, help="hidden units (%(default)s)")
+    add("--rows", type=positive, default=1_000_000, help="rows of the long stream (%(default)s)")
     add("--quick", action="store_true", help="1,000 hidden units, 30,000 rows")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -93,7 +93,7 @@ def peaks(n_hidden: int) -> dict[str, float]:
 
 
 def long_stream(name: str, n_rows: int) -> tuple[float, float, float]:
-    """Return seconds for a row at the beginning and at the end, and the growth of peak memory."""
+    """Return seconds per row at the beginning and at the end, and the growth of peak memory."""
     random = np.random.default_rng(0)
     features = [f"feature {number}" for number in range(N_FEATURES)]
     values = random.standard_normal((WINDOW, N_FEATURES)).tolist()

@@ -1,18 +1,19 @@
-"""The whole network, from raw images to the test error: against the sum of its bare BLAS calls.
+"""Measure the whole network, from raw images to the test error, against its bare BLAS calls.
 
 python demos/benchmarks/speed/network.py --data mnist.npz
 python demos/benchmarks/speed/network.py --per-image
 python demos/benchmarks/speed/network.py --per-image 12000
 python demos/benchmarks/speed/network.py --quick
 
-The "mnist" preset with 6,400 hidden units. The floor is what the same sizes cost in matrix
-products, one symmetric update a batch and one Cholesky factor alone, on arrays that are in place.
-Without --data images are random: the time is the same, the error says nothing.
+The network is the "mnist" preset with 6,400 hidden units. The floor is the time of the bare matrix
+products, one symmetric update per batch and one Cholesky factor, of the same sizes and on arrays
+that are already in memory. Without --data, images are random: the time is the same, and the error
+is meaningless.
 
---per-image measures an image instead: learnt and predicted in batches of 1,000 and singly, and
-predicted and then learnt, one after another; with 1,000, 2,000, 3,200 and 6,400 hidden units, or
-with the numbers given (12,000 take 7 GB and some minutes). The floors are the bare calls of the
-same shapes, timed in turns with the network: after a single image an inverse is updated.
+--per-image measures an image instead: learning and predicting in batches of 1,000 and singly, and
+predicting followed by learning for each image. It uses 1,000, 2,000, 3,200 and 6,400 hidden units,
+or the numbers given (12,000 take 7 GB and some minutes). The floors are the bare calls of the same
+shapes, timed in turns with the network; after a single image, they update an inverse.
 """
 
 from __future__ import annotations
@@ -53,18 +54,18 @@ from onlinels.datasets import ImageData, read_image_data
 
 BATCH, TILE = 1000, 16
 SIZES = [1000, 2000, 3200, 6400]
-"""Hidden units for which an image is measured by default."""
+"""Default numbers of hidden units for --per-image."""
 SINGLE = 10
-"""Images that are learnt or predicted one after another in one measurement."""
+"""Images that are learnt or predicted one by one in one measurement."""
 
 Calls = dict[str, tuple[Piece, int]]
-"""Calls of BLAS by name, and of how many images each is."""
+"""Calls of BLAS by name, each with its number of images."""
 
 
 def main() -> None:
     parser = speed_parser(__doc__, repeats=3)
     parser.add_argument("--data", help=".npz file or folder of IDX files (random images)")
-    per_image = f"measure an image, for these numbers of hidden units ({SIZES})"
+    per_image = f"measure one image, for these numbers of hidden units ({SIZES})"
     parser.add_argument("--per-image", type=positive, nargs="*", metavar="N", help=per_image)
     arguments = speed_arguments(parser)
     data = random_images(arguments.quick) if arguments.data is None else read(arguments.data)
@@ -78,7 +79,7 @@ def main() -> None:
 
 
 def measure_whole(data: ImageData, n_hidden: int, warm_up: int, repeats: int) -> None:
-    """Print the time of learning and testing on all images, beside that of the bare calls."""
+    """Print the time of learning and testing on all images, and that of the bare calls."""
     n_learnt, n_tested = len(data.x_train), len(data.x_test)
     whole, floors = [], []
     for _ in bar(range(repeats), "Measuring"):
@@ -96,12 +97,12 @@ def measure_whole(data: ImageData, n_hidden: int, warm_up: int, repeats: int) ->
 
 
 def measure_image(data: ImageData, n_hidden: int, warm_up: int, repeats: int) -> None:
-    """Print what an image costs in batches and singly, beside the bare calls of the same shapes."""
+    """Print the cost of an image in batches and singly, and that of the bare calls."""
     model = ShallowConvClassifier.from_preset("mnist", n_hidden=n_hidden, warm_up=warm_up)
     for rows in row_slices(warm_up, BATCH):
         model.learn_many(data.x_train[rows], data.y_train[rows])
     images, labels = data.x_train[warm_up:][:BATCH], data.y_train[warm_up:][:BATCH]
-    answering, following = copy.deepcopy(model), copy.deepcopy(model)
+    predictor, both = copy.deepcopy(model), copy.deepcopy(model)
     single = [({"image": image}, int(y)) for image, y in zip(images[:SINGLE], labels, strict=False)]
     gram, inverse = (np.zeros((n_hidden, n_hidden), order="F") for _ in range(2))
     row = np.full(n_hidden, 1e-3)
@@ -131,23 +132,23 @@ def measure_image(data: ImageData, n_hidden: int, warm_up: int, repeats: int) ->
             SINGLE,
         ),
         "predicted in batches of 1,000": (
-            lambda: answering.predict_many(images),
+            lambda: predictor.predict_many(images),
             lambda: call(many, predicting, BATCH),
             BATCH,
         ),
         "predicted singly": (
-            lambda: [answering.predict_one(x) for x, _ in single],
+            lambda: [predictor.predict_one(x) for x, _ in single],
             lambda: call(one, predicting, SINGLE),
             SINGLE,
         ),
         "predicted, then learnt, singly": (
-            lambda: predict_then_learn(following, single),
+            lambda: predict_then_learn(both, single),
             bare_pairs,
             SINGLE,
         ),
     }
-    # After a mini-batch the first answer solves the weights and begins the inverse.
-    predict_then_learn(following, single)
+    # After a mini-batch, the first prediction solves the weights and starts the inverse.
+    predict_then_learn(both, single)
     pieces = {name: ours for name, (ours, _, _) in measured.items()}
     floors = {f"bare {name}": floor for name, (_, floor, _) in measured.items()}
     seconds = in_turns(pieces | floors, repeats)
@@ -179,7 +180,7 @@ def random_images(quick: bool) -> ImageData:
 
 
 def run(data: ImageData, n_hidden: int, warm_up: int) -> tuple[float, float]:
-    """Return the seconds of everything, and the test error."""
+    """Return the seconds of learning and testing, and the test error."""
     started = time.perf_counter()
     model = ShallowConvClassifier.from_preset("mnist", n_hidden=n_hidden, warm_up=warm_up)
     for rows in row_slices(len(data.x_train), BATCH):
@@ -189,7 +190,7 @@ def run(data: ImageData, n_hidden: int, warm_up: int) -> tuple[float, float]:
 
 
 def calls(n_hidden: int, warm_up: int, n_rows: int, gram: Floats) -> Calls:
-    """Return the network's calls of BLAS for batches of so many images."""
+    """Return the network's calls of BLAS for batches of `n_rows` images."""
     n_features, tile = 6000, min(TILE, n_rows)
     patches, kernel = draw(22, 49, tile * 22), draw(60, 49)
     pooling, maps, pooled = draw(10, 22), draw(22, 60 * tile * 22), draw(600 * tile, 22)
@@ -213,7 +214,7 @@ def calls(n_hidden: int, warm_up: int, n_rows: int, gram: Floats) -> Calls:
 
 
 def call(some: Mapping[str, tuple[Piece, int]], names: Iterable[str], n_images: int = 1) -> None:
-    """Make the calls of these names for so many images."""
+    """Make the named calls as often as `n_images` images need."""
     for piece, size in (some[name] for name in names):
         for _ in range(math.ceil(n_images / size)):
             piece()

@@ -1,16 +1,16 @@
-"""scikit-learn's interface: learning by chunks, beside Ridge.fit, SGD and scikit-learn-intelex.
+"""Compare learning by chunks through scikit-learn's interface with Ridge.fit, SGD and intelex.
 
 python demos/benchmarks/speed/partial_fit.py
 python demos/benchmarks/speed/partial_fit.py --quick
 
-Rows of 200 correlated Gaussian columns of different scales come in chunks of 10,000, with linear
-targets plus noise, or 2 or 10 classes, the largest of linear scores plus noise. Ridge.fit and
-RidgeClassifier.fit get all rows at once. Every competitor runs in a process of its own, with one
-thread, and makes the same rows there. Time is that of fitting and of the weights at the end, not
-that of making rows; the error is told on 20,000 other rows. Memory is what is held at most beyond
-what was held before the first chunk and one chunk. Then one sparse chunk, at 1% density, beside the
-same rows as a dense array.
-`pip install scikit-learn-intelex` brings a further incremental ridge; without it that is left out.
+Rows have 200 correlated Gaussian columns of different scales, and noisy linear targets or 2 or 10
+classes (the largest of noisy linear scores). They are learnt in chunks of 10,000, except by
+Ridge.fit and RidgeClassifier.fit, which get all rows at once. Every competitor runs in its own
+process with one thread, and generates the same rows there. Times include fitting and the final
+weights, but not generating rows; errors are measured on 20,000 other rows. Memory is the peak
+beyond the memory before the first chunk and one chunk. A second table compares one sparse chunk of
+1% density with the same rows as a dense array.
+`pip install scikit-learn-intelex` adds another incremental ridge, which is left out otherwise.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 N_FEATURES, CHUNK, BLOCK, HELD_OUT = 200, 10_000, 1000, 20_000
 MEBIBYTE = 2**20
 NUMBERS = 0
-"""In place of a number of classes: targets are numbers."""
+"""Number of classes that means numeric targets."""
 
 TASKS = {NUMBERS: "numbers", 2: "2 classes", 10: "10 classes"}
 AT_ONCE, INTEL = "Ridge.fit", "scikit-learn-intelex"
@@ -72,7 +72,7 @@ class Run(NamedTuple):
 def main() -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--rows", type=positive, default=1_000_000, help="(%(default)s)")
+    add("--rows", type=positive, default=1_000_000, help="rows to learn (%(default)s)")
     add("--repeats", type=positive, default=3, help="turns (%(default)s)")
     add("--quick", action="store_true", help="20,000 rows, one turn, a small sparse chunk")
     arguments = parser.parse_args()
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def label_of(name: str, n_classes: int) -> str:
-    """Return the name of an estimator and of its method."""
+    """Return the names of an estimator and its method."""
     kind, ridge = ("Classifier", "RidgeClassifier") if n_classes else ("Regressor", "Ridge")
     return {
         AT_ONCE: f"{ridge}.fit",
@@ -103,7 +103,7 @@ def label_of(name: str, n_classes: int) -> str:
 
 
 class Standardised:
-    """An estimator behind a StandardScaler, both of which learn chunk by chunk."""
+    """A StandardScaler and an estimator that both learn chunk by chunk."""
 
     def __init__(self, model: Any) -> None:
         self.scaler, self.model = StandardScaler(), model
@@ -119,7 +119,7 @@ class Standardised:
         return weights
 
     def score(self, X: Floats, y: Array) -> float:
-        """Return R^2, or the share of right labels."""
+        """Return R^2, or the share of correct labels."""
         return float(self.model.score(self.scaler.transform(X), y))
 
 
@@ -142,7 +142,7 @@ def estimator(name: str, n_classes: int) -> Any:
 
 
 class Maker:
-    """Fill rows by number, into memory that is there already: only small blocks come on top."""
+    """Generate numbered chunks of rows in existing memory, with only small blocks in addition."""
 
     def __init__(self, n_classes: int) -> None:
         random = np.random.default_rng(0)
@@ -151,7 +151,7 @@ class Maker:
         self.weights = random.standard_normal((N_FEATURES, max(n_classes, 1)))
 
     def fill(self, X: Floats, number: int) -> Array:
-        """Write the rows of a number into X, and return their targets."""
+        """Write the rows of the chunk with this number to X, and return their targets."""
         random = np.random.default_rng((1, number))
         return np.concatenate([self._block(X[rows], random) for rows in row_slices(len(X), BLOCK)])
 
@@ -169,14 +169,14 @@ class Maker:
 
 
 class Meter:
-    """Add up the time of steps, and keep the most memory that was held in any."""
+    """Add up the time of steps, and record their peak memory."""
 
     def __init__(self) -> None:
         self.before = forget_peak()
         self.seconds, self.peak = 0.0, 0
 
     def __call__(self, step: Any, *arguments: Any, **options: Any) -> None:
-        """Take a step."""
+        """Run and measure a step."""
         forget_peak()
         begin = time.perf_counter()
         step(*arguments, **options)
@@ -184,14 +184,14 @@ class Meter:
         self.peak = max(self.peak, memory("VmHWM"))
 
     def held(self, rows: int) -> float:
-        """Return the bytes held beyond those before and those of some rows, NaN if not known."""
+        """Return the peak bytes beyond those held before and those of the rows, or NaN."""
         return float(self.peak - self.before - rows) if self.peak else float("nan")
 
 
 def measured(name: str, n_classes: int, n_rows: int) -> Run:
-    """Let one competitor learn all rows, in this process."""
+    """Measure one competitor learning all rows in this process."""
     maker, model = Maker(n_classes), estimator(name, n_classes)
-    # What libraries load when they are first used is not counted.
+    # A first small fit loads the libraries, which must not count.
     X = np.empty((BLOCK, N_FEATURES))
     learner = estimator(name, n_classes)
     learn_all(learner, X, maker.fill(X, 0), n_classes)
@@ -207,14 +207,14 @@ def measured(name: str, n_classes: int, n_rows: int) -> Run:
             meter(learn_all, model, rows, y, n_classes, rows_follow=True)
         meter(weights_of, model)
     held = meter.held(8 * N_FEATURES * min(CHUNK, n_rows))
-    # No training rows have the number 0.
+    # Chunk 0 is not among the training rows.
     X = np.empty((HELD_OUT, N_FEATURES))
     y = maker.fill(X, 0)
     return Run(meter.seconds, held, 1.0 - model.score(X, y))
 
 
 def chunks(maker: Maker, X: Floats, n_rows: int) -> Iterator[tuple[Floats, Array]]:
-    """Yield chunks, each in the memory of the one before."""
+    """Yield chunks, each in the memory of the previous one."""
     for number, rows in enumerate(row_slices(n_rows, CHUNK), start=1):
         part = X[: min(rows.stop, n_rows) - rows.start]
         yield part, maker.fill(part, number)
@@ -223,7 +223,7 @@ def chunks(maker: Maker, X: Floats, n_rows: int) -> Iterator[tuple[Floats, Array
 def learn_all(
     model: Any, X: Floats, y: Array, n_classes: int, *, rows_follow: bool = False
 ) -> None:
-    """Learn rows, and ask for the weights unless more rows follow."""
+    """Learn rows, and solve for the weights unless more rows follow."""
     if not hasattr(model, "partial_fit"):
         model.fit(X, y)
     elif n_classes:
@@ -235,13 +235,13 @@ def learn_all(
 
 
 def weights_of(model: Any) -> Floats:
-    """Ask for the weights, which some solve for only then."""
+    """Return the weights, which some estimators solve for only now."""
     weights: Floats = model.coef_
     return weights
 
 
 def sparse_or_dense(n_rows: int, n_features: int, is_sparse: bool) -> tuple[Run, Floats]:
-    """Let a model learn one chunk, in this process; return its weights too."""
+    """Measure a model learning one chunk in this process; return its weights too."""
     random = np.random.default_rng(0)
     made: Any = scipy.sparse.random_array((n_rows, n_features), density=0.01, rng=random)
     X = made.tocsr()
@@ -257,7 +257,7 @@ def sparse_or_dense(n_rows: int, n_features: int, is_sparse: bool) -> tuple[Run,
 
 
 def dense_rows(n_classes: int, n_rows: int, repeats: int) -> None:
-    """Print what all competitors take for one task, measured in turns."""
+    """Print the figures of all competitors on one task, measured in turns."""
     present = [name for name in COMPETITORS if name != INTEL or (not n_classes and has_intel())]
     runs: dict[str, list[Run]] = {name: [] for name in present}
     for name in bar(present * repeats, TASKS[n_classes]):
@@ -283,7 +283,7 @@ def mebibytes(held: float) -> str:
 
 
 def sparse_chunk(n_rows: int, n_features: int, repeats: int) -> None:
-    """Print what one chunk takes as a sparse matrix and as a dense array."""
+    """Print the figures of one chunk as a sparse matrix and as a dense array."""
     forms = {"dense array": False, "CSR matrix": True}
     runs: dict[str, list[tuple[Run, Floats]]] = {name: [] for name in forms}
     for name in bar(list(forms) * repeats, "one sparse chunk"):
@@ -297,8 +297,8 @@ def sparse_chunk(n_rows: int, n_features: int, repeats: int) -> None:
         table.add_row(name, f"{seconds:.3f}", f"{seconds / floor:.2f}", mebibytes(held))
     print_table(table)
     dense, from_sparse = (several[0][1] for several in runs.values())
-    apart = np.abs(from_sparse - dense).max() / np.abs(dense).max()
-    print(f"largest difference of weights, relative: {apart:.0e}")
+    difference = np.abs(from_sparse - dense).max() / np.abs(dense).max()
+    print(f"largest difference of weights, relative: {difference:.0e}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Single rows as river's users send them: predict_one + learn_one on dicts of floats.
+"""Measure single rows in river's form: predict_one and learn_one on dicts of floats.
 
-The floor is a recursion of forty lines with an exact intercept, a check of what comes, a lock and
-all changes in one C loop; every figure is its ratio to the floor in the same run.
+The floor is a recursion of forty lines with an exact intercept, a check of the input, a lock and
+all changes in one C loop. Every ratio is relative to the floor in the same run.
 
     OPENBLAS_NUM_THREADS=1 python demos/benchmarks/speed/rows.py [--features 4 10 32 64] [--peers]
 """
@@ -30,7 +30,7 @@ ROWS, REPEATS = 2_000, 9
 
 
 class Floor:
-    """Recursive least squares on one-hot labels, by the fewest calls."""
+    """Recursive least squares on one-hot labels, with as few calls as possible."""
 
     def __init__(self, names: Sequence[str], classes: Sequence[Any], ridge: float = 1.0) -> None:
         size = len(names), len(classes)
@@ -45,37 +45,37 @@ class Floor:
         """Return the values in the order of the columns."""
         row = np.array(self.pick(x))
         if len(x) != self.n_names or not ddot(row, row) < 1e150:
-            raise ValueError("other names, or no finite numbers")
+            raise ValueError("x has other names, or values that are not finite numbers")
         return row
 
     def predict_one(self, x: dict[str, float]) -> Any:
-        """Return the label of highest score."""
+        """Return the label with the highest score."""
         with self.lock:
             scores = (self.read(x) - self.mean).dot(self.weights)
             scores += self.target_mean
             return self.classes[scores.argmax()]
 
     def learn_one(self, x: dict[str, float], y: Any) -> None:
-        """Learn a row: about the mean, with weight n / (n + 1)."""
+        """Learn a row relative to the mean, with weight n / (n + 1)."""
         with self.lock:
-            apart, total = self.read(x) - self.mean, self.count + 1.0
-            targets_apart = -self.target_mean
-            targets_apart[self.columns[y]] += 1.0
-            image = dsymv(1.0, self.inverse, apart)
-            share = 1.0 / (total / max(self.count, 1e-300) + ddot(apart, image))
-            errors = targets_apart - apart.dot(self.weights)
+            deviation, total = self.read(x) - self.mean, self.count + 1.0
+            target_deviation = -self.target_mean
+            target_deviation[self.columns[y]] += 1.0
+            image = dsymv(1.0, self.inverse, deviation)
+            share = 1.0 / (total / max(self.count, 1e-300) + ddot(deviation, image))
+            errors = target_deviation - deviation.dot(self.weights)
             changes = (
                 (dsyr, -share, image, 0, 1, 0, len(image), self.inverse, 1),
                 (dger, share, image, errors, 1, 1, self.weights, 0, 0, 1),
-                (daxpy, apart, self.mean, len(apart), 1.0 / total),
-                (daxpy, targets_apart, self.target_mean, len(errors), 1.0 / total),
+                (daxpy, deviation, self.mean, len(deviation), 1.0 / total),
+                (daxpy, target_deviation, self.target_mean, len(errors), 1.0 / total),
                 (setattr, self, "count", total),
             )
             deque(starmap(call, changes), maxlen=0)
 
 
 def stream(n_features: int, n_rows: int) -> list[tuple[dict[str, float], str]]:
-    """Return samples whose label is the largest of three sums, with noise."""
+    """Return samples whose label is the largest of three noisy linear scores."""
     random = np.random.default_rng(0)
     X = random.normal(size=(n_rows, n_features))
     scores = X @ random.normal(size=(n_features, N_CLASSES)) + random.normal(size=(n_rows, 3))
@@ -87,7 +87,7 @@ def stream(n_features: int, n_rows: int) -> list[tuple[dict[str, float], str]]:
 
 
 def pairs_per_row(model: Any, rows: Sequence[Any]) -> float:
-    """Return the microseconds that a prediction and learning take, by row."""
+    """Return the microseconds per row of a prediction and learning."""
     start = perf_counter()
     for x, y in rows:
         model.predict_one(x)
@@ -96,7 +96,7 @@ def pairs_per_row(model: Any, rows: Sequence[Any]) -> float:
 
 
 def python_calls(model: Any, rows: Sequence[Any]) -> float:
-    """Return how many functions written in Python are called for a pair."""
+    """Return the number of calls of Python functions per pair."""
     count = 0
 
     def note(frame: Any, event: str, argument: Any) -> None:
@@ -112,7 +112,7 @@ def python_calls(model: Any, rows: Sequence[Any]) -> float:
 
 
 def models(names: Sequence[str], classes: Sequence[str], peers: bool) -> dict[str, Any]:
-    """Return what is measured, by name."""
+    """Return the models to measure, by name."""
     made: dict[str, Callable[[], Any]] = {
         "floor": lambda: Floor(names, classes),
         "recursive": lambda: onlinels.LeastSquaresClassifier(1.0, accumulator="recursive"),
@@ -128,13 +128,13 @@ def models(names: Sequence[str], classes: Sequence[str], peers: bool) -> dict[st
 
 
 def main() -> None:
-    """Print a table: microseconds a pair, ratio to the floor, calls of Python's functions."""
+    """Print microseconds per pair, ratios to the floor, and calls of Python functions."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--features", type=int, nargs="+", default=[4, 10, 32, 64])
     parser.add_argument("--peers", action="store_true", help="river's models, too")
     parser.add_argument("--rows", type=int, default=ROWS)
     options = parser.parse_args()
-    print(f"{os.cpu_count()} cores, medians of {REPEATS} runs of {options.rows} rows, us a pair")
+    print(f"{os.cpu_count()} cores, medians of {REPEATS} runs of {options.rows} rows, us per pair")
     for n_features in options.features:
         rows = stream(n_features, options.rows * 2)
         warm, timed = rows[: options.rows], rows[options.rows :]
@@ -142,7 +142,7 @@ def main() -> None:
         measured = models(names, classes, options.peers)
         for model in measured.values():
             pairs_per_row(model, warm)
-        # In turn, so that all of them meet the machine as it is.
+        # The models take turns, so that slow moments of the machine affect all of them.
         times: dict[str, list[float]] = {name: [] for name in measured}
         for _ in range(REPEATS):
             for name, model in measured.items():

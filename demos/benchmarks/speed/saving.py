@@ -1,11 +1,11 @@
-"""Saving a large model, and how long until the loaded one answers, beside the disk and a pickle.
+"""Measure saving a large model and predicting after loading, compared with the disk and a pickle.
 
 python demos/benchmarks/speed/saving.py
 python demos/benchmarks/speed/saving.py --gibibytes 4
 
-A classifier of ten classes in the Gram form, with as many features as its statistics need to fill
-the file. Every answer is given in a new process, whose imports are not counted, and where the
-system lets one say so, the file is not in its cache.
+The model is a classifier of ten classes in the Gram form, with so many features that its statistics
+fill the file. Every prediction is made in a new process, whose imports do not count. If the system
+allows it, the file is removed from the cache first.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ AT_ONCE = 1 << 24
 def main() -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--gibibytes", type=above_zero, default=1.0, help="size of the file, about (%(default)s)")
-    add("--turns", type=positive, default=5, help="new processes for each figure (%(default)s)")
-    add("--folder", type=Path, help="where files are written for a while")
+    add("--gibibytes", type=above_zero, default=1.0, help="approximate file size (%(default)s)")
+    add("--turns", type=positive, default=5, help="new processes per figure (%(default)s)")
+    add("--folder", type=Path, help="folder for temporary files")
     add("--quick", action="store_true", help="a small model")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -58,7 +58,7 @@ def main() -> None:
         saving = seconds_of(partial(model.save, saved))
         with open(pickled, "wb") as file:
             pickle.dump(model, file, protocol=pickle.HIGHEST_PROTOCOL)
-        del model  # Its memory is needed no more.
+        del model  # To free its memory.
         writing = seconds_of(partial(write_anew, saved, copied))
         size = saved.stat().st_size / 2**30
         print(f"{machine()}; {n_features} features, a file of {size:.2f} GiB")
@@ -67,8 +67,8 @@ def main() -> None:
         floor = 0.0
         for name, work, path in (
             ("to read the bytes", read_whole, saved),
-            ("to load and answer once", load_and_answer, saved),
-            ("to unpickle and answer once", unpickle_and_answer, pickled),
+            ("to load and predict once", load_and_predict, saved),
+            ("to unpickle and predict once", unpickle_and_predict, pickled),
             ("to load and learn once", load_and_learn, saved),
         ):
             turns = range(arguments.turns)
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def make_model(n_features: int) -> LeastSquaresClassifier:
-    """Return a model of rows enough to have weights, and its weights solved."""
+    """Return a model that has learnt rows and solved its weights."""
     random = np.random.default_rng(0)
     model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
     rows = random.random((500, n_features))
@@ -89,7 +89,7 @@ def make_model(n_features: int) -> LeastSquaresClassifier:
 
 
 def write_anew(path: Path, copy: Path) -> None:
-    """Write a file's bytes to another one and bring them to the disk: what saving cannot beat."""
+    """Copy a file's bytes to another file and flush them to the disk: the floor for saving."""
     with open(path, "rb") as source, open(copy, "wb") as file:
         while piece := source.read(AT_ONCE):
             file.write(piece)
@@ -98,7 +98,7 @@ def write_anew(path: Path, copy: Path) -> None:
 
 
 def timed(work: Callable[[Path], None], path: Path) -> float:
-    """Return the seconds of work on a file that the system has dropped from its cache."""
+    """Return the seconds of work on a file that is not in the system's cache."""
     if hasattr(os, "posix_fadvise"):
         with open(path, "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -111,17 +111,17 @@ def read_whole(path: Path) -> None:
             pass
 
 
-def answer(model: LeastSquaresClassifier) -> None:
+def predict(model: LeastSquaresClassifier) -> None:
     model.predict_one(dict.fromkeys(model.feature_names, 0.5))
 
 
-def load_and_answer(path: Path) -> None:
-    answer(onlinels.load(path))
+def load_and_predict(path: Path) -> None:
+    predict(onlinels.load(path))
 
 
-def unpickle_and_answer(path: Path) -> None:
+def unpickle_and_predict(path: Path) -> None:
     with open(path, "rb") as file:
-        answer(pickle.load(file))  # noqa: S301 - its own
+        predict(pickle.load(file))  # noqa: S301 - written by this script
 
 
 def load_and_learn(path: Path) -> None:

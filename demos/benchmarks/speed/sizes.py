@@ -1,11 +1,11 @@
-"""What a row and a solution cost by the number of features, with fitted exponents and a plot.
+"""Measure the cost of a row and of a solution by the number of features, with a plot.
 
 python demos/benchmarks/speed/sizes.py
 python demos/benchmarks/speed/sizes.py --quick
 
-Arrays of 64 to 16,384 features, ten classes, no intercept. "predict, learn" is the recursive form,
-row by row; "learn_many" are batches of 1,000; "solve" follows a batch. Exponents are fitted to the
-upper half of the sizes.
+Rows are arrays of 64 to 16,384 features with ten classes, without an intercept. "predict, learn
+one" is the recursive form, row by row; "learn_many" uses batches of 1,000; "solve" follows a batch.
+Exponents are fitted to the upper half of the sizes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def median_seconds(piece: Piece, enough: float = 1.0) -> float:
-    """Return the median of at least three calls, and as many as take a second."""
+    """Return the median seconds of at least three calls, and of as many as fit into a second."""
     taken: list[float] = []
     while len(taken) < 3 or (sum(taken) < enough and len(taken) < 200):
         taken.append(seconds_of(piece))
@@ -91,7 +91,7 @@ def batch_and_solution(size: int) -> tuple[float, float]:
 
 
 def exponent(cost: dict[int, float]) -> float:
-    """Return the slope of the upper half in a plot of logarithms."""
+    """Return the slope of the upper half in a log-log plot."""
     sizes = sorted(cost)[len(cost) // 2 :]
     seconds = [cost[size] for size in sizes]
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
@@ -103,7 +103,7 @@ def plot(costs: Costs, exponents: dict[str, float], path: Path) -> None:
         for name, cost in costs.items():
             label = f"{name}: M^{exponents[name]:.2f}"
             axes.loglog(list(cost), list(cost.values()), marker="o", label=label)
-        axes.set(xlabel="features M", ylabel="seconds", title="What learning and solving cost")
+        axes.set(xlabel="features M", ylabel="seconds", title="Cost of learning and solving")
         axes.grid(which="both", alpha=0.3)
         axes.legend(frameon=False)
 

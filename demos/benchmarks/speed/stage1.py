@@ -1,9 +1,10 @@
-"""Stage 1, from images to features: against torch, and against its bare matrix products.
+"""Measure stage 1, from images to features, against torch and against its bare matrix products.
 
 python demos/benchmarks/speed/stage1.py
 python demos/benchmarks/speed/stage1.py --quick
 
-Needs torch (`pip install 'onlinels[bench]'`). Both compute the same features, which is checked.
+The script needs torch (`pip install 'onlinels[bench]'`), and checks that both compute the same
+features.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from onlinels import ConvolutionalFeatures
 
 BATCH = 1000
 SMALL_PRODUCT = 1 << 18
-"""Multiplications of a product that BLAS leaves to the thread that asks."""
+"""Most multiplications in a product that BLAS computes in the calling thread."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A shape of images and the settings of stage 1 for them."""
+    """A shape of images, and the settings of stage 1 for such images."""
 
     name: str
     image_shape: tuple[int, ...]
@@ -78,7 +79,7 @@ def main() -> None:
 def measure(case: Case, n_images: int, repeats: int) -> None:
     """Time a case on batches and on single images."""
     features, images = case.features(case.bank()), case.images(n_images)
-    # Torch correlates; the paper convolves.
+    # Torch computes correlations; the paper computes convolutions.
     kernel = torch.from_numpy(np.ascontiguousarray(case.bank()[:, None, ::-1, ::-1]))
     check_same(case, features, images[:20], kernel)
     pieces: dict[str, Piece] = {
@@ -100,7 +101,7 @@ def in_batches(function: Any, images: Array) -> None:
 
 
 def with_torch(case: Case, kernel: torch.Tensor, images: Array) -> Array:
-    """Return the features by torch: channels apart, window sums as average pooling."""
+    """Return torch's features: separate channels, average pooling."""
     height, width = case.image_shape[:2]
     channels = torch.from_numpy(images).reshape(len(images), height, width, -1).permute(0, 3, 1, 2)
     n_channels = channels.shape[1]
@@ -118,9 +119,9 @@ def with_torch(case: Case, kernel: torch.Tensor, images: Array) -> Array:
 
 
 class Products:
-    """The matrix products of stage 1 and nothing else, on tiles that stay in the cache.
+    """The bare matrix products of stage 1, on tiles that stay in the cache.
 
-    They are small enough for BLAS to leave them to the thread that asks, on every core at once.
+    They are so small that BLAS computes them in the calling thread; all cores run them at once.
     """
 
     def __init__(self, case: Case, features: ConvolutionalFeatures) -> None:
@@ -134,7 +135,7 @@ class Products:
         self.pooled = draw(self.tile * kept, n_filters, columns)
 
     def of(self, n_images: int) -> Piece:
-        """Return a function that does the products of so many images."""
+        """Return a function that computes the products for `n_images` images."""
         n_tiles = -(-n_images * self.n_channels // self.tile)
 
         n_threads = max(library["num_threads"] for library in threadpool_info())
@@ -157,7 +158,7 @@ def check_same(
 ) -> None:
     ours, theirs = features.transform_many(images), with_torch(case, kernel, images)
     if not np.allclose(ours, theirs, rtol=1e-3, atol=1e-5):
-        raise SystemExit(f"{case.name}: torch gives other features.")
+        raise SystemExit(f"{case.name}: torch computes other features.")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Streams in blocks: StreamClassifier and StreamRegressor by rows and by batches, in one run.
+"""Measure StreamClassifier and StreamRegressor by rows and by batches, in one run.
 
-Without data: a made-up stream of 8 features whose rule turns round, as in Elec2. With `--data`, the
-first rows of elec2.npz in that folder.
+Without data, the stream is synthetic, with 8 features and a rule that reverses repeatedly, as in
+Elec2. With `--data`, it is the first rows of elec2.npz in that folder.
 
     OPENBLAS_NUM_THREADS=1 python demos/benchmarks/speed/stream_blocks.py [--data folder]
 """
@@ -24,11 +24,11 @@ ROWS, BATCH, REPEATS = 3_000, 1_000, 7
 N_FEATURES = 8
 
 Act = Callable[[Any, Any, Any, Any], object]
-"""Of a model, samples, the same as an array, and targets."""
+"""A function of a model, samples, the samples as an array, and targets."""
 
 
 def made_up(n_rows: int) -> tuple[Any, Any]:
-    """Return rows that follow one another smoothly, and labels by a rule that turns round."""
+    """Return rows that change smoothly, and labels by a rule that reverses repeatedly."""
     random = np.random.default_rng(0)
     X = np.cumsum(random.normal(size=(n_rows, N_FEATURES)), axis=0)
     X -= 0.98 * np.vstack((np.zeros(N_FEATURES), X[:-1]))
@@ -57,7 +57,7 @@ def predict_and_learn_one(model: Any, samples: Any, X: Any, y: Any) -> None:
 
 
 def in_batches(method: str, of_dicts: bool = False) -> Act:
-    """Return what calls a method on batches of an array, or of dicts."""
+    """Return a function that calls a method on batches of an array, or of dicts."""
 
     def act(model: Any, samples: Any, X: Any, y: Any) -> None:
         rows = samples if of_dicts else X
@@ -79,7 +79,7 @@ ACTS: dict[str, Act] = {
 
 
 def main() -> None:
-    """Print a table of microseconds a row, least of all runs, and ratios to learn_one."""
+    """Print the microseconds per row, the minimum over runs, and ratios to learn_one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of elec2.npz")
     parser.add_argument("--rows", type=int, default=ROWS)
@@ -87,10 +87,11 @@ def main() -> None:
     options = parser.parse_args()
     n_rows = 2 * options.rows
     X, y = elec2(options.data, n_rows) if options.data else made_up(n_rows)
-    print(f"{os.cpu_count()} cores, batches of {BATCH}, least of {options.repeats} runs, us a row")
+    runs = f"minimum of {options.repeats} runs"
+    print(f"{os.cpu_count()} cores, batches of {BATCH}, {runs}, us per row")
     for kind in (onlinels.StreamClassifier, onlinels.StreamRegressor):
         regression = kind is onlinels.StreamRegressor
-        # The price in Elec2, a number, by the other columns.
+        # The target is column 3, the price in Elec2.
         features, targets = (np.delete(X, 3, axis=1), X[:, 3]) if regression else (X, y)
         labels = targets.tolist()
         samples = [dict(enumerate(row)) for row in features.tolist()]
@@ -99,7 +100,7 @@ def main() -> None:
         rest = samples[options.rows :], features[options.rows :], labels[options.rows :]
         timed = {name: act for name, act in ACTS.items() if not (regression and "proba" in name)}
         times = {name: list[float]() for name in timed}
-        # In turn, so that all of them meet the machine as it is.
+        # The functions take turns, so that slow moments of the machine affect all of them.
         for _ in range(options.repeats):
             for name, act in timed.items():
                 model = copy.deepcopy(warm)

@@ -1,14 +1,14 @@
-"""Dask's workers beside plain processes: time, and what merges cost.
+"""Compare Dask's workers with plain processes, and measure the cost of merges.
 
 python demos/benchmarks/speed/workers.py
 python demos/benchmarks/speed/workers.py --quick
 
-Batches of random rows, made by the task itself, are learnt by one and by two workers of a
-LocalCluster, one thread each, and by one and two plain processes that get half of the batches each
-and send their statistics back to be merged. Aim: two workers reach 0.85 of the speed-up of two
-processes. What workers move and hold in memory is told in statistics, 4 M (M + 1024) bytes
-each for M features, and blocks of M rows, 8 M^2 bytes. Then what a merge and a copy cost beside
-learning M rows.
+Batches of random rows, which each task generates, are learnt by one and by two workers of a
+LocalCluster with one thread each, and by one and by two plain processes, which share the batches
+and return their statistics for merging. The aim is that two workers reach 0.85 of the speed-up of
+two processes. The data moved and held by workers is given in units of statistics (4 M (M + 1024)
+bytes for M features) and blocks of M rows (8 M^2 bytes). A second table compares the cost of a
+merge and a copy with learning M rows.
 `pip install '.[dask,bench]'`.
 """
 
@@ -41,13 +41,13 @@ Floats = NDArray[np.float64]
 
 
 def batch(number: int, n_rows: int, n_features: int) -> tuple[Floats, Floats]:
-    """Return rows and targets of a number, made anew."""
+    """Generate the rows and targets of the batch with this number."""
     X = np.random.default_rng(number).standard_normal((n_rows, n_features))
     return X, X[:, 0]
 
 
 def plain(numbers: list[int], n_rows: int, n_features: int) -> LeastSquaresRegressor:
-    """Return a model that has learnt some batches in this process."""
+    """Return a model that has learnt these batches in this process."""
     model = LeastSquaresRegressor(1.0)
     for number in numbers:
         model.learn_many(*batch(number, n_rows, n_features))
@@ -55,7 +55,7 @@ def plain(numbers: list[int], n_rows: int, n_features: int) -> LeastSquaresRegre
 
 
 class Run(NamedTuple):
-    """Seconds, and bytes moved and held at most by a worker beyond what it held before."""
+    """Seconds, most bytes received by a worker, and most bytes held beyond those held before."""
 
     seconds: float
     moved: float = 0.0
@@ -63,7 +63,7 @@ class Run(NamedTuple):
 
 
 def by_processes(n_workers: int, n_batches: int, n_rows: int, n_features: int) -> Run:
-    """Let plain processes learn, which are there already, and merge."""
+    """Learn in plain processes that are already running, and merge."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(n_workers) as pool:
         pool.starmap(plain, [([0], 8, 8)] * n_workers)
@@ -75,12 +75,12 @@ def by_processes(n_workers: int, n_batches: int, n_rows: int, n_features: int) -
 
 
 def received(dask_worker: Any) -> int:
-    """Return the bytes that a worker has received from others."""
+    """Return the bytes that a worker has received from other workers."""
     return sum(each["total"] for each in dask_worker.transfer_incoming_log)
 
 
 def by_workers(n_workers: int, n_batches: int, n_rows: int, n_features: int) -> Run:
-    """Let workers of Dask learn, which are there already."""
+    """Learn in Dask workers that are already running."""
     size = {"n_workers": n_workers, "threads_per_worker": 1}
     with (
         LocalCluster(**size, dashboard_address=":0", silence_logs=50) as cluster,
@@ -99,7 +99,7 @@ def by_workers(n_workers: int, n_batches: int, n_rows: int, n_features: int) -> 
 
 
 def timed(work: object) -> float:
-    """Return the median of five times, in seconds."""
+    """Return the median seconds of five calls."""
     times = []
     for _ in range(5):
         begin = time.perf_counter()
@@ -112,7 +112,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument("--repeats", type=positive, default=3, help="turns (%(default)s)")
-    parser.add_argument("--features", type=positive, help="features (3,000; quick: 300)")
+    parser.add_argument("--features", type=positive, help="features M (3,000; quick: 300)")
     parser.add_argument("--batches", type=positive, help="batches of M rows (32; quick: 8)")
     arguments = parser.parse_args()
     n_features = arguments.features or (300 if arguments.quick else 3000)
@@ -131,7 +131,7 @@ def main() -> None:
             made[name, n_workers].append(work(n_workers, *sizes))
     statistic = 4 * n_features * (n_features + 1024)
     title = f"{n_batches} batches of {n_rows:,} rows of {n_features:,} features"
-    columns = "1, s", "2, s", "speed-up", "moved a worker, statistics", "held, MiB"
+    columns = "1, s", "2, s", "speed-up", "moved per worker, statistics", "held, MiB"
     table = table_of("", *columns, title=title)
     gains = []
     for name in ("plain processes", "workers of Dask"):

@@ -1,0 +1,288 @@
+"""Embedding: a function from images, texts or sounds to vectors, as a river transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from river import base
+
+from onlinels.checks import (
+    Floats,
+    Matrix,
+    check_kind,
+    check_not_empty,
+    check_values,
+    checked_assignment,
+    same,
+)
+from onlinels.features.images import followed_by
+from onlinels.rows import as_frame, check_mapping, output_row, output_table
+from onlinels.saving import ANYTHING, MATRIX, NOTHING, WHOLE, savable, savable_settings, save_method
+
+PROBE_TEXTS = (
+    "The train to the coast leaves at nine in the morning.",
+    "A red square, a green circle and two blue triangles.",
+    "for i in range(10): print(i)",
+)
+"""Texts whose embeddings identify a function of texts."""
+
+N_PROBE_IMAGES = 2
+"""Number of images, drawn from a seed, whose embeddings identify a function of images."""
+
+N_PROJECTIONS = 16
+"""Number of random projections of a probe's embedding that a file holds."""
+
+FINGERPRINT_TOLERANCE = 1e-2
+"""Largest relative difference between fingerprints of the same function.
+
+Networks in float32 differ by about 1e-6 between processors, and in bfloat16 by about 4e-3.
+"""
+
+
+class IdentifiedFunction:
+    """A function that embeds items, and the fingerprint that identifies it in a file.
+
+    Parameters
+    ----------
+    function : callable
+    probes : "texts", tuple of int, or list
+        As for `Embedding`.
+
+    Attributes
+    ----------
+    function : callable or None
+        None in a loaded model until `load` is given the function.
+    fingerprint : ndarray (n_probes, 16)
+        Random projections of the embeddings of the probes.
+    n_dimensions : int
+        Length of an embedding.
+    """
+
+    def __init__(self, function: Callable[[list[Any]], Any], probes: Any) -> None:
+        self.probes, self.function = probes, function
+        self.fingerprint, self.n_dimensions = _fingerprint_of(function, probes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IdentifiedFunction):
+            return NotImplemented
+        return _are_equal(self.fingerprint, other.fingerprint)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return "None" if self.function is None else str(name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> IdentifiedFunction:
+        # A function may be a network of many megabytes.
+        return self
+
+    def __call__(self, items: list[Any]) -> Matrix:
+        """Return the embeddings (n_items, n_dimensions) of items."""
+        if self.function is None:
+            raise ValueError(
+                "embed is None, expected a function: model files hold no functions. Load the model "
+                "with onlinels.load(path, embed=function)."
+            )
+        values = _embedded(self.function, items)
+        if values.shape[1] != self.n_dimensions:
+            raise ValueError(
+                f"embed returned {values.shape[1]} numbers for an item, expected "
+                f"{self.n_dimensions} as for the probes. Return vectors of one length."
+            )
+        return values
+
+    def attach(self, function: Callable[[list[Any]], Any]) -> None:
+        """Set the function of a loaded model, or raise ValueError if the fingerprint differs."""
+        fingerprint, n_dimensions = _fingerprint_of(function, self.probes)
+        if n_dimensions != self.n_dimensions or not _are_equal(fingerprint, self.fingerprint):
+            raise ValueError(
+                f"embed={function!r} returns other embeddings for the probes than the function "
+                "with which the model was saved. Pass the same function, with the same weights and "
+                "the same preprocessing."
+            )
+        self.function = function
+
+
+savable(
+    {
+        "probes": ANYTHING,
+        "function": NOTHING,
+        "fingerprint": MATRIX,
+        "n_dimensions": WHOLE,
+    },
+    take=lambda embed: vars(embed) | {"function": None},
+)(IdentifiedFunction)
+
+
+@savable_settings()
+@dataclass(eq=False, repr=False)
+class Embedding(base.MiniBatchTransformer):
+    """Embed images, texts or sounds by a function, such as a pretrained network.
+
+    The function is never trained. It is the first step of a pipeline; the recommended classifier is
+    ``Embedding(embed) | LeastSquaresClassifier(priors="equal")``.
+
+    Parameters
+    ----------
+    embed : callable
+        Function that takes a list of n items and returns an array (n, n_dimensions), a tensor on
+        the CPU, or anything else that numpy converts. It must return the same vector for an item
+        whatever the other items of the list are.
+    probes : "texts", tuple of int, or list
+        Items whose embeddings identify the function in files and in merges. "texts": three
+        sentences. A shape such as (224, 224, 3): two uint8 arrays of random pixels. Otherwise a
+        list of items like those of the stream, as texts or arrays. Model files hold the list, so
+        the items should not come from private data.
+    prefix : str
+        Start of the names of the outputs, for a TransformerUnion.
+
+    Raises
+    ------
+    TypeError
+        If `embed` is not callable.
+    ValueError
+        If `embed` fails on the probes, or does not return one vector of finite numbers per item.
+
+    Notes
+    -----
+    A sample is a dict with one value, such as ``{"image": array}`` or ``{"text": "..."}``. A
+    mini-batch is a list of samples, a list of items, an array (n, ...) of images or a frame with
+    one column; the function is called once per mini-batch.
+
+    A model file holds a fingerprint of the function and never the function:
+    ``onlinels.load(path, embed=embed)`` compares the fingerprints and refuses another function. A
+    model that is loaded without `embed` can be inspected and merged. Pipelines merge if the
+    fingerprints of their functions are equal.
+
+    Examples
+    --------
+    >>> def embed(texts):
+    ...     return [[len(text), text.count(" ")] for text in texts]
+    >>> Embedding(embed).transform_one({"text": "one two"})
+    {'h': array([7., 1.], dtype=float32)}
+    """
+
+    save = save_method
+    __setattr__ = checked_assignment
+    __or__ = followed_by
+
+    embed: Any
+    probes: Any = "texts"
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        check_kind("prefix", self.prefix, (str,))
+        given = self.embed
+        if not callable(given):
+            raise TypeError(
+                f"embed is of type {type(given).__name__}, expected a function from a list of "
+                "items to an array (n_items, n_dimensions). Pass the function itself."
+            )
+        if isinstance(given, IdentifiedFunction):
+            # A clone has the function of the original.
+            if same(given.probes, self.probes):
+                return
+            given = given.function
+        vars(self)["embed"] = IdentifiedFunction(given, self.probes)
+
+    def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the embedding of one sample, {"h": array (n_dimensions,)}."""
+        return output_row(self.embed([_item_of(x, "x")])[0], True, self.prefix)
+
+    def transform_many(self, X: Any) -> Any:
+        """Return the embeddings of a mini-batch, in the kind of `X`.
+
+        Parameters
+        ----------
+        X : list of samples or of items, array (n, ...), or frame with one column
+
+        Returns
+        -------
+        list of dicts, array (n, n_dimensions), or frame
+        """
+        items = _items_of(X)
+        check_not_empty("X", len(items))
+        source = X if isinstance(X, (list, tuple, np.ndarray)) else as_frame(X)
+        return output_table(source, self.embed(items), True, self.prefix)
+
+
+def _item_of(x: Any, argument: str) -> Any:
+    """Return the one value of a sample."""
+    check_mapping(x, argument)
+    if len(x) != 1:
+        raise ValueError(
+            f"{argument} has {len(x)} values, expected one item to embed, such as "
+            '{"text": "..."}. Select one with river\'s compose.Select(name) | Embedding(...).'
+        )
+    return next(iter(x.values()))
+
+
+def _items_of(X: Any) -> list[Any]:
+    """Return the items of a mini-batch."""
+    if isinstance(X, (list, tuple)):
+        return [
+            _item_of(x, f"X[{place}]") if isinstance(x, Mapping) else x for place, x in enumerate(X)
+        ]
+    if isinstance(X, np.ndarray):
+        return list(X)
+    frame = as_frame(X)
+    if len(frame.columns) != 1:
+        raise ValueError(
+            f"X has the columns {frame.columns}, expected one column of items. Select one."
+        )
+    return frame[frame.columns[0]].to_list()
+
+
+def _embedded(function: Callable[[list[Any]], Any], items: list[Any]) -> Matrix:
+    """Return the embeddings of items, checked, in float32 or float64."""
+    values = np.asarray(function(items))
+    if values.ndim != 2 or len(values) != len(items) or not values.shape[1]:
+        raise ValueError(
+            f"embed returned an array of shape {values.shape} for {len(items)} items, expected "
+            f"({len(items)}, n_dimensions). Return one vector per item."
+        )
+    check_values("embed's result", values)
+    return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
+
+
+def _fingerprint_of(function: Callable[[list[Any]], Any], probes: Any) -> tuple[Floats, int]:
+    """Return random projections of the embeddings of probes, and the length of an embedding."""
+    items = _probe_items(probes)
+    try:
+        values = _embedded(function, items).astype(np.float64)
+    except Exception as error:
+        raise ValueError(
+            f"embed raised {type(error).__name__} for probes={probes!r}: {error}. Pass a shape "
+            "such as probes=(224, 224, 3) for images, or a list of items like those of the stream."
+        ) from error
+    n_dimensions = values.shape[1]
+    # Of `random` alone numpy promises the same numbers in every version.
+    projection = np.random.RandomState(0).random_sample((n_dimensions, N_PROJECTIONS)) - 0.5
+    return values @ projection, n_dimensions
+
+
+def _probe_items(probes: Any) -> list[Any]:
+    """Return the items that `probes` describes."""
+    if isinstance(probes, str) and probes == "texts":
+        return list(PROBE_TEXTS)
+    if isinstance(probes, tuple) and probes and all(type(side) is int for side in probes):
+        pixels = np.random.RandomState(0).random_sample((N_PROBE_IMAGES, *probes))
+        return list((256.0 * pixels).astype(np.uint8))
+    if isinstance(probes, list) and len(probes) > 1:
+        return probes
+    raise ValueError(
+        f'probes={probes!r} describes no items, expected "texts", a shape such as (224, 224, 3), '
+        "or a list of at least two items. Pass one of them."
+    )
+
+
+def _are_equal(a: Floats, b: Floats) -> bool:
+    """Tell whether two fingerprints are equal but for rounding."""
+    if a.shape != b.shape:
+        return False
+    differences, lengths = np.linalg.norm(a - b, axis=1), np.linalg.norm(a, axis=1)
+    return bool((differences <= FINGERPRINT_TOLERANCE * lengths).all())

@@ -1,0 +1,395 @@
+"""Models from sums that a database, Spark or a device has computed: no row is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from onlinels.accumulators.gram import GramSums
+from onlinels.accumulators.mean import Mean
+from onlinels.accumulators.statistics import MOST_ROWS, Statistics
+from onlinels.checks import Floats, Integers, Matrix, check_values
+from onlinels.labels import Classes, read_labels
+from onlinels.linalg.selection import KFold
+from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
+from onlinels.rows import Columns, Name, plain_names, sorted_names
+
+Classifier = TypeVar("Classifier", bound=LeastSquaresClassifier)
+Regressor = TypeVar("Regressor", LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
+
+LARGEST_SUM = 1e280
+"""Largest sum of products: times a count of rows it is within float64."""
+
+SLACK = 1e-9
+"""Relative excess over an inequality that rounding errors of sums may cause."""
+
+CONSTANT = 1e-13
+"""Sum of squares about the mean, relative to that about the origin, that rounding may leave."""
+
+OF_ROWS = "Compute all sums over the same rows, as sums and not as means."
+
+
+def classifier_from_sums(
+    model: Classifier,
+    gram: Any,
+    sums_by_class: Any,
+    counts: Any,
+    labels: Any,
+    *,
+    origin: Any = None,
+    feature_names: Iterable[Name] | None = None,
+) -> Classifier:
+    """Return a classifier that has learnt the rows of which sums are given.
+
+    The classifier equals one that has learnt the rows by `learn_many`: it solves, predicts, learns
+    on, merges, unlearns and is saved.
+
+    Parameters
+    ----------
+    model : LeastSquaresClassifier
+        Its settings are those of the new classifier. It stays as it is.
+    gram : array (n_features, n_features)
+        The sums of products ``sum x_i x_j`` over all rows x.
+    sums_by_class : array (n_classes, n_features)
+        The sum of the rows of each class.
+    counts : array (n_classes,) of whole numbers
+        The number of rows of each class, at least 1.
+    labels : sequence of n_classes labels
+    origin : array (n_features,), optional
+        What was subtracted from every row before products were summed, such as a rough mean; 0 by
+        default.
+    feature_names : iterable of n_features names, optional
+        0, 1, … by default, as the columns of an array are named.
+
+    Returns
+    -------
+    LeastSquaresClassifier
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the sums cannot be those of rows: shapes differ, a number is not finite, counts are not
+        whole, the Gram matrix is not symmetric or is indefinite, or an inequality of Cauchy and
+        Schwarz fails. If the settings are accumulator="orthogonal" or a KFold as ridge, which need
+        the rows. If so many digits are lost that sums about the mean are indefinite: pass an
+        origin.
+
+    Notes
+    -----
+    Precision. With an intercept, sums about the mean follow from the given sums. Sums that are all
+    whole numbers (integers and Decimals of any size, floats up to 2^53) are subtracted exactly and
+    rounded once. Other sums lose ``2 log10(mean / deviation)`` of their 16 digits for each feature,
+    with its mean counted from the origin. A feature that keeps fewer than three digits counts as
+    constant. So pass an origin if means are large.
+
+    With ridge="auto" the ridge is selected from all rows when weights are first needed. A model
+    that learns the rows may have selected its ridge at an earlier count of rows; `merge` selects it
+    anew.
+
+    ``M^3 / 3`` operations for M features to check that the Gram matrix is not indefinite.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 3.0]]), np.array(["a", "a", "b"])
+    >>> sums = [X[y == label].sum(axis=0) for label in ("a", "b")]
+    >>> model = classifier_from_sums(LeastSquaresClassifier(1.0), X.T @ X, sums, [2, 1], ["a", "b"])
+    >>> model.count, model.predict_one({0: 1.0, 1: 1.0})
+    (3, 'a')
+    """
+    _check_model(model, (LeastSquaresClassifier,))
+    by_class = _numbers("sums_by_class", sums_by_class, (None, None))
+    n_classes, n_features = by_class.shape
+    names = read_labels(labels, n_classes)
+    classes = Classes().extended(names)
+    if len(classes) < n_classes:
+        raise ValueError(f"labels={names!r} holds a label twice, expected one for each class.")
+    n_rows = _counts("counts", _numbers("counts", counts, (n_classes,)))
+    sums = Sums(
+        _numbers("gram", gram, (n_features, n_features)),
+        by_class.T,
+        (_whole(by_class) if _is_whole(by_class) else by_class).sum(axis=0),
+        np.array(n_rows),
+        np.array(n_rows),
+        sum(n_rows),
+        _origin("origin", origin, n_features),
+        np.zeros(n_classes),
+    )
+    news = {"_classes": classes, "_class_counts": n_rows}
+    new: Classifier = _with_sums(model, sums, feature_names, np.arange(n_classes), news)
+    return new
+
+
+def regressor_from_sums(
+    model: Regressor,
+    gram: Any,
+    cross: Any,
+    sums: Any,
+    target_sums: Any,
+    target_squares: Any,
+    count: int,
+    *,
+    origin: Any = None,
+    target_origin: Any = None,
+    feature_names: Iterable[Name] | None = None,
+    target_names: Iterable[Name] | None = None,
+) -> Regressor:
+    """Return a regressor that has learnt the rows of which sums are given.
+
+    Parameters
+    ----------
+    model : LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
+        Its settings are those of the new regressor. It stays as it is.
+    gram : array (n_features, n_features)
+        The sums of products ``sum x_i x_j`` over all rows x.
+    cross : array (n_features, n_targets), or (n_features,) of one target
+        The sums of products ``sum x_i y_k`` with the targets y.
+    sums : array (n_features,)
+        The sum of the rows.
+    target_sums, target_squares : array (n_targets,), or number
+        ``sum y_k`` and ``sum y_k^2``.
+    count : int
+        The number of rows, at least 1.
+    origin, target_origin : array (n_features,) and (n_targets,) or number, optional
+        What was subtracted from every row, and from its targets, before products were summed.
+    feature_names, target_names : iterable of names, optional
+        0, 1, … by default. A LeastSquaresRegressor does not name its target.
+
+    Returns
+    -------
+    LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `classifier_from_sums`.
+
+    Notes
+    -----
+    Precision and cost are those of `classifier_from_sums`.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0])
+    >>> sums = X.T @ X, X.T @ y, X.sum(axis=0), y.sum(), y @ y, len(y)
+    >>> regressor_from_sums(LeastSquaresRegressor(ridge=0.0), *sums).output_weights.round(9)
+    array([[2.]])
+    """
+    _check_model(model, (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor))
+    row_sums = _numbers("sums", sums, (None,))
+    n_features = len(row_sums)
+    products = np.asarray(cross)
+    if products.ndim == 1:
+        products = products[:, None]
+    products = _numbers("cross", products, (n_features, None))
+    n_targets = products.shape[1]
+    if isinstance(model, LeastSquaresRegressor) and (n_targets != 1 or target_names is not None):
+        raise ValueError(
+            f"cross has {n_targets} targets and target_names={target_names!r}, expected one target "
+            "without a name. Use a LeastSquaresMultiTargetRegressor for several."
+        )
+    given = Sums(
+        _numbers("gram", gram, (n_features, n_features)),
+        products,
+        row_sums,
+        _numbers("target_sums", np.atleast_1d(target_sums), (n_targets,)),
+        _numbers("target_squares", np.atleast_1d(target_squares), (n_targets,)),
+        _counts("count", _numbers("count", np.atleast_1d(count), (1,)))[0],
+        _origin("origin", origin, n_features),
+        _origin("target_origin", target_origin, n_targets),
+    )
+    order, news = np.arange(n_targets), dict[str, Any]()
+    if not isinstance(model, LeastSquaresRegressor):
+        names = _names("target_names", target_names, n_targets)
+        order = np.array([names.index(name) for name in sorted_names(names)])
+        news["_target_names"] = tuple(names[place] for place in order)
+    new: Regressor = _with_sums(model, given, feature_names, order, news)
+    return new
+
+
+def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
+    if type(model) not in kinds:
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(
+            f"model is of type {type(model).__name__}, expected a {names}. For a pipeline, compute "
+            "sums of the transformed features, and pass its last step."
+        )
+    if model.accumulator == "orthogonal" or isinstance(model.ridge, KFold):
+        raise ValueError(
+            f"model has accumulator={model.accumulator!r} and ridge={model.ridge!r}, expected "
+            'accumulator="gram" or "recursive" and no KFold: a factor and folds need the rows. '
+            "Pass a model of other settings."
+        )
+
+
+def _numbers(name: str, values: Any, shape: tuple[int | None, ...]) -> Matrix:
+    """Return sums as an array of a shape without 0, all finite."""
+    array = np.asarray(values)
+    fits = array.ndim == len(shape) and array.size > 0
+    if not fits or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
+        told = ", ".join("1 or more" if n is None else str(n) for n in shape)
+        raise ValueError(f"{name} has the shape {array.shape}, expected ({told}). {OF_ROWS}")
+    if array.dtype.kind not in "iufO":
+        raise TypeError(f"{name} is of dtype {array.dtype}, expected numbers. Pass float(value).")
+    try:
+        floats = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{name} holds no numbers: {error}. Pass float(value) of each.") from error
+    wrong = ~(np.abs(floats) <= LARGEST_SUM)  # NaN is wrong, too.
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0].tolist())
+        raise ValueError(
+            f"{name}[{', '.join(map(str, place))}] is {floats[place]}, expected a finite sum up to "
+            f"{LARGEST_SUM:g}. {OF_ROWS}"
+        )
+    return array
+
+
+_whole: Any = np.frompyfunc(int, 1, 1)
+
+
+def _is_whole(values: Matrix) -> bool:
+    """Tell whether all numbers are whole and not rounded."""
+    if values.dtype.kind == "f":
+        return bool(((values == np.floor(values)) & (np.abs(values) <= 2.0**53)).all())
+    return values.dtype.kind in "iu" or bool((values == _whole(values)).all())
+
+
+def _as_floats(values: Any) -> Floats:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _counts(name: str, values: Matrix) -> list[int]:
+    counts: list[int] = _whole(values).tolist()
+    if not _is_whole(values) or min(counts) < 1 or sum(counts) > MOST_ROWS:
+        raise ValueError(
+            f"{name}={values.tolist()!r}, expected whole numbers of at least 1, in all at most "
+            f"{MOST_ROWS}. Leave out classes without rows."
+        )
+    return counts
+
+
+def _origin(name: str, values: Any, size: int) -> Matrix:
+    if values is None:
+        return np.zeros(size)
+    origin = _numbers(name, np.atleast_1d(values), (size,))
+    check_values(name, _as_floats(origin))
+    return origin
+
+
+def _names(name: str, names: Iterable[Name] | None, size: int) -> tuple[Name, ...]:
+    found = tuple(range(size)) if names is None else tuple(plain_names(names))
+    if len(found) != size or len(set(found)) < size:
+        raise ValueError(f"{name}={found!r}, expected {size} different names. Pass one for each.")
+    return found
+
+
+class Sums(NamedTuple):
+    """Sums over rows about an origin, by the names of `regressor_from_sums`."""
+
+    gram: Matrix
+    cross: Matrix
+    sums: Matrix
+    target_sums: Matrix
+    target_squares: Matrix
+    n_rows: int
+    origin: Matrix
+    target_origin: Matrix
+
+
+def _check(sums: Sums) -> None:
+    """Raise ValueError if the sums cannot be those of rows, so far as pairs of them tell."""
+    gram, cross, totals, target_sums, target_squares, *_ = (_as_floats(each) for each in sums)
+    squares, count = gram.diagonal(), float(sums.n_rows)
+    for name, each in (("gram", squares), ("target_squares", target_squares)):
+        if (each < 0.0).any():
+            place = int(each.argmin())
+            raise ValueError(
+                f"{name} holds the sum of squares {each[place]:g} at place {place}, expected one "
+                f"of at least 0. {OF_ROWS}"
+            )
+    roots, target_roots = np.sqrt(squares), np.sqrt(target_squares)
+    bounds = np.outer(roots, roots)
+    odd = np.abs(gram - gram.T) > SLACK * bounds
+    if odd.any():
+        i, j = map(int, np.argwhere(odd)[0])
+        raise ValueError(
+            f"gram[{i}, {j}] is {gram[i, j]} and gram[{j}, {i}] is {gram[j, i]}, expected a "
+            f"symmetric matrix. {OF_ROWS}"
+        )
+    compared = {
+        "gram": (gram, bounds),
+        "sums": (totals, roots * count**0.5),
+        "target_sums": (target_sums, target_roots * count**0.5),
+        "cross": (cross, np.outer(roots, target_roots)),
+    }
+    for name, (each, largest) in compared.items():
+        wrong = np.abs(each) > (1.0 + SLACK) * largest
+        if wrong.any():
+            index = tuple(np.argwhere(wrong)[0].tolist())
+            raise ValueError(
+                f"{name}[{', '.join(map(str, index))}] is {each[index]:g}, expected at most "
+                f"{largest[index]:g}, which the sums of squares allow. {OF_ROWS}"
+            )
+
+
+def _statistics(sums: Sums, is_centred: bool) -> Statistics:
+    """Return statistics in the Gram form; those of whole numbers are rounded once."""
+    exact = all(_is_whole(np.asarray(each)) for each in sums)
+    read = _whole if exact else _as_floats
+    n, at, to = sums.n_rows, read(sums.origin), read(sums.target_origin)
+    left, right = read(sums.sums), read(sums.target_sums)
+
+    def moved(products: Any, x: Any, y: Any, x_origin: Any, y_origin: Any) -> Any:
+        """Return sums of products about the means, or about 0."""
+        if is_centred:
+            return (n * products - x * y) / n
+        return products + x * y_origin + x_origin * y + n * x_origin * y_origin
+
+    gram, cross = np.empty(sums.gram.shape), np.empty(sums.cross.shape)
+    for row, (products, targets) in enumerate(zip(sums.gram, sums.cross, strict=True)):
+        gram[row] = moved(read(products), left[row], left, at[row], at)
+        cross[row] = moved(read(targets), left[row], right, at[row], to)
+    squares = _as_floats(moved(read(sums.target_squares), right, right, to, to))
+    if is_centred and not exact:
+        constant = gram.diagonal() <= CONSTANT * _as_floats(sums.gram.diagonal())
+        gram[constant], gram[:, constant], cross[constant] = 0.0, 0.0, 0.0
+    made = Statistics(GramSums.of(gram, cross), is_centred)
+    made._count, made._weight = n, float(n)
+    made._target_squares = np.maximum(squares, 0.0)
+    if is_centred:
+        origin = np.concatenate((at, to)).astype(float)
+        made._mean = Mean(origin, _as_floats(np.concatenate((left, right)) / n)).settled()
+    if not made.products.is_definite(made._taken):
+        raise ValueError(
+            f"gram is indefinite, expected sums of products of rows. {OF_ROWS} If they are, large "
+            "means have cost their digits: subtract an origin near the means from the rows first, "
+            "and pass it as origin."
+        )
+    return made
+
+
+def _with_sums(
+    model: Any,
+    sums: Sums,
+    feature_names: Iterable[Name] | None,
+    targets: Integers,
+    news: dict[str, Any],
+) -> Any:
+    """Return a model that has learnt the rows of sums, in the order of features of `learn_many`."""
+    names = _names("feature_names", feature_names, len(sums.sums))
+    layout = range(len(names)) if feature_names is None else names
+    columns = Columns().extended([layout])
+    _check(sums)
+    learnt = _statistics(sums, model.fit_intercept)
+    order = np.argsort(columns.locate(layout))
+    learnt = learnt.reindexed(order, targets)
+    new = model.empty()
+    size = learnt.n_features, learnt.n_targets
+    statistics = new._statistics.grown(*size).named(columns.names)
+    statistics.check_joins(learnt, *size)
+    statistics.absorb(learnt, 1.0)
+    new._put_in_place(statistics, _columns=columns, **news)
+    return new

@@ -1,0 +1,208 @@
+"""Linear models without sums: they predict as before, and cannot learn, merge or unlearn."""
+
+from __future__ import annotations
+
+import inspect
+from sys import maxsize
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinels.accumulators.statistics import Statistics
+from onlinels.accumulators.sums import SumsOfProducts
+from onlinels.checks import Matrix
+from onlinels.labels import Classes
+from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.linear.discriminant import Discriminant
+from onlinels.linear.model import LinearModel, Settings, Solution, linear_is_sound
+from onlinels.linear.penalty import Penalty
+from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
+from onlinels.rows import Columns, Name
+from onlinels.saving import (
+    ANY_MATRIX,
+    FLAG,
+    LABEL,
+    REAL,
+    SHARE,
+    TEXT,
+    WHOLE,
+    made_of,
+    maybe,
+    row,
+    savable,
+    table,
+)
+from onlinels.saving.fields import SHORTER
+
+MODELS: dict[str, type[LinearModel]] = {
+    kind.__name__: kind
+    for kind in (LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
+}
+
+NO_SUMS = (
+    "This model was made by answers_only: it holds output weights and no sums, expected a model "
+    "with its sums to learn, merge, unlearn, change ridge or priors, or compute variances. Keep "
+    "the full model, or the file that its save wrote, and do this there."
+)
+
+
+def _refuse(*args: Any) -> Any:
+    """Raise ValueError: there are no sums."""
+    raise ValueError(NO_SUMS)
+
+
+refused: Any = _refuse
+
+
+class NoSums(SumsOfProducts):
+    """The shape of sums that a model does not hold."""
+
+    form = "none"
+
+    def __init__(self, n_features: int, n_targets: int) -> None:
+        self._shape = n_features, n_targets
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of features and of targets."""
+        return self._shape
+
+    check_has_sums = check_can_remove = refused
+    plan_rows = add = reindexed = gram_and_cross = squares = refused
+    solve = covariance = explained_squares = refused
+
+
+class Answers(NamedTuple):
+    """All that predictions need of a linear model: its state in an answers-only file.
+
+    Attributes
+    ----------
+    model : str
+        Name of the class.
+    names : tuple, or None
+        Names of the features; None where they are 0, 1, …
+    output_weights : ndarray (n_features, n_targets)
+        float32 where this rounds none of them.
+    """
+
+    model: str
+    settings: Settings
+    names: tuple[Name, ...] | None
+    lengths: dict[Name, int]
+    plain: bool
+    outputs: tuple[Any, ...]
+    class_counts: tuple[int, ...]
+    n_rows: int
+    weight: float
+    ridge: float
+    output_weights: Matrix
+    intercept: tuple[float, ...]
+    rule: Discriminant | None
+
+
+def answers_of(model: LinearModel, float32: bool = False) -> Answers:
+    """Return what the predictions of a model need, with weights that float32 holds if asked for."""
+    counts: tuple[int, ...] = ()
+    rule = None
+    if isinstance(model, LeastSquaresClassifier):
+        counts = tuple(model._class_counts)
+        rule = None if model.priors is None else model._rule()
+    ridge, _, weights, intercept, *_ = model._solved()
+    with np.errstate(over="ignore"):
+        rounded = weights.astype(np.float32)
+    is_rounded = bool((rounded == weights).all())
+    if float32 and not is_rounded:
+        model._statistics.products.check_has_sums()
+        if not np.isfinite(rounded).all():
+            raise ValueError(
+                f"float32=True, but output weights are as large as {np.abs(weights).max():g}, "
+                "expected weights that float32 holds. Pass float32=False, or rescale the features."
+            )
+        # Of the rounded weights: so errors are relative to the distance of a row from the mean.
+        intercept = model._statistics.intercept(rounded.astype(np.float64))
+    names, columns = model.feature_names, model._columns
+    return Answers(
+        type(model).__name__,
+        model._settings,
+        None if names == tuple(range(len(names))) else names,
+        columns._lengths,
+        columns._plain,
+        tuple(model._outputs),
+        counts,
+        model.count,
+        model._statistics.weight,
+        ridge,
+        rounded if float32 or is_rounded else weights,
+        tuple(intercept.tolist()),
+        rule,
+    )
+
+
+def model_of(answers: Answers) -> LinearModel:
+    """Return a model that predicts by given weights, or raise ValueError if parts do not fit."""
+    kind, outputs = MODELS[answers.model], answers.outputs
+    settings = {
+        name: getattr(answers.settings, name) for name in inspect.signature(kind).parameters
+    }
+    model, size = kind(**settings), answers.output_weights.shape
+    names = tuple(range(size[0])) if answers.names is None else answers.names
+    statistics = Statistics(NoSums(*size), model.fit_intercept)
+    statistics._count, statistics._weight = answers.n_rows, answers.weight
+    state: dict[str, Any] = {
+        "_columns": Columns.known(names, answers.lengths, answers.plain),
+        "_statistics": statistics,
+        "_penalty": Penalty(answers.ridge, is_due=False, until=maxsize),
+        "_solution": Solution(
+            answers.ridge,
+            None,
+            answers.output_weights.astype(np.float64, order="F"),
+            np.array(answers.intercept, dtype=np.float64),
+            rule=answers.rule,
+        ),
+        model._names_outputs: outputs,
+    }
+    if isinstance(model, LeastSquaresClassifier):
+        state |= {"_classes": Classes().extended(outputs)}
+        state |= {"_class_counts": list(answers.class_counts)}
+    vars(model).update(state)
+    return model
+
+
+def _are_sound(model: Any) -> bool:
+    counts, rule = getattr(model, "_class_counts", model._outputs), model._solution.rule
+    has_rule = getattr(model, "priors", None) is not None
+    n_targets = len(model._outputs)
+    fits = has_rule == (rule is not None) and len(counts) == n_targets
+    if rule is not None:
+        shapes = rule.matrix.shape, rule.constant.shape
+        fits = fits and shapes == ((n_targets, n_targets), (n_targets,))
+    return fits and linear_is_sound(model)
+
+
+savable(
+    {
+        "model": TEXT,
+        "settings": made_of(Settings),
+        "names": maybe(row(LABEL)),
+        "lengths": table(LABEL, WHOLE),
+        "plain": FLAG,
+        "outputs": row(LABEL),
+        "class_counts": row(WHOLE),
+        "n_rows": WHOLE,
+        "weight": SHARE,
+        "ridge": REAL,
+        "output_weights": ANY_MATRIX,
+        "intercept": row(REAL),
+        "rule": maybe(made_of(Discriminant)),
+    },
+    _are_sound,
+    make=lambda state: model_of(Answers(**state)),
+)(Answers)
+
+
+def _written(model: Any) -> Any:
+    """Return what is written in the place of a model."""
+    return answers_of(model) if isinstance(model._statistics.products, NoSums) else model
+
+
+SHORTER.update(dict.fromkeys(MODELS.values(), _written))

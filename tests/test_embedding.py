@@ -1,0 +1,248 @@
+"""Embedding: a function as the first step, in any form of rows, and identified in files."""
+
+import copy
+import zlib
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import onlinels
+from onlinels import Embedding, HiddenLayer, LeastSquaresClassifier, StreamClassifier
+from support import laws, strategies
+
+WIDTH = 6
+
+
+def embed(items):
+    """Return embeddings of texts or images: whole numbers, so that sums are exact."""
+    content = [item.encode() if isinstance(item, str) else np.asarray(item) for item in items]
+    seeds = [zlib.crc32(bytes(each)) for each in content]
+    return np.array([np.random.default_rng(seed).integers(-4, 5, WIDTH) for seed in seeds])
+
+
+def shifted(items):
+    return embed(items) + 1
+
+
+def rounded(items):
+    """Return the embeddings as another processor does: with an error of 1e-5."""
+    return embed(items) * (1.0 + 1e-5)
+
+
+def wide(items):
+    return np.hstack([embed(items), embed(items)])
+
+
+FORMS = {
+    "dicts": lambda texts: [{"text": text} for text in texts],
+    "items": list,
+    "pandas": lambda texts: pd.DataFrame({"text": texts}),
+    "polars": lambda texts: pl.DataFrame({"text": texts}),
+    "array": lambda texts: np.array(texts),
+}
+LAYERS = {
+    "features": lambda: None,
+    "layer": lambda: HiddenLayer(4, activation="square", bias=False),
+}
+
+
+def pipeline(layer, settings):
+    """Return a pipeline of an embedding, perhaps a hidden layer, and a classifier."""
+    step, last = LAYERS[layer](), LeastSquaresClassifier(**settings)
+    return Embedding(embed) | last if step is None else Embedding(embed) | step | last
+
+
+def features_of(model, texts):
+    """Return what the last step of a pipeline learns."""
+    for step in list(model.steps.values())[:-1]:
+        texts = step.transform_many(np.array(texts))
+    return texts
+
+
+texts = st.lists(st.text("abc ", min_size=1, max_size=4), min_size=2, max_size=14)
+
+
+def teach(model, items, label, form):
+    """Let a model learn items of one class, one by one or in some form of batches."""
+    if form == "one":
+        for text in items:
+            model.learn_one({"text": text}, label)
+    else:
+        model.learn_many(FORMS[form](items), [label] * len(items))
+
+
+@given(
+    texts,
+    strategies.classifier_settings(strategies.unlearning_accumulators),
+    st.sampled_from(sorted(LAYERS)),
+    st.data(),
+)
+def test_classes_come_in_any_order_to_any_site_and_go_again(items, settings, layer, data):
+    """Tasks, cuts of batches, merging, and a class that is taken out: the batch solution."""
+    settings |= {"forgetting_factor": 1.0, "priors": None}
+    y = [data.draw(st.sampled_from("uvwx")) for _ in items]
+    tasks = data.draw(st.permutations(sorted(set(y))))
+    sites = [pipeline(layer, settings) for _ in range(2)]
+    for task in tasks:
+        # No other site knows the class.
+        site = data.draw(st.sampled_from(sites))
+        own = data.draw(
+            st.permutations([text for text, label in zip(items, y, strict=True) if label == task])
+        )
+        for part in data.draw(strategies.splits(len(own))):
+            some = [own[row] for row in part]
+            teach(site, some, task, data.draw(st.sampled_from(["one", *FORMS])))
+    merged = onlinels.merge(*sites)
+    assert_is_batch_solution(merged, items, y)
+    gone = [text for text, label in zip(items, y, strict=True) if label == tasks[0]]
+    try:
+        onlinels.unlearn_many(merged, [{"text": text} for text in gone], [tasks[0]] * len(gone))
+    except ValueError:
+        # Too few digits may be left of the recursive form.
+        if settings["accumulator"] != "recursive":
+            raise
+        return
+    left = [(text, label) for text, label in zip(items, y, strict=True) if label != tasks[0]]
+    size = float(np.square(features_of(merged, items)).sum())
+    assert_is_batch_solution(merged, [text for text, _ in left], [label for _, label in left], size)
+
+
+def assert_is_batch_solution(model, items, y, size=0.0):
+    """Assert that the last step of a pipeline solves the batch problem on the embeddings."""
+    if items:
+        last = list(model.steps.values())[-1]
+        X = np.asarray(features_of(model, items), dtype=float)
+        names = range(X.shape[1])
+        rows = strategies.Rows(X, y, np.ones(len(y)))
+        known = [label for label in last.classes if label not in y]
+        # Rows without weight: classes that were taken out stay known.
+        extra = strategies.Rows(
+            np.vstack([X, np.zeros((len(known), X.shape[1]))]),
+            [*y, *known],
+            np.append(rows.w, np.zeros(len(known))),
+        )
+        laws.assert_is_batch_solution(last, extra, names, size, count=len(y))
+
+
+@given(texts, st.sampled_from(sorted(FORMS)))
+def test_every_form_of_rows_has_the_embeddings_of_its_items(items, form):
+    step = Embedding(embed)
+    found = step.transform_many(FORMS[form](items))
+    if form in ("dicts", "items"):
+        found = [row["h"] for row in found]
+    np.testing.assert_array_equal(np.asarray(found), embed(items))
+    one = step.transform_one({"text": items[0]})
+    np.testing.assert_array_equal(one["h"], embed(items)[0])
+
+
+def test_images_come_as_arrays():
+    images = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 3), dtype=np.uint8)
+    step = Embedding(embed, probes=(4, 4, 3))
+    dicts = step.transform_many([{"image": image} for image in images])
+    np.testing.assert_array_equal(step.transform_many(images), [row["h"] for row in dicts])
+
+
+@pytest.mark.parametrize("probes", ["texts", (4, 4, 3), ["one", "two"]])
+def test_a_file_holds_a_fingerprint_and_no_function(tmp_path, probes):
+    model = Embedding(embed, probes) | LeastSquaresClassifier(ridge=1.0)
+    model.learn_many(["one", "two", "three"], ["a", "b", "a"])
+    path = tmp_path / "model.npz"
+    onlinels.save(model, path)
+    assert b"embed(" not in path.read_bytes()
+    for function in (embed, rounded):
+        loaded = onlinels.load(path, embed=function)
+        assert loaded.predict_one({"text": "two"}) == model.predict_one({"text": "two"})
+        assert onlinels.merge(model, loaded)["LeastSquaresClassifier"].count == 6
+    assert onlinels.loads(onlinels.dumps(model), embed=embed).predict_many(["two"]) == ["b"]
+    for other in (shifted, wide):
+        with pytest.raises(ValueError, match="other embeddings for the probes"):
+            onlinels.load(path, embed=other)
+    bare = onlinels.load(path)
+    assert onlinels.merge(bare, model)["LeastSquaresClassifier"].count == 6
+    with pytest.raises(ValueError, match=r"load\(path, embed=function\)"):
+        bare.predict_one({"text": "two"})
+    # A model without its function saves as before.
+    assert onlinels.dumps(onlinels.load(path)) == path.read_bytes()
+
+
+def test_a_function_is_shared_by_copies_and_clones_and_not_called_again():
+    calls = []
+
+    def counting(items):
+        calls.append(len(items))
+        return embed(items)
+
+    model = Embedding(counting) | LeastSquaresClassifier()
+    before = len(calls)
+    for twin in (copy.deepcopy(model), model.clone(), copy.copy(model)):
+        assert twin["Embedding"].embed.function is counting
+    assert len(calls) == before
+    model.learn_many(["a", "b", "c"], [1, 2, 1])
+    assert calls[before:] == [3]
+    onlinels.predict_learn_many(model, ["d", "e"], [2, 1])
+    assert calls[before:] == [3, 2]
+    other = Embedding(counting).clone({"probes": ["x", "y"]})
+    assert other.embed.fingerprint.shape[0] == 2
+
+
+def test_sites_with_other_functions_do_not_merge():
+    sites = [Embedding(function) | LeastSquaresClassifier() for function in (embed, shifted)]
+    with pytest.raises(ValueError, match="differ in embed"):
+        onlinels.merge(*sites)
+
+
+def test_stream_models_follow_an_embedding():
+    model = Embedding(embed) | StreamClassifier()
+    for text in "abcabc":
+        model.predict_one({"text": text})
+        model.learn_one({"text": text}, text)
+    assert model.predict_one({"text": "a"}) in "abc"
+
+
+def failing(items):
+    raise KeyError("pixels")
+
+
+@pytest.mark.parametrize(
+    ("call", "match", "error"),
+    [
+        (lambda: Embedding(3), "expected a function from a list", TypeError),
+        (lambda: Embedding(failing), "embed raised KeyError", ValueError),
+        (lambda: Embedding(embed, "images"), "describes no items", ValueError),
+        (lambda: Embedding(embed, ["one"]), "describes no items", ValueError),
+        (lambda: Embedding(embed, prefix=1), "prefix", TypeError),
+        (lambda: Embedding(lambda items: [1.0] * len(items)), "shape", ValueError),
+        (lambda: Embedding(lambda items: [[1.0]]), "one vector per item", ValueError),
+        (lambda: Embedding(lambda items: [[np.nan]] * len(items)), "finite", ValueError),
+        (lambda: Embedding(lambda items: [["x"]] * len(items)), "real numbers", ValueError),
+        (lambda: Embedding(embed).transform_one({"a": 1, "b": 2}), "has 2 values", ValueError),
+        (lambda: Embedding(embed).transform_one("text"), "dict of features", TypeError),
+        (lambda: Embedding(embed).transform_many([]), "0 rows", ValueError),
+        (lambda: Embedding(embed).transform_many([{}]), r"X\[0\] has 0 values", ValueError),
+        (
+            lambda: Embedding(embed).transform_many(pd.DataFrame({"a": ["x"], "b": ["y"]})),
+            "expected one column",
+            ValueError,
+        ),
+        (lambda: Embedding(embed).transform_many(3), "type int", TypeError),
+        (
+            lambda: Embedding(
+                lambda items: np.ones((len(items), 1 + (items[0] == "long")))
+            ).transform_many(["long"]),
+            "vectors of one length",
+            ValueError,
+        ),
+        (
+            lambda: onlinels.loads(onlinels.dumps(LeastSquaresClassifier()), embed=embed),
+            "holds no Embedding",
+            ValueError,
+        ),
+    ],
+)
+def test_bad_input_is_refused(call, match, error):
+    with pytest.raises(error, match=match):
+        call()

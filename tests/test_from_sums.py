@@ -1,0 +1,265 @@
+"""Models from sums that were computed elsewhere equal models that have learnt the rows."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import onlinels
+from onlinels import (
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    classifier_from_sums,
+    regressor_from_sums,
+)
+from support.laws import assert_is_batch_solution
+from support.strategies import Rows, classifier_settings, examples
+
+FORMS = st.sampled_from(["gram", "recursive"])
+NAMES = ["b", "a", "h10", "h9", 7, "x"]
+
+
+def exact_sums(X, Y, origin, target_origin):
+    """Return raw sums about origins as Python's whole numbers, or floats where they are not."""
+    whole = (np.floor(X) == X).all() and (np.floor(Y) == Y).all()
+    kind = object if whole else float
+    convert = np.frompyfunc(int, 1, 1) if whole else np.asarray
+    A, B = convert(X - origin).astype(kind), convert(Y - target_origin).astype(kind)
+    return A.T @ A, A.T @ B, A.sum(axis=0), B.sum(axis=0), (B * B).sum(axis=0)
+
+
+@st.composite
+def drawn_rows(draw, n_targets=1):
+    """Draw rows at small or large offsets, targets, an origin for both, and settings."""
+    n_rows, n_features = draw(st.integers(2, 40)), draw(st.integers(1, 6))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    offset = float(draw(st.sampled_from([0, 3, 1000, 10**6])))
+    X = offset + random.integers(-5, 6, (n_rows, n_features))
+    if draw(st.booleans()):
+        X[:, random.integers(n_features)] = 4.0
+    Y = random.integers(-9, 10, (n_rows, n_targets)) + offset
+    origin = np.full(n_features, offset)
+    if draw(st.booleans()) and offset:
+        # Sums of numbers that are not whole keep digits only about an origin.
+        X, Y = X + 0.1 * random.normal(size=X.shape), Y * 0.1
+    elif draw(st.booleans()):
+        origin = None
+    settings = draw(classifier_settings(FORMS).filter(lambda s: not isinstance(s["ridge"], KFold)))
+    return X, Y, origin, settings
+
+
+def assert_goes_on(made, learnt, X, y):
+    """Assert that a model from sums answers, merges, unlearns, learns and is saved as the other."""
+    size = float(np.abs(X).max()) ** 2 * len(X)
+    again = onlinels.loads(onlinels.dumps(made))
+    assert onlinels.dumps(again) == onlinels.dumps(made)
+    assert again.feature_names == learnt.feature_names
+    assert again.count == learnt.count
+    for each in (made, again):
+        merged = onlinels.merge(each, learnt)
+        assert merged.count == 2 * len(X)
+        rows = Rows(np.vstack([X, X]), [*y, *y], np.ones(2 * len(X)))
+        assert_is_batch_solution(merged, rows, size=size)
+        each.unlearn_many(X[1:], y[1:])
+        each.learn_many(X[1:], y[1:])
+        assert_is_batch_solution(each, Rows(X, y, np.ones(len(X))), size=4.0 * size)
+
+
+@examples(40)
+@given(drawn_rows(), st.integers(1, 3))
+def test_classifiers(case, n_classes):
+    X, _, origin, settings = case
+    y = [f"class {k}" for k in np.arange(len(X)) % n_classes]
+    labels = sorted(set(y))
+    priors = "learnt" if len(X) % 2 else None
+    learnt = LeastSquaresClassifier(**settings, priors=priors)
+    learnt.learn_many(X, y)
+    one_hot = np.array([[float(label == other) for other in labels] for label in y])
+    gram, cross, *_ = exact_sums(X, one_hot, 0.0 if origin is None else origin, 0.0)
+    counts = one_hot.sum(axis=0)
+    made = classifier_from_sums(
+        learnt.empty(), gram, cross.T, counts.tolist(), labels, origin=origin
+    )
+    assert made.classes == tuple(labels)
+    assert_is_batch_solution(made, Rows(X, y, np.ones(len(X))), size=np.abs(X).max() ** 2)
+    if settings["accumulator"] == "gram":
+        assert_goes_on(made, learnt, X, y)
+
+
+@examples(40)
+@given(drawn_rows(n_targets=2), st.booleans())
+def test_regressors(case, is_single):
+    X, Y, origin, settings = case
+    Y = Y[:, :1] if is_single else Y
+    kind = LeastSquaresRegressor if is_single else LeastSquaresMultiTargetRegressor
+    learnt = kind(**settings)
+    names = NAMES[: X.shape[1]]
+    y = Y[:, 0].tolist() if is_single else [dict(zip("vu", row, strict=True)) for row in Y.tolist()]
+    samples = [dict(zip(names, row, strict=True)) for row in X.tolist()]
+    learnt.learn_many(samples, y)
+    at = (0.0, 0.0) if origin is None else (origin, Y[0])
+    made = regressor_from_sums(
+        kind(**settings),
+        *exact_sums(X, Y, *at),
+        len(X),
+        origin=origin,
+        target_origin=None if origin is None else Y[0],
+        feature_names=names,
+        target_names=None if is_single else "vu",
+    )
+    # In the order of `learn_many`, so that both are alike.
+    assert made.feature_names == learnt.feature_names
+    columns = [names.index(name) for name in made.feature_names]
+    rows = Rows(X, y, np.ones(len(X)))
+    size = max(np.abs(X).max(), np.abs(Y).max()) ** 2 * len(X)
+    assert_is_batch_solution(made, rows, columns, size=size)
+    merged = onlinels.merge(made, learnt)
+    twice = Rows(np.vstack([X, X]), y + y, np.ones(2 * len(X)))
+    assert_is_batch_solution(merged, twice, columns, size=4.0 * size)
+
+
+@examples(15)
+@given(st.integers(0, 999), st.sampled_from([0, 10**6, 10**9]), st.sampled_from([int, Decimal]))
+def test_sums_of_whole_numbers_are_rounded_once(seed, offset, kind):
+    random = np.random.default_rng(seed)
+    X = random.integers(-9, 10, (30, 3)) + offset
+    A = np.frompyfunc(lambda n: kind(int(n)), 1, 1)(X)
+    y = random.integers(0, 5, 30)
+    sums = A.T @ A, A.T @ y, A.sum(axis=0), y.sum(), y @ y, 30
+    made = regressor_from_sums(LeastSquaresRegressor(1.0), *sums)
+    exact = np.frompyfunc(Fraction, 1, 1)(X.astype(object))
+    about = exact - exact.sum(axis=0) / 30
+    gram, cross = made._statistics.products.gram_and_cross()
+    expected = (about.T @ about).astype(float), (about.T @ y.astype(object)).astype(float)
+    assert (np.triu(gram) == np.triu(expected[0])).all()
+    assert (cross[:, 0] == expected[1]).all()
+
+
+X = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 3.0]])
+GIVEN = {
+    "gram": X.T @ X,
+    "sums_by_class": [[2.0, 2.0], [5.0, 3.0]],
+    "counts": [2, 1],
+    "labels": ["a", "b"],
+}
+NAN, INDEFINITE = [[np.nan, 17.0], [17.0, 11.0]], [[29.0, -17.0], [-17.0, 11.0]]
+WRONG = [
+    ({"gram": np.eye(3)}, r"gram has the shape \(3, 3\), expected \(2, 2\)"),
+    ({"gram": [["a", "b"], ["c", "d"]]}, "gram is of dtype"),
+    ({"gram": [[None, 1.0], [1.0, 2.0]]}, r"gram\[0, 0\] is nan"),
+    ({"gram": NAN}, r"gram\[0, 0\] is nan, expected a finite sum"),
+    ({"gram": [[np.inf, 17.0], [17.0, 11.0]]}, r"gram\[0, 0\] is inf"),
+    ({"gram": [[-29.0, 17.0], [17.0, 11.0]]}, "gram holds the sum of squares -29 at place 0"),
+    ({"gram": [[29.0, 17.0], [16.0, 11.0]]}, r"gram\[0, 1\] is 17.0 and gram\[1, 0\] is 16.0"),
+    ({"gram": [[29.0, 18.0], [18.0, 11.0]]}, r"gram\[0, 1\] is 18, expected at most 17.86"),
+    ({"gram": INDEFINITE}, "gram is indefinite, expected sums of products of rows"),
+    ({"gram": X.T @ X / 3}, r"sums\[\d\] is|cross\[\d, \d\] is"),
+    ({"sums_by_class": [[2.0, 2.0]]}, "labels|2 labels|expected 1"),
+    ({"sums_by_class": [[2.0, 2.0], [9.0, 3.0]]}, r"sums\[0\] is 11, expected at most 9.3"),
+    ({"sums_by_class": [[29.0, 2.0], [-22.0, 3.0]]}, r"cross\[0, 0\] is 29"),
+    ({"sums_by_class": np.zeros((0, 2)), "counts": []}, r"has the shape \(0, 2\)"),
+    ({"counts": [2, 0]}, r"counts=\[2, 0\], expected whole numbers of at least 1"),
+    ({"counts": [2.5, 1]}, "expected whole numbers"),
+    ({"counts": [1]}, r"counts has the shape \(1,\), expected \(2\)"),
+    ({"labels": ["a", "a"]}, "holds a label twice"),
+    ({"labels": ["a", None]}, "None"),
+    ({"origin": [0.0]}, r"origin has the shape \(1,\)"),
+    ({"origin": [0.0, 1e200]}, "origin"),
+    ({"feature_names": ["x"]}, "expected 2 different names"),
+    ({"feature_names": ["x", "x"]}, "expected 2 different names"),
+    ({"model": LeastSquaresRegressor()}, "expected a LeastSquaresClassifier"),
+    ({"model": LeastSquaresClassifier(accumulator="orthogonal")}, "need the rows"),
+    ({"model": LeastSquaresClassifier(KFold(3))}, "need the rows"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG, ids=lambda each: str(each)[:40])
+def test_sums_of_no_rows_are_refused(change, message):
+    given_ = {"model": LeastSquaresClassifier()} | GIVEN
+    assert classifier_from_sums(**given_).count == 3
+    with pytest.raises((TypeError, ValueError), match=message):
+        classifier_from_sums(**given_ | change)
+
+
+def test_large_means_want_an_origin():
+    random = np.random.default_rng(0)
+    A = random.normal(size=(50, 1)) @ np.ones((1, 9)) + 1e-7 * random.normal(size=(50, 9))
+    X, y = A + 2e6, A[:, 0]
+
+    def made(X, origin=None):
+        sums = X.T @ X, X.T @ y, X.sum(axis=0), y.sum(), y @ y, 50
+        return regressor_from_sums(LeastSquaresRegressor(1e-9), *sums, origin=origin)
+
+    with pytest.raises(ValueError, match=r"gram is indefinite.*subtract an origin"):
+        made(X)
+    about = made(X - 2e6, np.full(9, 2e6))
+    np.testing.assert_allclose(about.predict_many(X), y, atol=1e-6)
+
+
+def test_one_target_is_for_the_regressor_of_one():
+    y = np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]])
+    sums = X.T @ X, X.T @ y, X.sum(axis=0), y.sum(axis=0), (y**2).sum(axis=0), 3
+    with pytest.raises(ValueError, match="cross has 2 targets"):
+        regressor_from_sums(LeastSquaresRegressor(), *sums)
+    made = regressor_from_sums(LeastSquaresMultiTargetRegressor(1.0), *sums)
+    assert made.target_names == (0, 1)
+
+
+@pytest.mark.parametrize("ridge", [1.0, KFold(2)])
+def test_a_file_with_an_indefinite_gram_is_refused(tmp_path, ridge):
+    model = LeastSquaresRegressor(ridge)
+    random = np.random.default_rng(0)
+    model.learn_many(random.normal(size=(30, 3)), random.normal(size=30))
+    path = tmp_path / "model.npz"
+    model.save(path)
+    assert onlinels.load(path).count == model.count
+    panel = model._statistics.products.gram.panels[0]
+    panel.corner[0, 1] = 2.0 * np.sqrt(panel.corner[0, 0] * panel.corner[1, 1])
+    model.save(path)
+    with pytest.raises(ValueError, match="its A'A is indefinite, expected one of rows"):
+        onlinels.load(path)
+
+
+def by_query(frame, features):
+    """Return the sums of a frame by one aggregate query of polars."""
+    pairs = [(a, b) for i, a in enumerate(features) for b in features[: i + 1]]
+    found = frame.group_by("label").agg(
+        pl.len().alias("n"),
+        *(pl.col(a).sum() for a in features),
+        *((pl.col(a) * pl.col(b)).sum().alias(f"{a} {b}") for a, b in pairs),
+    )
+    gram = np.zeros((len(features),) * 2)
+    for a, b in pairs:
+        i, j = features.index(a), features.index(b)
+        gram[i, j] = gram[j, i] = found[f"{a} {b}"].sum()
+    return gram, found[features].to_numpy(), found["n"].to_numpy(), found["label"].to_list()
+
+
+@pytest.mark.parametrize(
+    "n_rows", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)], ids=str
+)
+def test_one_query_over_many_rows(n_rows):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n_rows, 6)).round(3) + np.arange(6)
+    y = np.array(["calm", "wind", "storm"])[(X[:, 0] > 0.3).astype(int) + (X[:, 1] > 1.5)]
+    features = [f"x{k}" for k in range(6)]
+    frame = pl.DataFrame(X, schema=features)
+    made = classifier_from_sums(
+        LeastSquaresClassifier(ridge=1.0),
+        *by_query(frame.with_columns(label=pl.Series(y)), features),
+        feature_names=features,
+    )
+    learnt = LeastSquaresClassifier(ridge=1.0)
+    learnt.learn_many(frame, y)
+    order = [made.classes.index(label) for label in learnt.classes]
+    weights = made.output_weights[:, order]
+    largest = np.abs(learnt.output_weights).max()
+    np.testing.assert_allclose(weights, learnt.output_weights, rtol=0.0, atol=1e-12 * largest)
+    answers = made.predict_many(frame[:100]), learnt.predict_many(frame[:100])
+    assert answers[0].to_list() == answers[1].to_list()
