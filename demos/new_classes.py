@@ -167,13 +167,15 @@ def read_packages(limit: int | None) -> Items:
     packages = sorted(found)
     frequent = Counter(section for section, _ in packages).most_common(N_SECTIONS)
     left = {section: N_TRAIN_PER_SECTION + N_TEST_PER_SECTION for section, _ in frequent}
-    chosen = []
-    for place in np.random.default_rng(0).permutation(len(packages)):
+    random, chosen = np.random.default_rng(0), []
+    for place in random.permutation(len(packages)):
         section, text = packages[place]
         if left.get(section, 0):
             left[section] -= 1
             chosen.append((section, text))
-    sections, texts = zip(*chosen[:limit], strict=True)
+    # The most frequent sections come first so far.
+    order = random.permutation(len(chosen))[:limit]
+    sections, texts = zip(*(chosen[place] for place in order), strict=True)
     return split("package descriptions", list(texts), np.array(sections), encoder.embed, "texts", 4)
 
 

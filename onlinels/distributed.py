@@ -173,8 +173,8 @@ def fit(
     for name, idle in (("forgetting_factor", 1.0), ("half_life", None)):
         if getattr(linear, name) != idle:
             raise ValueError(
-                f"model has {name}={getattr(linear, name)!r}, expected one that forgets nothing: "
-                "partitions have no order. Make it without."
+                f"model has {name}={getattr(linear, name)!r}, expected {idle!r}: partitions have "
+                f"no order, so the model cannot forget. Make it without {name}."
             )
     if split_every is not None:
         width = check_count("split_every", split_every, 2)
@@ -275,15 +275,15 @@ def linear_of(model: Any) -> LinearModel:
     if isinstance(last, ShallowConvClassifier):
         if not last.features_fixed:
             raise ValueError(
-                "model has features that are not fixed yet, expected the same for all partitions. "
-                "Let it learn some images first, then call its fix_features()."
+                "model has features that are not fixed yet, expected fixed features, equal for all "
+                "partitions. Let it learn some images first, then call its fix_features()."
             )
         last = last._linear_layer
     if not isinstance(last, LinearModel):
         raise TypeError(
             f"model is of type {type(last).__name__}, expected a linear model of this package, "
-            "ShallowConvClassifier, or a pipeline that ends in one. Others depend on the order of "
-            "rows: fit the model inside."
+            "ShallowConvClassifier, or a pipeline that ends in one of these. Other models depend "
+            "on the order of rows: fit the model inside."
         )
     check_steps_learn_nothing(model, "every partition would have its own")
     return last
@@ -324,7 +324,7 @@ def current_client() -> Any:
         return None
     if client.asynchronous:
         raise ValueError(
-            "The current Client is asynchronous, expected one that waits. Call fit in a thread: "
+            "The current Client is asynchronous, expected a synchronous one. Call fit in a thread: "
             "await asyncio.to_thread(fit, …)."
         )
     return client
@@ -364,7 +364,7 @@ def check_columns(X: array.Array) -> None:
     """Raise unless every chunk of an array has all columns."""
     if X.ndim < 2:
         raise ValueError(
-            f"X has shape {X.shape}, expected (n_rows, n_features). Pass X[:, None] of one feature."
+            f"X has shape {X.shape}, expected (n_rows, n_features). Pass X[:, None] for 1 feature."
         )
     if np.isnan(X.shape[1:]).any():
         raise ValueError(
@@ -373,7 +373,7 @@ def check_columns(X: array.Array) -> None:
         )
     if X.numblocks[1:] != (1,) * (X.ndim - 1):
         raise ValueError(
-            f"X has chunks {X.chunks[1:]} beside its rows, expected columns in one chunk. Pass "
+            f"X has column chunks {X.chunks[1:]}, expected all columns in one chunk. Pass "
             'X.rechunk({k: -1 for k in range(1, X.ndim)} | {0: "auto"}).'
         )
 
@@ -395,8 +395,8 @@ def partitions(X: Any, y: Any, w: Any) -> list[Part]:
     for name, value in (("y", y), ("w", w)):
         if value is not None:
             raise ValueError(
-                f"{name} came beside X of type {type(X).__name__}, expected tuples (X, y) or "
-                "(X, y, w) in X alone. Put them there."
+                f"{name} is given with X of type {type(X).__name__}, expected tuples (X, y) or "
+                f"(X, y, w) in X alone. Put {name} into these tuples."
             )
     made = map(delayed(Items), X.to_delayed()) if is_bag else X
     return [Part(number, each, None) for number, each in enumerate(made)]
@@ -409,7 +409,7 @@ def vector(X: Any, name: str, values: Any) -> list[Any]:
     """
     if values is None:
         if name == "y":
-            raise ValueError("y is None, expected the targets of the rows of X. Pass them.")
+            raise ValueError("y is None, expected the targets of the rows of X. Pass y.")
         return [None] * X.npartitions
     if isinstance(values, array.Array):
         parts = array_parts(X, name, values)
@@ -422,7 +422,7 @@ def vector(X: Any, name: str, values: Any) -> list[Any]:
         )
     if len(parts) != X.npartitions:
         raise ValueError(
-            f"{name} is in {len(parts)} partitions, expected {X.npartitions} as X is. Repartition "
+            f"{name} has {len(parts)} partitions, expected {X.npartitions} as X has. Repartition "
             "it, or pass arrays of known lengths: a dataframe's to_dask_array(lengths=True)."
         )
     return parts
@@ -431,12 +431,15 @@ def vector(X: Any, name: str, values: Any) -> list[Any]:
 def array_parts(X: Any, name: str, values: array.Array) -> list[Any]:
     """Return the partitions of an array of targets or weights, cut like X if lengths are known."""
     if not values.ndim:
-        raise ValueError(f"{name} has shape (), expected one entry per row. Pass an array of them.")
+        raise ValueError(f"{name} has shape (), expected one entry per row. Pass an array.")
     chunks: dict[int, Any] = dict.fromkeys(range(1, values.ndim), -1)
     lengths = X.chunks[0] if isinstance(X, array.Array) else (np.nan,)
     if not np.isnan([*lengths, *values.chunks[0]]).any():
         if values.shape[0] != X.shape[0]:
-            raise ValueError(f"{name} has {values.shape[0]} rows, expected {X.shape[0]} as X has.")
+            raise ValueError(
+                f"{name} has {values.shape[0]} rows, expected {X.shape[0]} as X has. Pass one "
+                "entry for each row."
+            )
         chunks[0] = lengths
     return list(values.rechunk(chunks).to_delayed().ravel())
 
@@ -448,8 +451,8 @@ def aligned(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
             continue
         if not X.index.equals(values.index):
             raise ValueError(
-                f"{name} has another index than X, expected the same one: its rows would meet "
-                "others. Pass columns of one dataframe."
+                f"{name} has another index than X, expected the same index: rows are matched by "
+                "position. Pass columns of one dataframe."
             )
     return X, y, w
 
@@ -552,7 +555,7 @@ def unzipped(items: Items) -> tuple[list[Any], ...]:
         if not (isinstance(item, (tuple, list)) and len(item) in (2, 3)):
             raise TypeError(
                 f"item {place} is {reprlib.repr(item)}, expected a pair (x, y) of a sample and its "
-                "target, or a triple (x, y, w). Pass bag.zip(X, y) of two bags."
+                "target, or a triple (x, y, w). Pass bag.zip(X, y) for two bags."
             )
     samples, targets = [item[0] for item in items], [item[1] for item in items]
     if all(len(item) == 2 for item in items):
@@ -569,12 +572,13 @@ def learnt(before: Any, state: LinearModel, recipes: Sequence[Recipe], *given: A
             lengths = [n_rows_of(each) for each in (X, y, *w) if each is not None]
             if lengths[0] == 0 and lengths[1]:
                 raise ValueError(
-                    f"X has 0 rows, y has {lengths[1]}. Cut rows and targets into partitions alike."
+                    f"X has 0 rows, expected {lengths[1]} as y has. Cut rows and targets into "
+                    "equal partitions."
                 )
             if any(length != 0 for length in lengths):
                 state.learn_many(features(before, X), y, *w)
         except Exception as error:
-            # Others may take more than a message.
+            # Other exceptions may need more arguments than a message.
             if type(error) not in (TypeError, ValueError):
                 error.add_note(f"Raised while partition {number} was learnt.")
                 raise
@@ -588,7 +592,8 @@ def read(batch: Any) -> tuple[Any, ...]:
     parts = unzipped(batch) if isinstance(batch, Items) else batch
     if not (isinstance(parts, (tuple, list)) and len(parts) in (2, 3)):
         raise TypeError(
-            f"a batch is of type {type(parts).__name__}, expected a tuple (X, y) or (X, y, w)."
+            f"a batch is of type {type(parts).__name__}, expected a tuple (X, y) or (X, y, w). "
+            "Return one of these tuples from each delayed function."
         )
     return tuple(parts)
 

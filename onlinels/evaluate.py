@@ -47,7 +47,7 @@ Row = tuple[Any, Any, dict[str, Any]]
 OF_ORDER = "The arguments are, in this order: model, X, y, metric."
 
 ROWS_AT_ONCE = 1000
-"""Rows of a table that are Python objects at a time."""
+"""Number of rows of a table that are converted to Python objects at a time."""
 
 OF_STREAMS = 'Pass pairs (x, y), or triples (x, y, {"w": weight}).'
 
@@ -111,8 +111,8 @@ def _samples(X: Any) -> Iterator[Any]:
     return ({"image": image} for image in X) if of_images else samples_of(X)
 
 
-class Careful:
-    """Takes several items of an iterator; what it raises is raised after the items before it."""
+class DeferredErrors:
+    """Reads several items of an iterator, and raises its errors after the items before them."""
 
     def __init__(self, each: Iterator[Any]) -> None:
         self.each = each
@@ -140,7 +140,7 @@ class StreamReader:
         if n_rows is None and hasattr(stream, "__len__"):
             n_rows = len(stream)
         self.n_rows: int | None = n_rows
-        self._rows = Careful(map(_read_pair, enumerate(stream)))
+        self._rows = DeferredErrors(map(_read_pair, enumerate(stream)))
         self.n_read = 0
 
     def read(self, size: int) -> Batch:
@@ -204,7 +204,7 @@ def _times(t: Any, n_rows: int) -> list[Any]:
 def _reader_of(model: Any, X: Any, y: Any, w: Any, t: Any) -> Reader:
     """Return a reader of a table with its targets, or of a stream if no targets are given."""
     if hasattr(y, "works_with"):
-        remedy = f"{OF_ORDER} Beside a stream of pairs pass metric by its name."
+        remedy = f"{OF_ORDER} With a stream of pairs, pass metric by its name."
         raise TypeError(f"y is the metric {y!r}, expected targets. {remedy}")
     if y is not None:
         several = isinstance(model, (base.MultiTargetRegressor, base.MultiLabelClassifier))
@@ -212,14 +212,14 @@ def _reader_of(model: Any, X: Any, y: Any, w: Any, t: Any) -> Reader:
     for name, values in {"w": w, "t": t}.items():
         if values is not None:
             remedy = f'Pass triples (x, y, {{"{name}": …}}).'
-            raise TypeError(f"{name} is given beside a stream, expected None. {remedy}")
+            raise TypeError(f"{name} is given with a stream, expected None. {remedy}")
     return StreamReader(_stream(X))
 
 
 def _stream(X: Any) -> Iterable[Any]:
-    """Return what may be a stream, which comes without `y`."""
+    """Return X if it may be a stream; raise otherwise."""
     if isinstance(X, (np.ndarray, *SPARSE)) or hasattr(X, "columns") or isinstance(X, Mapping):
-        raise TypeError(f"y is None beside X of type {type(X).__name__}, expected targets. Pass y.")
+        raise TypeError(f"y is None with X of type {type(X).__name__}, expected targets. Pass y.")
     if isinstance(X, (str, bytes, os.PathLike)):
         remedy = "Read the file, as with pandas.read_csv, or pass river's stream.iter_csv(path)."
         raise TypeError(f"X={reprlib.repr(X)} is a text or a path, expected rows. {remedy}")
@@ -265,9 +265,9 @@ AVERAGED = {
 
 
 def update_many(metric: Any, truths: Sequence[Any], answers: Sequence[Any]) -> None:
-    """Update a metric of river with many answers: its state is that of updates one by one.
+    """Update a river metric with many answers; the state equals that of single updates.
 
-    Answers of None and {} are left out, as river leaves them out.
+    Answers None and {} are skipped, as in river.
 
     Examples
     --------
@@ -318,7 +318,7 @@ def _add_to_mean(mean: Any, values: Iterable[float]) -> None:
 
 
 def _single_metrics(metric: Any) -> Iterator[Any]:
-    """Yield the metrics of which one consists."""
+    """Yield the single metrics that a metric consists of."""
     if isinstance(metric, metrics.base.Metrics):
         for each in metric:
             yield from _single_metrics(each)
@@ -329,7 +329,7 @@ def _single_metrics(metric: Any) -> Iterator[Any]:
 # Ways to go through a stream
 
 AnswerRows = Callable[[int], tuple[Sequence[Any], Sequence[Any]]]
-"""Answers and learns at most so many further rows; returns their targets and their answers."""
+"""Answers and learns at most a number of further rows; returns their targets and answers."""
 
 
 def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> AnswerRows:
@@ -358,7 +358,7 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
 
 
 def _names_of(model: Any) -> Sequence[Any]:
-    """Return what the columns of a model's answers stand for: classes or targets."""
+    """Return the names of the columns of a model's answers: classes or targets."""
     last = last_step(model)
     names: Sequence[Any] = getattr(last, "classes", getattr(last, "target_names", ()))
     return names
@@ -373,7 +373,7 @@ def _listed(answers: Any, names: Sequence[Any]) -> list[Any]:
 
 
 def _late(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
-    """Answer every row when it comes, and learn it when the row `delay` rows after it comes."""
+    """Answer every row when it arrives, and learn it `delay` rows later."""
 
     def learnt() -> Iterator[tuple[Any, Any]]:
         waiting: deque[tuple[Any, Row]] = deque()
@@ -388,7 +388,7 @@ def _late(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
                 waiting.append((predict(row[0]), row))
                 row = next(rows, None)
 
-    pairs = Careful(learnt())
+    pairs = DeferredErrors(learnt())
 
     def answer_rows(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
         part = pairs.taken(size)
@@ -436,8 +436,8 @@ def _by_river(
     except KeyError as error:
         for name, feature in {"moment": moment, "delay": delay}.items():
             if isinstance(feature, str) and error.args == (feature,):
-                came = f"{name}={feature!r} is no feature of row {n_came - 1} of the stream"
-                raise ValueError(f"{came}, expected the name of one. Pass a name.") from error
+                came = f"{name}={feature!r} is not a feature of row {n_came - 1} of the stream"
+                raise ValueError(f"{came}. Pass the name of a feature in every row.") from error
         raise
     if n_came > n_rows:
         # River reports nothing if there are fewer rows than one step.
@@ -452,17 +452,17 @@ def _checked(
     That is None where river's own loop goes through the rows.
     """
     if not hasattr(model, "learn_one") or isinstance(model, type):
-        came = f"model={reprlib.repr(model)} is no model with learn_one"
-        raise TypeError(f"{came}. Pass one such as LeastSquaresClassifier(). {OF_ORDER}")
+        came = f"model={reprlib.repr(model)} is not a model with learn_one"
+        raise TypeError(f"{came}. Pass a model such as LeastSquaresClassifier(). {OF_ORDER}")
     reader = _reader_of(model, X, y, w, t)
     if not hasattr(metric, "works_with") or isinstance(metric, type):
-        came = f"metric={reprlib.repr(metric)} is no metric of river's"
-        remedy = "Pass one such as metric=river.metrics.Accuracy(), or several joined by +."
+        came = f"metric={reprlib.repr(metric)} is not a river metric"
+        remedy = "Pass a metric such as metric=river.metrics.Accuracy(), or several joined by +."
         raise TypeError(f"{came}. {remedy} {OF_ORDER}")
     if not metric.works_with(model):
         remedy = (
             "Pass a metric of labels for a classifier, of numbers for a regressor, and for several "
-            "targets one such as metrics.multioutput.MicroAverage(metrics.MAE())."
+            "targets a metric such as metrics.multioutput.MicroAverage(metrics.MAE())."
         )
         kind = type(last_step(model)).__name__
         raise TypeError(f"metric={type(metric).__name__}() does not work with {kind}. {remedy}")
@@ -484,13 +484,13 @@ def _check_delay(moment: Any, delay: Any) -> None:
     if moment is not None:
         if not (isinstance(moment, str) or callable(moment)):
             expected = "the name of a feature or a function of x"
-            raise TypeError(f"moment={moment!r} must be {expected}. Pass one.")
+            raise TypeError(f"moment={moment!r} must be {expected}. Pass one of them.")
         if delay is None:
-            came = "delay is None beside a moment, expected how late labels come"
+            came = "delay is None with a moment, expected the delay of labels"
             raise ValueError(f"{came}. Pass delay, such as datetime.timedelta(hours=1).")
     elif isinstance(delay, timedelta):
-        came = f"delay={delay!r} has no moment to be added to"
-        raise TypeError(f"{came}. Pass moment, the name of the feature that holds the time.")
+        came = f"delay={delay!r} is given without a moment, expected both"
+        raise TypeError(f"{came}. Pass moment, the name of the feature that contains the time.")
     elif not (delay is None or callable(delay) or isinstance(delay, str)):
         check_not_negative("delay", delay)
 
@@ -505,7 +505,7 @@ class ProgressiveScore:
     Attributes
     ----------
     name : str
-        What plots call the model.
+        Name of the model in plots.
     metric : river.metrics.base.Metric
         The metric that was passed, over all rows.
     window : int
@@ -582,7 +582,7 @@ class ProgressiveScore:
                 windows = f"{score.window:,} rows, {self.name} of {self.window:,}"
                 came = f"{score.name} has windows of {windows}"
                 raise ValueError(
-                    f"{came}, expected equal ones. Evaluate both with the same window."
+                    f"{came}, expected equal windows. Evaluate both with the same window."
                 )
         name = type(_parts_of(self.metric)[0]).__name__ if metric is None else metric
         curves = [score._curves(name) for score in scores]
@@ -603,7 +603,7 @@ class ProgressiveScore:
         names = [type(each).__name__ for each in _parts_of(self.metric)]
         if name not in names:
             came = f"The score of {self.name} has the metrics {names}, not {name!r}"
-            raise ValueError(f"{came}. Pass one of them, or scores by the same metric.")
+            raise ValueError(f"{came}. Pass one of them, or scores with the same metric.")
         curves = (
             each.reshape(len(self.rows), len(names)) for each in (self.cumulative, self.windowed)
         )
@@ -612,7 +612,8 @@ class ProgressiveScore:
             came = (
                 f"{name} of {self.name} has no values to draw, expected a metric that is a number"
             )
-            raise ValueError(f"{came}, over at least one row. Add one: metrics.Accuracy() + …")
+            remedy = "Evaluate a sum with such a metric: metrics.Accuracy() + …"
+            raise ValueError(f"{came}, over at least one row. {remedy}")
         return cumulative, windowed
 
 
@@ -635,7 +636,7 @@ def axes_at(path_or_axes: Any, new_axes: Callable[[Any], Any], *methods: str) ->
     elif not all(hasattr(axes, name) for name in methods):
         # The module pyplot has some of these only.
         came = f"path_or_axes={axes!r} is neither a path nor axes"
-        raise TypeError(f"{came}. Pass where to save the picture, or axes as of pyplot.gca().")
+        raise TypeError(f"{came}. Pass a path for the picture, or axes such as pyplot.gca().")
     yield axes
     if is_path:
         axes.figure.savefig(path_or_axes)
@@ -646,7 +647,7 @@ def _new_axes(figure: Any) -> Any:
 
 
 def _mark(axes: Any, name: str, score: ProgressiveScore) -> None:
-    """Say what axes show."""
+    """Label the axes."""
     from matplotlib.ticker import FuncFormatter, StrMethodFormatter
 
     axes.set_title(f"{name}, per {score.window:,} rows (solid) and so far (dashed)", loc="left")
@@ -714,7 +715,7 @@ def progressive_val_score(
         Maximum number of rows that are answered and learnt at once, at least 1. Other sizes change
         the answers by rounding only.
     name : str, optional
-        What plots call the model; by default its class, or the steps of a pipeline.
+        Name of the model in plots; by default its class, or the steps of a pipeline.
     progress : bool
         Whether to show a progress bar, which needs rich: ``pip install onlinels[demos]``.
 
@@ -734,10 +735,10 @@ def progressive_val_score(
 
     Notes
     -----
-    Costs what the model costs, and the metric. On one machine metrics of a confusion matrix, MAE,
-    MSE and RMSE take 0.3 to 0.6 microseconds a row, LogLoss 4. Batches end at the windows, so
-    windows of less than about 100 rows cost time. With a delay of more than one row, or a `moment`,
-    rows are answered one by one.
+    The time is that of the model and of the metric. On one machine metrics of a confusion matrix,
+    MAE, MSE and RMSE take 0.3 to 0.6 microseconds a row, LogLoss 4. Batches end at the windows, so
+    windows of less than about 100 rows are slower. With a delay of more than one row, or a
+    `moment`, rows are answered one by one.
 
     References
     ----------
@@ -810,9 +811,9 @@ def iter_progressive_val_score(
 ) -> Iterator[dict[str, Any]]:
     """Evaluate a model on a stream by progressive validation, and yield its state at checkpoints.
 
-    Also called prequential evaluation or test-then-train. The checkpoints are those of river's
-    ``evaluate.iter_progressive_val_score``. At each the model has learnt the rows so far and no
-    others.
+    Progressive validation is also called prequential evaluation or test-then-train. The checkpoints
+    are those of river's ``evaluate.iter_progressive_val_score``. At each checkpoint the model has
+    learnt the rows so far and no others.
 
     Parameters
     ----------
@@ -820,7 +821,7 @@ def iter_progressive_val_score(
         As in `progressive_val_score`.
     step : int
         Rows from one checkpoint to the next, at least 1. Batches end at checkpoints, so steps of
-        less than about 100 rows cost time.
+        less than about 100 rows are slower.
     measure_time, measure_memory, yield_predictions : bool
         Whether to add the time since the start, the bytes of the model, and the last answer (None
         at the end of a stream that is no multiple of `step`).
@@ -897,7 +898,7 @@ def _text_of(metric: Any) -> str:
 
 @contextmanager
 def _bar(name: str | None, n_rows: int | None) -> Iterator[Callable[[int, Any], None]]:
-    """Give what shows how far an evaluation is; without a name it shows nothing."""
+    """Give a function that shows the progress; without a name it shows nothing."""
     if name is None:
         yield lambda done, metric: None
         return

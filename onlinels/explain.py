@@ -121,8 +121,8 @@ def scores_of(model: Any, x: Any) -> dict[Any, float]:
     if not isinstance(last, (base.Regressor, base.MultiTargetRegressor)):
         raise TypeError(
             f"model ends in a {type(last).__name__}, expected a classifier with scores_one or a "
-            "regressor. Pass a model of this package that answers single samples, or a pipeline "
-            "that ends in one; of a WindowedClassifier its `classifier` and a window."
+            "regressor. Pass a model of this package that predicts single samples, or a pipeline "
+            "that ends in one; for a WindowedClassifier, pass its `classifier` and a window."
         )
     answer = last.predict_one(x)
     return dict(answer) if isinstance(answer, Mapping) else {"prediction": float(answer)}

@@ -166,7 +166,7 @@ def as_list(y: Any, each: str = "label") -> list[Any]:
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             return list(getattr(y, method)())
-    remedy = remedy_by("y", y, {"__next__": "Pass list({name})."}, "Pass one.")
+    remedy = remedy_by("y", y, {"__next__": "Pass list({name})."}, "Pass a list.")
     raise TypeError(
         f"y is of type {type(y).__name__}, expected an array, series or list of one {each} per "
         f"row. {remedy}"

@@ -14,7 +14,12 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.dependencies import is_pandas_like_dataframe, is_pandas_like_series
+from narwhals.dependencies import (
+    is_into_dataframe,
+    is_into_series,
+    is_pandas_like_dataframe,
+    is_pandas_like_series,
+)
 from narwhals.exceptions import DuplicateError
 from river.utils.dataframe import to_native_frame, to_native_series, to_numpy
 from scipy import sparse
@@ -259,9 +264,45 @@ OF_UNREADABLE = {
     "to_frame": "Pass {name}.to_frame().",
     "popitem": "Pass pandas.DataFrame({name}) for columns, or [{name}] for a single row.",
     "__next__": "Pass list({name}) for dicts, or np.stack(list({name})) for arrays.",
-    "__array__": "Convert it with np.asarray.",
 }
 """Remedies for batches that cannot be read; see `remedy_by`."""
+
+
+CPU_DEVICES = 1, 3, 11
+"""Devices of DLPack whose memory the CPU reads: its own, and pinned memory for CUDA and ROCm."""
+
+
+def as_numpy(values: Any, argument: str = "X") -> Any:
+    """Return a tensor or another array, such as torch's, as a numpy array; all else as it is.
+
+    bfloat16, which numpy lacks, becomes float32. Memory is shared where numpy can share it.
+
+    Raises
+    ------
+    TypeError
+        If the tensor needs a gradient, is not in the memory of the CPU, or is not dense.
+    """
+    if isinstance(values, np.ndarray):
+        return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
+    if not hasattr(values, "__array__") and not hasattr(values, "__dlpack__"):
+        return values
+    if isinstance(values, np.generic) or is_into_dataframe(values) or is_into_series(values):
+        return values
+    if getattr(values, "requires_grad", False):
+        problem = f"{argument} is a tensor that needs a gradient, expected plain numbers"
+        raise TypeError(f"{problem}. Pass {argument}.detach().")
+    device = getattr(values, "__dlpack_device__", lambda: CPU_DEVICES)()[0]
+    if device not in CPU_DEVICES:
+        problem = f"{argument} is in the memory of another device, expected that of the CPU"
+        raise TypeError(f"{problem}. Pass {argument}.cpu(), or the like.")
+    try:
+        if str(getattr(values, "dtype", "")).endswith("bfloat16") and hasattr(values, "float"):
+            values = values.float()
+        array = np.asarray(values) if hasattr(values, "__array__") else np.from_dlpack(values)
+    except (TypeError, RuntimeError, BufferError) as error:
+        problem = f"{argument} of type {type(values).__name__} cannot be read as an array: {error}"
+        raise TypeError(f"{problem}. Pass a dense numpy array.") from error
+    return as_numpy(array)
 
 
 def check_mapping(x: Any, argument: str = "x") -> None:
@@ -295,6 +336,7 @@ def read_row(
     layout: list[Name | ArrayFeature] = []
     parts = []
     for name, value in zip(plain_names(x), x.values(), strict=True):
+        value = as_numpy(value, f"{argument}[{name!r}]")
         if isinstance(value, np.ndarray) and value.ndim:
             check_values(f"{argument}[{name!r}]", value)
             layout.append(ArrayFeature(name, value.size))
@@ -312,7 +354,7 @@ def read_sample(x: Row) -> Batch:
 
 
 def read_batch(X: Any, argument: str = "X") -> Batch:
-    """Read a mini-batch: an array, a sparse matrix, a frame (pandas, polars, pyarrow …) or a list.
+    """Read a mini-batch: an array or tensor, a sparse matrix, a frame, or a list of samples.
 
     `argument` is the name of the batch in messages.
 
@@ -323,6 +365,7 @@ def read_batch(X: Any, argument: str = "X") -> Batch:
     (('a', 'b'), array([[1., 0.],
            [0., 2.]]))
     """
+    X = as_numpy(X, argument)
     if isinstance(X, np.ndarray):
         values = check_matrix(argument, X)
         return Batch(len(values), lambda: values, (range(values.shape[1]),), values)
@@ -457,7 +500,7 @@ def samples_of(X: Any) -> Iterator[Row]:
     >>> list(samples_of(np.array([[1.0, 2.0]])))
     [{0: 1.0, 1: 2.0}]
     """
-    X = dense(X)
+    X = dense(as_numpy(X))
     if isinstance(X, np.ndarray):
         check_two_dimensional("X", X)
         return (dict(enumerate(row)) for row in X.tolist())
@@ -475,6 +518,7 @@ def part_of(X: Any, rows: slice) -> Any:
     >>> part_of([{"a": 1.0}, {"a": 2.0}], slice(1, 2))
     [{'a': 2.0}]
     """
+    X = as_numpy(X)
     if isinstance(X, SPARSE):
         return X.tocsr()[rows]
     return X[rows] if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)[rows].to_native()
@@ -798,6 +842,7 @@ ARRAYS = np.ndarray, *SPARSE
 
 def source_of(X: Any) -> Any:
     """Return a batch that is read elsewhere as a source for results in its kind."""
+    X = as_numpy(X)
     return X if isinstance(X, (*ARRAYS, list, tuple)) else as_frame(X)
 
 

@@ -119,7 +119,7 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     """
     place = Path(os.path.realpath(output))
     if not place.parent.is_dir():
-        raise ValueError(f"output is {place}, but there is no such folder. Make it first.")
+        raise ValueError(f"output is {place}, expected an existing folder. Make the folder first.")
     with files.folder_held(place.parent):
         _merge_files(output, place, paths, tell or (lambda line, done, total: None))
 
@@ -159,7 +159,7 @@ def _saves(output: Path, known: Manifest, paths: Iterable[PathLike]) -> Iterator
     passed = [Path(path) for path in paths]
     for path in passed:
         if not path.is_file():
-            raise ValueError(f"{path} is no file. Pass the files that sites have saved.")
+            raise ValueError(f"{path} is not a file. Pass files that sites have saved.")
     own = {name: output.parent / name for name in known.sites}
     merged = [site.save.path for site in known.sites.values()]
     each = {
@@ -167,7 +167,7 @@ def _saves(output: Path, known: Manifest, paths: Iterable[PathLike]) -> Iterator
     }
     each.pop(str(output), None)
     if not each:
-        raise ValueError("paths has no file, expected those that sites have saved. Pass them.")
+        raise ValueError("paths has no file to merge, expected saves of sites. Pass their paths.")
     names = {os.path.realpath(path): name for name, path in own.items()}
     # Times of what was merged are known: a copy may have a later one than a newer save.
     times = {site.save.sha256: site.save.modified for site in known.sites.values()}
@@ -226,8 +226,8 @@ def _chosen(
     for name, site in known.sites.items():
         if name not in chosen:
             raise ValueError(
-                f"{site.save.path} was merged before, and neither that save nor a newer one is "
-                "there. Bring it back, or delete the output and its manifest to begin anew."
+                f"{site.save.path} was merged before, and neither this save nor a newer save "
+                "exists. Bring it back, or delete the output and its manifest to start again."
             )
     choices = dict[str, Choice]()
     for name, save in chosen.items():
@@ -261,13 +261,13 @@ def _check_counted_once(sites: Iterable[Site]) -> None:
                 continue
             if mine != path and theirs != other:
                 raise ValueError(
-                    f"{other} and {path} are outputs of this command that both hold {mine}, and "
+                    f"{other} and {path} are outputs of this command that both contain {mine}, and "
                     "its rows would count twice. Pass one of the two. If a site has moved from one "
-                    "to the other, delete the output and its manifest to begin anew."
+                    "to the other, delete the output and its manifest to start again."
                 )
             whole, part = (other, path) if mine == path else (path, other)
             raise ValueError(
-                f"{whole} is an earlier output of this command that holds {part} already, and its "
+                f"{whole} is an earlier output of this command that contains {part}, and its "
                 "rows would count twice. Pass one of the two."
             )
 
@@ -297,8 +297,8 @@ def _read(path: Path) -> tuple[Any, Save]:
         model = files._read(lambda: file, str(path))
     if type(model) in (dict, list, tuple):
         raise TypeError(
-            f"{path} holds a {type(model).__name__}, expected one model or pipeline. Save the "
-            "model that is in it to a file of its own, and merge that."
+            f"{path} contains a {type(model).__name__}, expected one model or pipeline. Save each "
+            "model in it to a separate file, and merge these files."
         )
     return model, seen
 
@@ -311,7 +311,7 @@ def _joined(merged: Any, model: Any, path: Path, first: Site | None) -> Any:
         join(merged, model)
     except (TypeError, ValueError) as error:
         others = "" if first is None else f" with {first.save.path}"
-        raise ValueError(f"{path} does not merge{others}: {error}") from error
+        raise ValueError(f"{path} cannot be merged{others}: {error}") from error
     return merged
 
 
@@ -349,8 +349,8 @@ def _read_manifest(output: Path) -> Manifest:
     known = _manifest_at(_manifest_path(output))
     if output.exists() and _seen(output).sha256 not in known.outputs:
         raise ValueError(
-            f"{output} was not written by this command, or has changed since, and would be lost. "
-            "Move it away, or name another output first of all."
+            f"{output} was not written by this command, or has changed since, and would be "
+            "overwritten. Move it away, or pass another output as the first path."
         )
     return known
 

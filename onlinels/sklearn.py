@@ -63,7 +63,7 @@ from onlinels.linear.regressors import (
     t_quantile,
 )
 from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_copy, zero_added
-from onlinels.rows import Batch, Layout, label_array, read_batch
+from onlinels.rows import Batch, Layout, as_numpy, label_array, read_batch
 from onlinels.scoring import probabilities_of
 
 FIXED_PARAMETERS = {
@@ -372,7 +372,7 @@ class IncrementalModel(BaseEstimator):
     def _rows_to_predict(self, X: Any) -> Any:
         """Return checked rows to predict."""
         check_is_fitted(self)
-        return validate_data(self, X, **ROWS, reset=False)
+        return validate_data(self, as_numpy(X), **ROWS, reset=False)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -644,6 +644,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         if np.ma.is_masked(y):
             raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
+        X, y = as_numpy(X), as_numpy(y, "y")
         X, y = validate_data(self, X, y, **ROWS, multi_output=True, y_numeric=True, reset=begins)
         targets = np.asarray(y, dtype=np.float64)
         check_values("y", targets)
@@ -906,7 +907,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             return self._learn(X, y, sample_weight, begins, _declared=labels)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
-        y = plain_labels("y", y)
+        X, y = as_numpy(X), plain_labels("y", as_numpy(y, "y"))
         X, y = validate_data(self, X, y, **ROWS, reset=begins)
         check_classification_targets(y)
         labels, which = np.unique(y, return_inverse=True)
@@ -1182,7 +1183,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             if not isinstance(seed, numbers.Integral):
                 seed = int(check_random_state(seed).randint(2**31))
             new = shallow_copy(self)
-            X = validate_data(new, X, dtype=ROWS["dtype"])
+            X = validate_data(new, as_numpy(X), dtype=ROWS["dtype"])
             settings = self.n_hidden, self.input_weights, self.activation, int(seed)
             flags: dict[str, Any] = {"bias": self.bias, "standardize": self.standardize}
             new._layer = HiddenLayer.from_examples(X, labels, *settings, **flags)
@@ -1194,7 +1195,8 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Return activations (n_samples, n_hidden)."""
         with held(self):
             check_is_fitted(self, "_layer")
-            X, layer = validate_data(self, X, dtype=ROWS["dtype"], reset=False), self._layer
+            X = validate_data(self, as_numpy(X), dtype=ROWS["dtype"], reset=False)
+            layer = self._layer
         # A fixed layer needs no lock: several threads may transform at once.
         activations: Floats = layer.transform_many(X)
         return activations

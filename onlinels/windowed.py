@@ -118,13 +118,13 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Flo
         return rows, np.zeros(len(rows)), False
     if not all(timestamp in x for x in rows):
         came = f"x has no {timestamp!r}, expected the time of every reading under this name"
-        raise ValueError(f"{came}. Pass it, or leave timestamp out.")
+        raise ValueError(f"{came}. Pass the time, or leave timestamp out.")
     stamps = [x[timestamp] for x in rows]
     dates = isinstance(stamps[0], DATES) if stamps else False
     for stamp in stamps:
         if not isinstance(stamp, DATES if dates else Real) or isinstance(stamp, bool):
             came = f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}"
-            raise TypeError(f"{came}, expected a number of seconds, or dates alone. Convert it.")
+            raise TypeError(f"{came}, expected only seconds, or only dates. Convert the time.")
     rows = [dict(x) for x in rows]
     for x in rows:
         # Not by comparing names: a numpy scalar compares with every entry of a tuple.
@@ -142,10 +142,10 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
         raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
     known, fewest = columns.extended(layouts), min(layouts, key=len)
     missing = {*range(len(columns))} - {*columns.locate(fewest).tolist()}
-    expected = f"expected only and all of {list(columns.names)}, as in the first one"
+    expected = f"expected exactly {list(columns.names)}, as in the first reading"
     if known is not columns:
         came = f"A reading has a new channel {known.names[len(columns)]!r}, {expected}"
-        remedy = "Leave the channel out, or make a new model of all with clone()"
+        remedy = "Leave the channel out, or make a new model for all channels with clone()"
         raise ValueError(f"{came}. {remedy}.")
     if missing:
         came = f"A reading lacks the channel {columns.names[min(missing)]!r}, {expected}"
@@ -301,11 +301,14 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     ) -> None:
         if not isinstance(classifier, base.Classifier):
             came = f"classifier is of type {type(classifier).__name__}, expected a classifier"
-            raise TypeError(f"{came}, or a pipeline that ends in one. Pass one.")
+            raise TypeError(f"{came}, or a pipeline that ends in one. Pass a classifier.")
         check_choice("label_rule", label_rule, LABEL_RULES)
         check_positive("largest_gap", largest_gap)
         if largest_gap < 1.0:
-            raise ValueError(f"largest_gap={largest_gap!r} must be at least 1 sampling period.")
+            raise ValueError(
+                f"largest_gap={largest_gap!r} must be at least 1 sampling period. Pass a number "
+                ">= 1."
+            )
         if sample_rate is not None:
             check_positive("sample_rate", sample_rate)
             if timestamp is None:
@@ -448,7 +451,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         batch = read_readings(rows)
         if state.dates not in (None, dates):
             was, came = ("dates", "numbers") if state.dates else ("numbers", "dates")
-            raise TypeError(f"Times are {came}, expected {was} as before. Convert, or restart().")
+            expected = f"expected {was} as before"
+            raise TypeError(f"Times are {came}, {expected}. Convert them, or call restart().")
         columns = channels_of(state.columns, batch.layouts)
         state = replace(state, columns=columns, dates=dates)
         readings = columns.place(batch.layouts, batch.values).astype(np.float64)
@@ -477,9 +481,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             return state, samples
         passed = np.inf if last is None else now - last
         if passed <= 0.0:
-            order = "as" if passed == 0.0 else "before"
-            came = f"{self.timestamp!r} is {now!r}, {order} that of the reading before"
-            raise ValueError(f"{came}, expected after {last!r}. Leave out late ones, or restart().")
+            came = f"{self.timestamp!r} is {now!r}, expected a later time than {last!r}"
+            remedy = "Leave out readings that are late, or call restart()."
+            raise ValueError(f"{came} of the reading before. {remedy}")
         if last is None or (rate and passed * rate > self.largest_gap * (1.0 + MAX_LEAD)):
             # No window reaches back over what came before.
             known = state.columns, state.n_windows, state.dates
@@ -497,8 +501,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             samples = (1.0 - share) * state.reading + share * reading
         elif abs(passed - spacing) > MAX_SPACING_DIFFERENCE * spacing:
             came = f"{self.timestamp!r} is {now!r}, {passed:g} s after the reading before"
-            expected = f"{spacing:g} s as between the first two, up to a tenth"
-            raise ValueError(f"{came}, expected {expected}. Pass sample_rate, or restart().")
+            expected = f"{spacing:g} s as between the first two readings, within 10%"
+            raise ValueError(f"{came}, expected {expected}. Pass sample_rate, or call restart().")
         return replace(state, time=now, reading=reading, spacing=spacing), samples
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
@@ -588,5 +592,5 @@ def windows_of(
         pass
     if not due:
         came = f"{len(rows)} readings fill no window of {window} that has a label"
-        raise ValueError(f"{came}, expected one at least. Pass more readings, or a shorter window.")
+        raise ValueError(f"{came}, expected at least one. Pass more readings, or a shorter window.")
     return np.stack([sample["window"] for sample, _ in due]), [label for _, label in due]

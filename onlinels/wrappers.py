@@ -364,10 +364,11 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     ) -> None:
         if not isinstance(last_step(classifier), LeastSquaresClassifier):
             came = f"classifier is of type {type(last_step(classifier)).__name__}"
-            raise TypeError(f"{came}, expected a LeastSquaresClassifier, or a pipeline of one.")
+            expected = "expected a LeastSquaresClassifier, or a pipeline that ends in one"
+            raise TypeError(f"{came}, {expected}. Pass LeastSquaresClassifier().")
         if detector is not None and not isinstance(detector, Detector):
             came = f"detector is of type {type(detector).__name__}"
-            raise TypeError(f"{came}, expected a drift detector, such as river.drift.ADWIN().")
+            raise TypeError(f"{came}, expected a drift detector. Pass river.drift.ADWIN().")
         check_between("keep", keep, 0.0, 1.0)
         self.classifier = classifier
         usual: Any = ADWIN
@@ -586,11 +587,12 @@ class CalibratedClassifier(WrappedClassifier):
     def __init__(self, classifier: base.Estimator) -> None:
         last = last_step(classifier)
         scores = isinstance(last, ScoringClassifier)
-        # A stream's model learns a scale of its own, and does not merge.
+        # StreamClassifier learns a scale of its own, and does not merge.
         if not scores or not hasattr(last, "merge"):
             came = f"{type(last).__name__}{', which calibrates itself' if scores else ''}"
-            known = "a LeastSquaresClassifier or ShallowConvClassifier, or a pipeline of one"
-            raise TypeError(f"classifier is of type {came}, expected {known}.")
+            known = "a LeastSquaresClassifier or ShallowConvClassifier, or a pipeline with one last"
+            remedy = "Pass LeastSquaresClassifier()."
+            raise TypeError(f"classifier is of type {came}, expected {known}. {remedy}")
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SCALES))
         self._lock = Lock()

@@ -129,7 +129,7 @@ def test_any_kinds_of_rows_targets_and_weights_give_the_model_of_one_process(dat
         assert lengths[0] != lengths[1]
         assert not cuts_are_known
         assert re.match(
-            r"Partition \d+: (X has 0 rows, )?y has|y is in|y has another index", refused
+            r"Partition \d+: (X has 0 rows|y has)|y has \d+ partitions|y has another index", refused
         )
         return
     # Empty partitions are nowhere.
@@ -258,15 +258,15 @@ def test_what_cannot_be_is_refused_before_anything_is_computed():
         (TypeError, "expected a linear model", lambda: fit(StreamClassifier(), X, y)),
         (TypeError, "fit the model inside", lambda: fit(calibrated, X, y)),
         (ValueError, "'StandardScaler' learns", lambda: fit(scaler, X, y)),
-        (ValueError, "forgets", lambda: fit(LeastSquaresRegressor(half_life=3.0), X, y)),
+        (ValueError, "cannot forget", lambda: fit(LeastSquaresRegressor(half_life=3.0), X, y)),
         (ValueError, "fixed", lambda: fit(ShallowConvClassifier.from_preset("digits"), X, y)),
         (ValueError, "split_every=1", lambda: fit(model, X, y, split_every=1)),
-        (ValueError, "columns in one chunk", lambda: fit(model, X.rechunk((3, 1)), y)),
+        (ValueError, "all columns in one chunk", lambda: fit(model, X.rechunk((3, 1)), y)),
         (ValueError, "y is None", lambda: fit(model, X)),
         (TypeError, "expected a dask", lambda: fit(model, np.ones((2, 2)), [1.0, 2.0])),
         (TypeError, "expected a dask collection", lambda: fit(model, X, [1.0] * 6)),
         (ValueError, "y has 7 rows", lambda: fit(model, X, array.zeros(7, chunks=(3, 3, 1)))),
-        (ValueError, "in 3 partitions", lambda: fit(model, X, unknown(array.ones(6, chunks=2)))),
+        (ValueError, "has 3 partitions", lambda: fit(model, X, unknown(array.ones(6, chunks=2)))),
         (ValueError, r"X\[:, None\]", lambda: fit(model, array.ones(6, chunks=3), y)),
         (ValueError, "names", lambda: fit(named, X, y)),
         (ValueError, r"to_dask_array\(lengths=True\)", lambda: fit(model, X, table["a"])),

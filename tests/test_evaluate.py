@@ -493,7 +493,7 @@ def test_what_is_refused_before_anything_changes():
         ((stream, model, accuracy), {}, TypeError, "model=.*learn_one.*in this order: model, X, y"),
         ((LoopedClassifier, X, y, accuracy), {}, TypeError, "model=<class.*LeastSquaresClassifier"),
         ((model, stream, accuracy), {}, TypeError, "y is the metric.*metric by its name"),
-        ((model, X, y), {}, TypeError, "metric=None is no metric.*river.metrics.Accuracy"),
+        ((model, X, y), {}, TypeError, "metric=None is not a river metric.*river.metrics.Accuracy"),
         ((model, X, y, metrics.Accuracy), {}, TypeError, "metric=<class"),
         ((model, X, y, metrics.MAE()), {}, TypeError, "metric=MAE.. does not work.*numbers for"),
         (
@@ -502,8 +502,8 @@ def test_what_is_refused_before_anything_changes():
             TypeError,
             "does not work with Stan",
         ),
-        ((model, X), {"metric": accuracy}, TypeError, "y is None beside X of type ndarray.*Pass y"),
-        ((model, frame), {"metric": accuracy}, TypeError, "y is None beside X of type DataFrame"),
+        ((model, X), {"metric": accuracy}, TypeError, "y is None with X of type ndarray.*Pass y"),
+        ((model, frame), {"metric": accuracy}, TypeError, "y is None with X of type DataFrame"),
         ((model, 5), {"metric": accuracy}, TypeError, "X is of type int, expected a table or a s"),
         ((model, iter(stream), y, accuracy), {}, TypeError, r"expected an array.*Pass list\(X\)"),
         ((model, X, y[:2], accuracy), {}, ValueError, "y has 2 targets, expected 3. Pass one"),
@@ -783,5 +783,5 @@ def test_scores_that_cannot_be_drawn_or_said():
     [({"moment": "nope", "delay": 2}, "moment='nope'"), ({"delay": "late"}, "delay='late'")],
 )
 def test_moments_and_delays_are_names_of_features(how, said):
-    with pytest.raises(ValueError, match=f"{said} is no feature of row 0 of the stream"):
+    with pytest.raises(ValueError, match=f"{said} is not a feature of row 0 of the stream"):
         progressive_val_score(LeastSquaresClassifier(1.0), PAIRS, metric=metrics.Accuracy(), **how)

@@ -336,7 +336,7 @@ def test_an_earlier_output_does_not_count_beside_what_is_in_it():
         saved(name, site)
     merge_files("upper.npz", ["east.npz", "north.npz"])
     merge_files("lower.npz", ["south.npz", "west.npz"])
-    with pytest.raises(ValueError, match=r"upper.npz .* holds north.npz already"):
+    with pytest.raises(ValueError, match=r"upper.npz .* contains north.npz"):
         lines_of("upper.npz", "north.npz", "south.npz")
     assert not Path("all.npz").exists()
     assert lines_of("upper.npz", "lower.npz")["all.npz"] == "80 rows of 2 sites"
@@ -383,12 +383,12 @@ def test_what_does_not_fit_is_one_sentence_and_writes_nothing(folder, capsys):
         ("o.npz stream.npz", ["stream.npz", "StreamClassifier", "expected a model with merge"]),
         ("o.npz layer.npz", ["layer.npz", "HiddenLayer", "expected a model with merge"]),
         ("o.npz north.npz numbers.npz", ["numbers.npz", "GramAccumulator"]),
-        ("o.npz state.npz", ["state.npz holds a dict", "to a file of its own"]),
+        ("o.npz state.npz", ["state.npz contains a dict", "to a separate file"]),
         ("o.npz north.npz text.npz", ["text.npz cannot be read as a saved model"]),
-        ("o.npz nowhere.npz", ["nowhere.npz is no file"]),
+        ("o.npz nowhere.npz", ["nowhere.npz is not a file"]),
         ("north.npz ridge.npz", ["north.npz was not written by this command", "Move it away"]),
         ("bad.npz north.npz", ["bad.npz.json cannot be read as a manifest"]),
-        ("nowhere/o.npz north.npz", ["no such folder"]),
+        ("nowhere/o.npz north.npz", ["expected an existing folder"]),
     ]:
         with pytest.raises(SystemExit) as ended:
             main(["merge", *words.split()])

@@ -19,7 +19,7 @@ from onlinels.checks import (
     same,
 )
 from onlinels.features.images import followed_by
-from onlinels.rows import as_frame, check_mapping, output_row, output_table
+from onlinels.rows import as_frame, as_numpy, check_mapping, output_row, output_table
 from onlinels.saving import ANYTHING, MATRIX, NOTHING, WHOLE, savable, savable_settings, save_method
 
 PROBE_TEXTS = (
@@ -239,7 +239,7 @@ def _items_of(X: Any) -> list[Any]:
 
 def _embedded(function: Callable[[list[Any]], Any], items: list[Any]) -> Matrix:
     """Return the embeddings of items, checked, in float32 or float64."""
-    values = np.asarray(function(items))
+    values = np.asarray(as_numpy(function(items), "embed's result"))
     if values.ndim != 2 or len(values) != len(items) or not values.shape[1]:
         raise ValueError(
             f"embed returned an array of shape {values.shape} for {len(items)} items, expected "

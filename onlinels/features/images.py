@@ -25,6 +25,7 @@ from onlinels.checks import (
 from onlinels.rows import (
     Batch,
     Name,
+    as_numpy,
     holds_array,
     output_row,
     output_table,
@@ -94,7 +95,7 @@ def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
 
 def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
     """Read an array of images or of rows of pixels, a frame, or a list of samples."""
-    X = dense(X)
+    X = dense(as_numpy(X))
     if isinstance(X, np.ndarray):
         check_values("X", X)
         if not X.shape or not len(X):

@@ -1,0 +1,141 @@
+"""Tensors: read as arrays wherever arrays are, refused where numpy cannot see their numbers."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlinels import (
+    CalibratedClassifier,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    ShallowConvClassifier,
+    StreamClassifier,
+)
+from onlinels.rows import as_numpy
+from support import laws
+
+
+class Tensor:
+    """What a tensor of another library shows of itself."""
+
+    def __init__(self, values, requires_grad=False, device=1, dtype=None):
+        self._values, self.requires_grad, self._device = np.asarray(values), requires_grad, device
+        self.dtype = dtype or self._values.dtype
+        self.shape, self.ndim = self._values.shape, self._values.ndim
+
+    def __array__(self, dtype=None, copy=None):
+        if str(self.dtype) == "torch.bfloat16":
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return self._values if dtype is None else self._values.astype(dtype)
+
+    def __dlpack__(self, **options):
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._device, 0
+
+    def __len__(self):
+        return len(self._values)
+
+    def tolist(self):
+        return self._values.tolist()
+
+    def float(self):
+        return Tensor(self._values.astype(np.float32))
+
+
+class OnlyDLPack:
+    """A tensor that shows nothing but its memory."""
+
+    def __init__(self, values):
+        self._values, self.shape, self.ndim = values, values.shape, values.ndim
+
+    def __dlpack__(self, **options):
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._values.__dlpack_device__()
+
+
+FORMS = {
+    "float16": lambda X: Tensor(X.astype(np.float16)),
+    "float32": lambda X: Tensor(X.astype(np.float32)),
+    "float64": Tensor,
+    "whole": lambda X: Tensor(X.astype(np.int32)),
+    "bfloat16": lambda X: Tensor(X, dtype="torch.bfloat16"),
+    "memory": lambda X: OnlyDLPack(X.copy()),
+}
+MODELS = {
+    "labels": (LeastSquaresClassifier, False),
+    "numbers": (LeastSquaresRegressor, False),
+    "targets": (LeastSquaresMultiTargetRegressor, True),
+    "calibrated": (lambda: CalibratedClassifier(LeastSquaresClassifier()), False),
+    "pipeline": (lambda: HiddenLayer(5) | LeastSquaresClassifier(), False),
+    "stream": (StreamClassifier, False),
+}
+
+
+@given(st.sampled_from(sorted(FORMS)), st.sampled_from(sorted(MODELS)), st.integers(0, 2**32 - 1))
+def test_tensors_are_read_as_arrays(form, name, seed):
+    random, (make, several) = np.random.default_rng(seed), MODELS[name]
+    X = random.integers(-4, 5, (12, 3)).astype(float)
+    y = random.integers(0, 3, (12, 2) if several else 12)
+    model, other = make(), make()
+    model.learn_many(X, y)
+    other.learn_many(FORMS[form](X), Tensor(y) if form != "memory" else y)
+    found, expected = other.predict_many(FORMS[form](X)), model.predict_many(X)
+    assert type(found) is type(expected)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_tensors_in_samples_and_images():
+    image = np.random.default_rng(0).random((8, 8))
+    models = [LeastSquaresClassifier(1.0) for _ in range(2)]
+    for model, wrap in zip(models, (Tensor, np.asarray), strict=True):
+        model.learn_one({"h": wrap(image.ravel())}, "a")
+        model.learn_one({"h": wrap(-image.ravel())}, "b")
+    assert (models[0].output_weights == models[1].output_weights).all()
+    network = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=4)
+    network.learn_many(Tensor(np.tile(image, (6, 1, 1))), list("ababab"))
+    assert network.predict_many(Tensor(image[None]))[0] in "ab"
+
+
+def test_scikit_learn_reads_tensors():
+    pytest.importorskip("sklearn")
+    from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
+
+    X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    for kind, y in (IncrementalRidge, X[:, 0]), (IncrementalRidgeClassifier, (X[:, 0] > 0)):
+        found, expected = (kind().partial_fit(wrap(X), wrap(y)) for wrap in (Tensor, np.asarray))
+        assert (found.predict(Tensor(X)) == expected.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "match"),
+    [
+        (Tensor(np.eye(2), requires_grad=True), r"Pass X.detach\(\)"),
+        (Tensor(np.eye(2), device=2), r"Pass X.cpu\(\)"),
+        (Tensor(np.eye(2), dtype="torch.float8"), None),
+    ],
+)
+def test_what_numpy_cannot_see_is_refused(X, match):
+    model = LeastSquaresClassifier()
+    if match is None:
+        model.learn_many(X, ["a", "b"])
+        assert model.count == 2
+    else:
+        laws.assert_refused(lambda: model.learn_many(X, ["a", "b"]), model, match, TypeError)
+
+
+def test_torch():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    X = torch.arange(12.0).reshape(4, 3)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64):
+        np.testing.assert_array_equal(as_numpy(X.to(dtype)), X.numpy())
+    with pytest.raises(TypeError, match=r"X.detach\(\)"):
+        as_numpy(X.requires_grad_())
+    with pytest.raises(TypeError, match="dense numpy array"):
+        as_numpy(torch.eye(3).to_sparse())
