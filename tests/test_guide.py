@@ -12,6 +12,7 @@ from river.compose import FuncTransformer
 from river.preprocessing import StandardScaler
 
 import onlinels.datasets
+import onlinels.export
 from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
@@ -56,7 +57,7 @@ def test_pages_pictures_and_public_names_are_all_there():
         assert f"images/{picture.name}" in everything
         assert picture.stat().st_size < 200_000
     reference = (GUIDE / "api.md").read_text("utf-8")
-    for name in [*onlinels.__all__, *onlinels.datasets.__all__]:
+    for name in [*onlinels.__all__, *onlinels.datasets.__all__, *onlinels.export.__all__]:
         assert name == "__version__" or re.search(rf"^ +{name}$", reference, re.MULTILINE), name
 
 

@@ -9,6 +9,7 @@ import pytest
 import onlinels
 import onlinels.datasets
 import onlinels.distributed
+import onlinels.export
 import onlinels.sklearn
 
 PACKAGE = Path(onlinels.__file__).parent
@@ -24,6 +25,7 @@ FLOORS = (
         "distributed",
         "evaluate",
         "explain",
+        "export",
         "from_sums",
         "network",
         "pipelines",
@@ -58,13 +60,23 @@ NEIGHBOURS = {
     ("explain", "pipelines"),
     ("explain", "wrappers"),
     ("stream", "explain"),
+    ("export", "network"),
+    ("export", "pipelines"),
+    ("export", "windowed"),
+    ("export", "wrappers"),
     ("__init__", "plots"),
 }
 """Imports within a floor."""
 
 PUBLIC = [
     getattr(module, name)
-    for module in (onlinels, onlinels.datasets, onlinels.distributed, onlinels.sklearn)
+    for module in (
+        onlinels,
+        onlinels.datasets,
+        onlinels.distributed,
+        onlinels.export,
+        onlinels.sklearn,
+    )
     for name in module.__all__
 ]
 CALLABLE = [thing for thing in PUBLIC if callable(thing)]

@@ -20,6 +20,7 @@ from onlinels.rows import (
     Name,
     RowReader,
     as_frame,
+    as_numpy,
     check_distinct,
     plain_name,
     read_row,
@@ -108,6 +109,7 @@ def _read_matrix(X: Any) -> list[Sample]:
     texts: dict[Any, list[Any]] = {}
     if isinstance(X, (list, tuple)):
         return []
+    X = as_numpy(X)
     if isinstance(X, ARRAYS):
         if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.type not in PLAIN_NUMBERS:
             return []

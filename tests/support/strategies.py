@@ -254,6 +254,52 @@ def cases(draw, kind, unlearns=False, **sizes):
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A trained linear model, the rows that it has learnt, exact in single precision, and others.
+
+    Labels are of a type of which numpy has arrays.
+    """
+
+    model: Any
+    X: np.ndarray
+    y: list[Any]
+    others: np.ndarray
+
+
+@st.composite
+def trained_models(draw, kind, make=None, largest=1e6):
+    """Draw a model of a kind and drawn settings, which `make` may wrap, and rows for it.
+
+    Features have means up to `largest`.
+    """
+    n_rows, n_features = draw(st.integers(4, 30)), draw(st.integers(1, 6))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = random.normal(size=(2 * n_rows, n_features)) * 10.0 ** random.integers(-3, 4, n_features)
+    if largest < 1e3:
+        X /= np.abs(X).max() / largest
+    offset = draw(st.sampled_from([0.0, 0.0, 1.0, 1e3, 1e6]))
+    X += min(offset, largest) * random.integers(-1, 2, n_features)
+    X, others = np.split(X.astype(np.float32), 2)
+    settings, (model, names) = draw(classifier_settings()), KINDS[kind]
+    if names is None:
+        known = st.sampled_from(
+            [("emu", "cat", "dog"), (3, -1, 2**40), (True, False), (0.5, -2.0), ("b", "a"), ("a",)]
+        )
+        choice = draw(known)
+        y = [choice[k] for k in random.integers(0, len(choice), n_rows)]
+        if kind == "labels with priors":
+            settings["priors"] = draw(priors(y))
+    else:
+        values = random.normal(size=(n_rows, max(1, len(names)))) * draw(
+            st.sampled_from([1.0, 1e3])
+        )
+        y = [dict(zip(names, row, strict=True)) if names else row[0] for row in values.tolist()]
+    trained = model(**settings) if make is None else make(model(**settings), X, y)
+    trained.learn_many(X, y)
+    return Trained(trained, X, y, np.concatenate([others, X[:1]]))
+
+
 @st.composite
 def splits(draw, n_rows):
     """Draw a way to cut rows into mini-batches."""

@@ -1,0 +1,306 @@
+"""`onnx`: a model as an ONNX file, for answers outside of Python."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from math import prod
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from river.preprocessing import StandardScaler
+
+from onlinels.checks import DTYPES, check_path
+from onlinels.export.onnx_graph import Graph, Tensor, single
+from onlinels.export.onnx_images import (
+    Images,
+    Table,
+    filtered,
+    input_of_images,
+    preprocessed,
+    rocketed,
+    shape_of,
+)
+from onlinels.export.parts import Linear, Parts, Simplex, Softmax, labels_of, parts_of
+from onlinels.features.hidden import HiddenLayer
+from onlinels.features.images import IMAGE, WINDOW
+from onlinels.features.input_weights import FixedWeights, LandmarkWeights
+from onlinels.features.minirocket import MiniRocketFeatures
+from onlinels.features.preprocessing import ImagePreprocessing
+from onlinels.features.transformers import FilteringTransformer
+from onlinels.rows import Name
+
+INPUT = "X"
+
+
+def onnx(
+    model: Any, path: str | PathLike[str], *, input_shape: tuple[int, ...] | None = None
+) -> None:
+    """Write a trained model as an ONNX file, which answers without Python and learns nothing.
+
+    Parameters
+    ----------
+    model : trained model
+        LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor,
+        ShallowConvClassifier, WindowedClassifier, CalibratedClassifier or DriftAwareClassifier, or
+        a river pipeline that ends in one, whose other steps are StandardScaler, HiddenLayer,
+        ImagePreprocessing, ConvolutionalFeatures, WindowFeatures or MiniRocketFeatures. It does not
+        change.
+    path : str or PathLike
+    input_shape : tuple of int, optional
+        The shape of one image or window, where no step of a pipeline settles it by `image_shape` or
+        `window_shape`.
+
+    Raises
+    ------
+    ImportError
+        If onnx is not installed: ``pip install onlinels[onnx]``.
+    ValueError
+        If the model has learnt nothing, or a part cannot be exported, which the message names:
+        deskewing, other transformers, labels of several types, weights beyond float32 or of 2 GiB.
+        No file is written then.
+    OSError
+        If the file cannot be written. A file that was at `path` is as it was.
+
+    Notes
+    -----
+    The input "X" is float32: (batch, n_features) with the columns in the order of the metadata
+    "feature_names", where a feature that a sample lacks is 0; or images (batch, height, width[,
+    n_channels]), or windows (batch, length[, n_channels]). A classifier's outputs are "label"
+    (batch,), int64, string, bool or double as the labels are, "probabilities" and "scores" (batch,
+    n_classes) with columns in the order of the metadata "classes". A regressor's output is "values"
+    (batch, n_targets), in the order of the metadata "targets". Lists in the metadata are JSON. For
+    a WindowedClassifier the caller holds the last `window` samples, with the columns in the order
+    of the metadata "channels".
+
+    The file holds operators of version 17 and computes in float32. Scores are (x - m) W + b about
+    the mean m of the features, so that a large mean costs no digits: they differ from the scores of
+    the model by some 1e-7 of the sum of |x - m| |W|. StandardScaler, and a HiddenLayer of dtype
+    "float64" in front of which nothing but a scaler stands, project in float64, and cost 8 bytes a
+    weight; a layer of dtype "float32" costs half and has errors of float32. Features of images
+    are float32. The fourth root of a faint response has half as many digits, and a filter's
+    response to even brightness counts as 0 below 2e-6 of the brightness, not below 4e-15.
+    MiniRocket's features are shares of comparisons: one rounded comparison moves a share by one
+    sample. Time and memory are those of one solution and of the weights.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, numpy as np
+    >>> from onlinels import LeastSquaresClassifier, export
+    >>> model = LeastSquaresClassifier(ridge=1.0)
+    >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), ["low", "low", "high"])
+    >>> export.onnx(model, pathlib.Path(tempfile.mkdtemp()) / "model.onnx")
+    """
+    path, parts, graph = check_path("path", path), parts_of(model), Graph()
+    linear = parts.linear
+    value, given, names = _input(graph, parts, input_shape)
+    for name, step in parts.steps:
+        value = _step(graph, value, name, step)
+    scores = _scores(graph, _as_table(graph, value), linear)
+    version = str(sys.modules["onlinels"].__version__)
+    metadata = {"onlinels_version": version, "model": type(model).__name__}
+    if names is not None:
+        metadata["feature_names"] = json.dumps(names, default=str)
+    if parts.channels:
+        metadata["channels"] = json.dumps(parts.channels, default=str)
+    if linear.is_classifier:
+        outputs = _classification(graph, scores, parts)
+        metadata["classes"] = json.dumps(linear.outputs)
+    else:
+        graph.add("Identity", scores, name="values")
+        outputs = [Tensor("values", np.float32, (None, len(linear.outputs)))]
+        metadata["targets"] = json.dumps(linear.outputs, default=str)
+    graph.write(path, [given], outputs, metadata, version)
+
+
+def _input(
+    graph: Graph, parts: Parts, input_shape: tuple[int, ...] | None
+) -> tuple[Table | Images, Tensor, tuple[Name, ...] | None]:
+    """Return the first value, the input, and the names of its columns if it has columns."""
+    first = parts.steps[0][1] if parts.steps else None
+    takes_images = isinstance(first, IMAGE_STEPS)
+    if takes_images or parts.shape is not None:
+        shape = input_shape or parts.shape or shape_of([step for _, step in parts.steps])
+        # ImagePreprocessing has no kind, and without a step for images the model is windowed.
+        kind = getattr(first, "kind", IMAGE) if takes_images else WINDOW
+        images = input_of_images(graph, INPUT, shape, kind)
+        return images, Tensor(INPUT, np.float32, (None, *images.given)), None
+    if input_shape is not None:
+        came = f"input_shape={input_shape!r} came with a model of named columns, expected None"
+        raise ValueError(f"{came}. Leave it out.")
+    names = parts.linear.names
+    for _, step in parts.steps:
+        if isinstance(step, HiddenLayer):
+            with step._lock:
+                names = step._made.names
+            break
+    table = Table.of_names(INPUT, names)
+    return table, Tensor(INPUT, np.float32, (None, len(names))), names
+
+
+def _as_table(graph: Graph, value: Table | Images) -> Table:
+    """Return a window or image as the columns that a dict with its array has."""
+    if isinstance(value, Table):
+        return value
+    n_values = prod(value.shape)
+    by_pixel = graph.add("Transpose", value.value, perm=[0, 2, 3, 1])
+    flat = graph.add("Reshape", by_pixel, np.array([-1, n_values]))
+    return Table.of_names(flat, tuple((value.kind.name, k) for k in range(n_values)))
+
+
+def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | Images:
+    """Return the value after a transformer; raise ValueError if it cannot be exported."""
+    after: Table | Images
+    for kind, (make, wanted) in STEPS.items():
+        if type(step) is kind or (kind is FilteringTransformer and isinstance(step, kind)):
+            if wanted is Table:
+                after = make(graph, _as_table(graph, value), step)
+                return after
+            if isinstance(value, wanted):
+                after = make(graph, value, step)
+                return after
+            came = f"The step {name!r} takes images or windows, and a table comes before it"
+            raise ValueError(f"{came}. Put it first in the pipeline.")
+    came = f"The step {name!r} is a {type(step).__name__}, which ONNX export does not know"
+    raise ValueError(
+        f"{came}, expected StandardScaler, HiddenLayer, ImagePreprocessing, ConvolutionalFeatures, "
+        "WindowFeatures or MiniRocketFeatures. Apply the step before the exported model: train and "
+        "export a pipeline that begins after it."
+    )
+
+
+def _standardized(graph: Graph, table: Table, scaler: StandardScaler) -> Table:
+    """Return columns less their mean, divided by their deviation, in double precision."""
+
+    def number(statistics: Any, name: Name) -> float:
+        value = statistics.get(name, 0.0)
+        return float(value.get() if hasattr(value, "get") else value)
+
+    names = table.names
+    means = np.array([number(scaler.means, name) for name in names])
+    value = graph.add("Sub", graph.cast(table.value, np.float64), means)
+    if scaler.with_std:
+        variances = np.array([number(scaler.vars, name) for name in names])
+        varies = variances > 0.0
+        factors = varies / np.sqrt(np.where(varies, variances, 1.0))
+        value = graph.add("Mul", value, factors)
+    return table._replace(value=value, dtype=np.float64)
+
+
+ACTIVATIONS: dict[str, Callable[[Graph, str], str]] = {
+    "square": lambda graph, u: graph.add("Mul", u, u),
+    "relu": lambda graph, u: graph.add("Relu", u),
+    "rectified-square": lambda graph, u: graph.add("Mul", graph.add("Relu", u), u),
+    "logistic": lambda graph, u: graph.add("Sigmoid", u),
+    "tanh": lambda graph, u: graph.add("Tanh", u),
+    "softplus": lambda graph, u: graph.add("Softplus", u),
+    "absolute": lambda graph, u: graph.add("Abs", u),
+    "cube": lambda graph, u: graph.add("Mul", graph.add("Mul", u, u), u),
+    "cosine": lambda graph, u: graph.add("Cos", u),
+    "gaussian": lambda graph, u: graph.add("Exp", graph.add("Neg", graph.add("Mul", u, u))),
+    "linear": lambda graph, u: graph.add("Identity", u),
+}
+
+
+def _hidden(graph: Graph, table: Table, layer: HiddenLayer) -> Table:
+    """Return hidden activations; projections are in the precision of the layer."""
+    with layer._lock:
+        made = layer._made
+    # What is single precision already gains nothing from wider weights.
+    is_double = layer.dtype == "float64" and table.is_exact
+    dtype = np.dtype(DTYPES["float64" if is_double else "float32"])
+
+    def rounded(values: Any) -> Any:
+        return np.asarray(values, dtype) if is_double else single(values, "Input weights")
+
+    x = table.value if table.dtype == dtype else graph.cast(table.value, dtype)
+    if isinstance(made, LandmarkWeights):
+        products = graph.add("MatMul", x, rounded(table.arranged(made.names, made.landmarks.T)))
+        products = graph.add("Add", products, rounded(made.landmark_offsets))
+        first, second = (
+            graph.add("Gather", products, np.asarray(each, np.int64), axis=1)
+            for each in (made.first, made.second)
+        )
+        u = graph.add("Mul", graph.add("Sub", first, second), rounded(made.scales))
+    else:
+        assert isinstance(made, FixedWeights)
+        u = graph.add("MatMul", x, rounded(table.arranged(made.names, made.weights)))
+    if made.offsets is not None:
+        u = graph.add("Add", u, rounded(made.offsets))
+    u = graph.cast(u, np.float32) if is_double else u
+    return Table.of_outputs(ACTIVATIONS[layer.activation](graph, u), layer.n_hidden, layer.prefix)
+
+
+STEPS: dict[type, tuple[Callable[..., Any], type]] = {
+    StandardScaler: (_standardized, Table),
+    HiddenLayer: (_hidden, Table),
+    ImagePreprocessing: (preprocessed, Images),
+    FilteringTransformer: (filtered, Images),
+    MiniRocketFeatures: (rocketed, Images),
+}
+"""What writes a transformer into the graph, and the kind of value that it takes."""
+
+IMAGE_STEPS = (ImagePreprocessing, FilteringTransformer, MiniRocketFeatures)
+
+
+def _scores(graph: Graph, table: Table, linear: Linear) -> str:
+    """Return the scores (batch, n_outputs): (x - m) W + b, about the mean of the features."""
+    weights = table.arranged(linear.names, linear.weights)
+    centre = table.arranged(linear.names, linear.centre[:, None])[:, 0]
+    if table.dtype == np.float32:
+        centre = single(centre, "Means of features")
+    intercept = linear.intercept + centre.astype(np.float64) @ weights
+    value = graph.add("Sub", table.value, centre) if centre.any() else table.value
+    value = value if table.dtype == np.float32 else graph.cast(value, np.float32)
+    weights, intercept = single(weights, "Output weights"), single(intercept, "Intercepts")
+    return graph.add("Gemm", value, weights, intercept)
+
+
+def _classification(graph: Graph, scores: str, parts: Parts) -> list[Tensor]:
+    """Add the outputs of a classifier: label, probabilities and scores."""
+    labels = labels_of(parts.linear.outputs, "an ONNX file")
+    if labels.dtype.kind == "U":
+        labels = labels.astype(object)
+    elif labels.dtype.kind == "u":
+        came = f"A label is {max(labels.tolist())}, expected whole numbers below 2^63"
+        raise ValueError(f"{came}. Train a model on labels that are text.")
+    best = graph.add("ArgMax", scores, axis=1, keepdims=0)
+    graph.add("Gather", labels, best, axis=0, name="label")
+    graph.add("Identity", scores, name="scores")
+    rule = parts.rule
+    if isinstance(rule, Simplex):
+        _projected(graph, scores, len(labels), rule.least)
+    else:
+        _softmax(graph, scores, rule)
+    shape = (None, len(labels))
+    tables = [Tensor(name, np.float32, shape) for name in ("probabilities", "scores")]
+    return [Tensor("label", labels.dtype, (None,)), *tables]
+
+
+def _softmax(graph: Graph, scores: str, rule: Softmax) -> None:
+    """Add probabilities share softmax(scale scores) + least."""
+    scaled = scores
+    if rule.scale != 1.0:
+        scaled = graph.add("Mul", scores, np.float32(rule.scale).reshape(1))
+    shares = graph.add("Softmax", scaled, axis=1)
+    shares = graph.add("Mul", shares, np.array([rule.share], np.float32))
+    graph.add("Add", shares, np.array([rule.least], np.float32), name="probabilities")
+
+
+def _projected(graph: Graph, scores: str, n_classes: int, least: float) -> None:
+    """Add the nearest probabilities to the scores (`onlinels.scoring.probabilities_of`)."""
+    # The threshold t for which max(s - t, 0) sums to 1 is the largest (s_1 + ... + s_k - 1) / k
+    # for descending s (Duchi et al. 2008). Scores are relative to the highest.
+    share = np.array([1.0 - least * n_classes], np.float32)
+    highest = graph.add("ReduceMax", scores, axes=[1], keepdims=1)
+    relative = graph.add("Div", graph.add("Sub", scores, highest), share)
+    descending = graph.add("TopK", relative, np.array([n_classes], np.int64), axis=1, n_outputs=2)
+    sums = graph.add("CumSum", descending, np.array(1, np.int64))
+    excess = graph.add("Sub", sums, np.ones(1, np.float32))
+    excess = graph.add("Div", excess, np.arange(1, n_classes + 1, dtype=np.float32))
+    threshold = graph.add("ReduceMax", excess, axes=[1], keepdims=1)
+    shares = graph.add("Relu", graph.add("Sub", relative, threshold))
+    shares = graph.add("Mul", shares, share)
+    graph.add("Add", shares, np.array([least], np.float32), name="probabilities")

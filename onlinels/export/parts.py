@@ -1,0 +1,162 @@
+"""The parts of a model that is exported: transformers, weights, and what gives probabilities."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from onlinels.checks import Floats, Matrix
+from onlinels.features.images import Shape
+from onlinels.labels import Label
+from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.linear.model import LinearModel
+from onlinels.network import ShallowConvClassifier
+from onlinels.pipelines import is_pipeline
+from onlinels.rows import Name, label_array
+from onlinels.scoring import SPREAD_PROBABILITY
+from onlinels.windowed import WindowedClassifier
+from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
+
+
+class Linear(NamedTuple):
+    """A linear model at one moment: scores are x weights + intercept.
+
+    Attributes
+    ----------
+    kind : type
+    names : tuple of n_features names
+    outputs : tuple of n_outputs labels, or names of targets
+    weights : ndarray (n_features, n_outputs)
+    intercept : ndarray (n_outputs,)
+    centre : ndarray (n_features,)
+        The mean of the features; 0 without an intercept.
+    ridge : float
+    fit_intercept : bool
+    has_priors : bool
+        Whether scores are linear discriminants.
+    """
+
+    kind: type
+    names: tuple[Name, ...]
+    outputs: tuple[Any, ...]
+    weights: Floats
+    intercept: Floats
+    centre: Floats
+    ridge: float
+    fit_intercept: bool
+    has_priors: bool
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the outputs are classes."""
+        return self.kind is LeastSquaresClassifier
+
+
+def linear_of(model: LinearModel) -> Linear:
+    """Return the weights of a linear model; raise ValueError if it has learnt nothing."""
+    # One moment: another thread may be learning.
+    with model._lock:
+        if model._is_blank or not model._outputs:
+            came = f"The {type(model).__name__} has learnt nothing, expected a trained model"
+            raise ValueError(f"{came}. Call learn_one or learn_many first.")
+        return Linear(
+            type(model),
+            model.feature_names,
+            tuple(model._outputs),
+            model.output_weights,
+            model.intercept,
+            model._statistics.feature_mean,
+            model.ridge_,
+            bool(model.fit_intercept),
+            model._settings.priors is not None,
+        )
+
+
+def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
+    """Return labels as an array of one type; raise ValueError if there is no such array."""
+    labels = label_array(classes)
+    if labels.dtype.kind not in "biufU":
+        kinds = ", ".join(sorted({type(label).__name__ for label in classes}))
+        came = f"The labels are of the types {kinds}, expected all str, all int, all bool or all"
+        raise ValueError(
+            f"{came} float, as {output} holds them. Train a model on such labels, for example on "
+            "the position of each label in a list."
+        )
+    return labels
+
+
+class Softmax(NamedTuple):
+    """Probabilities share * softmax(scale * scores) + least."""
+
+    scale: float = 1.0
+    share: float = 1.0
+    least: float = 0.0
+
+
+class Simplex(NamedTuple):
+    """Probabilities that are the nearest point of the simplex, each at least `least`."""
+
+    least: float
+
+
+class Parts(NamedTuple):
+    """A model in parts.
+
+    Attributes
+    ----------
+    steps : tuple of (name, transformer)
+        Transformers before the linear model, in order.
+    linear : Linear
+    calibration : (scale, count) of a CalibratedClassifier, or None
+    shape : shape of one image or window, or None
+        Where the model settles it.
+    channels : tuple of names
+        The columns of the windows of a WindowedClassifier.
+    """
+
+    steps: tuple[tuple[str, Any], ...]
+    linear: Linear
+    calibration: tuple[float, int] | None = None
+    shape: Shape | None = None
+    channels: tuple[Name, ...] = ()
+
+    @property
+    def rule(self) -> Softmax | Simplex:
+        """What turns the scores of a classifier into probabilities."""
+        n_classes = len(self.linear.outputs)
+        if self.calibration is not None:
+            scale, count = self.calibration
+            total = float(count + n_classes)
+            return Softmax(scale, count / total, 1.0 / total)
+        return Softmax() if self.linear.has_priors else Simplex(SPREAD_PROBABILITY / n_classes)
+
+
+def parts_of(model: Any) -> Parts:
+    """Return the parts of a model; raise ValueError if it is of another kind."""
+    if is_pipeline(model):
+        *steps, (_, last) = model.steps.items()
+        parts = parts_of(last)
+        return parts._replace(steps=(*steps, *parts.steps))
+    if isinstance(model, DriftAwareClassifier):
+        with model._lock:
+            return parts_of(model.classifier)
+    if isinstance(model, CalibratedClassifier):
+        with model._lock:
+            parts = parts_of(model.classifier)
+            return parts._replace(calibration=(model.scale, model.count))
+    if isinstance(model, WindowedClassifier):
+        with model._lock:
+            parts, channels = parts_of(model.classifier), model.channels
+            return parts._replace(shape=(model.window, len(channels)), channels=channels)
+    if isinstance(model, ShallowConvClassifier):
+        with model._lock:
+            network, linear = model._network, linear_of(model._linear_layer)
+            names = "preprocessing", "features", "hidden"
+            steps = tuple((name, getattr(network, name)) for name in names)
+            return Parts(steps, linear, shape=model._image_shape)
+    if isinstance(model, LinearModel):
+        return Parts((), linear_of(model))
+    came = f"The model is a {type(model).__name__}, expected a linear model of onlinels"
+    raise ValueError(
+        f"{came}, a ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
+        "DriftAwareClassifier, or a pipeline that ends in one. Train one of these."
+    )

@@ -1,0 +1,416 @@
+"""`onlinels.export.onnx`: ONNX files that answer as the model does, by onnxruntime alone."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import onnx as onnx_package
+import onnxruntime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import preprocessing
+
+import onlinels
+from onlinels import (
+    ZCA,
+    CalibratedClassifier,
+    ConvolutionalFeatures,
+    DriftAwareClassifier,
+    FilterBank,
+    HiddenLayer,
+    ImagePreprocessing,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    MiniRocketFeatures,
+    Patches,
+    ShallowConvClassifier,
+    StreamClassifier,
+    WindowedClassifier,
+    WindowFeatures,
+)
+from onlinels.export import onnx, onnx_model
+from onlinels.export.onnx_graph import Graph
+from onlinels.features import hidden
+from support.strategies import (
+    convolution_settings,
+    examples,
+    filter_arrays,
+    hidden_settings,
+    kinds,
+    trained_models,
+)
+
+EPS = float(np.finfo(np.float32).eps)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("export") / "model.onnx"
+
+
+def outputs_of(path, X):
+    """Return the outputs of an ONNX file by name."""
+    session = onnxruntime.InferenceSession(path)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"X": X.astype(np.float32)}), strict=True))
+
+
+def metadata_of(path):
+    """Return the metadata of an ONNX file."""
+    return {each.key: each.value for each in onnx_package.load(path).metadata_props}
+
+
+def scores_of(model, X):
+    """Return the scores or values (n, n_outputs) of a model or pipeline."""
+    last = model["last"] if hasattr(model, "steps") else model
+    features = model.transform_many(X) if last is not model else X
+    scores = last.scores_many if hasattr(last, "scores_many") else last.predict_many
+    return scores(features).reshape(len(X), -1)
+
+
+def check_outputs(path, model, X, bound, steepness=1.0):
+    """Compare an ONNX file with its model, of which scores may differ by a bound (n, n_outputs)."""
+    found, scores = outputs_of(path, X), scores_of(model, X)
+    if "values" in found:
+        assert (np.abs(found["values"] - scores) <= bound).all()
+        return
+    finite = np.isfinite(scores)
+    assert (np.isfinite(found["scores"]) == finite).all()
+    assert (np.abs(found["scores"] - scores)[finite] <= bound[finite]).all()
+    largest = np.where(finite, bound, 0.0).max(axis=1)
+    highest = np.sort(scores, axis=1)
+    clear = np.full(len(X), True)
+    if scores.shape[1] > 1:
+        clear = highest[:, -1] - highest[:, -2] > 2.0 * largest
+    own = model.predict_many(X)
+    assert found["label"][clear].tolist() == own[clear].tolist()
+    atol = 1e-6 + 4.0 * steepness * largest * np.sqrt(scores.shape[1])
+    probabilities = model.predict_proba_many(X)
+    assert (np.abs(found["probabilities"] - probabilities) <= atol[:, None]).all()
+
+
+def bound_of(linear, features, spread):
+    """Return the rounding errors of scores of features that err by `spread` roundings."""
+    weights, mean = np.abs(linear.output_weights), linear._statistics.feature_mean
+    at_mean = np.abs(linear.intercept + mean @ linear.output_weights)
+    errors = (np.abs(features - mean) + spread) @ weights + np.where(
+        np.isfinite(at_mean), at_mean, 0.0
+    )
+    own = 0.0
+    if getattr(linear, "priors", None) is not None:
+        # Rounding errors of the model, which maps least-squares scores to discriminants.
+        own = np.abs(features) @ np.abs(linear._solved().output_weights)
+        own = 1e-13 * own @ np.abs(linear._rule().matrix)
+    return EPS * (4.0 + len(weights)) * errors + own + 1e-30
+
+
+@kinds
+@examples(20)
+@given(st.data())
+def test_linear_models(path, kind, data):
+    trained = data.draw(trained_models(kind))
+    model, X = trained.model, trained.others.astype(np.float64)
+    onnx(model, path)
+    check_outputs(path, model, X, bound_of(model, X, 0.0))
+    said = metadata_of(path)
+    assert json.loads(said["feature_names"]) == list(model.feature_names)
+    if kind.startswith("labels"):
+        assert json.loads(said["classes"]) == list(model.classes)
+    assert said["onlinels_version"] == onlinels.__version__
+
+
+@examples(10)
+@given(st.data())
+def test_wrappers(path, data):
+    def make(model, X, y):
+        return wrap(model)
+
+    wrap = data.draw(st.sampled_from([CalibratedClassifier, DriftAwareClassifier]))
+    trained = data.draw(trained_models("labels", make))
+    model, X = trained.model, trained.others.astype(np.float64)
+    onnx(model, path)
+    found, inner = outputs_of(path, X), model.classifier
+    bound, scores = bound_of(inner, X, 0.0), inner.scores_many(X)
+    assert (np.abs(found["scores"] - scores) <= bound).all()
+    atol = 1e-6 + 8.0 * getattr(model, "scale", 1.0) * bound.max(axis=1, keepdims=True)
+    assert (np.abs(found["probabilities"] - model.predict_proba_many(X)) <= atol).all()
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers"])
+@examples(30)
+@given(st.data())
+def test_hidden_layers(path, kind, data):
+    settings = data.draw(hidden_settings())
+    chosen = data.draw(st.sampled_from(["examples", "differences", "raw"]))
+    layers = []
+
+    def make(model, X, y):
+        own = settings
+        if chosen == "raw":
+            layers.append(HiddenLayer(**own))
+        else:
+            distinct = [k % 2 for k in range(len(X))] if chosen == "differences" else None
+            if distinct is not None:
+                own = settings | {"input_weights": "centred-difference"}
+            layers.append(HiddenLayer.from_examples(X, distinct, **own))
+        pipeline = layers[0] | model
+        pipeline.steps = {"first": layers[0], "last": model}
+        return pipeline
+
+    scale = 1.0 if settings["activation"] != "cube" else 0.1
+    trained = data.draw(trained_models(kind, make, largest=1e6 if chosen != "raw" else scale))
+    model, X = trained.model, trained.others.astype(np.float64)
+    onnx(model, path)
+    layer, linear = model["first"], model["last"]
+    h = layer.transform_many(X)
+    u = layer._made.project(layer._columns.place((range(X.shape[1]),), X))
+    # In units of a rounding: of powers, and of functions whose slope is at most 1.
+    bound = bound_of(linear, h, 3.0 * np.abs(h) + np.abs(u))
+    check_outputs(path, model, X, bound)
+
+
+def test_landmarks_and_single_precision(path):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(30, 400)), list("ab" * 15)
+    for dtype in ("float32", "float64"):
+        layer = HiddenLayer.from_examples(X, y, n_hidden=400, activation="tanh", dtype=dtype)
+        assert type(layer.input_weights).__name__ == "LandmarkWeights"
+        model = layer | LeastSquaresClassifier(1.0)
+        model.learn_many(X, y)
+        onnx(model, path)
+        scores = model["LeastSquaresClassifier"].scores_many(layer.transform_many(X))
+        np.testing.assert_allclose(outputs_of(path, X)["scores"], scores, atol=1e-5)
+
+
+def test_every_activation_is_known():
+    assert onnx_model.ACTIVATIONS.keys() == hidden.ACTIVATIONS.keys()
+
+
+@pytest.mark.parametrize("window_size", [None, 50])
+def test_scalers_and_names(path, window_size):
+    random = np.random.default_rng(0)
+    X = (random.normal(size=(60, 3)) + np.array([0.0, 1e6, -1e3])).astype(np.float32)
+    rows = [dict(zip(("size", "age", ("h", 1)), row, strict=True)) for row in X.tolist()]
+    model = (
+        preprocessing.StandardScaler(window_size=window_size)
+        | HiddenLayer(20)
+        | CalibratedClassifier(LeastSquaresClassifier(0.1))
+    )
+    for row in rows:
+        model.learn_one(row, "far" if row["age"] > 1e6 else "near")
+    onnx(model, path)
+    names = json.loads(metadata_of(path)["feature_names"])
+    assert sorted(names, key=str) == [["h", 1], "age", "size"]
+    columns = [("size", "age", ["h", 1]).index(name) for name in names]
+    found = outputs_of(path, X[:, columns])
+    assert found["label"].tolist() == [model.predict_one(row) for row in rows]
+    own = [list(model.predict_proba_one(row).values()) for row in rows]
+    np.testing.assert_allclose(found["probabilities"], own, atol=1e-4)
+
+
+@examples(20)
+@given(convolution_settings(), filter_arrays(), st.data())
+def test_networks(path, settings, filters, data):
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    n_channels = filters.shape[3] if filters.ndim == 4 else data.draw(st.integers(1, 3))
+    images, y = random.random((40, 8, 9, n_channels)), list("abcd" * 10)
+    settings["pooling"] = data.draw(st.sampled_from(["box", "gaussian"]))
+    geometry = {
+        "pool_size": data.draw(st.integers(1, 4)),
+        "stride": data.draw(st.integers(1, 3)),
+        "padding": data.draw(st.integers(0, 2)),
+    }
+    filters = FilterBank(filters.reshape(*filters.shape[:3], -1), random.normal(size=len(filters)))
+    model = ShallowConvClassifier(
+        # In the precision of the graph: maps that count as rounding errors are the same.
+        ConvolutionalFeatures(filters, **settings, **geometry, dtype="float32"),
+        HiddenLayer(30, "difference", "logistic"),
+        LeastSquaresClassifier(data.draw(st.sampled_from([1.0, 0.01]))),
+        warm_up=20,
+        preprocessing=ImagePreprocessing(scale=data.draw(st.sampled_from([None, 2.0]))),
+    )
+    model.learn_many(images, y)
+    onnx(model, path)
+    images = images if n_channels > 1 else images[..., 0]
+    check_images(path, model, images)
+
+
+def check_images(path, model, images, tolerance=2e-4):
+    """Compare the answers of an ONNX file and a network within a share of the largest terms."""
+    found, own = outputs_of(path, images), model.scores_many(images)
+    activations = np.abs(model.transform_many(images)) @ np.abs(model.output_weights)
+    bound = tolerance * (activations + np.abs(model.intercept))
+    assert (np.abs(found["scores"] - own) <= bound).all()
+    clear = model.margin_many(images) > 2.0 * bound.max(axis=1)
+    assert (found["label"] == model.predict_many(images))[clear].all()
+
+
+def test_preprocessing(path):
+    random = np.random.default_rng(0)
+    images, y = random.integers(0, 256, (60, 8, 12, 3)), list("abc" * 20)
+    model = ShallowConvClassifier(
+        ConvolutionalFeatures(Patches(5, 3), pool_size=2),
+        HiddenLayer(40, "centred-difference", bias=False),
+        LeastSquaresClassifier(0.1, priors="equal"),
+        warm_up=50,
+        preprocessing=ImagePreprocessing(2, 255.0, grey_channel=True, whitening=ZCA(0.01)),
+    )
+    model.learn_many(images, y)
+    onnx(model, path)
+    check_images(path, model, images)
+    found = outputs_of(path, images)["probabilities"]
+    np.testing.assert_allclose(found, model.predict_proba_many(images), atol=2e-3)
+
+
+@pytest.mark.parametrize("n_channels", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_windows(path, n_channels, dtype):
+    # Sums of whole numbers are exact, and so are comparisons with a bias.
+    random = np.random.default_rng(n_channels)
+    windows = random.integers(-9, 10, (40, 30, n_channels)).astype(float)
+    y = ["up" if window[:9].mean() > 0 else "down" for window in windows]
+    features = MiniRocketFeatures.from_examples(windows, n_features=700, dtype=dtype, prefix="u_")
+    linear = LeastSquaresClassifier(1.0)
+    pipeline = features | linear
+    pipeline.learn_many(windows, y)
+    onnx(pipeline, path)
+    shares = features.transform_many(windows)
+    given = windows if n_channels > 1 else windows[..., 0]
+    found, bound = outputs_of(path, given), bound_of(linear, shares, np.abs(shares))
+    assert (np.abs(found["scores"] - linear.scores_many(shares)) <= bound).all()
+    of_windows = WindowFeatures(pool_size=4, dtype=dtype) | LeastSquaresClassifier(1.0)
+    of_windows.learn_many(windows, y)
+    with pytest.raises(ValueError, match="Pass input_shape"):
+        onnx(of_windows, path)
+    onnx(of_windows, path, input_shape=windows.shape[1:])
+    scores = of_windows["LeastSquaresClassifier"].scores_many(
+        of_windows["WindowFeatures"].transform_many(windows)
+    )
+    np.testing.assert_allclose(outputs_of(path, given)["scores"], scores, atol=1e-4)
+
+
+def test_a_linear_model_of_preprocessed_pixels(path):
+    images = np.random.default_rng(0).random((20, 4, 6, 3))
+    model = ImagePreprocessing(2, image_shape=(4, 6, 3)) | LeastSquaresClassifier(1.0)
+    for k, image in enumerate(images):
+        model.learn_one({"image": image}, "ab"[k % 2])
+    onnx(model, path)
+    own = [list(model.predict_proba_one({"image": image}).values()) for image in images]
+    np.testing.assert_allclose(outputs_of(path, images)["probabilities"], own, atol=1e-5)
+    model.learn_one({"picture": images[0]}, "a")
+    model["LeastSquaresClassifier"].learn_one({"other": 1.0}, "a")
+    with pytest.raises(ValueError, match="has learnt the feature 'other', which no step before"):
+        onnx(model, path)
+
+
+@pytest.mark.parametrize("steps", ["none", "rocket"])
+def test_a_windowed_classifier_takes_its_window(path, steps):
+    random = np.random.default_rng(0)
+    readings = random.integers(-9, 10, (80, 2)).astype(float)
+    rows = [{"ax": a, "ay": b} for a, b in readings.tolist()]
+    classifier = LeastSquaresClassifier(1.0)
+    if steps == "rocket":
+        examples = np.stack([readings[k : k + 12] for k in range(20)])
+        classifier = MiniRocketFeatures.from_examples(examples, n_features=100) | classifier
+    model = WindowedClassifier(classifier, window=12, hop=3)
+    for k, row in enumerate(rows[:70]):
+        model.learn_one(row, k % 20 < 10)
+    onnx(model, path)
+    assert json.loads(metadata_of(path)["channels"]) == list(model.channels)
+    window = readings[59:71][None]
+    found, own = outputs_of(path, window), model.predict_proba_one(rows[70])
+    assert found["label"].tolist() == [model.predict_one(rows[70])]
+    np.testing.assert_allclose(found["probabilities"][0], list(own.values()), atol=1e-5)
+
+
+ALONE = """
+import sys, numpy, onnxruntime
+path, rows, answers = sys.argv[1:]
+session = onnxruntime.InferenceSession(path)
+labels, *_ = session.run(["label"], {"X": numpy.load(rows)})
+numpy.save(answers, labels.astype("U"))
+assert "onlinels" not in sys.modules
+"""
+
+
+def test_the_file_answers_without_this_package(path, tmp_path):
+    X = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    model = HiddenLayer(10) | LeastSquaresClassifier(1.0)
+    model.learn_many(X, ["hot" if x > 0 else "cold" for x in X[:, 0]])
+    onnx(model, path)
+    rows, answers = tmp_path / "rows.npy", tmp_path / "answers.npy"
+    np.save(rows, X)
+    command = [sys.executable, "-I", "-c", ALONE, str(path), str(rows), str(answers)]
+    subprocess.run(command, check=True, timeout=60)
+    assert np.load(answers).tolist() == model.predict_many(X).tolist()
+
+
+def learnt(model, X=None, y=("a", "b")):
+    """Return a model that has learnt two rows."""
+    model.learn_many(np.eye(2) if X is None else X, list(y))
+    return model
+
+
+def scaled_one_by_one():
+    """Return a pipeline of a step that takes no arrays."""
+    model = preprocessing.Normalizer() | LeastSquaresClassifier()
+    for row in ({"a": 1.0}, {"a": 2.0, "b": 1.0}):
+        model.learn_one(row, "x")
+    return model
+
+
+IMAGES = np.random.default_rng(0).random((4, 9, 9))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: LeastSquaresClassifier(), "has learnt nothing.* Call learn_one"),
+        (lambda: learnt(StreamClassifier()), "The model is a StreamClassifier, expected a linear"),
+        (lambda: learnt(LeastSquaresClassifier(), y=[(1, 2), "b"]), "labels are of the types"),
+        (
+            lambda: learnt(LeastSquaresClassifier(), y=[2**63, 1]),
+            "A label is 9223372036854775808, expected",
+        ),
+        (lambda: learnt(LeastSquaresRegressor(0.0), 1e-60 * np.eye(2), (1.0, 2.0)), "float32"),
+        (
+            scaled_one_by_one,
+            "The step 'Normalizer' is a Normalizer",
+        ),
+        (
+            lambda: learnt(
+                ImagePreprocessing(deskew=True, image_shape=(9, 9))
+                | ConvolutionalFeatures(pool_size=2)
+                | LeastSquaresClassifier(),
+                IMAGES,
+                "abab",
+            ),
+            "deskew=True of ImagePreprocessing",
+        ),
+        (lambda: learnt(ShallowConvClassifier(), IMAGES, "abab"), "Features are not fixed yet"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_by_name(tmp_path, make, said):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"as it was")
+    model = make()
+    with pytest.raises(ValueError, match=said):
+        onnx(model, path)
+    assert path.read_bytes() == b"as it was"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_too_large_is_refused():
+    graph = Graph()
+    graph.constants["weights"] = np.broadcast_to(np.float32(1.0), (2**30, 4))
+    with pytest.raises(ValueError, match=r"16.0 GiB, expected less than 2 GiB"):
+        graph.check_size()
+
+
+def test_an_input_shape_is_for_images():
+    with pytest.raises(ValueError, match=r"input_shape=.* came with a model of named columns"):
+        onnx(learnt(LeastSquaresClassifier()), "unused.onnx", input_shape=(2,))
+    with pytest.raises(TypeError, match="path"):
+        onnx(learnt(LeastSquaresClassifier()), 3)

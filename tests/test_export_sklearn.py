@@ -1,0 +1,151 @@
+"""`onlinels.export.to_sklearn`: plain linear models of scikit-learn with the same answers."""
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from skl2onnx import to_onnx
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import Ridge, RidgeClassifier
+
+from onlinels import (
+    CalibratedClassifier,
+    DriftAwareClassifier,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    ShallowConvClassifier,
+)
+from onlinels.export import to_sklearn
+from support.strategies import examples, kinds, trained_models
+
+ESTIMATORS = {
+    "labels": RidgeClassifier,
+    "labels with priors": LinearDiscriminantAnalysis,
+    "numbers": Ridge,
+    "several numbers": Ridge,
+}
+
+
+@kinds
+@examples(20)
+@given(st.data())
+def test_answers_are_those_of_the_model(kind, data):
+    trained = data.draw(trained_models(kind))
+    model, X = trained.model, trained.others.astype(np.float64)
+    if kind.startswith("labels") and len(model.classes) < 2:
+        with pytest.raises(ValueError, match=r"knows only the class .* Learn rows of another"):
+            to_sklearn(model)
+        return
+    estimator, own = to_sklearn(model), model.predict_many(X)
+    assert type(estimator) is ESTIMATORS[kind]
+    answers, constants = estimator.predict(X), np.abs(np.nan_to_num(model.intercept, neginf=0.0))
+    sizes = np.abs(X) @ np.abs(model.output_weights)
+    if kind == "labels with priors":
+        # The model maps least-squares scores to discriminants, the estimator has one matrix.
+        sizes += np.abs(X) @ np.abs(model._solved().output_weights) @ np.abs(model._rule().matrix)
+    bound = 1e-13 * (sizes + constants)
+    if not kind.startswith("labels"):
+        assert answers.shape == own.shape
+        assert (np.abs(answers - own).reshape(bound.shape) <= bound).all()
+        return
+    assert list(estimator.classes_) == sorted(model.classes)
+    largest, scores = bound.max(axis=1), model.scores_many(X)
+    clear = model.margin_many(X) > 4.0 * largest
+    assert (answers[clear] == own[clear]).all()
+    decisions = estimator.decision_function(X)
+    of_sorted = [model.classes.index(label) for label in estimator.classes_]
+    if len(of_sorted) == 2:
+        differences = scores[:, of_sorted[1]] - scores[:, of_sorted[0]]
+        finite = np.isfinite(differences)
+        assert (np.abs(decisions - differences)[finite] <= 4.0 * largest[finite]).all()
+    if kind == "labels with priors":
+        expected, atol = model.predict_proba_many(X)[:, of_sorted], 1e-12 + 4.0 * largest
+        assert (np.abs(estimator.predict_proba(X) - expected) <= atol[:, None]).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_weights_are_those_that_scikit_learn_fits(n_classes, fit_intercept):
+    random = np.random.default_rng(n_classes)
+    X, y = random.normal(size=(40, 5)) + 1.0, random.integers(0, n_classes, 40)
+    classifier = LeastSquaresClassifier(2.0, fit_intercept=fit_intercept)
+    regressor = LeastSquaresRegressor(2.0, fit_intercept=fit_intercept)
+    for model in (classifier, regressor):
+        model.learn_many(X, y)
+    pairs = [(to_sklearn(regressor), Ridge(2.0, fit_intercept=fit_intercept).fit(X, y))]
+    if fit_intercept:
+        pairs.append((to_sklearn(classifier), RidgeClassifier(2.0).fit(X, y)))
+    for own, fitted in pairs:
+        np.testing.assert_allclose(own.coef_.ravel(), fitted.coef_.ravel(), rtol=1e-10)
+        np.testing.assert_allclose(own.intercept_, fitted.intercept_, atol=1e-12)
+        assert own.get_params() == fitted.get_params()
+        assert own.n_features_in_ == fitted.n_features_in_
+
+
+def test_names_of_frames_are_those_of_the_model():
+    frame = pd.DataFrame({"size": [1.0, 2.0, 4.0], "age": [5.0, 3.0, 2.0]})
+    model = LeastSquaresRegressor(1.0)
+    model.learn_many(frame, [1.0, 2.0, 3.0])
+    estimator = to_sklearn(model)
+    assert list(estimator.feature_names_in_) == ["age", "size"]
+    ordered = frame[list(model.feature_names)]
+    np.testing.assert_allclose(estimator.predict(ordered), model.predict_many(frame))
+
+
+@pytest.mark.parametrize("y", ["abcabc", "ababab", [2, 0, 2, 0, 1, 1]])
+@pytest.mark.parametrize("priors", [None, "learnt"])
+def test_skl2onnx_converts_classifiers(y, priors):
+    X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    model = LeastSquaresClassifier(0.1, priors=priors)
+    model.learn_many(X, list(y))
+    answers = answers_of(to_onnx(to_sklearn(model), X[:1]), X)
+    assert answers[0].tolist() == model.predict_many(X).tolist()
+
+
+@pytest.mark.parametrize("kind", [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor])
+def test_skl2onnx_converts_regressors(kind):
+    X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    model = kind(0.1)
+    model.learn_many(X, X[:, 0] if kind is LeastSquaresRegressor else X[:, :2])
+    answers = answers_of(to_onnx(to_sklearn(model), X[:1]), X)[0]
+    own = model.predict_many(X)
+    np.testing.assert_allclose(answers.reshape(own.shape), own, atol=1e-6)
+
+
+def answers_of(proto, X):
+    """Return the outputs of an ONNX model."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # Shapes that skl2onnx writes for two classes are others.
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    return session.run(None, {"X": X})
+
+
+def test_a_drift_aware_classifier_is_its_classifier():
+    X, y = np.eye(3), ["a", "b", "c"]
+    model = DriftAwareClassifier(LeastSquaresClassifier(0.1))
+    model.learn_many(X, y)
+    assert to_sklearn(model).predict(X).tolist() == y
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "said"),
+    [
+        (LeastSquaresClassifier(), [], "The LeastSquaresClassifier has learnt nothing"),
+        (LeastSquaresClassifier(), [(1, 2), "b"], "The labels are of the types str, tuple"),
+        (HiddenLayer(5) | LeastSquaresClassifier(), ["a", "b"], "model is a Pipeline"),
+        (CalibratedClassifier(LeastSquaresClassifier()), ["a", "b"], "a CalibratedClassifier"),
+        (ShallowConvClassifier(), [], "model is a ShallowConvClassifier"),
+    ],
+)
+def test_other_models_are_refused_by_name(model, y, said):
+    if y:
+        model.learn_many(np.eye(2), y)
+    with pytest.raises(ValueError, match=said) as raised:
+        to_sklearn(model)
+    assert type(model).__module__.startswith("onlinels.linear") or "export.onnx" in str(
+        raised.value
+    )
