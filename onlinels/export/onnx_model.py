@@ -38,7 +38,7 @@ INPUT = "X"
 def onnx(
     model: Any, path: str | PathLike[str], *, input_shape: tuple[int, ...] | None = None
 ) -> None:
-    """Write a trained model as an ONNX file, which answers without Python and learns nothing.
+    """Write a trained model to an ONNX file, which predicts without Python.
 
     Parameters
     ----------
@@ -46,11 +46,12 @@ def onnx(
         LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor,
         ShallowConvClassifier, WindowedClassifier, CalibratedClassifier or DriftAwareClassifier, or
         a river pipeline that ends in one, whose other steps are StandardScaler, HiddenLayer,
-        ImagePreprocessing, ConvolutionalFeatures, WindowFeatures or MiniRocketFeatures. It does not
-        change.
+        ImagePreprocessing, ConvolutionalFeatures, WindowFeatures or MiniRocketFeatures. The model
+        does not change.
     path : str or PathLike
+        Path of the file. An existing file is replaced as a whole.
     input_shape : tuple of int, optional
-        The shape of one image or window, where no step of a pipeline settles it by `image_shape` or
+        Shape of one image or window, if no step of a pipeline has an `image_shape` or a
         `window_shape`.
 
     Raises
@@ -62,28 +63,39 @@ def onnx(
         deskewing, other transformers, labels of several types, weights beyond float32 or of 2 GiB.
         No file is written then.
     OSError
-        If the file cannot be written. A file that was at `path` is as it was.
+        If the file cannot be written. An existing file at `path` stays unchanged.
 
     Notes
     -----
-    The input "X" is float32: (batch, n_features) with the columns in the order of the metadata
-    "feature_names", where a feature that a sample lacks is 0; or images (batch, height, width[,
-    n_channels]), or windows (batch, length[, n_channels]). A classifier's outputs are "label"
-    (batch,), int64, string, bool or double as the labels are, "probabilities" and "scores" (batch,
-    n_classes) with columns in the order of the metadata "classes". A regressor's output is "values"
-    (batch, n_targets), in the order of the metadata "targets". Lists in the metadata are JSON. For
-    a WindowedClassifier the caller holds the last `window` samples, with the columns in the order
-    of the metadata "channels".
+    Names, types and shapes of inputs and outputs:
 
-    The file holds operators of version 17 and computes in float32. Scores are (x - m) W + b about
-    the mean m of the features, so that a large mean costs no digits: they differ from the scores of
-    the model by some 1e-7 of the sum of |x - m| |W|. StandardScaler, and a HiddenLayer of dtype
-    "float64" in front of which nothing but a scaler stands, project in float64, and cost 8 bytes a
-    weight; a layer of dtype "float32" costs half and has errors of float32. Features of images
-    are float32. The fourth root of a faint response has half as many digits, and a filter's
-    response to even brightness counts as 0 below 2e-6 of the brightness, not below 4e-15.
-    MiniRocket's features are shares of comparisons: one rounded comparison moves a share by one
-    sample. Time and memory are those of one solution and of the weights.
+    ===============  ======================================  ==================================
+    name             type and shape                          order of the columns
+    ===============  ======================================  ==================================
+    X                float32 (batch, n_features)             metadata "feature_names"; a missing
+                                                             feature is 0
+    X                float32 (batch, height, width[,         images
+                     n_channels])
+    X                float32 (batch, length[, n_channels])   windows; metadata "channels"
+    label            int64, string, bool or double (batch,)
+    probabilities,   float32 (batch, n_classes)              metadata "classes"
+    scores
+    values           float32 (batch, n_targets)              metadata "targets", of regressors
+    ===============  ======================================  ==================================
+
+    Lists in the metadata are JSON. The caller of a WindowedClassifier keeps the last `window`
+    samples.
+
+    The file uses version 17 of the operators and computes in float32. Scores are (x - m) W + b
+    about the mean m of the features, so a large mean costs no digits. They differ from the scores
+    of the model by about 1e-7 of the sum of the absolute products. StandardScaler and a HiddenLayer
+    of dtype "float64" behind at most a scaler project in float64, with 8 bytes per weight. A layer
+    of dtype "float32" takes half of this, with the errors of float32.
+
+    Features of images are float32. The fourth root of a faint response has half as many digits. The
+    response of a filter to uniform brightness counts as 0 below 2e-6 of the brightness instead of
+    4e-15. MiniRocket's features are shares of comparisons, so one rounded comparison changes a
+    share by one sample. Writing a file takes the time and the memory of one solution.
 
     Examples
     --------
