@@ -79,8 +79,8 @@ class TableReader:
             self._truths = as_list(y, "target")
             self._y = y if isinstance(y, np.ndarray) else self._truths
         if len(self._truths) != n_rows:
-            came = f"y has {len(self._truths)} targets, expected {n_rows}"
-            raise ValueError(f"{came}. Pass one target per row of X.")
+            problem = f"y has {len(self._truths)} targets, expected {n_rows}"
+            raise ValueError(f"{problem}. Pass one target per row of X.")
         # Arguments of `learn_one` that come with the rows.
         self.options: dict[str, Any] = {}
         if w is not None:
@@ -172,11 +172,13 @@ def _read_pair(numbered: tuple[int, Any]) -> Row:
         raise TypeError(f"Row {number} of the stream is {row!r}, expected a pair. {OF_STREAMS}")
     x, y, *options = row
     if options and not isinstance(options[0], Mapping):
-        came = f"Row {number} of the stream has {options[0]!r} as its third entry, expected a dict"
-        raise TypeError(f"{came}. {OF_STREAMS}")
+        problem = (
+            f"Row {number} of the stream has {options[0]!r} as its third entry, expected a dict"
+        )
+        raise TypeError(f"{problem}. {OF_STREAMS}")
     if isinstance(y, Mapping) and not isinstance(x, Mapping):
-        came = f"Row {number} of the stream is a pair (y, x), expected (x, y)"
-        raise TypeError(f"{came}. {OF_STREAMS}")
+        problem = f"Row {number} of the stream is a pair (y, x), expected (x, y)"
+        raise TypeError(f"{problem}. {OF_STREAMS}")
     # Copies: a stream may use its dict again, and river takes the weight out of the options.
     x = x.copy() if type(x) is dict else x
     given = options[0] if options else {}
@@ -224,8 +226,8 @@ def _stream(X: Any) -> Iterable[Any]:
         remedy = "Read the file, as with pandas.read_csv, or pass river's stream.iter_csv(path)."
         raise TypeError(f"X={reprlib.repr(X)} is a text or a path, expected rows. {remedy}")
     if not isinstance(X, Iterable):
-        came = f"X is of type {type(X).__name__}, expected a table or a stream"
-        raise TypeError(f"{came}. {OF_ORDER}")
+        problem = f"X is of type {type(X).__name__}, expected a table or a stream"
+        raise TypeError(f"{problem}. {OF_ORDER}")
     return X
 
 
@@ -436,8 +438,8 @@ def _by_river(
     except KeyError as error:
         for name, feature in {"moment": moment, "delay": delay}.items():
             if isinstance(feature, str) and error.args == (feature,):
-                came = f"{name}={feature!r} is no feature of row {n_came - 1} of the stream"
-                raise ValueError(f"{came}, expected the name of one. Pass a name.") from error
+                problem = f"{name}={feature!r} is no feature of row {n_came - 1} of the stream"
+                raise ValueError(f"{problem}, expected the name of one. Pass a name.") from error
         raise
     if n_came > n_rows:
         # River reports nothing if there are fewer rows than one step.
@@ -452,13 +454,13 @@ def _checked(
     That is None where river's own loop goes through the rows.
     """
     if not hasattr(model, "learn_one") or isinstance(model, type):
-        came = f"model={reprlib.repr(model)} is no model with learn_one"
-        raise TypeError(f"{came}. Pass one such as LeastSquaresClassifier(). {OF_ORDER}")
+        problem = f"model={reprlib.repr(model)} is no model with learn_one"
+        raise TypeError(f"{problem}. Pass one such as LeastSquaresClassifier(). {OF_ORDER}")
     reader = _reader_of(model, X, y, w, t)
     if not hasattr(metric, "works_with") or isinstance(metric, type):
-        came = f"metric={reprlib.repr(metric)} is no metric of river's"
+        problem = f"metric={reprlib.repr(metric)} is no metric of river's"
         remedy = "Pass one such as metric=river.metrics.Accuracy(), or several joined by +."
-        raise TypeError(f"{came}. {remedy} {OF_ORDER}")
+        raise TypeError(f"{problem}. {remedy} {OF_ORDER}")
     if not metric.works_with(model):
         remedy = (
             "Pass a metric of labels for a classifier, of numbers for a regressor, and for several "
@@ -486,11 +488,11 @@ def _check_delay(moment: Any, delay: Any) -> None:
             expected = "the name of a feature or a function of x"
             raise TypeError(f"moment={moment!r} must be {expected}. Pass one.")
         if delay is None:
-            came = "delay is None beside a moment, expected how late labels come"
-            raise ValueError(f"{came}. Pass delay, such as datetime.timedelta(hours=1).")
+            problem = "delay is None beside a moment, expected how late labels come"
+            raise ValueError(f"{problem}. Pass delay, such as datetime.timedelta(hours=1).")
     elif isinstance(delay, timedelta):
-        came = f"delay={delay!r} has no moment to be added to"
-        raise TypeError(f"{came}. Pass moment, the name of the feature that holds the time.")
+        problem = f"delay={delay!r} has no moment to be added to"
+        raise TypeError(f"{problem}. Pass moment, the name of the feature that holds the time.")
     elif not (delay is None or callable(delay) or isinstance(delay, str)):
         check_not_negative("delay", delay)
 
@@ -580,9 +582,9 @@ class ProgressiveScore:
             check_kind("others", score, (ProgressiveScore,))
             if score.window != self.window:
                 windows = f"{score.window:,} rows, {self.name} of {self.window:,}"
-                came = f"{score.name} has windows of {windows}"
+                problem = f"{score.name} has windows of {windows}"
                 raise ValueError(
-                    f"{came}, expected equal ones. Evaluate both with the same window."
+                    f"{problem}, expected equal ones. Evaluate both with the same window."
                 )
         name = type(_parts_of(self.metric)[0]).__name__ if metric is None else metric
         curves = [score._curves(name) for score in scores]
@@ -602,17 +604,17 @@ class ProgressiveScore:
         """Return the cumulative and the windowed values of a metric."""
         names = [type(each).__name__ for each in _parts_of(self.metric)]
         if name not in names:
-            came = f"The score of {self.name} has the metrics {names}, not {name!r}"
-            raise ValueError(f"{came}. Pass one of them, or scores by the same metric.")
+            problem = f"The score of {self.name} has the metrics {names}, not {name!r}"
+            raise ValueError(f"{problem}. Pass one of them, or scores by the same metric.")
         curves = (
             each.reshape(len(self.rows), len(names)) for each in (self.cumulative, self.windowed)
         )
         cumulative, windowed = (each[:, names.index(name)] for each in curves)
         if np.isnan(cumulative).all():
-            came = (
+            problem = (
                 f"{name} of {self.name} has no values to draw, expected a metric that is a number"
             )
-            raise ValueError(f"{came}, over at least one row. Add one: metrics.Accuracy() + …")
+            raise ValueError(f"{problem}, over at least one row. Add one: metrics.Accuracy() + …")
         return cumulative, windowed
 
 
@@ -634,8 +636,8 @@ def axes_at(path_or_axes: Any, new_axes: Callable[[Any], Any], *methods: str) ->
         axes = new_axes(Figure if is_path else pyplot.figure)
     elif not all(hasattr(axes, name) for name in methods):
         # The module pyplot has some of these only.
-        came = f"path_or_axes={axes!r} is neither a path nor axes"
-        raise TypeError(f"{came}. Pass where to save the picture, or axes as of pyplot.gca().")
+        problem = f"path_or_axes={axes!r} is neither a path nor axes"
+        raise TypeError(f"{problem}. Pass where to save the picture, or axes as of pyplot.gca().")
     yield axes
     if is_path:
         axes.figure.savefig(path_or_axes)

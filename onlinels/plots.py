@@ -63,8 +63,10 @@ def plot_filters(
     (57, 57, 3)
     """
     if recipes(filters):
-        came = f"filters={filters!r} are made from examples, and none were given"
-        raise ValueError(f"{came}. Pass the `bank` of ConvolutionalFeatures.from_examples(X, y).")
+        problem = f"filters={filters!r} are made from examples, and none were given"
+        raise ValueError(
+            f"{problem}. Pass the `bank` of ConvolutionalFeatures.from_examples(X, y)."
+        )
     picture = mosaic(make_bank(filters).filters, n_columns)
     inches = (picture.shape[1] * PIXEL_INCHES, picture.shape[0] * PIXEL_INCHES)
 
