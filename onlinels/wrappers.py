@@ -88,9 +88,9 @@ def is_blank(model: Any) -> bool:
 
 @contextmanager
 def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
-    """Put the state of models back if anything is raised; costs a copy of those that learn."""
+    """Restore the state of models after any exception; costs a copy of the models that learn."""
     learning = [model for model in models if not isinstance(model, FIXED)]
-    # The locks stay: others may wait for them.
+    # The locks are not copied: other threads may wait for them.
     locks = [model._lock for model in learning if hasattr(model, "_lock")]
     before = copy.deepcopy(learning, {id(lock): lock for lock in locks})
     try:
@@ -150,7 +150,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         return self.classifier.transform_one(x) if is_pipeline(self.classifier) else x
 
     def _batch_features(self, X: Any) -> Any:
-        """Return the features of a mini-batch that the last step receives if no other step learns."""
+        """Return the features of a mini-batch that the last step receives if no other learns."""
         if all(isinstance(step, FIXED) for step in steps_of(self.classifier)[:-1]):
             return self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
         # Steps of other packages may not transform arrays or lists.
@@ -187,7 +187,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         return answers
 
     def _teach(self, x: Mapping[Any, Any], y: Any, **others: Any) -> None:
-        """Let the wrapped model learn a row, which was looked at before unless it is the first."""
+        """Teach the wrapped model a row; only the first row has not been checked before."""
         if not is_blank(self.classifier):
             self.classifier.learn_one(x, y, **others)
             return
