@@ -111,20 +111,20 @@ def _samples(X: Any) -> Iterator[Any]:
     return ({"image": image} for image in X) if of_images else samples_of(X)
 
 
-class Careful:
+class DeferredErrors:
     """Read several items of an iterator at once, and raise its errors after the items before."""
 
-    def __init__(self, each: Iterator[Any]) -> None:
-        self.each = each
+    def __init__(self, items: Iterator[Any]) -> None:
+        self.items = items
         self._error: BaseException | None = None
 
-    def taken(self, size: int) -> list[Any]:
+    def next_items(self, size: int) -> list[Any]:
         """Return the next items, at most `size`; an empty list at the end."""
         if self._error is not None:
             raise self._error
         items: list[Any] = []
         try:
-            items.extend(islice(self.each, size))
+            items.extend(islice(self.items, size))
         except BaseException as error:
             if not items:
                 raise
@@ -140,7 +140,7 @@ class StreamReader:
         if n_rows is None and hasattr(stream, "__len__"):
             n_rows = len(stream)
         self.n_rows: int | None = n_rows
-        self._rows = Careful(map(_read_pair, enumerate(stream)))
+        self._rows = DeferredErrors(map(_read_pair, enumerate(stream)))
         self.n_read = 0
 
     def read(self, size: int) -> Batch:
@@ -148,7 +148,7 @@ class StreamReader:
 
         If the stream raises an error, the rows before the error are returned first.
         """
-        rows = self._rows.taken(size)
+        rows = self._rows.next_items(size)
         self.n_read += len(rows)
         X, y = [x for x, _, _ in rows], [y for _, y, _ in rows]
         given = {name for _, _, options in rows for name in options}
@@ -160,7 +160,7 @@ class StreamReader:
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
-        return self._rows.each
+        return self._rows.items
 
 
 Reader = TableReader | StreamReader
@@ -390,10 +390,10 @@ def _with_delay(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerR
                 waiting.append((predict(row[0]), row))
                 row = next(rows, None)
 
-    pairs = Careful(learnt())
+    pairs = DeferredErrors(learnt())
 
     def answer_rows(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
-        part = pairs.taken(size)
+        part = pairs.next_items(size)
         return [y for y, _ in part], [answer for _, answer in part]
 
     return answer_rows
