@@ -63,7 +63,7 @@ def answers_only(model: Model, float32: bool = False) -> Model:
     **Privacy.** The file still contains information on the rows learnt:
 
     - labels, the number of rows of each label, and the number of all rows;
-    - output weights, which may depend on few rows only if there are many features;
+    - output weights, which may be determined by few rows if there are many features;
     - the examples of `from_examples` or of a warm-up, or functions of them. Landmarks and
       differences of a HiddenLayer are features of examples, and its scales are computed from
       examples. Filters from patches are pieces of images, or averages of such pieces. ZCA stores

@@ -219,7 +219,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
     @abstractmethod
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        """Return the input, from which the kind of the result follows, and scores (n, n_classes)."""
+        """Return the input, which determines the kind of the result, and scores (n, n_classes)."""
 
     def _probabilities(self, scores: Floats) -> Floats:
         return probabilities_of(scores)
@@ -288,7 +288,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
             return table_like(source, self.classes, self._probabilities(scores))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the label with the highest score for one sample, None before anything is learnt."""
+        """Return the label with the highest score for one sample, None if nothing is learnt yet."""
         with self._lock:
             scores = self._row_scores(x)
             return self.classes[scores.argmax()] if scores.size else None

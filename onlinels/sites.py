@@ -116,7 +116,7 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     >>> model = LeastSquaresClassifier()
     >>> model.learn_one({"wind": 3.0}, "calm")
     >>> with contextlib.chdir(tempfile.mkdtemp()):
-    ...     model.save("north.npz"); merge_files("all.npz", ["north.npz"], lambda *all: print(all))
+    ...     model.save("north.npz"); merge_files("all.npz", ["north.npz"], lambda *log: print(log))
     ('north.npz: new site, 1 rows', 1, 1)
     ('all.npz: 1 rows of 1 sites', 1, 1)
     """

@@ -139,7 +139,7 @@ def answers_of(model: LinearModel, float32: bool = False) -> Answers:
 
 
 def model_of(answers: Answers) -> LinearModel:
-    """Return a model that predicts with the given weights."""
+    """Return a model that predicts with the given weights; raise ValueError if parts do not fit."""
     kind, outputs = MODELS[answers.model], answers.outputs
     settings = {
         name: getattr(answers.settings, name) for name in inspect.signature(kind).parameters
