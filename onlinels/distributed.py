@@ -221,7 +221,8 @@ def predict(model: Any, X: Any) -> Any:
     Parameters
     ----------
     model : LeastSquaresClassifier, a regressor, ShallowConvClassifier, or a pipeline
-        The model that predicts, with the same conditions as in `fit`.
+        The model that predicts, of a class that `fit` accepts. The features of a network are fixed,
+        and the steps of a pipeline before the last one do not learn.
     X : dask array or dataframe, bag of samples, or list of delayed batches
         The rows.
 

@@ -76,8 +76,8 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
         Files written by `save` that hold one model or pipeline each. The output itself is skipped.
     tell : callable, optional
         Function that is called with a line about every file, the number of files merged, and the
-        number of all files to merge. Other merges into the folder wait until it returns; a merge
-        that it starts itself waits for ever.
+        number of all files to merge. Other merges into the folder wait meanwhile, so a merge that
+        it starts itself waits for ever.
 
     Raises
     ------
