@@ -1,4 +1,4 @@
-"""Answers-only models: they predict as the full model does, and their files hold no sums."""
+"""Answers-only models: they predict like the full model, and their files contain no sums."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ Model = TypeVar("Model")
 
 SUMS = re.compile(r"\._(statistics|penalty|running)\.")
 WEIGHTS = re.compile(r"\.(_solution|output_weights|rule)\b")
-"""Parts of the paths of arrays in a file."""
+"""Patterns in the paths of arrays in a file."""
 
 
 def answers_only(model: Model, float32: bool = False) -> Model:
-    """Return a copy of a model that predicts, and holds no sums: a small file to deploy.
+    """Return a copy of a model that can predict but contains no sums: a small file to deploy.
 
-    The copy holds settings, fixed features, output weights and labels. It cannot learn, merge,
-    unlearn, change its ridge or priors, or compute variances: these raise ValueError. Keep the full
-    model, or its file, to learn on. The copy is saved, loaded and pickled like any model.
+    The copy contains settings, fixed features, output weights and labels. It cannot learn, merge,
+    unlearn, change its ridge or priors, or compute variances: these raise a ValueError. Keep the
+    full model, or its file, to continue learning. The copy is saved, loaded and pickled like any
+    model.
 
     Parameters
     ----------
     model : linear model, ShallowConvClassifier, wrapper of these, or pipeline that ends in one
-        It stays as it is. A wrapper is a CalibratedClassifier, DriftAwareClassifier or
-        WindowedClassifier.
+        The model to copy, which does not change. A wrapper is a CalibratedClassifier,
+        DriftAwareClassifier or WindowedClassifier.
     float32 : bool
-        Whether output weights are rounded to float32, which halves their bytes in the file.
+        Whether to round output weights to float32, which halves their bytes in the file.
         Predictions are still computed in float64. A least-squares score changes by at most
         ``2^-24 sum_j |x_j - m_j| |W_jk|``, where m is the mean of the rows learnt (0 without an
         intercept), plus the rounding errors of float64. Weights below 1e-38 lose more digits.
@@ -44,9 +45,9 @@ def answers_only(model: Model, float32: bool = False) -> Model:
     Returns
     -------
     model
-        Of the same class. Without float32, scores and probabilities are those of the model to the
-        last bit where it predicts by solved weights, and equal to rounding where a running or
-        recursive solution predicts single rows.
+        A model of the same class. Without float32, its scores and probabilities equal those of the
+        model to the last bit if the model predicts with solved weights. They are equal to rounding
+        if an updated or recursive solution predicts single rows.
 
     Raises
     ------
@@ -54,18 +55,22 @@ def answers_only(model: Model, float32: bool = False) -> Model:
         If the model is of another class. StreamClassifier and StreamRegressor adapt with every row:
         they have no answers-only form.
     ValueError
-        If the features of a network are not fixed yet, or a weight exceeds float32. If float32 is
-        asked of a model that is answers-only already: the means are not in it.
+        If the features of a network are not fixed yet, or a weight exceeds the range of float32. If
+        float32=True and the model is already answers-only: it does not contain the means.
 
     Notes
     -----
-    What the file still tells of the rows learnt: labels, their counts and the number of rows;
-    output weights, which few rows in many features may determine; and, of features that were made
-    by `from_examples` or in a warm-up, the examples or functions of them. Landmarks and differences
-    of a HiddenLayer are features of examples, and its scales come from them; filters from patches
-    are pieces of images, or averages of these; ZCA holds their mean and covariance; MiniRocket's
-    biases are convolution values of examples. A river scaler holds means and variances. A
-    WindowedClassifier holds the readings of its last window; `restart` drops them.
+    **Privacy.** The file still contains information on the rows learnt:
+
+    - labels, the number of rows of each label, and the number of all rows;
+    - output weights, which may be determined by few rows if there are many features;
+    - the examples of `from_examples` or of a warm-up, or functions of them. Landmarks and
+      differences of a HiddenLayer are features of examples, and its scales are computed from
+      examples. Filters from patches are pieces of images, or averages of such pieces. ZCA stores
+      the mean and covariance of the examples. MiniRocket's biases are convolution values of
+      examples;
+    - means and variances, in a river scaler;
+    - the readings of the last window, in a WindowedClassifier. `restart` removes them.
 
     Examples
     --------
@@ -81,28 +86,30 @@ def answers_only(model: Model, float32: bool = False) -> Model:
     check_flag("float32", float32)
     with all_held(*files.locks_of(model)):
         linear = list(_linear_models(model))
-        # Whatever holds them: a deep copy holds these in their place, and copies no sums.
+        # The memo puts the small models in place of the full ones, so that no sums are copied.
         memo = {id(each): model_of(answers_of(each, float32)) for each in linear}
         return copy.deepcopy(model, memo)
 
 
 def saved_bytes(model: Any) -> dict[str, int]:
-    """Return the bytes that arrays take in a save: sums, output weights, fixed features.
+    """Return the bytes of the arrays in a saved model: sums, output weights and fixed features.
 
     Parameters
     ----------
-    model : as `answers_only` takes it
+    model : linear model, ShallowConvClassifier, wrapper of these, or pipeline that ends in one
+        A model that `answers_only` accepts, or whose features are not fixed yet.
 
     Returns
     -------
     dict
-        "sums" holds what only learning needs. "weights" is 0 before weights are solved for, such as
-        by a prediction. "features" includes all other arrays: input weights, filters, windows.
+        "sums" are the bytes that only learning needs. "weights" is 0 before the weights are solved,
+        for example by a prediction. "features" includes all other arrays: input weights, filters,
+        windows.
 
     Raises
     ------
     TypeError
-        As `answers_only`.
+        If the model is of another class.
 
     Examples
     --------
@@ -136,7 +143,7 @@ def _linear_models(model: Any, is_fixed: bool = True) -> Iterator[Any]:
         if is_fixed and isinstance(last, ShallowConvClassifier):
             yield last._network.classifier
     else:
-        # scikit-learn's face, and a stream's model.
+        # A scikit-learn estimator, or a StreamClassifier or StreamRegressor.
         remedy = "Pass model.to_river()" if hasattr(last, "to_river") else "Save the model as it is"
         raise TypeError(
             f"model is of type {type(last).__name__}, expected a linear model, "

@@ -1,4 +1,4 @@
-"""Many machines: models that Dask's workers teach, merged into the one that had seen all rows."""
+"""Fit and predict on many machines: Dask's workers learn partitions, and their models merge."""
 
 from __future__ import annotations
 
@@ -34,34 +34,35 @@ from onlinels.rows import label_array
 
 try:
     import distributed
-except ImportError:  # Dask alone has threads and processes of one machine.
+except ImportError:  # Dask alone runs threads and processes of one machine.
     distributed = None
 
 Model = TypeVar("Model")
 
 MAX_BLOCKS_IN_TURN = 8
-"""Blocks that one model learns in turn at most, before it is merged with those of other blocks.
+"""Maximum number of blocks that a model learns in turn before it is merged with other models.
 
-A step copies the statistics, a merge adds them: longer chains move less, shorter ones leave more
-for many workers to do at once. Towards the end they get shorter, as in guided self-scheduling
-(Polychronopoulos and Kuck 1987), so that no worker is left with a long one while others wait.
+A step copies the statistics, and a merge adds them: longer chains move less data, shorter chains
+leave more work for many workers at once. Towards the end the chains get shorter, as in guided
+self-scheduling (Polychronopoulos and Kuck 1987), so that the other workers need not wait for the
+worker of a long chain.
 """
 
 
 MODELS_MERGED_IN_TURN = 4
-"""Models that are merged one after the other at each level of the tree.
+"""Number of models that are merged one after the other at each level of the tree.
 
-Measured with 3,000 features on two workers: with 2 the peak of memory grows from 50 to 500 blocks;
-with 8 it is higher already at 50.
+Measured with 3,000 features on two workers: with 2 models, peak memory grows from 50 to 500 blocks;
+with 8 models it is already higher at 50 blocks.
 """
 
 
 SEVERAL = -1
-"""In place of the number of the one block that needs a task."""
+"""Owner of a task that several blocks need, in place of the number of one block."""
 
 
 class Part(NamedTuple):
-    """A partition: its number, what it holds (not computed yet), and its rows if known."""
+    """A partition: its number, its batch (not computed yet), and its number of rows if known."""
 
     number: int
     batch: Delayed
@@ -69,7 +70,7 @@ class Part(NamedTuple):
 
 
 class Recipe:
-    """How the batches of a block are made. Dask does not look into it."""
+    """The tasks that compute the batches of a block. Dask does not inspect them."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.numbers = [part.number for part in parts]
@@ -78,8 +79,8 @@ class Recipe:
         self.inputs: list[Any] = []
 
     def batches(self, given: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
-        """Return the batches, given the results of the tasks that Dask does itself."""
-        # As literals: values are not to be taken for keys of tasks.
+        """Compute the batches, given the results of the tasks that Dask computes itself."""
+        # As literals, so that Dask does not read values as keys of tasks.
         known = {key: (literal(value),) for key, value in zip(self.inputs, given, strict=True)}
         try:
             return computed_here(self.tasks | known, self.keys)  # type: ignore[no-any-return]
@@ -91,7 +92,7 @@ class Recipe:
 
 
 class Block(NamedTuple):
-    """What one task learns: how its batches are made, and what that takes from other tasks."""
+    """The batches that one task learns: their recipe, and the results that it needs."""
 
     recipe: Recipe
     given: list[Delayed]
@@ -106,59 +107,64 @@ def fit(
     split_every: int | None = None,
     progress: bool = False,
 ) -> Model:
-    """Return a copy of a model that has learnt the rows of a Dask collection, too.
+    """Return a copy of a model that has also learnt the rows of a Dask collection.
 
-    Workers learn blocks of partitions, each on its own statistics, which are then added. The result
-    is the model that had learnt all rows in one process: the same sums, and a ridge that is
-    selected ("auto", "paper", KFold) is selected once, from all of them; one process has that of
-    its last checkpoint until the next one comes.
+    Every worker learns blocks of partitions with its own statistics, and the statistics are added.
+    The result is the model that one process would have learnt from all rows: the sums are the same.
+    A ridge that is selected ("auto", "paper", KFold) is selected once, from all sums; in one
+    process it is the ridge of the last checkpoint.
 
     Parameters
     ----------
     model : LeastSquaresClassifier, a regressor, ShallowConvClassifier, or a pipeline
-        Of a network the features are fixed; of a pipeline the steps before the last one learn
-        nothing. Rows are not forgotten. It stays as it is; what it knows is in the result.
+        The model to start from. It does not change, and the result includes its rows. The features
+        of a network are fixed, the steps of a pipeline before the last one do not learn, and no
+        rows are forgotten.
     X : dask array or dataframe, bag, or list of delayed batches
-        An array has its columns in one chunk, rows in chunks of any length. A bag holds pairs
-        (x, y), or triples with a weight, which is 1 in a pair; delayed batches are such tuples of
-        what `learn_many` takes.
+        The rows. An array has all columns in one chunk, and rows in chunks of any length. A bag
+        holds pairs (x, y) with weight 1, or triples (x, y, w). A delayed batch is a tuple (X, y) or
+        (X, y, w) of arguments of `learn_many`.
     y, w : dask array or series, optional
-        Targets and weights, in as many partitions as X, of the same rows; of several targets an
-        array or dataframe. Rows meet by position, as in `learn_many`; frames must also have one
-        index. An array beside an array may have chunks of its own.
+        Targets and weights of the rows, in as many partitions as X. Several targets are an array or
+        a dataframe. Rows are matched by position, as in `learn_many`; frames must also have the
+        same index. If X is an array, an array may have other chunks than X.
     split_every : int, optional
-        Models that are merged one after the other at each level of the tree, at least 2; 4 unless
-        given. A smaller number lets more workers merge at the end, and holds more models.
+        Number of models that are merged one after the other at each level of the tree, at least 2,
+        by default 4. A smaller number lets more workers merge at the end, and needs memory for more
+        models.
     progress : bool
-        Whether to show a progress bar: Dask's own.
+        Whether to show Dask's progress bar.
 
     Returns
     -------
     model
-        Of the kind that came.
+        A model of the same class.
 
     Raises
     ------
     TypeError, ValueError
-        If arguments do not fit, before anything is computed; or if rows are refused: the message
-        begins with the number of their partition. The model stays as it is in any case.
+        If arguments do not fit together, before anything is computed. If rows are rejected: the
+        message begins with the number of their partition. The model does not change in any case.
 
     Notes
     -----
-    It runs on whatever Dask runs on: threads, processes, or the cluster of the current
-    `distributed.Client`. A block is as many consecutive partitions as have M rows, for M features;
-    a partition where lengths are not known. One task makes and learns up to 8 blocks in turn, fewer
-    towards the end; then models are merged in a tree. Where blocks need what others need too, or
-    what the cluster holds already (`persist`), each is a task. None of this depends on the workers,
-    so that two runs give the same bits on one kind of CPU and one number of BLAS threads. A worker
-    that dies costs the time of its tasks.
+    **Where it runs.** It runs on every scheduler of Dask: threads, processes, or the cluster of the
+    current `distributed.Client`. If a worker dies, only the time of its tasks is lost.
 
-    A worker holds about four statistics, ``4 M (M + 1024)`` bytes each in the Gram form, and three
-    blocks, ``8 M^2`` bytes each where partitions have up to M rows (measured with 4,000 features
-    and 50 blocks: 625 MiB of 673); orthogonal merges take more. Dask sets BLAS to one thread in its
-    workers; ask for more with
+    **Tasks.** A block is as many consecutive partitions as are needed for M rows, with M features.
+    If lengths are not known, it is one partition. One task computes and learns up to 8 blocks in
+    turn, fewer towards the end; then the models are merged in a tree. Blocks that need results that
+    other blocks also need, or that the cluster already holds (`persist`), are one task each. The
+    plan does not depend on the workers, so two runs return the same bits on the same kind of CPU
+    with the same number of BLAS threads.
+
+    **Memory.** A worker holds about four statistics, ``4 M (M + 1024)`` bytes each in the Gram
+    form, and three blocks, ``8 M^2`` bytes each if partitions have up to M rows (measured with
+    4,000 features and 50 blocks: 625 MiB of 673). Orthogonal merges need more.
+
+    **BLAS threads.** Dask sets BLAS to one thread in its workers. For more threads, call
     ``dask.config.set({"distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": 4})`` before the
-    first cluster is made.
+    first cluster is created.
 
     Examples
     --------
@@ -178,7 +184,7 @@ def fit(
             )
     if split_every is not None:
         width = check_count("split_every", split_every, 2)
-    # What another thread teaches the model meanwhile is not in the result.
+    # Copied first: the result excludes rows that another thread teaches the model meanwhile.
     result = copied(model)
     check_names(result, X)
     blocks = planned(list(blocks_of(partitions(X, y, w), n_features_of(result, X))))
@@ -188,15 +194,15 @@ def fit(
     step, join = delayed(learnt, pure=False), delayed(add, pure=False)
     models = []
     for run in chains(blocks):
-        # Blocks that wait for other tasks come one by one, so that they are not all held at once.
+        # Blocks that wait for other tasks are learnt one by one, to hold only one in memory.
         waits = any(block.given for block in run)
         state = empty
         for some in [[block] for block in run] if waits else [run]:
             recipes = [block.recipe for block in some]
-            # What Dask says of workers that die names the partitions.
+            # Dask's messages on workers that die contain this name, and so the partitions.
             numbers = f"{recipes[0].numbers[0]}-{recipes[-1].numbers[-1]}"
             name = f"learnt-{numbers}-{uuid4().hex}"
-            # One by one: of a list Dask would optimise the graph of each anew.
+            # As single arguments: for a list, Dask would optimise the graph of each item again.
             given = chain.from_iterable(block.given for block in some)
             state = step(before, state, recipes, *given, dask_key_name=name)
         models.append(state)
@@ -210,18 +216,21 @@ def fit(
 
 
 def predict(model: Any, X: Any) -> Any:
-    """Return the predictions of a model for a Dask collection, in kind and not computed yet.
+    """Return the predictions of a model for a Dask collection, as a collection not computed yet.
 
     Parameters
     ----------
-    model : as of `fit`
+    model : LeastSquaresClassifier, a regressor, ShallowConvClassifier, or a pipeline
+        The model that predicts, of a class that `fit` accepts. The features of a network are fixed,
+        and the steps of a pipeline before the last one do not learn.
     X : dask array or dataframe, bag of samples, or list of delayed batches
+        The rows.
 
     Returns
     -------
     dask array, series or dataframe, bag, or list of delayed
-        What `predict_many` gives for every partition, of the model as it is now: what it learns
-        before the answers are computed does not change them.
+        Results of `predict_many` for every partition, in the kind of `X`. They are predictions of
+        the model at the time of this call: rows that it learns later do not change them.
 
     Examples
     --------
@@ -258,7 +267,7 @@ def predict(model: Any, X: Any) -> Any:
 
 
 def answer_of_zeros(model: Any, X: array.Array) -> Any:
-    """Return an array like that of answers for no rows of X; of labels one of the largest type."""
+    """Return the array of predictions for no rows; its type can store every label."""
     example = model.predict_many(np.zeros((1, *X.shape[1:])))
     if not isinstance(example, np.ndarray):
         raise TypeError(
@@ -270,7 +279,7 @@ def answer_of_zeros(model: Any, X: array.Array) -> Any:
 
 
 def linear_of(model: Any) -> LinearModel:
-    """Return the linear model of a network, of a pipeline, or itself; raise if there is none."""
+    """Return the linear model in a network or pipeline, or the model itself; raise if none."""
     last = last_step(model)
     if isinstance(last, ShallowConvClassifier):
         if not last.features_fixed:
@@ -290,7 +299,7 @@ def linear_of(model: Any) -> LinearModel:
 
 
 def features_of(model: Any) -> Any:
-    """Return what makes features of rows, with nothing learnt; None where rows are features."""
+    """Return an empty model that computes features of rows; None if the rows are the features."""
     if is_pipeline(model) or isinstance(model, ShallowConvClassifier):
         return emptied(model)
     return None
@@ -298,7 +307,7 @@ def features_of(model: Any) -> Any:
 
 @sizeof.register((LinearModel, ShallowConvClassifier))  # type: ignore[untyped-decorator]
 def size_of(model: Any) -> int:
-    """Return the bytes of a model, by which Dask decides where tasks go and what is held."""
+    """Return the bytes of a model, which Dask uses to place tasks and to limit memory."""
     if isinstance(model, np.ndarray):
         return model.nbytes
     inside = model if isinstance(model, (list, tuple)) else getattr(model, "__dict__", {}).values()
@@ -306,16 +315,16 @@ def size_of(model: Any) -> int:
 
 
 def shared(model: Any) -> Delayed:
-    """Return the model as every task takes it: one node of the graph, sent to each worker once.
+    """Return the model as one node of the graph, which is sent to each worker once.
 
-    What is scattered is on one worker only after a while (Dask drops copies), and nobody makes it
-    again if that one dies.
+    Scattered data would soon be on one worker only (Dask drops copies), and would be lost if this
+    worker dies.
     """
     return delayed(model, name=f"model-{uuid4().hex}", traverse=False)
 
 
 def current_client() -> Any:
-    """Return the client of `distributed` that computes, None if there is none."""
+    """Return the current client of `distributed`, None if there is none."""
     if distributed is None:
         return None
     try:
@@ -331,9 +340,9 @@ def current_client() -> Any:
 
 
 def computed(result: Delayed, progress: bool) -> Any:
-    """Return what a task gives, with a progress bar if wanted."""
+    """Return the result of a task, with a progress bar on request."""
     client = current_client()
-    # The graph holds the model, whatever its size: Dask's advice to scatter it is not wanted here.
+    # The graph holds the model on purpose, so Dask's advice to scatter large data is suppressed.
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
         if client is None or not progress:
             with ProgressBar() if progress else nullcontext():
@@ -348,7 +357,7 @@ def computed(result: Delayed, progress: bool) -> Any:
 
 
 def refusal(name: str, value: Any) -> str:
-    """Return what a collection should have been."""
+    """Return the message for a value that is not a Dask collection."""
     return (
         f"{name} is of type {type(value).__name__}, expected a dask array or dataframe, a bag, or "
         "a list of delayed batches. What is in memory goes to learn_many and predict_many."
@@ -356,7 +365,7 @@ def refusal(name: str, value: Any) -> str:
 
 
 def are_delayed(X: Any) -> bool:
-    """Tell whether a value is a list of delayed batches."""
+    """Return whether a value is a list of delayed batches."""
     return isinstance(X, (list, tuple)) and all(isinstance(each, Delayed) for each in X)
 
 
@@ -403,9 +412,9 @@ def partitions(X: Any, y: Any, w: Any) -> list[Part]:
 
 
 def vector(X: Any, name: str, values: Any) -> list[Any]:
-    """Return the partitions of targets or weights, None for each where weights are not given.
+    """Return the partitions of targets or weights, a None for each if weights are not given.
 
-    Rows meet by position, partition by partition, as those of one process do.
+    Rows are matched by position, partition by partition, as in one process.
     """
     if values is None:
         if name == "y":
@@ -429,7 +438,7 @@ def vector(X: Any, name: str, values: Any) -> list[Any]:
 
 
 def array_parts(X: Any, name: str, values: array.Array) -> list[Any]:
-    """Return the partitions of an array of targets or weights, cut like X if lengths are known."""
+    """Return the partitions of an array of targets or weights, split like X if possible."""
     if not values.ndim:
         raise ValueError(f"{name} has shape (), expected one entry per row. Pass an array.")
     chunks: dict[int, Any] = dict.fromkeys(range(1, values.ndim), -1)
@@ -445,7 +454,7 @@ def array_parts(X: Any, name: str, values: array.Array) -> list[Any]:
 
 
 def aligned(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
-    """Return a batch; raise if targets or weights of a frame belong to other rows."""
+    """Return a batch; raise if targets or weights of a frame have another index."""
     for name, values in (("y", y), ("w", w)):
         if not (hasattr(X, "index") and hasattr(values, "index")):
             continue
@@ -458,7 +467,7 @@ def aligned(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
 
 
 def check_names(model: Any, X: Any) -> None:
-    """Raise if columns that are known already are not those of the model."""
+    """Raise if the known columns of X do not fit the model's."""
     known = linear_of(model)._columns
     if steps_before(model) or not len(known) or isinstance(last_step(model), ShallowConvClassifier):
         return
@@ -469,7 +478,7 @@ def check_names(model: Any, X: Any) -> None:
 
 
 def n_features_of(model: Any, X: Any) -> int:
-    """Return how many features a model will have, as far as that is known."""
+    """Return the number of features that a model will have, as far as it is known."""
     last, steps = last_step(model), [each for _, each in steps_before(model)]
     if isinstance(last, ShallowConvClassifier):
         return last._network.hidden.n_hidden
@@ -480,7 +489,7 @@ def n_features_of(model: Any, X: Any) -> int:
 
 
 def blocks_of(parts: Sequence[Part], least: int) -> Iterator[list[Part]]:
-    """Yield consecutive partitions of as many rows as there are features, or more."""
+    """Yield lists of consecutive partitions with at least `least` rows."""
     block: list[Part] = []
     n_rows = 0
     for part in parts:
@@ -494,11 +503,12 @@ def blocks_of(parts: Sequence[Part], least: int) -> Iterator[list[Part]]:
 
 
 def planned(blocks: Sequence[Sequence[Part]]) -> list[Block]:
-    """Return blocks whose batches are made by the very task that learns them.
+    """Return blocks whose batches are computed by the task that learns them.
 
-    Tasks of their own would run ahead: batches of later blocks wait in memory, often on another
-    worker. What several blocks need stays with Dask, and so does what a cluster holds already or
-    what has annotations (of delayed batches: Dask drops those of arrays and frames).
+    Separate tasks would run ahead: batches of later blocks would wait in memory, often on another
+    worker. Dask still computes tasks that several blocks need, tasks whose results a cluster
+    already holds, and tasks with annotations (of delayed batches: Dask drops the annotations of
+    arrays and frames).
     """
     nodes = {part.batch.key: part.batch for block in blocks for part in block}
     graphs = [node.__dask_graph__() for node in nodes.values()]
@@ -507,7 +517,7 @@ def planned(blocks: Sequence[Sequence[Part]]) -> list[Block]:
     }
     graph = dict(chain.from_iterable(one.items() for one in layers.values()))
     needs = {key: getattr(task, "dependencies", {None}) for key, task in graph.items()}
-    # What a cluster holds is not in the graph, or not as a task.
+    # Results that a cluster holds are not in the graph, or not as tasks.
     is_whole = nodes.keys() <= graph.keys() and all(graph.keys() >= keys for keys in needs.values())
     is_plain = not any(getattr(one, "annotations", None) for one in layers.values())
     owners: dict[Any, int] = {} if is_whole and is_plain else dict.fromkeys(nodes, SEVERAL)
@@ -523,7 +533,7 @@ def planned(blocks: Sequence[Sequence[Part]]) -> list[Block]:
     for key, owner in owners.items():
         if owner != SEVERAL:
             recipes[owner].tasks[key] = graph[key]
-    # Not the whole graph, which Dask would go through for every input.
+    # Not the whole graph, because Dask would traverse it for every input.
     left = {key: graph[key] for key, owner in owners.items() if owner == SEVERAL and key in graph}
     made = []
     for recipe in recipes:
@@ -535,7 +545,7 @@ def planned(blocks: Sequence[Sequence[Part]]) -> list[Block]:
 
 
 def chains(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
-    """Yield the blocks that one model learns in turn: 8 at first, fewer towards the end."""
+    """Yield the blocks that a model learns in turn: at most 8, fewer towards the end."""
     while blocks:
         length = min(MAX_BLOCKS_IN_TURN, -(-len(blocks) // MAX_BLOCKS_IN_TURN))
         yield blocks[:length]
@@ -546,7 +556,7 @@ def chains(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
 
 
 class Items(list[Any]):
-    """What a partition of a bag holds."""
+    """The items of a partition of a bag."""
 
 
 def unzipped(items: Items) -> tuple[list[Any], ...]:
@@ -599,13 +609,13 @@ def read(batch: Any) -> tuple[Any, ...]:
 
 
 def n_rows_of(values: Any) -> int | None:
-    """Return the length of what rows came in, None if that has none."""
+    """Return the number of rows of an array, frame or list, None if unknown."""
     shape = getattr(values, "shape", None)
     return shape[0] if shape else len(values) if isinstance(values, (list, tuple)) else None
 
 
 def features(before: Any, X: Any) -> Any:
-    """Return the features of rows, which steps of a pipeline make of samples one by one."""
+    """Return the features of rows; a pipeline transforms samples in a list one by one."""
     if before is None:
         return X
     if isinstance(X, (list, tuple)) and is_pipeline(before):
@@ -616,7 +626,7 @@ def features(before: Any, X: Any) -> Any:
 def numbered(
     recipes: Sequence[Recipe], given: Sequence[Any]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield the number of every partition and its batch, made block by block."""
+    """Yield the number of every partition and its batch, computed block by block."""
     values = iter(given)
     for recipe in recipes:
         own = list(islice(values, len(recipe.inputs)))
@@ -624,9 +634,9 @@ def numbered(
 
 
 def answers(model: Any, batch: Any, none: Any = None) -> Any:
-    """Return the predictions for a partition: those for no rows, if it is empty.
+    """Return the predictions for a partition, or `none` if the partition is empty.
 
-    Arrays are of one type, which those of labels may not be.
+    Arrays are converted to the type of `none`, since arrays of labels can have different types.
     """
     if n_rows_of(batch) == 0:
         if none is None and isinstance(batch, np.ndarray):

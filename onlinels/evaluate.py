@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Row = tuple[Any, Any, dict[str, Any]]
-"""What river's streams hold: a sample, its target, and arguments of `learn_one` such as w."""
+"""An item of a river stream: a sample, its target, and arguments of `learn_one` such as w."""
 
 OF_ORDER = "The arguments are, in this order: model, X, y, metric."
 
@@ -52,11 +52,11 @@ ROWS_AT_ONCE = 1000
 OF_STREAMS = 'Pass pairs (x, y), or triples (x, y, {"w": weight}).'
 
 
-# Rows, of a table or of a stream, in batches or one by one
+# Readers of tables and streams, in batches or row by row
 
 
 class Batch(NamedTuple):
-    """Some rows: as `predict_learn_many` reads them, and their targets in a list."""
+    """A batch of rows: arguments of `predict_learn_many`, and the targets in a list."""
 
     X: Any
     y: Any
@@ -65,7 +65,7 @@ class Batch(NamedTuple):
 
 
 class TableReader:
-    """Reads an array, a sparse matrix, a frame or a list of dicts, with its targets."""
+    """Read an array, a sparse matrix, a frame or a list of dicts, with its targets."""
 
     def __init__(self, X: Any, y: Any, w: Any, t: Any, has_several_targets: bool) -> None:
         check_aligned(X, y=y, w=w, t=t)
@@ -79,9 +79,9 @@ class TableReader:
             self._truths = as_list(y, "target")
             self._y = y if isinstance(y, np.ndarray) else self._truths
         if len(self._truths) != n_rows:
-            came = f"y has {len(self._truths)} targets, expected {n_rows}"
-            raise ValueError(f"{came}. Pass one target per row of X.")
-        # Arguments of `learn_one` that come with the rows.
+            problem = f"y has {len(self._truths)} targets, expected {n_rows}"
+            raise ValueError(f"{problem}. Pass one target per row of X.")
+        # Arguments of `learn_one` for every row.
         self.options: dict[str, Any] = {}
         if w is not None:
             self.options["w"] = np.broadcast_to(check_weights(w, n_rows), n_rows)
@@ -91,7 +91,7 @@ class TableReader:
         self.n_read = 0
 
     def read(self, size: int) -> Batch:
-        """Return the next rows, at most `size`; none at the end of the table."""
+        """Return the next rows, at most `size`; an empty batch at the end of the table."""
         part = slice(self.n_read, min(self.n_read + size, self.n_rows))
         self.n_read = part.stop
         options = {name: values[part] for name, values in self.options.items()}
@@ -114,17 +114,17 @@ def _samples(X: Any) -> Iterator[Any]:
 class DeferredErrors:
     """Reads several items of an iterator, and raises its errors after the items before them."""
 
-    def __init__(self, each: Iterator[Any]) -> None:
-        self.each = each
+    def __init__(self, items: Iterator[Any]) -> None:
+        self.items = items
         self._error: BaseException | None = None
 
-    def taken(self, size: int) -> list[Any]:
-        """Return the next items, at most `size`; none at the end."""
+    def next_items(self, size: int) -> list[Any]:
+        """Return the next items, at most `size`; an empty list at the end."""
         if self._error is not None:
             raise self._error
         items: list[Any] = []
         try:
-            items.extend(islice(self.each, size))
+            items.extend(islice(self.items, size))
         except BaseException as error:
             if not items:
                 raise
@@ -133,7 +133,7 @@ class DeferredErrors:
 
 
 class StreamReader:
-    """Reads pairs (x, y), or triples with arguments of `learn_one`, from an iterable."""
+    """Read pairs (x, y), or triples with arguments of `learn_one`, from an iterable."""
 
     def __init__(self, stream: Any) -> None:
         n_rows = getattr(stream, "n_samples", None)
@@ -144,23 +144,23 @@ class StreamReader:
         self.n_read = 0
 
     def read(self, size: int) -> Batch:
-        """Return the next rows, at most `size`; none at the end of the stream.
+        """Return the next rows, at most `size`; an empty batch at the end of the stream.
 
-        If the stream raises, the rows before come first.
+        If the stream raises an error, the rows before the error are returned first.
         """
-        rows = self._rows.taken(size)
+        rows = self._rows.next_items(size)
         self.n_read += len(rows)
         X, y = [x for x, _, _ in rows], [y for _, y, _ in rows]
         given = {name for _, _, options in rows for name in options}
         if "t" in given and not all("t" in options for _, _, options in rows):
             raise ValueError("Some rows have no t, expected a time in every row. Add it.")
-        # Without a weight of its own a row weighs 1.
+        # A row without a weight has the weight 1.
         options = {name: [each.get(name, 1.0) for _, _, each in rows] for name in given}
         return Batch(X, y, y, options)
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
-        return self._rows.each
+        return self._rows.items
 
 
 Reader = TableReader | StreamReader
@@ -172,27 +172,29 @@ def _read_pair(numbered: tuple[int, Any]) -> Row:
         raise TypeError(f"Row {number} of the stream is {row!r}, expected a pair. {OF_STREAMS}")
     x, y, *options = row
     if options and not isinstance(options[0], Mapping):
-        came = f"Row {number} of the stream has {options[0]!r} as its third entry, expected a dict"
-        raise TypeError(f"{came}. {OF_STREAMS}")
+        problem = (
+            f"Row {number} of the stream has {options[0]!r} as its third entry, expected a dict"
+        )
+        raise TypeError(f"{problem}. {OF_STREAMS}")
     if isinstance(y, Mapping) and not isinstance(x, Mapping):
-        came = f"Row {number} of the stream is a pair (y, x), expected (x, y)"
-        raise TypeError(f"{came}. {OF_STREAMS}")
-    # Copies: a stream may use its dict again, and river takes the weight out of the options.
+        problem = f"Row {number} of the stream is a pair (y, x), expected (x, y)"
+        raise TypeError(f"{problem}. {OF_STREAMS}")
+    # Copied, because a stream may reuse its dict, and river removes the weight from the options.
     x = x.copy() if type(x) is dict else x
     given = options[0] if options else {}
-    # As in river, a weight of None is none.
+    # As in river, None means no weight.
     return x, y, {name: value for name, value in given.items() if value is not None}
 
 
 def _is_table(y: Any) -> bool:
-    """Tell whether targets or answers have columns, or are dicts in a list."""
+    """Return whether targets or predictions have columns, or are dicts in a list."""
     if isinstance(y, (list, tuple)):
         return bool(y) and isinstance(y[0], Mapping)
     return len(getattr(y, "shape", ())) == 2
 
 
 def _times(t: Any, n_rows: int) -> list[Any]:
-    """Return a time per row; a single one is that of all rows."""
+    """Return a time per row; a single time is repeated for all rows."""
     if hasattr(t, "__next__"):
         raise TypeError(f"t is of type {type(t).__name__}, expected times. Pass list(t).")
     times = [t] * n_rows if np.ndim(t) == 0 else as_list(t, "time")
@@ -224,8 +226,8 @@ def _stream(X: Any) -> Iterable[Any]:
         remedy = "Read the file, as with pandas.read_csv, or pass river's stream.iter_csv(path)."
         raise TypeError(f"X={reprlib.repr(X)} is a text or a path, expected rows. {remedy}")
     if not isinstance(X, Iterable):
-        came = f"X is of type {type(X).__name__}, expected a table or a stream"
-        raise TypeError(f"{came}. {OF_ORDER}")
+        problem = f"X is of type {type(X).__name__}, expected a table or a stream"
+        raise TypeError(f"{problem}. {OF_ORDER}")
     return X
 
 
@@ -233,16 +235,16 @@ def _stream(X: Any) -> Iterable[Any]:
 
 
 class Pair(metrics.base.Metrics):
-    """A metric over all rows and one of the same kind over the rows of the current window."""
+    """Two metrics of the same kind: over all rows, and over the rows of the current window."""
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Update both: faster than metrics of several kinds, which see labels or probabilities."""
+        """Update both; faster than river, which chooses labels or probabilities for each metric."""
         for each in self.data:
             each.update(*args, **kwargs)
 
 
 class ClusteringPair(Pair, metrics.base.ClusteringMetric):  # type: ignore[misc]
-    """The same for metrics of clusters, which river tells from others by their class."""
+    """A Pair of metrics of clusters, which river recognises by their class."""
 
 
 COUNTED = {
@@ -250,7 +252,7 @@ COUNTED = {
     metrics.base.BinaryMetric.update,
     metrics.ConfusionMatrix.update,
 }
-"""Methods by which metrics update a confusion matrix, and nothing else."""
+"""Methods `update` of metrics that update a confusion matrix and nothing else."""
 
 AVERAGED = {
     metrics.CrossEntropy,
@@ -261,7 +263,7 @@ AVERAGED = {
     metrics.RMSE,
     metrics.SMAPE,
 }
-"""Metrics that are the mean of a function of the target and the answer."""
+"""Metrics that are the mean of a function of the target and the prediction."""
 
 
 def update_many(metric: Any, truths: Sequence[Any], answers: Sequence[Any]) -> None:
@@ -297,10 +299,10 @@ def update_many(metric: Any, truths: Sequence[Any], answers: Sequence[Any]) -> N
 
 
 def _add_counts(metric: Any, counts: Mapping[tuple[Any, Any], int]) -> None:
-    """Update a metric of a confusion matrix with pairs of labels as often as they came.
+    """Update a metric of a confusion matrix with the counts of pairs of labels.
 
-    Whole numbers add exactly, and pairs come in the order of their first row, as labels do in the
-    matrix.
+    Sums of whole numbers are exact. The pairs are in the order of their first row, like the labels
+    in the matrix.
     """
     matrix = getattr(metric, "cm", metric)
     for (truth, answer), count in counts.items():
@@ -309,7 +311,7 @@ def _add_counts(metric: Any, counts: Mapping[tuple[Any, Any], int]) -> None:
 
 
 def _add_to_mean(mean: Any, values: Iterable[float]) -> None:
-    """Update river's mean with values, by its own recurrence: sums would round differently."""
+    """Update river's mean with values by river's recurrence: sums would round differently."""
     n, average = mean.n, mean._mean
     for value in values:
         n += 1.0
@@ -326,21 +328,21 @@ def _single_metrics(metric: Any) -> Iterator[Any]:
         yield metric
 
 
-# Ways to go through a stream
+# Loops over a stream
 
 AnswerRows = Callable[[int], tuple[Sequence[Any], Sequence[Any]]]
 """Answers and learns at most a number of further rows; returns their targets and answers."""
 
 
 def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> AnswerRows:
-    """Answer and learn whole batches at once; rows are dicts where answers shall be."""
+    """Predict and learn whole batches at once; `are_dicts` passes rows as dicts."""
 
     def answer_rows(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
         batch = reader.read(size)
         if not batch.truths:
             return (), ()
         is_first = not _names_of(model)
-        # Dicts hold the classes that were known, in the middle of a batch, too.
+        # Predicted dicts hold the classes that were known before each row, also within a batch.
         X = list(_samples(batch.X)) if are_dicts else batch.X
         try:
             answers = learn(X, batch.y, **batch.options)
@@ -350,7 +352,7 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
             raise
         listed = _listed(answers, _names_of(model))
         if is_first and isinstance(listed[0], dict):
-            # A table has a column for every target, which the first row makes known.
+            # Before the first row no target is known, but a table has a column for every target.
             listed[0] = {}
         return batch.truths, listed
 
@@ -365,7 +367,7 @@ def _names_of(model: Any) -> Sequence[Any]:
 
 
 def _listed(answers: Any, names: Sequence[Any]) -> list[Any]:
-    """Return one answer per row: a label, a number, or a dict for a row of a table."""
+    """Return one prediction per row: a label, a number, or a dict for a row of a table."""
     if isinstance(answers, (list, tuple)) or not _is_table(answers):
         return as_list(answers, "answer")
     table: Matrix = answers if isinstance(answers, np.ndarray) else as_frame(answers).to_numpy()
@@ -391,7 +393,7 @@ def _late(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
     pairs = DeferredErrors(learnt())
 
     def answer_rows(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
-        part = pairs.taken(size)
+        part = pairs.next_items(size)
         return [y for y, _ in part], [answer for _, answer in part]
 
     return answer_rows
@@ -400,7 +402,7 @@ def _late(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
 def _by_checkpoints(
     answer_rows: AnswerRows, metric: Any, step: int, batch_size: int
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the number of rows answered and the last answer, at multiples of `step`."""
+    """Yield the number of rows predicted and the last prediction, at multiples of `step`."""
     n_rows = 0
     while True:
         truths, answers = answer_rows(min(batch_size, step - n_rows % step))
@@ -417,13 +419,13 @@ def _by_checkpoints(
 def _by_river(
     model: Any, rows: Iterator[Any], metric: Any, step: int, moment: Any, delay: Any
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the same as `_by_checkpoints`, from river's own loop."""
-    n_came = n_rows = 0
+    """Yield the same as `_by_checkpoints`, by river's own loop."""
+    n_read = n_rows = 0
 
     def counted() -> Iterator[Any]:
-        nonlocal n_came
+        nonlocal n_read
         for row in rows:
-            n_came += 1
+            n_read += 1
             yield row
 
     states = evaluate.iter_progressive_val_score(
@@ -439,17 +441,17 @@ def _by_river(
                 came = f"{name}={feature!r} is not a feature of row {n_came - 1} of the stream"
                 raise ValueError(f"{came}. Pass the name of a feature in every row.") from error
         raise
-    if n_came > n_rows:
-        # River reports nothing if there are fewer rows than one step.
-        yield n_came, None
+    if n_read > n_rows:
+        # River yields nothing if there are fewer rows than one step.
+        yield n_read, None
 
 
 def _checked(
     model: Any, X: Any, y: Any, metric: Any, w: Any, t: Any, moment: Any, delay: Any
 ) -> tuple[Reader, AnswerRows | None]:
-    """Check everything but the single rows; return their reader, and how to answer them.
+    """Check everything except the single rows; return their reader, and a function to predict them.
 
-    That is None where river's own loop goes through the rows.
+    The function is None if river's own loop processes the rows.
     """
     if not hasattr(model, "learn_one") or isinstance(model, type):
         came = f"model={reprlib.repr(model)} is not a model with learn_one"
@@ -473,10 +475,10 @@ def _checked(
     if moment is not None or not is_number or not answers_at_once(model, learn_many.__name__):
         return reader, None
     if delay is None or delay <= 1:
-        # A label that is one row late comes before the next row is answered.
+        # A label with a delay of one row arrives before the next row is predicted.
         return reader, _in_batches(model, partial(learn_many, model), reader, probable)
     predict = model.predict_proba_one if probable else model.predict_one
-    return reader, _late(model, predict, reader, int(delay))
+    return reader, _with_delay(model, predict, reader, int(delay))
 
 
 def _check_delay(moment: Any, delay: Any) -> None:
@@ -495,12 +497,12 @@ def _check_delay(moment: Any, delay: Any) -> None:
         check_not_negative("delay", delay)
 
 
-# What users call
+# Public functions
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ProgressiveScore:
-    """What `progressive_val_score` returns: a metric over all rows, and its learning curves.
+    """The result of `progressive_val_score`: a metric over all rows, and its learning curves.
 
     Attributes
     ----------
@@ -511,12 +513,13 @@ class ProgressiveScore:
     window : int
         Number of rows per window.
     rows : ndarray (n_windows,)
-        Rows answered and learnt at the end of every window. The last window may be shorter.
+        Number of rows predicted and learnt by the end of every window. The last window may be
+        shorter.
     cumulative : ndarray (n_windows,) or (n_windows, n_metrics)
-        The metric over all rows up to there; NaN if it is no number, as of ConfusionMatrix. Metrics
-        joined by ``+`` have a column each.
+        The metric over all rows up to the end of every window; NaN if the metric is not a number,
+        such as ConfusionMatrix. Metrics joined by ``+`` have a column each.
     windowed : ndarray of the same shape
-        The metric over the rows of the window alone.
+        The metric over the rows of every window alone.
     seconds : ndarray (n_windows,)
         Time since the start.
 
@@ -548,39 +551,40 @@ class ProgressiveScore:
         metric: str | None = None,
         path_or_axes: str | os.PathLike[str] | Axes | None = None,
     ) -> Axes:
-        """Draw the learning curve, beside those of other models: windows solid, all rows dashed.
+        """Draw the learning curves of this model and others: windows solid, all rows dashed.
 
-        Needs matplotlib: ``pip install onlinels[demos]``. A last window of fewer rows is left out
-        if there are others.
+        Needs matplotlib: ``pip install onlinels[demos]``. A last window with fewer rows is not
+        drawn, unless it is the only window.
 
         Parameters
         ----------
         *others : ProgressiveScore
-            Scores of other models by the same metric.
+            Scores of other models with the same metric and the same window.
         metric : str, optional
-            Name of the metric to draw if there are several, such as "Accuracy", the first of that
-            name; the first of them by default.
+            Name of the metric to draw if there are several, such as "Accuracy"; the first metric of
+            this name is drawn. By default the first of all metrics.
         path_or_axes : path, Axes or None
-            Where to save the picture, or the axes to draw on. None opens a figure of pyplot's.
+            Path of the picture to save, or axes to draw on. None opens a pyplot figure.
 
         Returns
         -------
         matplotlib.axes.Axes
-            What was drawn on.
+            The axes with the drawing.
 
         Raises
         ------
         ImportError
             If matplotlib is not installed.
         TypeError, ValueError
-            If one of `others` is no score, a score lacks the metric, or the metric is no number.
+            If one of `others` is not a score or has another window, a score lacks the metric, or
+            the metric is not a number.
         """
         scores = (self, *others)
         for score in others:
             check_kind("others", score, (ProgressiveScore,))
             if score.window != self.window:
                 windows = f"{score.window:,} rows, {self.name} of {self.window:,}"
-                came = f"{score.name} has windows of {windows}"
+                problem = f"{score.name} has windows of {windows}"
                 raise ValueError(
                     f"{came}, expected equal windows. Evaluate both with the same window."
                 )
@@ -595,7 +599,7 @@ class ProgressiveScore:
                 rows, label = score.rows[:n_whole], score.name
                 (line,) = axes.plot(rows, windowed[:n_whole], lw=1.8, marker=marker, label=label)
                 axes.plot(score.rows, cumulative, color=line.get_color(), lw=1.0, ls=(0, (4, 3)))
-            _mark(axes, name, self)
+            _annotate(axes, name, self)
         return axes
 
     def _curves(self, name: str) -> tuple[Floats, Floats]:
@@ -609,7 +613,7 @@ class ProgressiveScore:
         )
         cumulative, windowed = (each[:, names.index(name)] for each in curves)
         if np.isnan(cumulative).all():
-            came = (
+            problem = (
                 f"{name} of {self.name} has no values to draw, expected a metric that is a number"
             )
             remedy = "Evaluate a sum with such a metric: metrics.Accuracy() + …"
@@ -619,9 +623,10 @@ class ProgressiveScore:
 
 @contextmanager
 def axes_at(path_or_axes: Any, new_axes: Callable[[Any], Any], *methods: str) -> Iterator[Any]:
-    """Give axes that have some methods, those of a new figure for a path or None; save at a path.
+    """Yield the given axes, or axes of a new figure for a path or None; save the figure at a path.
 
-    `new_axes` makes axes, given a class of figures.
+    `new_axes` creates axes from a function that creates a figure. Axes without one of `methods`
+    raise a TypeError.
     """
     axes, is_path = path_or_axes, isinstance(path_or_axes, (str, os.PathLike))
     if axes is None or is_path:
@@ -631,7 +636,7 @@ def axes_at(path_or_axes: Any, new_axes: Callable[[Any], Any], *methods: str) ->
         except ImportError as error:
             problem = "matplotlib is not installed. Install it with: pip install onlinels[demos]"
             raise ImportError(problem) from error
-        # Nobody keeps a figure but pyplot, to show it.
+        # Only pyplot keeps its figures, to show them.
         axes = new_axes(Figure if is_path else pyplot.figure)
     elif not all(hasattr(axes, name) for name in methods):
         # The module pyplot has some of these only.
@@ -677,43 +682,44 @@ def progressive_val_score(
     name: str | None = None,
     progress: bool = False,
 ) -> ProgressiveScore:
-    """Evaluate a model on a stream by progressive validation, in batches where the model can.
+    """Evaluate a model on a stream by progressive validation, in batches if the model can.
 
-    The model predicts every row before it learns that row: progressive validation (Blum, Kalai and
+    The model predicts every row before it learns the row: progressive validation (Blum, Kalai and
     Langford), also called prequential evaluation (Dawid) or test-then-train. The metric has the
-    value that river's ``evaluate.progressive_val_score`` returns: the same questions in the same
-    order, those before the first learnt row included.
+    value that river's ``evaluate.progressive_val_score`` returns: it counts the same predictions in
+    the same order, including those before the first learnt row.
 
     Parameters
     ----------
     model : classifier, regressor or any other model that river evaluates
-        It learns the rows. A model with `predict_learn_many` (`predict_proba_learn_many` for
-        metrics of probabilities) answers and learns whole batches; any other model goes through
-        river's loop, row by row.
+        The model to evaluate, which learns the rows. A model with `predict_learn_many`
+        (`predict_proba_learn_many` for metrics of probabilities) predicts and learns whole batches;
+        any other model is evaluated by river's loop, row by row.
     X : array or sparse matrix (n_rows, n_features), array of images, frame, list of dicts, stream
-        A stream is an iterable of pairs (x, y), or triples with a dict such as ``{"w": 2.0}``, as
-        river's data sets are.
+        The rows. A stream is an iterable of pairs (x, y), or triples with a dict such as
+        ``{"w": 2.0}``, like river's data sets.
     y : array, series or list of n_rows targets
-        Left out if `X` is a stream. An array, frame or list of dicts for several targets.
+        Targets, omitted if `X` is a stream. Several targets are an array, frame or list of dicts.
     metric : river.metrics.base.Metric
-        One of river's metrics, or several joined by ``+``. It is updated in place, as river does.
+        A river metric, or several joined by ``+``. It is updated in place, as in river.
     w : float, or array, series or list of n_rows floats, optional
         Weights for learning, at least 0, for models that learn with weights. As in river, the
         metric does not use them.
     t : number or datetime, or array, series or list of n_rows of them, optional
         Times of the rows, for models with a `half_life`.
     moment : str or function of x, optional
-        The feature that holds the time of a row; by default the number of the row is its time.
+        Name of the feature that holds the time of a row. By default the time of a row is its
+        number.
     delay : int, str, timedelta or function of x and y, optional
-        How late the target is revealed, in rows or in units of `moment`, as in river's
+        Delay after which the target is revealed, in rows or in units of `moment`, as in river's
         ``stream.simulate_qa``: a row of time s is learnt before the first row of time s + delay or
-        later is answered. A delay of 0 or 1 row is the same as None. A str is the name of the
+        later is predicted. A delay of 0 or 1 row is the same as None. A str is the name of the
         feature that holds the delay.
     window : int
-        Rows in a window of the learning curve, at least 1.
+        Number of rows in a window of the learning curve, at least 1.
     batch_size : int
-        Maximum number of rows that are answered and learnt at once, at least 1. Other sizes change
-        the answers by rounding only.
+        Maximum number of rows that are predicted and learnt at once, at least 1. The size changes
+        predictions by rounding only.
     name : str, optional
         Name of the model in plots; by default its class, or the steps of a pipeline.
     progress : bool
@@ -722,14 +728,15 @@ def progressive_val_score(
     Returns
     -------
     ProgressiveScore
-        The metric, and its learning curve: over all rows and over every window.
+        The metric, and its learning curve over all rows and over every window.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument cannot be used; nothing has changed then. If the model refuses a row, the
-        batches before that row have been learnt, and the batch of the row has not; row by row, as
-        with a delay, all rows before it have. The metric counts the rows that have been learnt.
+        If an argument is not valid; nothing has changed then. If the model rejects a row: the
+        batches before the row have been learnt, and the batch of the row has not. If rows are
+        learnt one by one, as with a delay, all rows before it have been learnt. The metric counts
+        the rows that have been learnt.
     ImportError
         If `progress` is True and rich is not installed.
 
@@ -818,24 +825,24 @@ def iter_progressive_val_score(
     Parameters
     ----------
     model, X, y, metric, w, t, moment, delay, batch_size
-        As in `progressive_val_score`.
+        Arguments of `progressive_val_score`.
     step : int
         Rows from one checkpoint to the next, at least 1. Batches end at checkpoints, so steps of
         less than about 100 rows are slower.
     measure_time, measure_memory, yield_predictions : bool
-        Whether to add the time since the start, the bytes of the model, and the last answer (None
-        at the end of a stream that is no multiple of `step`).
+        Whether to add the time since the start, the bytes of the model, and the last prediction
+        (None at the end of a stream whose length is not a multiple of `step`).
 
     Returns
     -------
     iterator of dict
-        The metric under the name of its class, "Step", and as asked "Time", "Memory" and
+        The metric under the name of its class, "Step", and on request "Time", "Memory" and
         "Prediction". A stream of fewer than `step` rows yields nothing.
 
     Raises
     ------
     TypeError, ValueError
-        As `progressive_val_score`.
+        Under the conditions of `progressive_val_score`.
 
     Examples
     --------
@@ -849,7 +856,7 @@ def iter_progressive_val_score(
     batch_size = check_count("batch_size", batch_size, 1)
     reader, answer_rows = _checked(model, X, y, metric, w, t, moment, delay)
     if answer_rows is None:
-        # River's own loop, which counts the labels that active learners ask for.
+        # River's own loop, because it counts the labels that active learners request.
         rows: Any = reader.rows()
         measures = measure_time, measure_memory, yield_predictions
         return evaluate.iter_progressive_val_score(
@@ -875,12 +882,12 @@ def iter_progressive_val_score(
 
 
 def _parts_of(metric: Any) -> list[Any]:
-    """Return the metrics that are joined in one."""
+    """Return the metrics that are joined in a metric."""
     return list(metric) if isinstance(metric, metrics.base.Metrics) else [metric]
 
 
 def _values_of(metric: Any) -> list[float]:
-    """Return the values of the metrics joined in one, NaN for those that are no number."""
+    """Return the values of the metrics joined in a metric, NaN for values that are not numbers."""
     values = []
     for each in _parts_of(metric):
         try:
@@ -891,7 +898,7 @@ def _values_of(metric: Any) -> list[float]:
 
 
 def _text_of(metric: Any) -> str:
-    """Return a metric in one line; of metrics that are no number the name alone."""
+    """Return a metric in one line; only its name if its value is not a number."""
     pairs = zip(_parts_of(metric), _values_of(metric), strict=True)
     return ", ".join(type(each).__name__ if np.isnan(n) else repr(each) for each, n in pairs)
 

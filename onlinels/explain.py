@@ -1,4 +1,4 @@
-"""Which features moved a prediction: the scores of a sample with and without each of them."""
+"""Explain predictions: compare the scores of a sample with and without each feature."""
 
 from __future__ import annotations
 
@@ -14,45 +14,46 @@ from onlinels.rows import check_mapping
 from onlinels.wrappers import WrappedClassifier
 
 STRONGEST = 10
-"""Features that `debug_one` shows for each output."""
+"""Number of features that `debug_one` shows for each output."""
 
 
 def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
-    """Return how much every feature of a sample adds to the score of every class or target.
+    """Return the contribution of every feature of a sample to the score of every class or target.
 
-    The effect of a feature is the score of the sample minus its score without the feature: without
-    its name in the dict, or with 0 in place of an entry of an array. Where a step of a pipeline
-    needs every name, as river's Select does, a number becomes 0 and a text empty.
+    The effect of a feature is the score of the sample minus the score without the feature: without
+    its name in the dict, or with 0 in place of an entry of an array. If a step of a pipeline needs
+    every name, as river's Select does, a number becomes 0 and a text becomes empty.
 
     Parameters
     ----------
     model : classifier or regressor of this package, or river pipeline that ends in one
+        The model to explain. It does not change.
     x : mapping
-        Feature names to numbers, text or arrays, as `predict_one` takes them.
+        Feature names to numbers, text or arrays, as in `predict_one`.
 
     Returns
     -------
     dict of dicts
-        Effects by output and by feature. Outputs are the classes, of which the scores are those of
+        Effects by output and by feature. The outputs are the classes, with the scores of
         `scores_one`, also inside a wrapper such as `CalibratedClassifier`; the names of several
         targets; or "prediction". Features of an array under the name "h" are ("h", 0), ("h", 1), …
 
     Raises
     ------
     TypeError
-        If `x` is no mapping, or the model has neither scores nor predictions.
+        If `x` is not a mapping, or the model has neither scores nor predictions.
 
     Notes
     -----
-    Where scores are linear in the features, as in a linear model, also behind scalers and encoders
-    that transform features one by one, a feature's effect is exactly its share: its value, about
-    the mean behind a scaler, times its weight. The effects and the score of the empty sample then
-    sum to the score of the sample. Behind a `HiddenLayer`, and in stream models, they are an
-    approximation, since features act together: the effect of two features that say the same is
-    small for both.
+    **Linear models.** If scores are linear in the features, the effect of a feature is exactly its
+    value times its weight. This also holds for linear models after scalers and encoders that
+    transform features one by one; after a scaler the value is measured from the mean. The effects
+    and the score of the empty sample then sum to the score of the sample.
 
-    A copy of the model, and as many predictions as there are features, and one more. The model does
-    not change.
+    **Other models.** After a `HiddenLayer`, and in stream models, the effects are an approximation,
+    because features interact: if two features carry the same information, both effects are small.
+
+    **Cost.** A copy of the model, and one prediction more than there are features.
 
     Examples
     --------
@@ -69,9 +70,9 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
 def _scores_and_effects(
     model: Any, x: Mapping[Any, Any]
 ) -> tuple[dict[Any, float], dict[Any, dict[Any, float]]]:
-    """Return the score of every output, and how much every feature adds to it."""
+    """Return the score of every output, and the effects of the features."""
     check_mapping(x)
-    # A copy is asked: stream models note what they have predicted.
+    # Copied, because stream models store their predictions.
     model = copied(model)
     scores = scores_of(model, x)
     effects: dict[Any, dict[Any, float]] = {output: {} for output in scores}
@@ -81,16 +82,16 @@ def _scores_and_effects(
         except KeyError:  # A step needs every name.
             others = scores_of(model, blank)
         for output, score in scores.items():
-            # Scores that are equal may be infinite.
+            # Equal scores may be infinite, and their difference NaN.
             other = others.get(output, 0.0)
             effects[output][name] = 0.0 if score == other else score - other
     return scores, effects
 
 
 def debug_one(model: Any, x: Mapping[Any, Any]) -> str:
-    """Return the score of every class or target, and the ten features that move it most.
+    """Return the score of every class or target as text, with the ten largest feature effects.
 
-    Parameters and errors are those of `feature_effects`, which says what an effect is.
+    Parameters and errors are those of `feature_effects`, which defines the effects.
 
     Examples
     --------
@@ -129,7 +130,7 @@ def scores_of(model: Any, x: Any) -> dict[Any, float]:
 
 
 def _without_each(x: Mapping[Any, Any]) -> Iterator[tuple[Any, dict[Any, Any], dict[Any, Any]]]:
-    """Yield every feature, the sample without its name, and the sample with a blank in place."""
+    """Yield every feature, the sample without its name, and the sample with a blank value."""
     for name, value in x.items():
         if isinstance(value, np.ndarray):
             for place in np.ndindex(value.shape):

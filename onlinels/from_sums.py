@@ -1,4 +1,4 @@
-"""Models from sums that a database, Spark or a device has computed: no row is read here."""
+"""Create models from sums that a database, Spark or a device has computed, without any rows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Classifier = TypeVar("Classifier", bound=LeastSquaresClassifier)
 Regressor = TypeVar("Regressor", LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
 
 LARGEST_SUM = 1e280
-"""Largest sum of products: times a count of rows it is within float64."""
+"""Largest sum of products: multiplied by a number of rows, it still fits float64."""
 
 SLACK = 1e-9
-"""Relative excess over an inequality that rounding errors of sums may cause."""
+"""Relative violation of an inequality that rounding errors of sums can cause."""
 
 CONSTANT = 1e-13
-"""Sum of squares about the mean, relative to that about the origin, that rounding may leave."""
+"""Sum of squares about the mean, relative to that about the origin, that rounding can cause."""
 
 OF_ROWS = "Compute all sums over the same rows, as sums and not as means."
 
@@ -42,15 +42,15 @@ def classifier_from_sums(
     origin: Any = None,
     feature_names: Iterable[Name] | None = None,
 ) -> Classifier:
-    """Return a classifier that has learnt the rows of which sums are given.
+    """Return a classifier that has learnt the rows whose sums are given.
 
-    The classifier equals one that has learnt the rows by `learn_many`: it solves, predicts, learns
-    on, merges, unlearns and is saved.
+    The classifier equals one that has learnt the rows by `learn_many`: it can predict, learn more
+    rows, merge, unlearn and be saved.
 
     Parameters
     ----------
     model : LeastSquaresClassifier
-        Its settings are those of the new classifier. It stays as it is.
+        The settings of the new classifier. The model does not change.
     gram : array (n_features, n_features)
         The sums of products ``sum x_i x_j`` over all rows x.
     sums_by_class : array (n_classes, n_features)
@@ -58,38 +58,40 @@ def classifier_from_sums(
     counts : array (n_classes,) of whole numbers
         The number of rows of each class, at least 1.
     labels : sequence of n_classes labels
+        The labels of the classes, all different.
     origin : array (n_features,), optional
-        What was subtracted from every row before products were summed, such as a rough mean; 0 by
-        default.
+        Values that were subtracted from every row before the sums were computed, such as rough
+        means. By default 0.
     feature_names : iterable of n_features names, optional
-        0, 1, … by default, as the columns of an array are named.
+        Names of the features, by default 0, 1, … as for the columns of an array.
 
     Returns
     -------
     LeastSquaresClassifier
+        A new classifier with the settings of `model`.
 
     Raises
     ------
     TypeError, ValueError
-        If the sums cannot be those of rows: shapes differ, a number is not finite, counts are not
-        whole, the Gram matrix is not symmetric or is indefinite, or an inequality of Cauchy and
-        Schwarz fails. If the settings are accumulator="orthogonal" or a KFold as ridge, which need
-        the rows. If so many digits are lost that sums about the mean are indefinite: pass an
-        origin.
+        If no rows can have these sums: shapes differ, a number is not finite, counts are not whole,
+        the Gram matrix is not symmetric or is indefinite, or a Cauchy-Schwarz inequality does not
+        hold. If the settings need the rows: accumulator="orthogonal", or a KFold as ridge. If so
+        many digits are lost that the sums about the mean are indefinite: pass an origin.
 
     Notes
     -----
-    Precision. With an intercept, sums about the mean follow from the given sums. Sums that are all
-    whole numbers (integers and Decimals of any size, floats up to 2^53) are subtracted exactly and
-    rounded once. Other sums lose ``2 log10(mean / deviation)`` of their 16 digits for each feature,
-    with its mean counted from the origin. A feature that keeps fewer than three digits counts as
-    constant. So pass an origin if means are large.
+    **Precision.** With an intercept, the sums about the mean are computed from the given sums. If
+    all sums are whole numbers (integers and Decimals of any size, floats up to 2^53), the
+    differences are exact and rounded once. Other sums lose ``2 log10(mean / deviation)`` of their
+    16 digits for each feature, with the mean measured from the origin. A feature with fewer than
+    three digits left counts as constant. Therefore pass an origin if means are large.
 
-    With ridge="auto" the ridge is selected from all rows when weights are first needed. A model
-    that learns the rows may have selected its ridge at an earlier count of rows; `merge` selects it
-    anew.
+    **Ridge.** With ridge="auto" the ridge is selected from all rows when weights are first needed.
+    A model that learns the rows may have selected its ridge at a smaller number of rows; `merge`
+    selects it again.
 
-    ``M^3 / 3`` operations for M features to check that the Gram matrix is not indefinite.
+    **Cost.** ``M^3 / 3`` operations for M features, to check that the Gram matrix is not
+    indefinite.
 
     Examples
     --------
@@ -136,39 +138,42 @@ def regressor_from_sums(
     feature_names: Iterable[Name] | None = None,
     target_names: Iterable[Name] | None = None,
 ) -> Regressor:
-    """Return a regressor that has learnt the rows of which sums are given.
+    """Return a regressor that has learnt the rows whose sums are given.
 
     Parameters
     ----------
     model : LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
-        Its settings are those of the new regressor. It stays as it is.
+        The settings of the new regressor. The model does not change.
     gram : array (n_features, n_features)
         The sums of products ``sum x_i x_j`` over all rows x.
-    cross : array (n_features, n_targets), or (n_features,) of one target
+    cross : array (n_features, n_targets), or (n_features,) for one target
         The sums of products ``sum x_i y_k`` with the targets y.
     sums : array (n_features,)
         The sum of the rows.
     target_sums, target_squares : array (n_targets,), or number
-        ``sum y_k`` and ``sum y_k^2``.
+        The sums ``sum y_k`` and ``sum y_k^2`` of the targets.
     count : int
         The number of rows, at least 1.
     origin, target_origin : array (n_features,) and (n_targets,) or number, optional
-        What was subtracted from every row, and from its targets, before products were summed.
+        Values that were subtracted from every row, and from its targets, before the sums were
+        computed.
     feature_names, target_names : iterable of names, optional
-        0, 1, … by default. A LeastSquaresRegressor does not name its target.
+        Names of features and targets, by default 0, 1, … A LeastSquaresRegressor has no target
+        name.
 
     Returns
     -------
     LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
+        A new regressor with the settings of `model`.
 
     Raises
     ------
     TypeError, ValueError
-        As `classifier_from_sums`.
+        Under the conditions of `classifier_from_sums`.
 
     Notes
     -----
-    Precision and cost are those of `classifier_from_sums`.
+    The precision and the cost are those of `classifier_from_sums`.
 
     Examples
     --------
@@ -225,19 +230,19 @@ def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
 
 
 def _numbers(name: str, values: Any, shape: tuple[int | None, ...]) -> Matrix:
-    """Return sums as an array of a shape without 0, all finite."""
+    """Return sums as a non-empty array of a shape; raise if a number is not finite."""
     array = np.asarray(values)
     fits = array.ndim == len(shape) and array.size > 0
     if not fits or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
-        told = ", ".join("1 or more" if n is None else str(n) for n in shape)
-        raise ValueError(f"{name} has the shape {array.shape}, expected ({told}). {OF_ROWS}")
+        sizes = ", ".join("1 or more" if n is None else str(n) for n in shape)
+        raise ValueError(f"{name} has the shape {array.shape}, expected ({sizes}). {OF_ROWS}")
     if array.dtype.kind not in "iufO":
         raise TypeError(f"{name} is of dtype {array.dtype}, expected numbers. Pass float(value).")
     try:
         floats = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name} holds no numbers: {error}. Pass float(value) of each.") from error
-    wrong = ~(np.abs(floats) <= LARGEST_SUM)  # NaN is wrong, too.
+    wrong = ~(np.abs(floats) <= LARGEST_SUM)  # True also for NaN.
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0].tolist())
         raise ValueError(
@@ -251,7 +256,7 @@ _whole: Any = np.frompyfunc(int, 1, 1)
 
 
 def _is_whole(values: Matrix) -> bool:
-    """Tell whether all numbers are whole and not rounded."""
+    """Return whether all numbers are whole and not rounded."""
     if values.dtype.kind == "f":
         return bool(((values == np.floor(values)) & (np.abs(values) <= 2.0**53)).all())
     return values.dtype.kind in "iu" or bool((values == _whole(values)).all())
@@ -287,7 +292,7 @@ def _names(name: str, names: Iterable[Name] | None, size: int) -> tuple[Name, ..
 
 
 class Sums(NamedTuple):
-    """Sums over rows about an origin, by the names of `regressor_from_sums`."""
+    """Sums over rows about an origin, with the names of `regressor_from_sums`."""
 
     gram: Matrix
     cross: Matrix
@@ -300,7 +305,7 @@ class Sums(NamedTuple):
 
 
 def _check(sums: Sums) -> None:
-    """Raise ValueError if the sums cannot be those of rows, so far as pairs of them tell."""
+    """Raise ValueError if a sum, or a pair of sums, cannot belong to any rows."""
     gram, cross, totals, target_sums, target_squares, *_ = (_as_floats(each) for each in sums)
     squares, count = gram.diagonal(), float(sums.n_rows)
     for name, each in (("gram", squares), ("target_squares", target_squares)):
@@ -336,7 +341,7 @@ def _check(sums: Sums) -> None:
 
 
 def _statistics(sums: Sums, is_centred: bool) -> Statistics:
-    """Return statistics in the Gram form; those of whole numbers are rounded once."""
+    """Return statistics in the Gram form; whole numbers are rounded only once."""
     exact = all(_is_whole(np.asarray(each)) for each in sums)
     read = _whole if exact else _as_floats
     n, at, to = sums.n_rows, read(sums.origin), read(sums.target_origin)
@@ -378,7 +383,7 @@ def _with_sums(
     targets: Integers,
     news: dict[str, Any],
 ) -> Any:
-    """Return a model that has learnt the rows of sums, in the order of features of `learn_many`."""
+    """Return a model that has learnt the rows, with its features in the order of `learn_many`."""
     names = _names("feature_names", feature_names, len(sums.sums))
     layout = range(len(names)) if feature_names is None else names
     columns = Columns().extended([layout])

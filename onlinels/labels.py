@@ -1,4 +1,4 @@
-"""Labels: what they may be, and their columns."""
+"""Read and check labels, and assign columns to classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onlinels.checks import Integers, equals_itself, plain_scalar, remedy_by
 from onlinels.saving import LABEL, WHOLE, savable, table
 
 Label = Any
-"""Any hashable value but None; river's own label types are narrower, so this is left open."""
+"""Any hashable value except None; river's own label types are narrower."""
 
 OF_ONE_HOT = "Pass one label per row; of one-hot rows np.asarray(y).argmax(axis=1)."
 
@@ -28,9 +28,9 @@ OF_ONE_HOT = "Pass one label per row; of one-hot rows np.asarray(y).argmax(axis=
 class Classes:
     """The classes of a model, in the order in which their labels were first learnt.
 
-    Any hashable label will do but None, which stands for a missing one. Numpy scalars become the
-    Python values they hold. Labels that are equal (1, 1.0 and True) are one class, named after the
-    first of them.
+    A label is any hashable value except None, which means a missing label. Numpy scalars are
+    converted to Python values. Equal labels (1, 1.0 and True) are one class, named after the first
+    label.
 
     Examples
     --------
@@ -50,24 +50,24 @@ class Classes:
         return len(self._index)
 
     def extended(self, labels: Iterable[Label]) -> Classes:
-        """Return classes that know all these labels too: this object, if it does already."""
+        """Return classes with these labels added, or this object if it already has all of them."""
         index = self._index.copy()
         for label in labels:
             index.setdefault(label, len(index))
         return Classes(index) if len(index) > len(self) else self
 
     def columns(self, labels: Sequence[Label]) -> Integers:
-        """Return the columns of known labels, (len(labels),)."""
+        """Return the columns of known labels, an array (len(labels),)."""
         return np.fromiter((self._index[label] for label in labels), np.intp, len(labels))
 
     def column(self, y: Any) -> int | None:
-        """Return the column of a label, None if it is not known or needs a closer look."""
+        """Return the column of a label, None if the label is not known or must be read first."""
         return self.of_row(y)[0]
 
     def of_row(self, y: Any) -> tuple[int | None, bytes]:
-        """Return what `column` does, and the targets of such a row as the bytes of float64."""
+        """Return the column of a label as `column` does, and its one-hot row as float64 bytes."""
         try:
-            # Files of earlier versions may hold None as a class.
+            # Files of earlier versions may contain None as a class.
             column = None if y is None else self._index.get(y)
         except (TypeError, ValueError):  # numpy's timedelta64 raises the latter.
             column = None
@@ -82,11 +82,11 @@ UNTIL_KNOWN = "Leave the row out until its label is known."
 """Remedy for missing labels."""
 
 PLAIN_LABELS = frozenset({str, int, bool, float})
-"""Types of labels that need no closer look, unless a float is NaN."""
+"""Types of labels that are valid without further checks, unless a float is NaN."""
 
 
 def plain_label(y: Any) -> Any:
-    """Return a label with the Python values that numpy scalars hold, in tuples too.
+    """Return a label with numpy scalars converted to Python values, also within tuples.
 
     Examples
     --------
@@ -98,15 +98,15 @@ def plain_label(y: Any) -> Any:
         # Named tuples keep their type.
         return y if all(map(is_, y, plain)) else plain
     if hasattr(type(y), "as_py"):
-        # A scalar of pyarrow, as its columns iterate.
+        # A pyarrow scalar: iterating over a pyarrow column yields these.
         return y.as_py()
     return y if isinstance(y, (np.datetime64, np.timedelta64)) else plain_scalar(y)
 
 
 def read_label(y: Any, argument: str = "y", remedy: str = UNTIL_KNOWN) -> Label:
-    """Return a label as a hashable Python value that equals itself; numpy scalars become Python's.
+    """Return a label as a hashable Python value; numpy scalars are converted.
 
-    It is called `argument` in errors; `remedy` says what to do with a row without a label.
+    Error messages call the label `argument`, and suggest `remedy` for a row without a label.
 
     Raises
     ------
@@ -140,16 +140,16 @@ def check_one_each(labels: Sequence[Label], n_rows: int) -> None:
 
 
 def read_labels(y: Any, n_rows: int | None = None, remedy: str = UNTIL_KNOWN) -> list[Label]:
-    """Return the labels of a batch: an array, a series (pandas, polars, pyarrow …) or a list.
+    """Return the labels in an array, a series (pandas, polars, pyarrow …) or a list.
 
-    There must be one for each row, if the number of rows is given. `remedy` says what to do with
-    rows without a label.
+    If `n_rows` is given, any other number of labels raises a ValueError. Error messages suggest
+    `remedy` for rows without a label.
     """
     check_one_column(y, OF_ONE_HOT)
     labels = as_list(y)
     if n_rows is not None:
         check_one_each(labels, n_rows)
-    # Measured with 100,000 labels: a twentieth of the time of a look at each.
+    # Measured with 100,000 labels: this takes a twentieth of the time of reading each label.
     kinds = set(map(type, labels))
     if kinds <= PLAIN_LABELS and not (float in kinds and any(map(ne, labels, labels))):
         return labels
@@ -157,11 +157,11 @@ def read_labels(y: Any, n_rows: int | None = None, remedy: str = UNTIL_KNOWN) ->
 
 
 def as_list(y: Any, each: str = "label") -> list[Any]:
-    """Return the entries of an array, series or list; errors speak of one `each` per row."""
+    """Return the entries of an array, series or list; error messages call an entry `each`."""
     if isinstance(y, (list, tuple, range)):
         return list(y)
     if isinstance(y, np.ndarray):
-        # Entry by entry: dates and masked entries would otherwise become numbers and None.
+        # `tolist` would convert dates to numbers, and masked entries to None.
         return y.tolist() if y.dtype.kind in "biufUO" and type(y) is np.ndarray else list(y)
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
@@ -174,8 +174,8 @@ def as_list(y: Any, each: str = "label") -> list[Any]:
 
 
 def check_one_column(y: Any, several: str) -> None:
-    """Raise ValueError if targets are a table; `several` says what to do with several columns."""
-    # pyarrow's tables have both, and the second is no names.
+    """Raise ValueError if targets are a table; `several` is the remedy for several columns."""
+    # pyarrow tables have both attributes, and their `columns` are not names.
     names = next((name for name in ("column_names", "columns") if hasattr(type(y), name)), None)
     shape = getattr(y, "shape", (0,))
     if names is None and len(shape) == 1:

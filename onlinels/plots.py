@@ -1,4 +1,4 @@
-"""Pictures of filters. Needs matplotlib: ``pip install onlinels[demos]``."""
+"""Draw filters. Needs matplotlib: ``pip install onlinels[demos]``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PIXEL_INCHES = 0.08
-"""Side of a filter's pixel in a new figure."""
+"""Side length of a filter's pixel in a new figure."""
 
 
 def plot_filters(
@@ -29,31 +29,32 @@ def plot_filters(
     Parameters
     ----------
     filters : FilterBank, "hand-designed", ndarray (n_filters, W, W[, n_channels]) or tuple of these
-        Three channels are drawn in colour, one in grey; of other numbers each channel is a grey
-        tile of its own, those of a filter side by side. A filter of one value is half grey.
+        The filters. Filters with three channels are drawn in colour, with one channel in grey. With
+        other numbers, each channel is a grey tile, and the tiles of a filter are side by side. A
+        filter with a single value is half grey.
     path_or_axes : path, Axes or None
-        Where to save the picture, or the axes to draw on. None opens a figure of pyplot's.
+        Path of the picture to save, or axes to draw on. None opens a pyplot figure.
     n_columns : int, optional
-        Filters in a row; by default about as many as there are rows.
+        Number of filters in a row, by default about the number of rows.
 
     Returns
     -------
     matplotlib.axes.Axes
-        What was drawn on.
+        The axes with the drawing.
 
     Raises
     ------
     ImportError
         If matplotlib is not installed.
     TypeError, ValueError
-        If `filters` is no bank or holds recipes, whose filters are not made yet, there is nothing
-        to draw on, or matplotlib does not know the kind of file.
+        If `filters` is not a bank, or contains recipes, whose filters do not exist yet. If
+        `path_or_axes` is neither a path nor axes, or matplotlib does not know the file type.
     OSError
-        If the picture cannot be saved there.
+        If the picture cannot be saved at the path.
 
     Notes
     -----
-    Filters are drawn as they are stored; a convolution turns them by 180 degrees.
+    Filters are drawn as they are stored; a convolution rotates them by 180 degrees.
 
     Examples
     --------
@@ -79,13 +80,13 @@ def plot_filters(
 
 
 def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
-    """Return a picture (height, width, 3) of filters as tiles, parted by white lines."""
+    """Return a picture (height, width, 3) of filters as tiles, separated by white lines."""
     if n_columns is None:
         n_columns = ceil(sqrt(len(filters)))
     n_columns = min(check_count("n_columns", n_columns, 1), len(filters))
     lowest = filters.min(axis=(1, 2, 3), keepdims=True)
     ranges = filters.max(axis=(1, 2, 3), keepdims=True) - lowest
-    # Filters of one value are half grey.
+    # Filters with a single value are half grey.
     level = ranges == 0.0
     tiles = (filters - lowest) / (ranges + level) + 0.5 * level
     n_channels = tiles.shape[3]

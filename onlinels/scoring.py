@@ -1,4 +1,4 @@
-"""From scores to labels and probabilities: the prediction half of every classifier here."""
+"""Compute labels and probabilities from scores, for all classifiers of this package."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from onlinels.numerics import Lock
 from onlinels.rows import labels_like, numbers_like, table_like
 
 SPREAD_PROBABILITY = 0.02
-"""Probability that is spread over all classes, however sure the scores are.
+"""Probability that is always distributed equally over all classes.
 
-Measured test-then-train on four streams and on images: without it one row in a hundred or so has a
-label of probability 0, which costs more log-loss than all other rows; from 0.01 to 0.05 the
-log-loss hardly changes.
+Measured by progressive validation on four streams and on images: without it about one row in a
+hundred has a label of probability 0, which adds more log-loss than all other rows. From 0.01 to
+0.05 the log-loss hardly changes.
 """
 
 
 def probabilities_of(scores: Floats) -> Floats:
-    """Turn scores into probabilities: the nearest point, row by row, of a simplex without 0.
+    """Return the nearest probabilities to the scores of every row, each at least 0.02 / n_classes.
 
-    Least squares on one-hot targets estimates class probabilities, but its scores may leave
-    [0, 1] and need not sum to 1. The nearest probabilities often are 0, and no finite number of
-    rows makes anyone that sure; so each of N classes has at least 0.02 / N.
+    Least squares on one-hot targets estimates class probabilities, but the scores may leave [0, 1]
+    and need not sum to 1. The nearest probabilities are often 0, a certainty that no finite number
+    of rows justifies. Therefore each of N classes has a probability of at least 0.02 / N.
 
     Parameters
     ----------
     scores : ndarray (n, n_classes)
+        Scores of n rows.
 
     Returns
     -------
     ndarray (n, n_classes)
         The nearest point to the scores among all p with sum 1 and p_k >= 0.02 / N. The order of
-        the scores is kept, and scores that are such a point are the answer.
+        the scores is kept. Scores that fulfil both conditions are returned unchanged.
 
     Notes
     -----
-    O(N log N) a row; a function of the scores alone.
+    The cost is O(N log N) per row. The result depends on the scores alone.
 
     Examples
     --------
@@ -57,24 +58,25 @@ def probabilities_of(scores: Floats) -> Floats:
 
 
 def project_to_simplex(scores: Floats) -> Floats:
-    """Turn scores into probabilities: the nearest point, row by row, of the probability simplex.
+    """Return the nearest point of the probability simplex to the scores of every row.
 
-    Least squares on one-hot targets estimates class probabilities, but its scores may leave
-    [0, 1] and need not sum to 1.
+    Least squares on one-hot targets estimates class probabilities, but the scores may leave [0, 1]
+    and need not sum to 1.
 
     Parameters
     ----------
     scores : ndarray (n, n_classes)
+        Scores of n rows.
 
     Returns
     -------
     ndarray (n, n_classes)
-        p = max(scores - t, 0) with the t of each row for which p sums to 1. The order of the
+        p = max(scores - t, 0), with the t of each row for which p sums to 1. The order of the
         scores is kept.
 
     Notes
     -----
-    O(N log N) a row.
+    The cost is O(N log N) per row.
 
     References
     ----------
@@ -88,7 +90,7 @@ def project_to_simplex(scores: Floats) -> Floats:
     """
     if not scores.shape[1]:
         return scores
-    # Relative to the highest score: what is far below it cannot cost the others their digits.
+    # Relative to the highest score, so that very low scores do not cost the others their digits.
     scores = scores - scores.max(axis=1, keepdims=True)
     descending = -np.sort(-scores, axis=1)
     excess = np.cumsum(descending, axis=1) - 1.0
@@ -100,38 +102,40 @@ def project_to_simplex(scores: Floats) -> Floats:
 
 
 SCALES: Floats = 2.0 ** (np.arange(-8, 33) / 4)
-"""Scales tried, 1/4 to 256 in steps of 19%."""
+"""Candidate scales, from 1/4 to 256 in steps of 19%."""
 
 USUAL_SCALE = 4.0
-"""Scale before anything is known: between the best of two classes (about 3) and of ten (11)."""
+"""Initial scale, between the best scale for two classes (about 3) and for ten classes (11)."""
 
 PRIOR: Floats = 0.5 * np.log(SCALES / USUAL_SCALE) ** 2
-"""Log-loss by which a scale must be better than the usual one; a few rows make up for it."""
+"""Log-loss by which a scale must be better than the usual scale; a few rows outweigh it."""
 
 
 def calibrate(scores: Floats, scale: float | Floats, count: int | Integers) -> Floats:
-    """Turn scores into probabilities by a scaled softmax, kept off 0 by the rows learnt so far.
+    """Return probabilities from scores by a scaled softmax and Laplace's rule of succession.
 
     Parameters
     ----------
     scores : ndarray (..., n_classes)
+        Scores of rows.
     scale : float, or ndarray that broadcasts against `scores`
-        a, above 0.
+        The scale a, above 0.
     count : int, or ndarray that broadcasts against `scores`
-        n, the rows from which the scores come.
+        The number n of rows learnt before the scores were computed.
 
     Returns
     -------
     ndarray (..., n_classes)
         p_k = (n q_k + 1) / (n + N) with q = softmax(a scores) over N classes: Laplace's rule of
-        succession, as if each class had been met once more. The order of the scores is kept.
+        succession, which counts one more row of each class. No probability is 0, and the order of
+        the scores is kept.
 
     Examples
     --------
     >>> calibrate(np.array([1.0, 0.0]), scale=4.0, count=98).round(3)
     array([0.972, 0.028])
     """
-    # Relative to the highest score, so that nothing overflows.
+    # Relative to the highest score, so that exp does not overflow.
     likelihoods = np.exp(scale * (scores - np.maximum.reduce(scores, axis=-1, keepdims=True)))
     shares = likelihoods / np.add.reduce(likelihoods, axis=-1, keepdims=True)
     probabilities: Floats = (count * shares + 1.0) / (count + scores.shape[-1])
@@ -146,21 +150,22 @@ def log_losses(
     Parameters
     ----------
     scores : ndarray (n, n_classes)
-        Made before the rows were learnt.
+        Scores of the rows, computed before the rows were learnt.
     columns : ndarray (n,)
-        Column of each row's label; -1, a label never seen before, has no probability to improve.
+        Column of each row's label, or -1 for a new label, for which the loss is 0 at every scale.
     weights : ndarray (n,)
+        Weights of the rows.
     counts : int, or ndarray (n,)
-        Rows from which the scores come.
+        Number of rows learnt before the scores were computed.
 
     Returns
     -------
     ndarray (n, len(SCALES))
-        Sums add over rows, batches and models.
+        Log-losses, which can be summed over rows, batches and models.
 
     Notes
     -----
-    41 softmaxes a row, all of them in memory.
+    The cost is 41 softmaxes per row, which are all in memory.
     """
     losses = np.zeros((len(scores), len(SCALES)))
     known = np.flatnonzero(columns >= 0)
@@ -173,7 +178,7 @@ def log_losses(
 
 
 def best_scale(losses: Floats) -> float:
-    """Return the scale of least log-loss, the usual one if nothing speaks for another.
+    """Return the scale with the lowest log-loss, the usual scale before any row.
 
     Examples
     --------
@@ -184,17 +189,17 @@ def best_scale(losses: Floats) -> float:
 
 
 def best_scales(losses: Floats) -> Floats:
-    """Return the scales of least log-loss, (...), for losses (..., len(SCALES))."""
+    """Return the scales with the lowest log-loss, (...), for losses (..., len(SCALES))."""
     scales: Floats = SCALES[(losses + PRIOR).argmin(axis=-1)]
     return scales
 
 
 class ScoringClassifier(base.MiniBatchClassifier):
-    """A classifier whose answers all follow from one score per class.
+    """A classifier that computes all predictions from a score per class.
 
-    Subclasses give the scores of one sample and of a batch. The label is that of the highest
-    score, the first of them on a tie; probabilities are the scores projected onto the simplex (see
-    `onlinels.scoring.probabilities_of`).
+    Subclasses compute the scores of a sample and of a batch. The predicted label is the class with
+    the highest score, on a tie the first of them. The probabilities are the scores projected onto
+    the simplex (see `onlinels.scoring.probabilities_of`).
     """
 
     _lock: Lock
@@ -214,7 +219,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
     @abstractmethod
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        """Return what was read, for an answer in kind, and its scores (n, n_classes)."""
+        """Return the input, which determines the kind of the result, and scores (n, n_classes)."""
 
     def _probabilities(self, scores: Floats) -> Floats:
         return probabilities_of(scores)
@@ -227,15 +232,15 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def scores_many(self, X: Any) -> Any:
         """Return the scores, a column per class, in the kind of `X`.
 
-        They are the raw least-squares outputs; of linear models with `priors`, the linear
-        discriminant functions.
+        The scores are the raw least-squares outputs, or the linear discriminant functions in linear
+        models with `priors`.
         """
         with self._lock:
             source, scores = self._batch_scores(X)
             return table_like(source, self.classes, scores)
 
     def margin_one(self, x: Mapping[Any, Any]) -> float:
-        """Return by how much the highest score of one sample exceeds the next; see `margin_many`.
+        """Return the margin of one sample: its highest score minus the next; see `margin_many`.
 
         Examples
         --------
@@ -249,27 +254,29 @@ class ScoringClassifier(base.MiniBatchClassifier):
             return float(margins(self._row_scores(x)[None])[0])
 
     def margin_many(self, X: Any) -> Any:
-        """Return by how much the highest score of every row exceeds the next, in the kind of `X`.
+        """Return the margin of every row: its highest score minus the next, in the kind of `X`.
 
-        Of scores and not of probabilities, which do not tell apart scores that are far apart. It is
-        0 while fewer than two classes are known: then nothing speaks against another label.
+        Margins are differences of scores, because probabilities do not distinguish large
+        differences of scores. With fewer than two classes the margin is 0.
 
         Parameters
         ----------
-        X : as `predict_many` takes it
+        X : array, sparse matrix, frame or list of dicts
+            Rows, as in `predict_many`.
 
         Returns
         -------
         array, series or list of n_rows floats
-            At least 0, in units of a score: rows of their class have 1, others 0. With `priors` of
-            a linear model it is the logarithm of the odds of both classes.
+            Margins of at least 0, in units of a score: the target of the true class is 1, and that
+            of other classes 0. With `priors` of a linear model, the margin is the logarithm of the
+            odds of the two classes.
         """
         with self._lock:
             source, scores = self._batch_scores(X)
             return numbers_like(source, margins(scores))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample; {} before anything is learnt."""
+        """Return the probability of every class for one sample, {} before anything is learnt."""
         with self._lock:
             probabilities = self._probabilities(self._row_scores(x)[None])
             return dict(zip(self.classes, probabilities[0].tolist(), strict=True))
@@ -281,13 +288,13 @@ class ScoringClassifier(base.MiniBatchClassifier):
             return table_like(source, self.classes, self._probabilities(scores))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the label of highest score for one sample; None before anything is learnt."""
+        """Return the label with the highest score for one sample, None if nothing is learnt yet."""
         with self._lock:
             scores = self._row_scores(x)
             return self.classes[scores.argmax()] if scores.size else None
 
     def predict_many(self, X: Any) -> Any:
-        """Return the label of highest score of every row, in the kind of `X`."""
+        """Return the label with the highest score for every row, in the kind of `X`."""
         with self._lock:
             source, scores = self._batch_scores(X)
             classes = self.classes or (None,)
@@ -296,7 +303,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
 
 def margins(scores: Floats) -> Floats:
-    """Return the difference of the two highest scores of every row, 0 where there are no two.
+    """Return the difference of the two highest scores of every row, 0 with fewer than two classes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Many sites: the newest save of each, merged into one file, with a manifest of what is in it."""
+"""Merge the newest save of each of many sites into one file, with a manifest of its contents."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from onlinels.pipelines import join, last_step, merge
 from onlinels.saving import PathLike, files
 
 Tell = Callable[[str, int, int], None]
-"""Takes a line on a file, how many files are merged, and how many there are to merge."""
+"""Function of a line about a file, the number of files merged, and the number of all files."""
 
 FORMAT = 2
-"""What a manifest looks like; another number, if it ever looks otherwise."""
+"""Number of the format of manifests; every change of the format gets a new number."""
 
 
 class Save(NamedTuple):
-    """A file that a site has written."""
+    """A file that a site has saved."""
 
     path: Path
     sha256: str
@@ -31,7 +31,7 @@ class Save(NamedTuple):
 
 
 class Site(NamedTuple):
-    """What was merged of a site: the save, its rows, and the SHA-256 of those before it.
+    """The merged save of a site, its number of rows, and the SHA-256 of earlier saves.
 
     A save that is itself an output of `merge_files` has sites of its own.
     """
@@ -43,68 +43,71 @@ class Site(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What an output is made of, and the SHA-256 of all that were written there, the last first."""
+    """The sites in an output, and the SHA-256 of all outputs at its path, the latest first."""
 
     outputs: tuple[str, ...]
-    # By the path that a site saves to, seen from the output's folder if it is in there.
+    # The key is the path that a site saves to, relative to the output's folder if it is inside.
     sites: dict[str, Site]
 
 
 class Choice(NamedTuple):
-    """The save of a site that is to be merged, and what was merged of the site before."""
+    """The save of a site to merge, and the site as it was merged before."""
 
     save: Save
     before: Site | None
 
 
 def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None = None) -> None:
-    """Merge the newest save of every site into one file; the command ``python -m onlinels merge``.
+    """Merge the newest save of every site into one file, as ``python -m onlinels merge`` does.
 
-    One path is one site: a site saves to the same path every time, and "monday/north.npz" and
+    A path identifies a site: a site always saves to the same path, and "monday/north.npz" and
     "tuesday/north.npz" are two sites, whose rows add up. The sites are those of the files that are
-    passed and those that were merged into the output before. The output is made anew from the
-    newest save of each, never from the output before, so that a save that comes twice or late
-    counts once. A manifest beside it, `output` + ".json", holds the path, SHA-256, time and rows of
-    each. Outputs merge as saves do: sites into regions, of one site or of many, and these into a
-    nation.
+    passed and those that were merged into the output before. The output is created anew from the
+    newest save of each site, never from the previous output. A save that arrives twice or late
+    therefore counts once. The manifest `output` + ".json" stores the path, SHA-256, time and number
+    of rows of each save. Outputs can be merged like saves: sites into regions, with one site or
+    many, and regions into a nation.
 
     Parameters
     ----------
     output : str or PathLike
-        Where the merged model is saved. What is there already must have been written by this
-        function.
+        Path of the merged model. A file that exists there must have been written by this function.
     paths : iterable of str or PathLike
-        Files of `save` that hold one model or pipeline each. The output itself is left out.
+        Files written by `save` that hold one model or pipeline each. The output itself is skipped.
     tell : callable, optional
-        Called with a line on every file, the number of files merged and of all to be merged. Other
-        merges into the folder wait meanwhile, one that it calls itself for ever.
+        Function that is called with a line about every file, the number of files merged, and the
+        number of all files to merge. Other merges into the folder wait meanwhile, so a merge that
+        it starts itself waits for ever.
 
     Raises
     ------
     TypeError, ValueError
-        If a file cannot be read, holds several models, or does not fit the others; if the save of
-        a site that was merged before is gone; if something else has written the output; if rows
-        would count twice, as those of an output beside a site that is in it, or of two outputs that
-        share a site. The message names the files, and nothing is written.
+        If a file cannot be read, holds several models, or does not fit the others. If the save of a
+        site that was merged before is missing. If something else has written the output. If rows
+        would count twice: those of an output and a site that is in it, or of two outputs with the
+        same site. The message names the files, and nothing is written.
     OSError
         If a file cannot be read or written.
 
     Notes
     -----
-    The newer of two saves is the one that was modified later: copy files with their times
-    (``cp -p``, ``rsync -t``, ``scp -p``). Content that was merged and replaced before is known by
-    its SHA-256, whatever its time. Two files of the same content count once. A save that has moved
-    is known by its content too, and its site has the new path from then on.
+    **Newest save.** The newer of two saves is the file with the later modification time: copy files
+    with their times (``cp -p``, ``rsync -t``, ``scp -p``). A save that was merged and then replaced
+    is recognised by its SHA-256, whatever its time. Two files with the same content count once. A
+    save that has moved is also recognised by its content, and its site then has the new path.
 
-    What an output holds is known from the manifest beside it, at any depth: copy the two together.
+    **Manifest.** The manifest describes the contents of an output, at any depth: copy both files
+    together.
 
-    One model at a time is in memory beside the sum, and what `merge` takes. A file is read three
-    times, twice of them for its SHA-256; sites may save meanwhile. Sites are merged in the order of
-    their paths, so that the same saves give the same bytes. Output and manifest are each written
-    whole or not at all, the manifest first. If the process dies between the two, the old output
-    stays, and the next call writes the new one. Calls whose outputs are in one folder wait for one
-    another, in threads and in processes (not on Windows, which cannot lock folders): no call loses
-    a site that another has merged meanwhile.
+    **Memory and time.** The memory holds one model at a time, the sum, and what `merge` needs.
+    Every file is read three times, two of them for its SHA-256.
+
+    **Safety.** Sites can save during a merge. Sites are merged in the order of their paths, so the
+    same saves result in the same bytes. The manifest and then the output are each written
+    completely or not at all. If the process dies between the two, the old output remains, and the
+    next call writes the new one. Calls with outputs in the same folder wait for one another, in
+    threads and in processes (not on Windows, which cannot lock folders), so no call loses a site
+    that another call has merged.
 
     Examples
     --------
@@ -113,7 +116,7 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     >>> model = LeastSquaresClassifier()
     >>> model.learn_one({"wind": 3.0}, "calm")
     >>> with contextlib.chdir(tempfile.mkdtemp()):
-    ...     model.save("north.npz"); merge_files("all.npz", ["north.npz"], lambda *say: print(say))
+    ...     model.save("north.npz"); merge_files("all.npz", ["north.npz"], lambda *log: print(log))
     ('north.npz: new site, 1 rows', 1, 1)
     ('all.npz: 1 rows of 1 sites', 1, 1)
     """
@@ -124,38 +127,38 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
         _merge_files(output, place, paths, tell or (lambda line, done, total: None))
 
 
-def _merge_files(output: PathLike, place: Path, paths: Iterable[PathLike], say: Tell) -> None:
-    """Merge files while no other call writes into the folder of the output."""
+def _merge_files(output: PathLike, place: Path, paths: Iterable[PathLike], report: Tell) -> None:
+    """Merge files while the folder of the output is locked."""
     known = _read_manifest(place)
     chosen, left_out = _chosen(known, place.parent, _saves(place, known, paths))
     _check_counted_once([_site(each.save, 0, each.before) for each in chosen.values()])
     for line in left_out:
-        say(line, 0, len(chosen))
+        report(line, 0, len(chosen))
     if _is_merged(place, known, chosen):
         for name, (save, _) in sorted(chosen.items()):
             rows = known.sites[name].rows
-            say(f"{save.path}: same as before, {rows:,} rows", len(chosen), len(chosen))
-        say(f"{output}: nothing new, left as it is", len(chosen), len(chosen))
+            report(f"{save.path}: same as before, {rows:,} rows", len(chosen), len(chosen))
+        report(f"{output}: nothing new, left as it is", len(chosen), len(chosen))
         return
     merged, sites = None, dict[str, Site]()
     for name, (wanted, before) in sorted(chosen.items()):
         model, found = _read(wanted.path)
         merged = _joined(merged, model, found.path, next(iter(sites.values()), None))
         sites[name] = _site(found, last_step(model).count, before)
-        del model  # Not beside the next one.
-        say(f"{found.path}: {_compared(sites[name], before)}", len(sites), len(chosen))
-    # Sites, and outputs among them, may have been saved anew meanwhile.
+        del model  # Free its memory before the next model is read.
+        report(f"{found.path}: {_compared(sites[name], before)}", len(sites), len(chosen))
+    # Checked again, because sites (also outputs) may have saved during the merge.
     _check_counted_once(sites.values())
     _write(place, merged, known, sites)
     rows = sum(each.rows for each in sites.values())
-    say(f"{output}: {rows:,} rows of {len(sites)} sites", len(chosen), len(chosen))
+    report(f"{output}: {rows:,} rows of {len(sites)} sites", len(chosen), len(chosen))
 
 
 # -- which saves -----------------------------------------------------------------------------------
 
 
 def _saves(output: Path, known: Manifest, paths: Iterable[PathLike]) -> Iterator[tuple[str, Save]]:
-    """Yield the files that were passed, and those that were merged before; each once, by site."""
+    """Yield name and save of every file that was passed or merged before; each file once."""
     passed = [Path(path) for path in paths]
     for path in passed:
         if not path.is_file():
@@ -169,49 +172,49 @@ def _saves(output: Path, known: Manifest, paths: Iterable[PathLike]) -> Iterator
     if not each:
         raise ValueError("paths has no file to merge, expected saves of sites. Pass their paths.")
     names = {os.path.realpath(path): name for name, path in own.items()}
-    # Times of what was merged are known: a copy may have a later one than a newer save.
+    # Merged saves keep their times: a copy may have a later time than a newer save.
     times = {site.save.sha256: site.save.modified for site in known.sites.values()}
     for real, path in each.items():
-        seen = _seen(path)
+        seen = _identified(path)
         name = names.get(real) or _name(path, output.parent)
         yield name, seen._replace(modified=times.get(seen.sha256, seen.modified))
 
 
 def _name(path: Path, folder: Path) -> str:
-    """Return what identifies a site: the path that it saves to."""
-    # As it is given: a link stays the same path when it leads elsewhere.
+    """Return the name of a site: the path that it saves to."""
+    # Not resolved: a link remains the same path when its target changes.
     given = Path(os.path.abspath(path))
     for each in (given, Path(os.path.realpath(path.parent), path.name)):
         if each.is_relative_to(folder):
-            # So that the folder may be moved with all that is in it.
+            # Relative, so that the folder can be moved with its contents.
             return each.relative_to(folder).as_posix()
     return given.as_posix()
 
 
-def _seen(path: Path) -> Save:
-    """Return what tells the content of a file."""
+def _identified(path: Path) -> Save:
+    """Return path, SHA-256 and time of a file."""
     with path.open("rb") as file:
         return _content(path, file)
 
 
 def _content(path: Path, file: Any) -> Save:
-    """Return what tells the content of a file that is open."""
+    """Return path, SHA-256 and time of an open file."""
     modified = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime_ns / 1e9, UTC)
     return Save(path, _digest(file), modified.isoformat(timespec="microseconds"))
 
 
 def _digest(file: Any) -> str:
-    """Return the SHA-256 of an open file from where it stands."""
+    """Return the SHA-256 of an open file from its current position."""
     return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _chosen(
     known: Manifest, folder: Path, saves: Iterable[tuple[str, Save]]
 ) -> tuple[dict[str, Choice], list[str]]:
-    """Return the newest save of every site, and a line on every other file."""
+    """Return the newest save of every site, and a line about every other file."""
     chosen, left_out = dict[str, Save](), list[str]()
     owners = {site.save.sha256: name for name, site in known.sites.items()}
-    # First what lies where a known site saves, then what may be a copy of it.
+    # Files at the paths of known sites first, then files that may be copies of them.
     for path_name, each in sorted(saves, key=lambda pair: (pair[0] not in known.sites, pair[0])):
         name = owners.setdefault(each.sha256, path_name)
         why, other = _reason(known, name, each), chosen.get(name)
@@ -231,14 +234,14 @@ def _chosen(
             )
     choices = dict[str, Choice]()
     for name, save in chosen.items():
-        # A save that is not where its site saved has moved, with the site.
+        # If no file is at the path of the site, the site has moved to the path of the save.
         now = name if (folder / name).is_file() else _name(save.path, folder)
         choices[now] = Choice(save, known.sites.get(name))
     return choices, left_out
 
 
 def _reason(known: Manifest, name: str, seen: Save) -> str:
-    """Return why a save of a site is not to be merged, "" if it may be."""
+    """Return the reason why a save of a site must not be merged, "" if it can be merged."""
     site = known.sites.get(name)
     if site and site.save.sha256 == seen.sha256:
         return ""
@@ -251,12 +254,12 @@ def _reason(known: Manifest, name: str, seen: Save) -> str:
 
 
 def _check_counted_once(sites: Iterable[Site]) -> None:
-    """Raise if rows would count twice: if two saves are, or hold, saves of one site."""
+    """Raise if rows would count twice: if two saves are, or contain, saves of one site."""
     seen = dict[str, tuple[Path, Path]]()
     for site in sites:
-        path, held = site.save.path, _held(site)
-        for mark, mine in held.items():
-            other, theirs = seen.setdefault(mark, (path, mine))
+        path = site.save.path
+        for key, mine in _saves_within(site).items():
+            other, theirs = seen.setdefault(key, (path, mine))
             if other == path:
                 continue
             if mine != path and theirs != other:
@@ -272,25 +275,25 @@ def _check_counted_once(sites: Iterable[Site]) -> None:
             )
 
 
-def _held(site: Site) -> dict[str, Path]:
-    """Return the SHA-256 and the paths of all saves in a save, itself included, with their site."""
+def _saves_within(site: Site) -> dict[str, Path]:
+    """Map SHA-256 and path of every save in a save (itself included) to the path of its site."""
     path = site.save.path
-    held = dict.fromkeys((site.save.sha256, *site.earlier), path)
+    saves = dict.fromkeys((site.save.sha256, *site.earlier), path)
     if path.is_file():
-        # Where an output has come with its manifest from elsewhere, its sites' paths lead nowhere.
-        held[os.path.realpath(path)] = path
+        # The paths of sites do not exist if an output was copied with its manifest from elsewhere.
+        saves[os.path.realpath(path)] = path
     for each in site.sites.values():
-        # Models that have learnt nothing are alike, and count nothing.
-        for mark, of in _held(each).items() if each.rows else ():
-            held.setdefault(mark, of)
-    return held
+        # Models that have learnt nothing are all equal, and have no rows to count.
+        for key, owner in _saves_within(each).items() if each.rows else ():
+            saves.setdefault(key, owner)
+    return saves
 
 
 # -- merging ---------------------------------------------------------------------------------------
 
 
 def _read(path: Path) -> tuple[Any, Save]:
-    """Return the model in a file, and what tells its content: a site may save meanwhile."""
+    """Return the model in a file and the save, from one open file: a site may save meanwhile."""
     with path.open("rb") as file:
         seen = _content(path, file)
         file.seek(0)
@@ -304,7 +307,7 @@ def _read(path: Path) -> tuple[Any, Save]:
 
 
 def _joined(merged: Any, model: Any, path: Path, first: Site | None) -> Any:
-    """Return what is merged so far, from the first site on, with the model of a file."""
+    """Return the merged model with the model of a file added; `first` is the first merged site."""
     try:
         if first is None:
             return merge(model)
@@ -316,7 +319,7 @@ def _joined(merged: Any, model: Any, path: Path, first: Site | None) -> Any:
 
 
 def _site(found: Save, rows: int, before: Site | None) -> Site:
-    """Return what is to be known of a site from now on."""
+    """Return the new entry of a site for the manifest."""
     inside = _manifest_at(_manifest_path(Path(os.path.realpath(found.path))))
     sites = inside.sites if found.sha256 in inside.outputs else {}
     if before is None:
@@ -324,7 +327,7 @@ def _site(found: Save, rows: int, before: Site | None) -> Site:
     if before.save.sha256 == found.sha256:
         save = found._replace(modified=before.save.modified)
         return Site(save, before.rows, before.earlier, sites or before.sites)
-    # A model that has learnt nothing is no earlier save: it may come again, and at other sites.
+    # A model without rows does not count as an earlier save: it may occur again, also elsewhere.
     replaced = (before.save.sha256,) if before.rows else ()
     return Site(found, rows, (*replaced, *before.earlier), sites)
 
@@ -345,9 +348,9 @@ def _manifest_path(output: Path) -> Path:
 
 
 def _read_manifest(output: Path) -> Manifest:
-    """Return what is known of an output; raise ValueError if it is not one of `merge_files`."""
+    """Return the manifest of an output; raise ValueError if `merge_files` did not write it."""
     known = _manifest_at(_manifest_path(output))
-    if output.exists() and _seen(output).sha256 not in known.outputs:
+    if output.exists() and _identified(output).sha256 not in known.outputs:
         raise ValueError(
             f"{output} was not written by this command, or has changed since, and would be "
             "overwritten. Move it away, or pass another output as the first path."
@@ -356,20 +359,20 @@ def _read_manifest(output: Path) -> Manifest:
 
 
 def _manifest_at(path: Path) -> Manifest:
-    """Return what a manifest says; nothing if there is none."""
+    """Read a manifest; an empty one if the file does not exist."""
     if not path.exists():
         return Manifest((), {})
     try:
-        said = json.loads(path.read_bytes())
-        return Manifest(tuple(said["outputs"]), _sites_at(path.parent, said["sites"]))
+        content = json.loads(path.read_bytes())
+        return Manifest(tuple(content["outputs"]), _sites_at(path.parent, content["sites"]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{path} cannot be read as a manifest: {error!r}. Move it away."
         ) from error
 
 
-def _sites_at(folder: Path, said: dict[str, Any]) -> dict[str, Site]:
-    """Return sites of a manifest in a folder, by the paths that they save to."""
+def _sites_at(folder: Path, entries: dict[str, Any]) -> dict[str, Site]:
+    """Return the sites of a manifest in a folder, by the paths that they save to."""
     return {
         name: Site(
             Save(folder / each["path"], each["sha256"], each["modified"]),
@@ -377,12 +380,12 @@ def _sites_at(folder: Path, said: dict[str, Any]) -> dict[str, Site]:
             tuple(each["earlier"]),
             _sites_at(folder, each.get("sites", {})),
         )
-        for name, each in said.items()
+        for name, each in entries.items()
     }
 
 
 def _is_merged(output: Path, known: Manifest, chosen: dict[str, Choice]) -> bool:
-    """Tell whether an output is already that of the saves chosen, and its manifest finds them."""
+    """Return whether an output already holds the chosen saves, and its manifest their paths."""
     return (
         known.sites.keys() == chosen.keys()
         and all(
@@ -391,32 +394,32 @@ def _is_merged(output: Path, known: Manifest, chosen: dict[str, Choice]) -> bool
             for name, (save, _) in chosen.items()
         )
         and output.exists()
-        and _seen(output).sha256 == known.outputs[0]
+        and _identified(output).sha256 == known.outputs[0]
     )
 
 
 def _write(output: Path, merged: Any, known: Manifest, sites: dict[str, Site]) -> None:
-    """Write the output aside, then the manifest, and put the output in its place."""
+    """Write the output to a temporary file, then the manifest, and then replace the output."""
     with files._replacing(output) as file:
         files._write(merged, partial(nullcontext, file))
         file.seek(0)
-        # Read as it was written: some systems let nobody else open a file that is locked.
+        # Read through the same handle: some systems do not open a locked file again.
         digest = _digest(file)
-        said = {
+        content = {
             "format": FORMAT,
             "outputs": list(dict.fromkeys([digest, *known.outputs])),
             "sites": _described(sites, output.parent),
         }
         with files.written_aside(_manifest_path(output)) as manifest:
-            manifest.write(json.dumps(said, indent=1).encode())
+            manifest.write(json.dumps(content, indent=1).encode())
 
 
 def _described(sites: dict[str, Site], folder: Path) -> dict[str, Any]:
-    """Return what a manifest in a folder says of sites."""
-    said = dict[str, Any]()
+    """Return the entries of sites for a manifest in a folder."""
+    entries = dict[str, Any]()
     for name, (save, rows, earlier, inside) in sites.items():
         known = save._asdict() | {"path": _name(save.path, folder), "rows": rows}
-        said[name] = known | {"earlier": earlier}
+        entries[name] = known | {"earlier": earlier}
         if inside:
-            said[name]["sites"] = _described(inside, folder)
-    return said
+            entries[name]["sites"] = _described(inside, folder)
+    return entries

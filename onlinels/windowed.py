@@ -1,7 +1,8 @@
-"""WindowedClassifier: a classifier of windows that is fed one reading of the sensors at a time.
+"""WindowedClassifier: classify sliding windows of sensor readings that arrive one at a time.
 
-Readings become evenly spaced samples, the last samples a window, their labels the label of the
-window; windows that are due and have a label are learnt by the wrapped classifier.
+Readings are resampled to evenly spaced samples. The last samples form a window, and the label of
+the window follows from their labels. The wrapped classifier learns the windows that are due and
+have a label.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ from onlinels.wrappers import (
 DATES = (datetime, np.datetime64)
 
 MaybeLabel = tuple[Label, ...]
-"""(label,), or () where there is none."""
+"""(label,), or () for no label."""
 
 OF_NO_LABEL = "Pass readings without a label to observe_one."
 
@@ -88,11 +89,11 @@ OF_READINGS = OF_FEATURES | {
     "text": "Leave it out, or pass a channel of 0 and 1 for each of its values in every reading, "
     "such as {'mode_on': x['mode'] == 'on'}.",
 }
-"""Remedies for readings: every one has the same channels."""
+"""Remedies for bad readings; all readings must have the same channels."""
 
 
 def read_readings(rows: list[Any]) -> Batch:
-    """Read readings as `read_batch` does, with remedies that keep the channels the same."""
+    """Read readings like `read_batch`; errors suggest remedies that keep the channels the same."""
     try:
         return read_batch(rows)
     except (TypeError, ValueError):
@@ -104,15 +105,15 @@ def read_readings(rows: list[Any]) -> Batch:
 
 
 def one_reading(x: Any) -> list[Any]:
-    """Return a reading as a batch of one; raise TypeError if it is no dict."""
+    """Return a reading as a batch of one; raise TypeError if the reading is not a dict."""
     check_mapping(x)
     return [x]
 
 
 def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Floats, bool]:
-    """Return readings without their times, these in seconds, and whether they are dates.
+    """Return readings without their times, the times in seconds, and whether they are dates.
 
-    The time is the entry of each dict of the name `timestamp`; without it all times are 0.
+    The time of a reading is its entry `timestamp`. With timestamp=None all times are 0.
     """
     if timestamp is None or not all(isinstance(x, Mapping) for x in rows):
         return rows, np.zeros(len(rows)), False
@@ -127,16 +128,16 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Flo
             raise TypeError(f"{came}, expected only seconds, or only dates. Convert the time.")
     rows = [dict(x) for x in rows]
     for x in rows:
-        # Not by comparing names: a numpy scalar compares with every entry of a tuple.
+        # Not a comparison of names: a numpy scalar is compared with every entry of a tuple.
         del x[timestamp]
     return rows, read_times(stamps, len(stamps), dates), dates
 
 
 def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
-    """Return the channels, those of the first reading; raise if those of a reading are others."""
+    """Return the channels of the first reading; raise if another reading has other channels."""
     if any(map(holds_array, layouts)):
-        came = "A reading holds an array, expected one number for each channel"
-        raise ValueError(f"{came}. Pass readings one by one.")
+        problem = "A reading holds an array, expected one number for each channel"
+        raise ValueError(f"{problem}. Pass readings one by one.")
     columns = columns if len(columns) else columns.extended(layouts[:1])
     if not len(columns):
         raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
@@ -148,9 +149,9 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
         remedy = "Leave the channel out, or make a new model for all channels with clone()"
         raise ValueError(f"{came}. {remedy}.")
     if missing:
-        came = f"A reading lacks the channel {columns.names[min(missing)]!r}, {expected}"
+        problem = f"A reading lacks the channel {columns.names[min(missing)]!r}, {expected}"
         remedy = "Fill in the channel's last value (last | x), or leave the reading out"
-        raise ValueError(f"{came}. {remedy}.")
+        raise ValueError(f"{problem}. {remedy}.")
     return columns
 
 
@@ -177,13 +178,13 @@ def _state_fits(state: Any) -> bool:
 )
 @dataclass(frozen=True, eq=False)
 class StreamState:
-    """Where a stream of readings stands: there is a new state after each.
+    """The state of a stream after a reading. Every reading creates a new state.
 
-    The last reading came at `time`, if readings have times; `spacing` is the time between the first
-    two. Sample k lies at the time ``start + k / sample_rate``.
+    `time` is the time of the last reading, if readings have times. `spacing` is the time between
+    the first two readings. Sample k has the time ``start + k / sample_rate``.
 
-    `values` and `labels` are those of the last samples; a label is (label,), or () where there is
-    none. `wait` is the number of samples before the next window is due.
+    `values` and `labels` belong to the last samples. A label is (label,), or () for no label.
+    `wait` is the number of samples before the next window is due.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -199,31 +200,34 @@ class StreamState:
 
 
 MAX_SPACING_DIFFERENCE = 0.1
-"""Share of the first spacing by which later ones may differ from it without a sample rate."""
+"""Maximum relative difference of a spacing from the first spacing, without a sample rate."""
 
 MAX_LEAD = 1e-3
-"""Share of a sampling period by which a reading before a sample's time counts as at that time.
+"""Share of a sampling period by which a reading may precede a sample and count as simultaneous.
 
 Times in seconds since 1970 are rounded to 2.4e-7 seconds.
 """
 
 LABEL_RULES: dict[str, Callable[[Sequence[MaybeLabel]], MaybeLabel]] = {
     "last": lambda labels: labels[-1],
-    # The most frequent, on a tie the one that came last: counters keep the order of arrival.
+    # The most frequent label, and on a tie the latest: counters keep the order of insertion.
     "majority": lambda labels: Counter(reversed(labels)).most_common(1)[0][0],
     "unanimous": lambda labels: labels[-1] if len(set(labels)) == 1 else (),
 }
-"""From the labels of a window's samples to its own; samples without a label count as one class."""
+"""Functions from the labels of samples to the label of their window.
+
+Samples without a label count as a class of their own.
+"""
 
 Labelled = tuple[dict[str, Floats], Label]
 """A sample {"window": array (length, n_channels)} and its label."""
 
 READINGS_AT_ONCE = 256
-"""Readings that are answered together: as many windows are held at a time."""
+"""Number of readings that are predicted at once; so many windows are in memory at a time."""
 
 
 def _takes_lists(model: Any) -> bool:
-    """Tell whether all steps take lists of windows, all or none, with the same result as singly."""
+    """Return whether lists of windows are learnt all or none, with the same result as singly."""
     return all(isinstance(step, (*FIXED, ScoringClassifier)) for step in steps_of(model))
 
 
@@ -233,52 +237,60 @@ def _takes_lists(model: Any) -> bool:
     _lock=made_of(Lock),
 )
 class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
-    """Classify sliding windows of sensor readings that come one at a time.
+    """Classify sliding windows of sensor readings that arrive one at a time.
 
-    A reading is a dict with a number for every channel. The wrapped classifier sees
-    {"window": array (window, n_channels)}: the samples up to this reading, channels sorted by name.
-    It learns the first full window, and one after every `hop` further samples; a window that is due
-    but has no label leaves it to the next one that has.
+    A reading is a dict with a number for every channel. The wrapped classifier receives
+    {"window": array (window, n_channels)}: the samples up to this reading, with the channels sorted
+    by name. It learns the first full window, and another window after every `hop` further samples.
+    If a window that is due has no label, the next window with a label is learnt instead.
 
     Parameters
     ----------
     classifier : classifier or pipeline
-        It takes {"window": array}, such as ``WindowFeatures() | LeastSquaresClassifier()``.
+        The model that learns samples {"window": array}, such as
+        ``WindowFeatures() | LeastSquaresClassifier()``.
     window, hop : int
-        Samples in a window, and the least number from one that is learnt to the next.
+        Number of samples in a window, and the minimum number of samples from one learnt window to
+        the next.
     timestamp : hashable, optional
-        Name of the entry of readings with their time: a number of seconds, or a datetime. Without
-        it readings are taken as evenly spaced, each as a sample.
+        Name of the entry of a reading that holds its time: a number of seconds, or a datetime.
+        Without it, readings count as evenly spaced, and every reading is a sample.
     sample_rate : float, optional
-        Samples a second onto which readings are resampled, on the straight line between them.
-        Without it, readings with times that are not regular to a tenth of their spacing are
-        refused.
+        Samples per second to which readings are resampled by linear interpolation. Without it,
+        the spacing of readings with times must be regular to a tenth; other readings raise a
+        ValueError.
     largest_gap : float
-        Sampling periods between readings over which that line is drawn, at least 1. After a longer
-        gap the window starts afresh.
+        Maximum gap between two readings that is interpolated, in sampling periods, at least 1.
+        After a longer gap the window starts empty.
     label_rule : "last", "majority" or "unanimous"
-        The label of a window in which labels change: that of its last sample, which is what
-        `predict_one` is asked for; the most frequent; or none, so that it is not learnt. A
-        resampled sample has the label of the reading that completes it.
+        The label of a window in which labels change. A resampled sample has the label of the
+        reading that completes it.
+
+        - "last": the label of the last sample, which is the label that `predict_one` predicts.
+        - "majority": the most frequent label.
+        - "unanimous": no label, so that the window is not learnt.
 
     Notes
     -----
-    Nothing but the last `window` samples is held, and the windows depend on the readings and labels
-    alone: `learn_many` equals `learn_one` in a loop. `predict_one` answers for the window that ends
-    in the reading (resampled: in the last sample up to it) and changes nothing, and reads no values
-    as long as the wrapped classifier has learnt nothing; `predict_many`
-    takes its readings as following one another. The channels are those of the first reading that
-    is taken in.
-    A reading without a label is taken in by `observe_one`, and no window that ends in it is learnt;
-    where another recording begins, call `restart`. `windows_of` cuts the same windows, for features
-    that are made from examples.
+    **Windows.** The model stores the last `window` samples and no others. The windows depend on the
+    readings and labels alone: `learn_many` equals `learn_one` in a loop. The channels are those of
+    the first reading that is learnt or observed. `observe_one` adds a reading without a label, and
+    no window that ends in this reading is learnt. Call `restart` where another recording begins.
+    `windows_of` cuts the same windows, for features that are made from examples.
 
-    A reading costs ``8 window n_channels`` bytes that are copied. Several windows at a time are
-    learnt together if all steps are this package's features and least-squares classifiers, else
-    one by one, and a copy of the classifier is kept meanwhile: if one of them is refused, it is put
-    back as it was. The readings count as taken in once their windows are learnt: what is held is as
-    before if anything is raised until then. Of a single window that is refused, steps of other
-    packages may have learnt before the last step refuses it.
+    **Predictions.** `predict_one` predicts the label of the window that ends in the reading
+    (resampled: in the last sample up to the reading). It changes nothing, and reads no values
+    before the wrapped classifier has learnt something. `predict_many` treats its readings as
+    consecutive.
+
+    **Cost.** Every reading copies ``8 window n_channels`` bytes.
+
+    **Errors.** Several windows are learnt as one batch if all steps are features and least-squares
+    classifiers of this package. Otherwise they are learnt one by one, and a copy of the classifier
+    is kept meanwhile: if a window is rejected, the classifier is restored. The stored samples
+    change only after the windows have been learnt, so an error before that leaves them unchanged.
+    If a single window is rejected by the last step, steps of other packages before it may have
+    learnt the window.
 
     Examples
     --------
@@ -328,9 +340,10 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         yield {"classifier": LeastSquaresClassifier(), "window": 1, "hop": 1}
 
     def _unit_test_skips(self) -> set[str]:
-        # In these, channels come and go: such readings are refused.
-        odd = "emerging", "disappearing", "radically_disappearing"
-        return {f"check_{kind}_features" for kind in odd} | {"check_learn_many_matches_learn_one"}
+        # These checks add and drop channels, which raises an error here.
+        changes = "emerging", "disappearing", "radically_disappearing"
+        skipped = {f"check_{change}_features" for change in changes}
+        return skipped | {"check_learn_many_matches_learn_one"}
 
     @property
     def _multiclass(self) -> bool:
@@ -338,7 +351,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
     @property
     def channels(self) -> tuple[Name, ...]:
-        """Names of the channels, in the order of a window's columns; none before a reading."""
+        """Names of the channels, in the order of a window's columns; () before a reading."""
         return self._state.columns.names
 
     @property
@@ -347,7 +360,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         return self._state.n_windows
 
     def restart(self) -> None:
-        """Let another recording begin: no window holds readings from before and after.
+        """Start another recording: no window contains readings from before and after this call.
 
         Examples
         --------
@@ -363,38 +376,41 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             self._state = StreamState(state.columns, state.n_windows)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
-        """Take in one reading with its label, and learn the windows that are due with it.
+        """Add one reading with its label, and learn the windows that become due.
 
         Parameters
         ----------
         x : mapping
-            Channels to numbers, and `timestamp` to the time if it is set.
+            Channel names to numbers, and `timestamp` to the time, if `timestamp` is set.
         y : hashable
+            Label of the reading.
 
         Raises
         ------
         TypeError
-            If a value is no number, or the time neither a number nor a date.
+            If a value is not a number, or the time is neither a number nor a date.
         ValueError
             If a value is missing or not finite, a channel is missing or new, the time is not after
-            the one before or irregular without `sample_rate`, or the wrapped classifier refuses
-            the window. Nothing has changed then.
+            the time of the previous reading, times are irregular without `sample_rate`, or the
+            wrapped classifier rejects the window. The model is then unchanged.
         """
         with self._lock:
             self._learn(one_reading(x), [(read_label(y, remedy=OF_NO_LABEL),)])
 
     def learn_many(self, X: Any, y: Any) -> None:
-        """Take in readings that follow one another, as by `learn_one` in a loop, all or none.
+        """Add consecutive readings, all or none, with the same result as `learn_one` in a loop.
 
         Parameters
         ----------
         X : array (n, n_columns), frame, or list of dicts
+            The readings.
         y : array, series or list of n labels
+            Labels of the readings.
 
         Raises
         ------
         TypeError, ValueError
-            As `learn_one`; nothing has changed then.
+            Under the conditions of `learn_one`. The model is then unchanged.
         """
         with self._lock:
             rows = list(samples_of(X))
@@ -402,7 +418,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             self._learn(rows, [(label,) for label in labels])
 
     def observe_one(self, x: Mapping[Any, Any]) -> None:
-        """Take in one reading without a label and learn nothing; errors as `learn_one`.
+        """Add one reading without a label, and learn nothing.
+
+        Raises the same errors for readings as `learn_one`.
 
         Examples
         --------
@@ -416,7 +434,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             self._learn(one_reading(x), [()])
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the label of the window that ends in a reading; None before it is full."""
+        """Return the label of the window that ends in a reading, None if the window is not full."""
         with self._lock:
             return self._answer("predict", None, x)
 
@@ -426,26 +444,29 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             return labels_like(source_of(X), self._answers("predict", None, list(samples_of(X))))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class; {} before the window is full."""
+        """Return the probability of every class, {} if the window is not full."""
         with self._lock:
             return dict(self._answer("predict_proba", {}, x))
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return probabilities in the kind of `X`; in tables 0 where the window is not full."""
+        """Return probabilities in the kind of `X`; rows of a table are 0 if the window is not full.
+
+        In a list of dicts, the dict is empty instead.
+        """
         with self._lock:
             rows = self._answers("predict_proba", {}, list(samples_of(X)))
             return table_of(source_of(X), rows)
 
     def _learn(self, rows: list[Any], labels: list[MaybeLabel]) -> None:
         due: list[Labelled] = []
-        # Of the states only the last is held: each has a window of its own.
+        # Every state has a window of its own, so only the last state is kept.
         (state,) = deque(self._follow(rows, labels, due), maxlen=1)
         learn_and_note(partial(self._learn_windows, due), self, "_state", state)
 
     def _follow(
         self, rows: list[Any], labels: list[MaybeLabel], due: list[Labelled]
     ) -> Iterator[StreamState]:
-        """Yield the state after each reading; append the windows to be learnt with it to `due`."""
+        """Yield the state after each reading; append the windows that become due to `due`."""
         state, rule = self._state, LABEL_RULES[self.label_rule]
         rows, times, dates = read_stamps(rows, self.timestamp)
         batch = read_readings(rows)
@@ -467,7 +488,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
                 is_due = len(known) == self.window and not wait
                 of_window = rule(known) if is_due and label else ()
                 if of_window:
-                    # A copy, as most of the window is part of later ones too.
+                    # Copied, because later windows share most of these samples.
                     due.append(({"window": values.copy()}, of_window[0]))
                     state = replace(state, wait=self.hop, n_windows=state.n_windows + 1)
             yield state
@@ -475,7 +496,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     def _sampled(
         self, state: StreamState, now: float, reading: Floats
     ) -> tuple[StreamState, Floats]:
-        """Return the state after a reading, and the samples that it completes, none to several."""
+        """Return the state after a reading, and the samples (none to several) that it completes."""
         rate, last, samples = self.sample_rate, state.time, reading[None]
         if self.timestamp is None:
             return state, samples
@@ -485,19 +506,19 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             remedy = "Leave out readings that are late, or call restart()."
             raise ValueError(f"{came} of the reading before. {remedy}")
         if last is None or (rate and passed * rate > self.largest_gap * (1.0 + MAX_LEAD)):
-            # No window reaches back over what came before.
+            # No window includes samples from before the gap.
             known = state.columns, state.n_windows, state.dates
             return StreamState(*known, time=now, reading=reading, start=now), samples
         spacing = state.spacing or passed
         if rate is not None:
-            # Sample k lies at the time start + k / rate, on the line between two readings.
+            # Sample k has the time start + k / rate and is interpolated between two readings.
             before, up_to = (floor((time - state.start) * rate + MAX_LEAD) for time in (last, now))
             n_bytes, remedy = 8 * (2 + len(reading)), "Lower largest_gap, or sample_rate."
             n_new = up_to - before
             check_room(n_new * n_bytes, "A gap of {:,} samples", n_new, remedy=remedy)
             times = state.start + np.arange(before + 1, up_to + 1) / float(rate)
             share = np.clip((times - last) / passed, 0.0, 1.0)[:, None]
-            # Both ends are weighed, so that a sample at a reading's time is that reading, exactly.
+            # Both ends have a weight, so that a sample at a reading's time equals it exactly.
             samples = (1.0 - share) * state.reading + share * reading
         elif abs(passed - spacing) > MAX_SPACING_DIFFERENCE * spacing:
             came = f"{self.timestamp!r} is {now!r}, {passed:g} s after the reading before"
@@ -506,7 +527,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         return replace(state, time=now, reading=reading, spacing=spacing), samples
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
-        """Let the wrapped classifier learn windows in order: all or none of several."""
+        """Teach the wrapped classifier the windows in order; of several windows all or none."""
         model = self.classifier
         if len(due) < 2:
             for sample, label in due:
@@ -519,12 +540,12 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
                     model.learn_one(sample, label)
 
     def _answer(self, method: str, nothing: Any, x: Any) -> Any:
-        """Return what is answered for one reading; its values are not read for a blank model."""
+        """Return the prediction for one reading; a blank model does not read its values."""
         rows = one_reading(x)
         return nothing if is_blank(self.classifier) else self._answers(method, nothing, rows)[0]
 
     def _answers(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
-        """Return what the wrapped classifier answers for each reading, if its window is full."""
+        """Return the prediction for each reading, and `nothing` if its window is not full."""
         followed = self._follow(rows, [()] * len(rows), [])
         given: list[Any] = []
         while block := [state.values for state in islice(followed, READINGS_AT_ONCE)]:
@@ -546,26 +567,30 @@ def windows_of(
     largest_gap: float = 4.0,
     label_rule: str = "last",
 ) -> tuple[Floats, list[Label]]:
-    """Cut a stream of readings into the windows that a `WindowedClassifier` would learn from it.
+    """Cut a stream of readings into the windows that a `WindowedClassifier` would learn.
 
-    They are examples from which features are made before the classifier is.
+    Use the windows as examples for features that are made from examples, before the classifier is
+    created.
 
     Parameters
     ----------
     stream : iterable of (reading, label)
-        Readings as dicts, as streams of river are; of arrays, ``river.stream.iter_array(X, y)``.
-        It is read to its end: pass what comes first of an endless one.
+        Readings as dicts with their labels, as in river's streams. For arrays, pass
+        ``river.stream.iter_array(X, y)``. The stream is read to its end: pass only the beginning of
+        an endless stream.
     window, hop, timestamp, sample_rate, largest_gap, label_rule
-        As for WindowedClassifier.
+        Settings of `WindowedClassifier`.
 
     Returns
     -------
     ndarray (n_windows, window, n_channels), list of n_windows labels
+        The windows and their labels.
 
     Raises
     ------
     TypeError, ValueError
-        If settings or readings are none of a `WindowedClassifier`, or no window is full.
+        If a `WindowedClassifier` would reject the settings or the readings, or if no window is
+        full.
 
     Examples
     --------
@@ -580,8 +605,8 @@ def windows_of(
     pairs = list(stream)
     for each in pairs:
         if not isinstance(each, (tuple, list)) or len(each) != 2:
-            came = f"stream yields {reprlib.repr(each)}, expected pairs (reading, label)"
-            raise TypeError(f"{came}. Pass zip(readings, labels).")
+            problem = f"stream yields {reprlib.repr(each)}, expected pairs (reading, label)"
+            raise TypeError(f"{problem}. Pass zip(readings, labels).")
     rows = [reading for x, _ in pairs for reading in one_reading(x)]
     due: list[Labelled] = []
     remedy = 'If only windows are wanted, pass any label, such as "".'

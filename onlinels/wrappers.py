@@ -1,4 +1,4 @@
-"""Classifiers around a classifier, or around a pipeline that ends in one: drift and calibration."""
+"""Wrappers of a classifier, or of a pipeline that ends in one, for drift and for calibration."""
 
 from __future__ import annotations
 
@@ -78,19 +78,19 @@ from onlinels.scoring import (
 )
 
 Before = tuple[Any, State]
-"""Answers for rows before each is learnt, and the state after all of them."""
+"""Predictions for rows before each is learnt, and the state after all of them."""
 
 
 def is_blank(model: Any) -> bool:
-    """Tell whether a classifier, or pipeline, knows no classes; of others than ours nobody can."""
+    """Return whether a classifier or pipeline knows no classes; False for other packages."""
     return not getattr(last_step(model), "classes", True)
 
 
 @contextmanager
 def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
-    """Put the state of models back if anything is raised; costs a copy of those that learn."""
+    """Restore the state of models after any exception; costs a copy of the models that learn."""
     learning = [model for model in models if not isinstance(model, FIXED)]
-    # The locks stay: others may wait for them.
+    # The locks are not copied: other threads may wait for them.
     locks = [model._lock for model in learning if hasattr(model, "_lock")]
     before = copy.deepcopy(learning, {id(lock): lock for lock in locks})
     try:
@@ -102,9 +102,10 @@ def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
 
 
 def learn_and_note(learn: Callable[[], Any], wrapper: Any, name: str, value: Any) -> None:
-    """Let a wrapped model learn, and set its wrapper's attribute whatever is raised between.
+    """Teach a wrapped model, and set its wrapper's attribute even if an interrupt comes between.
 
-    A context manager would not do: what is raised inside it before its own code runs is lost.
+    A context manager cannot do this: an exception that is raised in it before its own code runs
+    would be lost.
     """
     last = last_step(wrapper.classifier)
     before = getattr(last, "count", None)
@@ -118,7 +119,7 @@ def learn_and_note(learn: Callable[[], Any], wrapper: Any, name: str, value: Any
 
 
 class MetaClassifier(base.Classifier):
-    """A classifier around another one, whose ridge may be changed at any time."""
+    """A classifier that wraps another classifier, whose ridge can be changed at any time."""
 
     _lock: Lock
     classifier: Any
@@ -134,7 +135,7 @@ class MetaClassifier(base.Classifier):
 
 
 class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
-    """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
+    """Predict like the wrapped classifier or pipeline; subclasses define how it learns."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -145,25 +146,25 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         return self.classifier
 
     def _row_features(self, x: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Return what the last step meets of a sample."""
+        """Return the features of a sample that the last step receives."""
         return self.classifier.transform_one(x) if is_pipeline(self.classifier) else x
 
     def _batch_features(self, X: Any) -> Any:
-        """Return what the last step meets of a mini-batch, where no step before it learns."""
+        """Return the features of a mini-batch that the last step receives if no other learns."""
         if all(isinstance(step, FIXED) for step in steps_of(self.classifier)[:-1]):
             return self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
-        # Steps of other packages may transform no arrays and no lists.
+        # Steps of other packages may not transform arrays or lists.
         return [self._row_features(x) for x in samples_of(X)]
 
     @property
     def _learning(self) -> list[Any]:
-        """Objects that change with every row, apart from attributes that are replaced."""
+        """Objects that change in place with every row."""
         return steps_of(self.classifier)
 
     def _one_by_one(
         self, X: Any, y: Any, w: Any, others: dict[str, Any], ask: str | None = None
     ) -> list[Any]:
-        """Learn rows one by one, all or none; return what a method answers before each."""
+        """Learn rows one by one, all or none; return the result of `ask` before each row."""
         check_aligned(X, y=y, w=w, **others)
         rows = list(samples_of(X))
         n_rows = len(rows)
@@ -186,7 +187,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         return answers
 
     def _teach(self, x: Mapping[Any, Any], y: Any, **others: Any) -> None:
-        """Let the wrapped model learn a row, which was looked at before unless it is the first."""
+        """Teach the wrapped model a row; only the first row has not been checked before."""
         if not is_blank(self.classifier):
             self.classifier.learn_one(x, y, **others)
             return
@@ -195,10 +196,10 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
 
     @abstractmethod
     def _before(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        """Return what a method answers for every row before it is learnt, and the state after."""
+        """Return the result of `ask` for every row before it is learnt, and the state after."""
 
     def _answer_and_learn(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Any:
-        """Learn rows; return what a method answers before each, in the kind of `X`."""
+        """Learn rows; return the result of `ask` before each row, in the kind of `X`."""
         with self._lock:
             if learning_step(self.classifier) is not None:
                 answers = self._one_by_one(X, y, w, others, ask)
@@ -210,30 +211,29 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
-        This is progressive validation, also called prequential evaluation or test-then-train: the
-        result is that of `predict_one` and `learn_one` for one row after the other, with any
-        settings.
+        This is progressive validation, also called prequential evaluation or test-then-train. With
+        any settings, the result equals `predict_one` and `learn_one` for each row in turn.
 
         Parameters
         ----------
         X, y, w, **kwargs
-            As `learn_many` reads them.
+            Rows, labels, weights and further arguments of `learn_many`.
 
         Returns
         -------
         array, series or list of n_rows labels
-            In the kind of `X`. None for a row before which nothing was known.
+            Predictions, in the kind of `X`. A row before which nothing was learnt has None.
 
         Raises
         ------
         TypeError, ValueError
-            As the wrapped model; nothing has changed then.
+            If the wrapped model rejects a row. The model is then unchanged.
 
         Notes
         -----
-        The cost is that of the wrapped model's `predict_learn_many`, and of what the wrapper adds
-        to a row; of a pipeline whose steps learn, as river's scalers do, that of the rows one by
-        one.
+        The cost is that of the wrapped model's `predict_learn_many`, plus the cost that the wrapper
+        adds to a row. A pipeline with steps that learn, such as river's scalers, processes the rows
+        one by one.
 
         Examples
         --------
@@ -246,31 +246,31 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
 
-        See `predict_learn_many`. A `CalibratedClassifier` scales scores by the scale of then.
+        See `predict_learn_many`. A `CalibratedClassifier` uses the scale at the time of each row.
 
         Returns
         -------
         table (n_rows, n_classes)
-            In the kind of `X`, with a column for each class that is known after the batch, then for
-            each that was forgotten in it: 0 in rows before which the class was not known. Dicts
-            hold the classes that were known.
+            Probabilities, in the kind of `X`. The table has a column for each class that is known
+            after the batch, then for each class that was forgotten in it. A row has 0 for a class
+            that was not known before the row. A dict holds the classes that were known.
         """
         return self._answer_and_learn("predict_proba_one", X, y, w, kwargs)
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """Labels that the wrapped model knows, in the order of its columns."""
+        """Labels of the wrapped model, in the order of its columns."""
         return tuple(last_step(self.classifier).classes)
 
     @property
     def count(self) -> int:
-        """Number of rows that the wrapped model has learnt, whatever their weights are now."""
+        """Number of rows that the wrapped model has learnt, regardless of their weights now."""
         return int(last_step(self.classifier).count)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the wrapped model's label for one sample; None before anything is learnt.
+        """Return the wrapped model's label for one sample, None before anything is learnt.
 
-        Until then neither values are read nor transformers asked.
+        Before anything is learnt, values are not read and transformers are not called.
         """
         with self._lock:
             if is_blank(self.classifier):
@@ -279,22 +279,22 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
             return self.classifier.predict_one(x, **kwargs)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
-        """Return the wrapped model's label of every row, in the kind of `X`."""
+        """Return the wrapped model's label for every row, in the kind of `X`."""
         with self._lock:
             return self.classifier.predict_many(X, **kwargs)
 
 
 def in_kind(ask: str, source: Any, answers: list[Any], classes: Sequence[Label]) -> Any:
-    """Return answers of `predict_one` or `predict_proba_one` in the kind of what was read."""
+    """Return results of `predict_one` or `predict_proba_one` in the kind of the input."""
     if ask == "predict_one":
         return labels_like(source, answers)
     return table_of(source, answers, classes)
 
 
 def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Label] = ()) -> Any:
-    """Return probabilities by label in the kind of what was read: dicts as they are.
+    """Return probabilities by label in the kind of the input; dicts are returned unchanged.
 
-    A table has a column for each of some classes, then for each other class of a row.
+    A table has a column for each of `classes`, then for each further class of a row.
     """
     if isinstance(source, (list, tuple)):
         return rows
@@ -306,48 +306,49 @@ def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Labe
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 64, 1024
-"""Rows that are answered together after an alarm, and at most: blocks grow while there is none."""
+"""Rows in the first block after an alarm, and in the largest block: blocks grow between alarms."""
 
 
 @savable_settings(_n_alarms=WHOLE, _lock=made_of(Lock))
 class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
-    """Weaken the past of a least-squares classifier whenever a drift detector alarms.
+    """Reduce the weight of past rows of a classifier whenever a drift detector raises an alarm.
 
-    Every row is predicted before it is learnt, and the detector is told whether that was wrong, 1
-    or 0. On an alarm the weight of all rows before is multiplied by `keep`; the row itself is then
-    learnt with its own. After alarms at rows d_1 < d_2 < ... row i weighs w_i keep^k, k being the
-    number of alarms after it, and the model equals the batch solution with these weights.
+    Every row is predicted before it is learnt, and the detector is updated with the error: 1 if the
+    prediction was wrong, otherwise 0. On an alarm the weights of all earlier rows are multiplied by
+    `keep`, and then the row is learnt with its own weight. After alarms at rows d_1 < d_2 < ...
+    row i has the weight w_i keep^k, where k is the number of alarms after the row, and the model
+    equals the batch solution with these weights.
 
     Parameters
     ----------
     classifier : LeastSquaresClassifier, or a pipeline that ends in one
-        Of any accumulator. On an alarm only this last step changes.
+        The model that learns, with any accumulator. An alarm changes this last step only.
     detector : river.base.DriftDetector or river.base.BinaryDriftDetector, optional
-        A detector of `river.drift` or `river.drift.binary`; by default a new ADWIN.
+        A detector of `river.drift` or `river.drift.binary`, by default a new ADWIN.
     keep : float
-        From 0, which starts afresh (classes and features are forgotten too), to 1, which ignores
-        alarms; see `LeastSquaresClassifier.fade`.
+        Factor from 0 to 1 for the weights of earlier rows. 0 resets the model, and also forgets
+        classes and features; 1 ignores alarms. See `LeastSquaresClassifier.fade`.
 
     Notes
     -----
-    Detectors that look both ways alarm as well when the model gets better, which is no reason to
-    forget. Where a detector tells its estimate of the error (`estimation`, as ADWIN does), only
-    alarms at which that rose count. PageHinkley does it with mode="up"; KSWIN cannot tell. FHDDM of
-    river 0.26 alarms only when errors become fewer, against what its documentation says.
+    **Alarms.** Two-sided detectors also raise an alarm when the model improves, which is no reason
+    to forget. If a detector has an estimate of the error (`estimation`, as ADWIN has), only alarms
+    at which the estimate rose count. PageHinkley does the same with mode="up"; KSWIN cannot.
+    FHDDM of river 0.26 raises an alarm only when errors become fewer, contrary to its
+    documentation. The detector does not use the weights of rows. With delayed labels the error is
+    that of a prediction made when the label arrives, just before the row is learnt.
 
-    Weights of rows do not count for the detector. With delayed labels the error is that of a
-    prediction made when the label comes, just before it is learnt.
+    **Cost.** A row costs one more prediction and an update of the detector. `learn_many` predicts
+    and learns in blocks that end at alarms, and the result equals that of the rows one by one, to
+    rounding. `LeastSquaresClassifier.predict_learn_many` describes which settings are fast. In a
+    pipeline with steps that learn, such as river's scalers, rows are predicted and learnt one by
+    one.
 
-    A row costs one prediction more, and the detector. `learn_many` predicts and learns in blocks
-    that end where the detector alarms (`LeastSquaresClassifier.predict_learn_many` says which
-    settings are fast), with the result of the rows one by one, to rounding. In a pipeline whose
-    steps learn, as river's scalers do, rows are predicted and learnt one by one. Either way model
-    and detector are as before if a row is refused.
-
-    Bad input is refused by `learn_one` before the detector hears of it. If the model refuses the
-    row for another reason (there is no room for its features), or an interrupt comes between the
-    two, only the detector has seen it. Steps of other packages may have learnt of a row that a
-    later step refuses.
+    **Errors.** If `learn_many` rejects a row, the model and the detector are unchanged. `learn_one`
+    rejects bad input before the detector is updated. If the model rejects the row for another
+    reason (its features do not fit in memory), or an interrupt comes between the two updates, only
+    the detector has been updated. Steps of other packages may have learnt a row that a later step
+    rejects.
 
     Examples
     --------
@@ -383,36 +384,38 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
 
     @property
     def n_alarms(self) -> int:
-        """Number of times that the past was weakened."""
+        """Number of alarms after which the weights of past rows were reduced."""
         return self._n_alarms
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
-        """Predict one sample, weaken the past if the detector alarms, then learn it.
+        """Predict one sample, reduce the weights of past rows on an alarm, then learn the sample.
 
         Parameters
         ----------
         x : mapping
+            Feature names to values.
         y : hashable
+            Label of the sample.
         w : float
             Weight, at least 0.
         **kwargs
-            Passed on to the wrapped model.
+            Further arguments of the wrapped model's `learn_one`.
 
         Raises
         ------
         TypeError, ValueError
-            As the wrapped model; nothing has changed then.
+            If the wrapped model rejects the sample. The model is then unchanged.
         """
         with self._lock:
             self._n_alarms += self._learn(x, read_label(y), check_weights(w, 1), kwargs)
 
     def _learn(self, x: Mapping[Any, Any], y: Label, w: Any, others: dict[str, Any]) -> bool:
-        """Tell the detector of a row, weaken the past if it alarms, learn; return if it did."""
+        """Update the detector, fade the model on an alarm, learn the row; return the alarm."""
         alarm, last = False, last_step(self.classifier)
-        # Before the first row there is no error, and transformers may not give numbers yet.
+        # Before the first row there is no error, and transformers may not return numbers yet.
         if last.classes:
             features = self._row_features(x)
-            # What the model would refuse, the detector is not told of.
+            # Rows that the model rejects do not update the detector.
             row = read_sample(features)
             check_mass(row.values, w, lambda: [*names_of(row.layouts[0])])
             alarm = alarms(self.detector, bool(last.predict_one(features) != y))
@@ -422,21 +425,24 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         return alarm
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
-        """Learn a mini-batch, with the same result as looped `learn_one`, to rounding.
+        """Learn a mini-batch, with the same result as `learn_one` in a loop, to rounding.
 
         Parameters
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
+            Rows.
         y : array, series or list of n_rows labels
+            Labels.
         w : float, or array, series or list of n_rows floats, optional
-            Weights, at least 0; 1 by default.
+            Weights, at least 0, by default 1.
         **kwargs
-            Passed on to the wrapped model: arrays and lists of n_rows values row by row.
+            Further arguments of the wrapped model. Arrays and lists of n_rows values are passed
+            row by row.
 
         Raises
         ------
         TypeError, ValueError
-            As the wrapped model; nothing has changed then.
+            If the wrapped model rejects a row. The model is then unchanged.
         """
         with self._lock:
             if learning_step(self.classifier) is None:
@@ -446,23 +452,23 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
                 self._one_by_one(X, y, w, kwargs)
 
     def _before(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        # Of probabilities dicts, by the classes that were known before each row.
+        # Probabilities are dicts of the classes that were known before each row.
         answers, last, state = self._in_blocks(X, y, w, others, ask)
         return in_kind(ask, source_of(X), answers, last.classes), state
 
     def _in_blocks(
         self, X: Any, y: Any, w: Any, others: dict[str, Any], ask: str = "predict_one"
     ) -> tuple[list[Any], Any, State]:
-        """Learn rows in blocks that end where the detector alarms; nothing changes yet.
+        """Teach a copy the rows in blocks that end at alarms; the model does not change yet.
 
-        A copy answers and learns every block. On an alarm the model as it was before the block
-        learns the rows up to the alarm, and the next block begins after it. Returns what a method
-        answers before each row, the copy and the new state.
+        The copy predicts and learns every block. On an alarm the copy from before the block learns
+        the rows up to the alarm, and the next block begins after the alarm. Return the result of
+        `ask` before each row, the copy and the new state.
         """
         check_aligned(X, y=y, w=w, **others)
         X = self._batch_features(X)
         last = own = last_step(self.classifier)
-        # All rows are read first: errors name their places in the batch.
+        # All rows are read first, so that errors name their places in the batch.
         batch, read, weights = read_rows(last, X, y, w)
         checked(last, batch, read, weights, others.get("t"))
         n_rows = len(batch)
@@ -502,7 +508,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         return found, own, (*becoming(last, own), *state)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
+        """Return the wrapped model's probabilities for one sample, {} before anything is learnt."""
         with self._lock:
             if is_blank(self.classifier):
                 check_mapping(x)
@@ -520,12 +526,14 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
 
 
 def alarms(detector: Any, is_wrong: bool) -> bool:
-    """Tell a detector of an error or none; return whether it alarms, and not because errors fell.
+    """Update a detector with an error or none; return whether it alarms and errors have not fallen.
 
     Parameters
     ----------
     detector : river.base.DriftDetector or river.base.BinaryDriftDetector
+        It is updated in place.
     is_wrong : bool
+        Whether the prediction was wrong.
     """
     before = getattr(detector, "estimation", None)
     binary = isinstance(detector, base.BinaryDriftDetector)
@@ -539,40 +547,42 @@ def alarms(detector: Any, is_wrong: bool) -> bool:
     _lock=made_of(Lock),
 )
 class CalibratedClassifier(WrappedClassifier):
-    """Give a least-squares classifier probabilities that are calibrated while it learns.
+    """Calibrate the probabilities of a least-squares classifier while it learns.
 
-    Before a row is learnt, the wrapped model scores it, and the scores tell how good each of 41
-    scales a from 1/4 to 256 would have been. Probabilities come from the scale of the
-    least log-loss so far: p_k = (n q_k + 1) / (n + N), q = softmax(a scores), for n rows learnt
-    and N classes. One number is fitted, labels never change, and nothing can diverge.
+    Before a row is learnt, the wrapped model scores the row, and the log-loss of the scores is
+    computed for each of 41 scales a from 1/4 to 256. The probabilities use the scale with the
+    lowest log-loss so far: p_k = (n q_k + 1) / (n + N), q = softmax(a scores), for n rows learnt
+    and N classes. The wrapper fits a single number, never changes a label, and cannot diverge.
 
     Parameters
     ----------
     classifier : LeastSquaresClassifier, ShallowConvClassifier, or a pipeline that ends in one
-        It learns and labels as it would alone.
+        The model to calibrate. It learns and predicts labels as it does without the wrapper.
 
     Notes
     -----
-    The scale depends on the order of the rows, but not on how the stream is cut: `learn_many` and
-    looped `learn_one` make the same classifier, to rounding. There are two exceptions, in which a
-    mini-batch is scored as a whole before any of its rows is learnt, and the scale differs a little
-    with the cutting: settings with which every score takes a new solution (ridge="paper" or 0.0,
-    scaling="standard", accumulator="orthogonal", forgetting in the Gram form), since a solution for
-    each row would cost far more than learning; and pipelines with steps that learn, which see the
-    whole mini-batch.
+    **Batches.** The scale depends on the order of the rows, but not on the size of the batches:
+    `learn_many` and `learn_one` in a loop result in the same classifier, to rounding. In two cases
+    a mini-batch is scored as a whole before any of its rows is learnt, and the scale depends a
+    little on the size of the batches:
 
-    Learning takes one more scoring of every row: the features are computed twice, and the weights
-    are solved once for each call, unless a prediction has done so already. Put the wrapper at the
-    end of a pipeline (`scaler | layer | CalibratedClassifier(LeastSquaresClassifier())`) and only
-    the last step scores, on features that are there already; wrap the pipeline, and a row is scored
-    with its transformers as they were before the row. Measured shares of the time are in
-    demos/benchmarks/README.md.
+    - With ridge="paper" or 0.0, scaling="standard", accumulator="orthogonal", or forgetting in the
+      Gram form, every score needs a new solution. A solution for each row would cost far more than
+      learning.
+    - In pipelines with steps that learn, these steps learn the whole mini-batch.
 
-    Bad input is refused before anything changes. An interrupt between the two steps of a call may
-    leave a row that is learnt and does not count for the scale; steps of other packages may have
-    seen a row that a later step refuses.
+    **Cost.** Every row is scored once more: the features are computed twice, and the weights are
+    solved once for each call, unless a prediction has solved them already. With the wrapper at the
+    end of a pipeline (`scaler | layer | CalibratedClassifier(LeastSquaresClassifier())`) only the
+    last step scores, on features that have already been computed. If the wrapper contains the
+    pipeline, a row is scored with the transformers from before the row. Measured shares of the time
+    are in demos/benchmarks/README.md.
 
-    Rows with a label never seen before teach the scale nothing. Weights of rows count.
+    **Errors.** Bad input is rejected before anything changes. After an interrupt between the two
+    steps of a call, a row may be learnt without counting for the scale. Steps of other packages may
+    have learnt a row that a later step rejects.
+
+    **Rows.** Rows with a new label do not change the scale. The weights of rows count.
 
     Examples
     --------
@@ -599,7 +609,7 @@ class CalibratedClassifier(WrappedClassifier):
 
     @property
     def scale(self) -> float:
-        """The scale a in force; 4 before anything is known."""
+        """The current scale a; 4 before anything is learnt."""
         return best_scale(self._losses)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
@@ -614,7 +624,7 @@ class CalibratedClassifier(WrappedClassifier):
         return source, scores
 
     def _scores_before(self, X: Any) -> Floats:
-        """Return the scores of rows that are learnt next: columns may be absent from these."""
+        """Return the scores of rows that are learnt next, from which columns may be absent."""
         features = self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
         last = last_step(self.classifier)
         if isinstance(last, LinearModel):
@@ -622,7 +632,7 @@ class CalibratedClassifier(WrappedClassifier):
         return np.asarray(last._batch_scores(features)[1])
 
     def _learn(self, learn: Callable[[], Any], scores: Floats, labels: list[Label], w: Any) -> None:
-        """Let the wrapped model learn rows of these scores, which count for the scale."""
+        """Call `learn`, and add the log-losses of the scores of the rows."""
         index = {label: column for column, label in enumerate(self.classes)}
         columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
         weights, losses = np.broadcast_to(w, len(labels)), self._losses
@@ -634,9 +644,9 @@ class CalibratedClassifier(WrappedClassifier):
     def _answered(
         self, X: Any, y: Any, w: Any, others: dict[str, Any]
     ) -> tuple[Answers, Floats, Floats]:
-        """Return scores of rows before each is learnt, probabilities by the scale then, and losses.
+        """Return scores before each row, probabilities by the scale before each row, and losses.
 
-        The losses are those after the last row. Nothing changes.
+        The losses are those after the last row. The model does not change.
         """
         check_aligned(X, y=y, w=w, **others)
         last = last_step(self.classifier)
@@ -663,7 +673,7 @@ class CalibratedClassifier(WrappedClassifier):
         return answers, probabilities, losses
 
     def _state_after(self, answers: Answers, losses: Floats) -> State:
-        """Return the state of the wrapped model's copy that has learnt, and losses after that."""
+        """Return the state after rows: that of the copy which has learnt them, and the losses."""
         last = last_step(self.classifier)
         return (*becoming(last, answers.model), (self, "_losses", losses))
 
@@ -673,16 +683,18 @@ class CalibratedClassifier(WrappedClassifier):
         Parameters
         ----------
         x : mapping
+            Feature names to values.
         y : hashable
+            Label of the sample.
         w : float
             Weight, at least 0.
         **kwargs
-            Passed on to the wrapped model.
+            Further arguments of the wrapped model's `learn_one`.
 
         Raises
         ------
         TypeError, ValueError
-            As the wrapped model; nothing has changed then.
+            If the wrapped model rejects the sample. The model is then unchanged.
         """
         with self._lock:
             labels, weight = [read_label(y)], check_weights(w, 1)
@@ -692,24 +704,24 @@ class CalibratedClassifier(WrappedClassifier):
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score every row of a mini-batch before it is learnt, then learn it.
 
-        Where every score takes a new solution (see the notes of the class), the mini-batch is
-        scored as a whole before any of its rows is learnt.
+        If every score needs a new solution (see the notes of the class), the mini-batch is scored
+        as a whole before any of its rows is learnt.
 
         Parameters
         ----------
         X, y, w
-            As the wrapped model takes them.
+            Rows, labels and weights, as in the wrapped model's `learn_many`.
         **kwargs
-            Passed on to the wrapped model.
+            Further arguments of the wrapped model's `learn_many`.
 
         Raises
         ------
         TypeError, ValueError
-            As the wrapped model; nothing has changed then.
+            If the wrapped model rejects a row. The model is then unchanged.
         """
         with self._lock:
             last = last_step(self.classifier)
-            # Of a network, its linear layer.
+            # The linear layer of a network.
             linear = getattr(last, "classifier", last)
             if learning_step(self.classifier) is None and linear._settings.follows_rows:
                 answers, _, losses = self._answered(X, y, w, kwargs)
@@ -745,17 +757,17 @@ class CalibratedClassifier(WrappedClassifier):
         return type(self)(emptied(self.classifier))
 
     def merge(self, other: Self) -> Self:
-        """Add what another wrapper has learnt, in place: its model, and its losses scale by scale.
+        """Add another wrapper in place: merge its model, and add its log-losses of every scale.
 
         Parameters
         ----------
         other : CalibratedClassifier
-            Its model is of the same kind and settings. It stays as it is.
+            Wrapper of a model of the same kind and settings. It does not change.
 
         Raises
         ------
         TypeError, ValueError
-            If the models cannot merge, as `onlinels.merge` says; nothing has changed then.
+            If the models cannot be merged; see `onlinels.merge`. The wrapper is then unchanged.
         """
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):

@@ -1,4 +1,4 @@
-"""Linear models without sums: they predict as before, and cannot learn, merge or unlearn."""
+"""Linear models without sums: they predict like the full model, and cannot learn or merge."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NO_SUMS = (
 
 
 def _refuse(*args: Any) -> Any:
-    """Raise ValueError: there are no sums."""
+    """Raise ValueError, because the model has no sums."""
     raise ValueError(NO_SUMS)
 
 
@@ -55,7 +55,7 @@ refused: Any = _refuse
 
 
 class NoSums(SumsOfProducts):
-    """The shape of sums that a model does not hold."""
+    """Placeholder for the sums of an answers-only model, with their shape alone."""
 
     form = "none"
 
@@ -73,16 +73,16 @@ class NoSums(SumsOfProducts):
 
 
 class Answers(NamedTuple):
-    """All that predictions need of a linear model: its state in an answers-only file.
+    """The parts of a linear model that predictions need: its state in an answers-only file.
 
     Attributes
     ----------
     model : str
         Name of the class.
     names : tuple, or None
-        Names of the features; None where they are 0, 1, …
+        Names of the features; None if they are 0, 1, …
     output_weights : ndarray (n_features, n_targets)
-        float32 where this rounds none of them.
+        The output weights, as float32 if float32 represents all of them exactly.
     """
 
     model: str
@@ -101,7 +101,7 @@ class Answers(NamedTuple):
 
 
 def answers_of(model: LinearModel, float32: bool = False) -> Answers:
-    """Return what the predictions of a model need, with weights that float32 holds if asked for."""
+    """Return the parts of a model that predictions need, with weights rounded to float32 or not."""
     counts: tuple[int, ...] = ()
     rule = None
     if isinstance(model, LeastSquaresClassifier):
@@ -118,7 +118,7 @@ def answers_of(model: LinearModel, float32: bool = False) -> Answers:
                 f"float32=True, but output weights are as large as {np.abs(weights).max():g}, "
                 "expected weights that float32 holds. Pass float32=False, or rescale the features."
             )
-        # Of the rounded weights: so errors are relative to the distance of a row from the mean.
+        # With the intercept of the rounded weights, errors scale with a row's distance to the mean.
         intercept = model._statistics.intercept(rounded.astype(np.float64))
     names, columns = model.feature_names, model._columns
     return Answers(
@@ -139,7 +139,7 @@ def answers_of(model: LinearModel, float32: bool = False) -> Answers:
 
 
 def model_of(answers: Answers) -> LinearModel:
-    """Return a model that predicts by given weights, or raise ValueError if parts do not fit."""
+    """Return a model that predicts with the given weights; raise ValueError if parts do not fit."""
     kind, outputs = MODELS[answers.model], answers.outputs
     settings = {
         name: getattr(answers.settings, name) for name in inspect.signature(kind).parameters
@@ -201,7 +201,7 @@ savable(
 
 
 def _written(model: Any) -> Any:
-    """Return what is written in the place of a model."""
+    """Return the object to write to a file in place of a model."""
     return answers_of(model) if isinstance(model._statistics.products, NoSums) else model
 
 
