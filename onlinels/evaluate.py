@@ -374,7 +374,7 @@ def _listed(answers: Any, names: Sequence[Any]) -> list[Any]:
     return [dict(zip(names, row, strict=True)) for row in table.tolist()]
 
 
-def _late(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
+def _with_delay(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
     """Answer every row when it arrives, and learn it `delay` rows later."""
 
     def learnt() -> Iterator[tuple[Any, Any]]:
@@ -438,8 +438,8 @@ def _by_river(
     except KeyError as error:
         for name, feature in {"moment": moment, "delay": delay}.items():
             if isinstance(feature, str) and error.args == (feature,):
-                came = f"{name}={feature!r} is not a feature of row {n_came - 1} of the stream"
-                raise ValueError(f"{came}. Pass the name of a feature in every row.") from error
+                problem = f"{name}={feature!r} is not a feature of row {n_read - 1} of the stream"
+                raise ValueError(f"{problem}. Pass the name of a feature in every row.") from error
         raise
     if n_read > n_rows:
         # River yields nothing if there are fewer rows than one step.
@@ -454,13 +454,13 @@ def _checked(
     The function is None if river's own loop processes the rows.
     """
     if not hasattr(model, "learn_one") or isinstance(model, type):
-        came = f"model={reprlib.repr(model)} is not a model with learn_one"
-        raise TypeError(f"{came}. Pass a model such as LeastSquaresClassifier(). {OF_ORDER}")
+        problem = f"model={reprlib.repr(model)} is not a model with learn_one"
+        raise TypeError(f"{problem}. Pass a model such as LeastSquaresClassifier(). {OF_ORDER}")
     reader = _reader_of(model, X, y, w, t)
     if not hasattr(metric, "works_with") or isinstance(metric, type):
-        came = f"metric={reprlib.repr(metric)} is not a river metric"
+        problem = f"metric={reprlib.repr(metric)} is not a river metric"
         remedy = "Pass a metric such as metric=river.metrics.Accuracy(), or several joined by +."
-        raise TypeError(f"{came}. {remedy} {OF_ORDER}")
+        raise TypeError(f"{problem}. {remedy} {OF_ORDER}")
     if not metric.works_with(model):
         remedy = (
             "Pass a metric of labels for a classifier, of numbers for a regressor, and for several "
@@ -488,11 +488,11 @@ def _check_delay(moment: Any, delay: Any) -> None:
             expected = "the name of a feature or a function of x"
             raise TypeError(f"moment={moment!r} must be {expected}. Pass one of them.")
         if delay is None:
-            came = "delay is None with a moment, expected the delay of labels"
-            raise ValueError(f"{came}. Pass delay, such as datetime.timedelta(hours=1).")
+            problem = "delay is None with a moment, expected the delay of labels"
+            raise ValueError(f"{problem}. Pass delay, such as datetime.timedelta(hours=1).")
     elif isinstance(delay, timedelta):
-        came = f"delay={delay!r} is given without a moment, expected both"
-        raise TypeError(f"{came}. Pass moment, the name of the feature that contains the time.")
+        problem = f"delay={delay!r} is given without a moment, expected both"
+        raise TypeError(f"{problem}. Pass moment, the name of the feature that contains the time.")
     elif not (delay is None or callable(delay) or isinstance(delay, str)):
         check_not_negative("delay", delay)
 
@@ -586,7 +586,7 @@ class ProgressiveScore:
                 windows = f"{score.window:,} rows, {self.name} of {self.window:,}"
                 problem = f"{score.name} has windows of {windows}"
                 raise ValueError(
-                    f"{came}, expected equal windows. Evaluate both with the same window."
+                    f"{problem}, expected equal windows. Evaluate both with the same window."
                 )
         name = type(_parts_of(self.metric)[0]).__name__ if metric is None else metric
         curves = [score._curves(name) for score in scores]
@@ -606,8 +606,8 @@ class ProgressiveScore:
         """Return the cumulative and the windowed values of a metric."""
         names = [type(each).__name__ for each in _parts_of(self.metric)]
         if name not in names:
-            came = f"The score of {self.name} has the metrics {names}, not {name!r}"
-            raise ValueError(f"{came}. Pass one of them, or scores with the same metric.")
+            problem = f"The score of {self.name} has the metrics {names}, not {name!r}"
+            raise ValueError(f"{problem}. Pass one of them, or scores with the same metric.")
         curves = (
             each.reshape(len(self.rows), len(names)) for each in (self.cumulative, self.windowed)
         )
@@ -617,7 +617,7 @@ class ProgressiveScore:
                 f"{name} of {self.name} has no values to draw, expected a metric that is a number"
             )
             remedy = "Evaluate a sum with such a metric: metrics.Accuracy() + …"
-            raise ValueError(f"{came}, over at least one row. {remedy}")
+            raise ValueError(f"{problem}, over at least one row. {remedy}")
         return cumulative, windowed
 
 
@@ -640,8 +640,8 @@ def axes_at(path_or_axes: Any, new_axes: Callable[[Any], Any], *methods: str) ->
         axes = new_axes(Figure if is_path else pyplot.figure)
     elif not all(hasattr(axes, name) for name in methods):
         # The module pyplot has some of these only.
-        came = f"path_or_axes={axes!r} is neither a path nor axes"
-        raise TypeError(f"{came}. Pass a path for the picture, or axes such as pyplot.gca().")
+        problem = f"path_or_axes={axes!r} is neither a path nor axes"
+        raise TypeError(f"{problem}. Pass a path for the picture, or axes such as pyplot.gca().")
     yield axes
     if is_path:
         axes.figure.savefig(path_or_axes)
@@ -651,7 +651,7 @@ def _new_axes(figure: Any) -> Any:
     return figure(figsize=(8.0, 4.0), layout="constrained").add_subplot()
 
 
-def _mark(axes: Any, name: str, score: ProgressiveScore) -> None:
+def _annotate(axes: Any, name: str, score: ProgressiveScore) -> None:
     """Label the axes."""
     from matplotlib.ticker import FuncFormatter, StrMethodFormatter
 

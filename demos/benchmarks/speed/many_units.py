@@ -45,10 +45,7 @@ def main() -> None:
     table = table_of("step", "seconds")
     transform = timed(lambda: layer.transform_many(X))
     activations = layer.transform_many(X)
-    blocks = range(0, n_rows, 1000)
-    learn = timed(
-        lambda: [model.learn_many(activations[at : at + 1000], y[at : at + 1000]) for at in blocks]
-    )
+    learn = timed(lambda: learn_in_blocks(model, activations, y))
     solve = timed(lambda: model.output_weights)
     model.ridge = "auto"
     select = timed(lambda: model.ridge_)
@@ -72,6 +69,12 @@ def main() -> None:
     table.add_row("saved with sums, MB", f"{full:.1f}")
     table.add_row("saved by answers_only, MB", f"{small:.1f}")
     print_table(table)
+
+
+def learn_in_blocks(model: LeastSquaresClassifier, X: Any, y: Any) -> None:
+    """Learn rows in blocks of 1,000."""
+    for start in range(0, len(y), 1000):
+        model.learn_many(X[start : start + 1000], y[start : start + 1000])
 
 
 def timed(call: Callable[[], Any]) -> float:
