@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onlinels.sites import merge_files
 
-MERGE = """Merge the newest save of every site into one file.
+MERGE_DESCRIPTION = """Merge the newest save of every site into one file.
 
 One path is one site: a site overwrites its file, and files of one name in two folders are two
 sites. The output is made of the newest save of each site, of those merged before too, so that a
@@ -24,7 +24,10 @@ def main(argv: list[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     form = argparse.RawDescriptionHelpFormatter
     command = commands.add_parser(
-        "merge", help="merge what sites have saved", description=MERGE, formatter_class=form
+        "merge",
+        help="merge what sites have saved",
+        description=MERGE_DESCRIPTION,
+        formatter_class=form,
     )
     command.add_argument("output", type=Path, help="file of the merged model")
     command.add_argument("files", type=Path, nargs="+", help="files that sites have saved")

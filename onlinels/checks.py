@@ -27,28 +27,28 @@ Integers = NDArray[np.intp]
 
 # Values
 
-LARGEST_VALUE = 1e150
+MAX_VALUE = 1e150
 """Largest magnitude that is learnt: the sum of its squares over a stream still fits float64."""
 
-SMALLEST_SQUARES = 1e-305
+MIN_SUM_OF_SQUARES = 1e-305
 """Weighted sum of squares below which a feature counts as 0: float64 has lost its digits."""
 
-OF_ARRAYS = {
+ARRAY_REMEDIES = {
     "missing": "Fill missing values first, or leave out the rows that have them.",
     "large": "Remove infinite values, and rescale large values.",
     "text": "Convert the values to an array of numbers first.",
 }
 """Remedies for arrays, for example of pixels."""
 
-LARGE = "Remove infinite values, and rescale large values with river's StandardScaler."
+LARGE_VALUE_REMEDY = "Remove infinite values, and rescale large values with river's StandardScaler."
 
-OF_FEATURES = {
+FEATURE_REMEDIES = {
     "missing": "Leave the feature out (it then counts as 0), or fill None with river's "
     "preprocessing.StatImputer.",
     "nan": "Leave nan out, with {k: v for k, v in x.items() if v == v} (the feature then counts as "
     "0), or replace nan by None and fill None with river's preprocessing.StatImputer. If a scaler "
     "before the model returns nan, remove the scaler: linear models need none.",
-    "large": LARGE,
+    "large": LARGE_VALUE_REMEDY,
     "text": "Encode text first, with river's compose.SelectType(numbers.Number) + "
     "(compose.SelectType(str) | preprocessing.OneHotEncoder()).",
     "dict": "Flatten the dict, with x.update({name}) and del {name}.",
@@ -57,23 +57,23 @@ OF_FEATURES = {
 }
 """Remedies for samples of features; the last three refer to `name`, see `remedy_by`."""
 
-OF_STREAMS = OF_FEATURES | {
+STREAM_REMEDIES = FEATURE_REMEDIES | {
     "expected": "a number or text",
     "object": "Pass float({name}) or str({name}).",
 }
 """Remedies for samples whose features may be text."""
 
-OF_TABLES = {
+TABLE_REMEDIES = {
     "missing": "Fill missing values first, for example with np.nan_to_num or fillna, or row by "
     "row with river's preprocessing.StatImputer.",
-    "large": LARGE,
+    "large": LARGE_VALUE_REMEDY,
     "text": "Convert numbers with X.astype(float); put categories into a frame, and encode them.",
 }
 """Remedies for arrays and frames of features."""
 
-OF_COMPLEX = "Convert complex numbers to real numbers, for example to their magnitude with abs."
+COMPLEX_REMEDY = "Convert complex numbers to real numbers, for example to their magnitude with abs."
 
-OF_OBJECTS = {
+OBJECT_REMEDIES = {
     "filled": "Leave out masked values.",
     "timestamp": "Pass {name}.timestamp(), its hour or day.",
     "total_seconds": "Pass {name}.total_seconds().",
@@ -84,9 +84,9 @@ OF_OBJECTS = {
 }
 """Remedies for values that are not numbers, in any context; see `remedy_by`."""
 
-OF_NUMPY_TIMES = {"astype": "Pass {name}.astype(float)."}
+NUMPY_TIME_REMEDIES = {"astype": "Pass {name}.astype(float)."}
 
-TIMES = datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64
+TIME_TYPES = datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64
 
 
 Place = Callable[[tuple[int, ...]], str]
@@ -101,7 +101,7 @@ def at_position(where: tuple[int, ...]) -> str:
 def check_values(
     name: str,
     values: Matrix,
-    remedies: Mapping[str, str] = OF_ARRAYS,
+    remedies: Mapping[str, str] = ARRAY_REMEDIES,
     place: Place = at_position,
 ) -> None:
     """Raise unless every value of an array is a real number between -1e150 and 1e150.
@@ -116,13 +116,13 @@ def check_values(
     ValueError: X holds nan at position (0, 1), expected finite numbers. ...
     """
     if plain_array(name, values).dtype.kind not in "biuf":
-        remedy = OF_COMPLEX if np.iscomplexobj(values) else remedies["text"]
+        remedy = COMPLEX_REMEDY if np.iscomplexobj(values) else remedies["text"]
         raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {remedy}")
     if values.dtype.kind != "f" or within_bounds(values):
         return
     # Casts warn about signalling NaNs too.
     with np.errstate(over="ignore", invalid="ignore"):
-        position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
+        position = np.argwhere(~(np.abs(values.astype(np.float64)) <= MAX_VALUE))[0]
     where = tuple(position.tolist())
     value = float(values[where])
     raise ValueError(f"{name} holds {value} {place(where)}, {_expected(value, remedies)}")
@@ -142,14 +142,14 @@ def within_bounds(values: Matrix) -> bool:
     """Return whether all values are finite and of magnitude at most 1e150."""
     # Minimum and maximum propagate NaN, and comparisons with NaN are false.
     lowest, highest = (values.min(), values.max()) if values.size else (0.0, 0.0)
-    return float(lowest) >= -LARGEST_VALUE and float(highest) <= LARGEST_VALUE
+    return float(lowest) >= -MAX_VALUE and float(highest) <= MAX_VALUE
 
 
 def _expected(value: float, remedies: Mapping[str, str]) -> str:
     """Return the part of a message that follows a value: the expected values and the remedy."""
     if np.isnan(value):
         return f"expected finite numbers. {remedies.get('nan', remedies['missing'])}"
-    return f"expected finite numbers of magnitude at most {LARGEST_VALUE:g}. {remedies['large']}"
+    return f"expected finite numbers of magnitude at most {MAX_VALUE:g}. {remedies['large']}"
 
 
 def check_matrix(name: str, values: Any) -> Matrix:
@@ -157,17 +157,17 @@ def check_matrix(name: str, values: Any) -> Matrix:
     array = plain_array(name, values)
     check_two_dimensional(name, array)
     check_not_empty(name, len(array))
-    check_values(name, array, OF_TABLES)
+    check_values(name, array, TABLE_REMEDIES)
     return array
 
 
-SPARSE: tuple[Any, ...] = sparse.sparray, sparse.spmatrix
+SPARSE_TYPES: tuple[Any, ...] = sparse.sparray, sparse.spmatrix
 """Classes of sparse matrices."""
 
 
 def dense(values: Any) -> Any:
     """Return a sparse matrix as an array; return anything else unchanged."""
-    return values.toarray() if isinstance(values, SPARSE) else values
+    return values.toarray() if isinstance(values, SPARSE_TYPES) else values
 
 
 def check_two_dimensional(name: str, array: Matrix) -> None:
@@ -232,17 +232,17 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
     >>> read_number("y", np.int64(3), OF_FEATURES), read_number("y", True, OF_FEATURES)
     (3.0, 1.0)
     """
-    if type(value) is float and abs(value) <= LARGEST_VALUE:
+    if type(value) is float and abs(value) <= MAX_VALUE:
         return value
     if value is None or is_unknown(value):
         raise ValueError(f"{name} is {value}, expected a number. {remedies['missing']}")
     number = as_number(value)
     if number is None:
-        text = str(value) if isinstance(value, TIMES) else reprlib.repr(value)
+        text = str(value) if isinstance(value, TIME_TYPES) else reprlib.repr(value)
         came = f"{name} is {text} of type {type(value).__name__}"
         remedy = _remedy_for(name, value, remedies)
         raise TypeError(f"{came}, expected {remedies.get('expected', 'a number')}. {remedy}")
-    if not abs(number) <= LARGEST_VALUE:
+    if not abs(number) <= MAX_VALUE:
         raise ValueError(f"{name} is {number}, {_expected(number, remedies)}")
     return number
 
@@ -252,10 +252,12 @@ def _remedy_for(name: str, value: Any, remedies: Mapping[str, str]) -> str:
     if is_decimal(value):
         return f"Pass float({name})."
     if np.iscomplexobj(value):
-        return OF_COMPLEX
+        return COMPLEX_REMEDY
     of_kinds = {"encode": "text", "popitem": "dict", "__len__": "list"}
     of_value = {method: remedies[kind] for method, kind in of_kinds.items()}
-    return remedy_by(name, value, OF_OBJECTS | of_value | OF_NUMPY_TIMES, remedies["object"])
+    return remedy_by(
+        name, value, OBJECT_REMEDIES | of_value | NUMPY_TIME_REMEDIES, remedies["object"]
+    )
 
 
 def remedy_by(name: str, value: Any, remedies: Mapping[str, str], other: str) -> str:
@@ -337,10 +339,10 @@ BLOCK_BYTES = 1 << 26
 Measured at 6,400 columns: with half the bytes, a row takes 7% longer.
 """
 
-LEAST_ROWS = 512
+MIN_BLOCK_ROWS = 512
 """Smallest number of rows that statistics learn at once, because every time they are all read."""
 
-DTYPES = {"float32": np.float32, "float64": np.float64}
+PRECISIONS = {"float32": np.float32, "float64": np.float64}
 """Precisions in which features and activations may be computed."""
 
 
@@ -563,17 +565,17 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
 
 # Memory
 
-LIMIT = "ONLINELS_MEMORY_LIMIT"
+MEMORY_LIMIT_VARIABLE = "ONLINELS_MEMORY_LIMIT"
 """Environment variable with the bytes that arrays may take, instead of the machine's memory."""
 
-TOO_MANY_FEATURES = "Select features, or hash them with river's FeatureHasher(n_features=1024)."
+FEATURE_COUNT_REMEDY = "Select features, or hash them with river's FeatureHasher(n_features=1024)."
 
-OF_ROWS = "Pass fewer rows at once."
+ROW_COUNT_REMEDY = "Pass fewer rows at once."
 
-GIB = float(1 << 30)
+BYTES_PER_GIB = float(1 << 30)
 
 
-def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEATURES) -> None:
+def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = FEATURE_COUNT_REMEDY) -> None:
     """Raise ValueError if arrays of `n_bytes` cannot fit into memory, before they are made.
 
     Examples
@@ -589,9 +591,10 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEAT
     limit = memory_limit()
     if n_bytes > limit:
         raise ValueError(
-            f"{what.format(*sizes)} takes {n_bytes / GIB:.3g} GiB of memory, expected at most the "
-            f"available {limit / GIB:.3g} GiB. {remedy} If more memory is available, set the "
-            f"environment variable {LIMIT} to its number of bytes."
+            f"{what.format(*sizes)} takes {n_bytes / BYTES_PER_GIB:.3g} GiB of memory, expected "
+            f"at most the available {limit / BYTES_PER_GIB:.3g} GiB. {remedy} If more memory is "
+            f"available, set the environment variable {MEMORY_LIMIT_VARIABLE} to its number of "
+            "bytes."
         )
 
 
@@ -602,7 +605,7 @@ def memory_limit() -> float:
     This is the environment variable ONLINELS_MEMORY_LIMIT if it is set, else the memory of the
     machine; the limit of a container is not known. The number is read once.
     """
-    given, limit = os.environ.get(LIMIT), 0.0
+    given, limit = os.environ.get(MEMORY_LIMIT_VARIABLE), 0.0
     if not given:
         with suppress(AttributeError, ValueError, OSError):
             return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -610,7 +613,9 @@ def memory_limit() -> float:
     with suppress(ValueError):
         limit = float(given)
     if not limit > 0.0:
-        raise ValueError(f"{LIMIT}={given!r} must be a number of bytes above 0, such as 8e9.")
+        raise ValueError(
+            f"{MEMORY_LIMIT_VARIABLE}={given!r} must be a number of bytes above 0, such as 8e9."
+        )
     return limit
 
 
@@ -618,7 +623,7 @@ def memory_limit() -> float:
 
 
 def check_weights(
-    w: Any, n_rows: int, name: str = "w", largest: float = LARGEST_VALUE
+    w: Any, n_rows: int, name: str = "w", largest: float = MAX_VALUE
 ) -> float | Floats:
     """Return row weights as one float for all rows, or as a vector with one weight per row.
 
@@ -674,12 +679,12 @@ def check_mass(
     if heaviest <= 1.0 or not values.size:
         return
     largest = max(-float(values.min()), float(values.max()), 1.0)
-    if heaviest > LARGEST_VALUE**2 / largest**2:
+    if heaviest > MAX_VALUE**2 / largest**2:
         column = int(np.abs(dense(values)).max(axis=0).argmax())
         of = "" if names is None else f" of {names()[column]!r}"
         raise ValueError(
             f"w holds {heaviest:g} for values{of} as large as {largest:g}, expected weight times "
-            f"squared value of at most {LARGEST_VALUE**2:g}. Rescale the weights or the values."
+            f"squared value of at most {MAX_VALUE**2:g}. Rescale the weights or the values."
         )
 
 

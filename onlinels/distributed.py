@@ -39,7 +39,7 @@ except ImportError:  # Dask alone runs threads and processes of one machine.
 
 Model = TypeVar("Model")
 
-MAX_BLOCKS_IN_TURN = 8
+MAX_BLOCKS_PER_MODEL = 8
 """Maximum number of blocks that a model learns in turn before it is merged with other models.
 
 A step copies the statistics, and a merge adds them: longer chains move less data, shorter chains
@@ -49,7 +49,7 @@ worker of a long chain.
 """
 
 
-MODELS_MERGED_IN_TURN = 4
+MODELS_PER_MERGE = 4
 """Number of models that are merged one after the other at each level of the tree.
 
 Measured with 3,000 features on two workers: with 2 models, peak memory grows from 50 to 500 blocks;
@@ -57,7 +57,7 @@ with 8 models it is already higher at 50 blocks.
 """
 
 
-SEVERAL = -1
+SEVERAL_BLOCKS = -1
 """Owner of a task that several blocks need, in place of the number of one block."""
 
 
@@ -175,7 +175,7 @@ def fit(
     >>> model.count, model.output_weights.ravel().round(3)
     (1000, array([1., 2., 3.]))
     """
-    linear, width = linear_of(model), MODELS_MERGED_IN_TURN
+    linear, width = linear_of(model), MODELS_PER_MERGE
     for name, idle in (("forgetting_factor", 1.0), ("half_life", None)):
         if getattr(linear, name) != idle:
             raise ValueError(
@@ -520,21 +520,23 @@ def planned(blocks: Sequence[Sequence[Part]]) -> list[Block]:
     # Results that a cluster holds are not in the graph, or not as tasks.
     is_whole = nodes.keys() <= graph.keys() and all(graph.keys() >= keys for keys in needs.values())
     is_plain = not any(getattr(one, "annotations", None) for one in layers.values())
-    owners: dict[Any, int] = {} if is_whole and is_plain else dict.fromkeys(nodes, SEVERAL)
+    owners: dict[Any, int] = {} if is_whole and is_plain else dict.fromkeys(nodes, SEVERAL_BLOCKS)
     recipes = [Recipe(block) for block in blocks]
     for number, recipe in enumerate(recipes):
         found = list(recipe.keys)
         while found:
             key = found.pop()
             owner = owners.get(key)
-            if owner not in (number, SEVERAL):
-                owners[key] = number if owner is None else SEVERAL
+            if owner not in (number, SEVERAL_BLOCKS):
+                owners[key] = number if owner is None else SEVERAL_BLOCKS
                 found.extend(needs[key])
     for key, owner in owners.items():
-        if owner != SEVERAL:
+        if owner != SEVERAL_BLOCKS:
             recipes[owner].tasks[key] = graph[key]
     # Not the whole graph, because Dask would traverse it for every input.
-    left = {key: graph[key] for key, owner in owners.items() if owner == SEVERAL and key in graph}
+    left = {
+        key: graph[key] for key, owner in owners.items() if owner == SEVERAL_BLOCKS and key in graph
+    }
     made = []
     for recipe in recipes:
         needed = chain(recipe.keys, *(needs[key] for key in recipe.tasks))
@@ -547,7 +549,7 @@ def planned(blocks: Sequence[Sequence[Part]]) -> list[Block]:
 def chains(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
     """Yield the blocks that a model learns in turn: at most 8, fewer towards the end."""
     while blocks:
-        length = min(MAX_BLOCKS_IN_TURN, -(-len(blocks) // MAX_BLOCKS_IN_TURN))
+        length = min(MAX_BLOCKS_PER_MODEL, -(-len(blocks) // MAX_BLOCKS_PER_MODEL))
         yield blocks[:length]
         blocks = blocks[length:]
 

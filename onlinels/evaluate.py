@@ -19,7 +19,7 @@ from river import base, evaluate, metrics
 from scipy import sparse
 
 from onlinels.checks import (
-    SPARSE,
+    SPARSE_TYPES,
     Floats,
     Integers,
     Matrix,
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 Row = tuple[Any, Any, dict[str, Any]]
 """An item of a river stream: a sample, its target, and arguments of `learn_one` such as w."""
 
-OF_ORDER = "The arguments are, in this order: model, X, y, metric."
+ARGUMENT_ORDER_REMEDY = "The arguments are, in this order: model, X, y, metric."
 
-ROWS_AT_ONCE = 1000
+BLOCK_ROWS = 1000
 """Number of rows of a table that are converted to Python objects at a time."""
 
-OF_STREAMS = 'Pass pairs (x, y), or triples (x, y, {"w": weight}).'
+EXAMPLE_REMEDY = 'Pass pairs (x, y), or triples (x, y, {"w": weight}).'
 
 
 # Readers of tables and streams, in batches or row by row
@@ -69,7 +69,7 @@ class TableReader:
 
     def __init__(self, X: Any, y: Any, w: Any, t: Any, has_several_targets: bool) -> None:
         check_aligned(X, y=y, w=w, t=t)
-        self._X: Any = sparse.csr_array(X) if isinstance(X, SPARSE) else X
+        self._X: Any = sparse.csr_array(X) if isinstance(X, SPARSE_TYPES) else X
         source = source_of(self._X)
         n_rows = source.shape[0] if hasattr(source, "shape") else len(source)
         if _is_table(y) and has_several_targets:
@@ -99,7 +99,7 @@ class TableReader:
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
-        while truths := (batch := self.read(ROWS_AT_ONCE)).truths:
+        while truths := (batch := self.read(BLOCK_ROWS)).truths:
             options = {name: as_list(each) for name, each in batch.options.items()}
             for row, (x, y) in enumerate(zip(_samples(batch.X), truths, strict=True)):
                 yield x, y, {name: values[row] for name, values in options.items()}
@@ -169,16 +169,16 @@ Reader = TableReader | StreamReader
 def _read_pair(numbered: tuple[int, Any]) -> Row:
     number, row = numbered
     if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
-        raise TypeError(f"Row {number} of the stream is {row!r}, expected a pair. {OF_STREAMS}")
+        raise TypeError(f"Row {number} of the stream is {row!r}, expected a pair. {EXAMPLE_REMEDY}")
     x, y, *options = row
     if options and not isinstance(options[0], Mapping):
         problem = (
             f"Row {number} of the stream has {options[0]!r} as its third entry, expected a dict"
         )
-        raise TypeError(f"{problem}. {OF_STREAMS}")
+        raise TypeError(f"{problem}. {EXAMPLE_REMEDY}")
     if isinstance(y, Mapping) and not isinstance(x, Mapping):
         problem = f"Row {number} of the stream is a pair (y, x), expected (x, y)"
-        raise TypeError(f"{problem}. {OF_STREAMS}")
+        raise TypeError(f"{problem}. {EXAMPLE_REMEDY}")
     # Copied, because a stream may reuse its dict, and river removes the weight from the options.
     x = x.copy() if type(x) is dict else x
     given = options[0] if options else {}
@@ -206,7 +206,7 @@ def _times(t: Any, n_rows: int) -> list[Any]:
 def _reader_of(model: Any, X: Any, y: Any, w: Any, t: Any) -> Reader:
     """Return a reader of a table with its targets, or of a stream if no targets are given."""
     if hasattr(y, "works_with"):
-        remedy = f"{OF_ORDER} With a stream of pairs, pass metric by its name."
+        remedy = f"{ARGUMENT_ORDER_REMEDY} With a stream of pairs, pass metric by its name."
         raise TypeError(f"y is the metric {y!r}, expected targets. {remedy}")
     if y is not None:
         several = isinstance(model, (base.MultiTargetRegressor, base.MultiLabelClassifier))
@@ -220,14 +220,18 @@ def _reader_of(model: Any, X: Any, y: Any, w: Any, t: Any) -> Reader:
 
 def _stream(X: Any) -> Iterable[Any]:
     """Return X if it may be a stream; raise otherwise."""
-    if isinstance(X, (np.ndarray, *SPARSE)) or hasattr(X, "columns") or isinstance(X, Mapping):
+    if (
+        isinstance(X, (np.ndarray, *SPARSE_TYPES))
+        or hasattr(X, "columns")
+        or isinstance(X, Mapping)
+    ):
         raise TypeError(f"y is None with X of type {type(X).__name__}, expected targets. Pass y.")
     if isinstance(X, (str, bytes, os.PathLike)):
         remedy = "Read the file, as with pandas.read_csv, or pass river's stream.iter_csv(path)."
         raise TypeError(f"X={reprlib.repr(X)} is a text or a path, expected rows. {remedy}")
     if not isinstance(X, Iterable):
         problem = f"X is of type {type(X).__name__}, expected a table or a stream"
-        raise TypeError(f"{problem}. {OF_ORDER}")
+        raise TypeError(f"{problem}. {ARGUMENT_ORDER_REMEDY}")
     return X
 
 
@@ -247,14 +251,14 @@ class ClusteringPair(Pair, metrics.base.ClusteringMetric):  # type: ignore[misc]
     """A Pair of metrics of clusters, which river recognises by their class."""
 
 
-COUNTED = {
+CONFUSION_UPDATES = {
     metrics.base.ClassificationMetric.update,
     metrics.base.BinaryMetric.update,
     metrics.ConfusionMatrix.update,
 }
 """Methods `update` of metrics that update a confusion matrix and nothing else."""
 
-AVERAGED = {
+MEAN_METRICS = {
     metrics.CrossEntropy,
     metrics.LogLoss,
     metrics.MAE,
@@ -286,10 +290,10 @@ def update_many(metric: Any, truths: Sequence[Any], answers: Sequence[Any]) -> N
         labels = [max(p, key=p.__getitem__) for p in answers]
     for each in _single_metrics(metric):
         kind, given = type(each), labels if getattr(each, "requires_labels", True) else answers
-        if kind.update in COUNTED and each.requires_labels:
+        if kind.update in CONFUSION_UPDATES and each.requires_labels:
             counts = Counter(zip(truths, given, strict=True)) if counts is None else counts
             _add_counts(each, counts)
-        elif kind in AVERAGED:
+        elif kind in MEAN_METRICS:
             if kind not in losses:
                 losses[kind] = list(map(each._eval, truths, given))
             _add_to_mean(each._mean, losses[kind])
@@ -455,12 +459,14 @@ def _checked(
     """
     if not hasattr(model, "learn_one") or isinstance(model, type):
         problem = f"model={reprlib.repr(model)} is not a model with learn_one"
-        raise TypeError(f"{problem}. Pass a model such as LeastSquaresClassifier(). {OF_ORDER}")
+        raise TypeError(
+            f"{problem}. Pass a model such as LeastSquaresClassifier(). {ARGUMENT_ORDER_REMEDY}"
+        )
     reader = _reader_of(model, X, y, w, t)
     if not hasattr(metric, "works_with") or isinstance(metric, type):
         problem = f"metric={reprlib.repr(metric)} is not a river metric"
         remedy = "Pass a metric such as metric=river.metrics.Accuracy(), or several joined by +."
-        raise TypeError(f"{problem}. {remedy} {OF_ORDER}")
+        raise TypeError(f"{problem}. {remedy} {ARGUMENT_ORDER_REMEDY}")
     if not metric.works_with(model):
         remedy = (
             "Pass a metric of labels for a classifier, of numbers for a regressor, and for several "

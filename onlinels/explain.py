@@ -13,7 +13,7 @@ from onlinels.pipelines import copied, steps_of
 from onlinels.rows import check_mapping
 from onlinels.wrappers import WrappedClassifier
 
-STRONGEST = 10
+N_SHOWN_FEATURES = 10
 """Number of features that `debug_one` shows for each output."""
 
 
@@ -105,7 +105,9 @@ def debug_one(model: Any, x: Mapping[Any, Any]) -> str:
     (scores, effects), lines = _scores_and_effects(model, x), []
     for output, score in scores.items():
         lines.append(f"{output}: {score:.5f}")
-        strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))[:STRONGEST]
+        strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))[
+            :N_SHOWN_FEATURES
+        ]
         lines += [f"    {name} = {_value(x, name)}: {effect:+.5f}" for name, effect in strongest]
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.mean import Mean
-from onlinels.accumulators.statistics import MOST_ROWS, Statistics
+from onlinels.accumulators.statistics import MAX_ROWS, Statistics
 from onlinels.checks import Floats, Integers, Matrix, check_values
 from onlinels.labels import Classes, read_labels
 from onlinels.linalg.selection import KFold
@@ -268,10 +268,10 @@ def _as_floats(values: Any) -> Floats:
 
 def _counts(name: str, values: Matrix) -> list[int]:
     counts: list[int] = _whole(values).tolist()
-    if not _is_whole(values) or min(counts) < 1 or sum(counts) > MOST_ROWS:
+    if not _is_whole(values) or min(counts) < 1 or sum(counts) > MAX_ROWS:
         raise ValueError(
             f"{name}={values.tolist()!r}, expected whole numbers of at least 1, in all at most "
-            f"{MOST_ROWS}. Leave out classes without rows."
+            f"{MAX_ROWS}. Leave out classes without rows."
         )
     return counts
 

@@ -16,14 +16,14 @@ Hashes = NDArray[np.uint64]
 BLOCK_VALUES = 1 << 16
 """Number of values that are hashed at once, so that they stay in the cache."""
 
-MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
-SHIFTS = np.array([30, 27, 31], dtype=np.uint64)
+MIX_MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
+MIX_SHIFTS = np.array([30, 27, 31], dtype=np.uint64)
 """Constants of the finaliser of SplitMix64."""
 
-DROPPED = np.uint64(29)
+DROPPED_BITS = np.uint64(29)
 """Number of binary digits that a float64 has and a float32 lacks."""
 
-HALF = np.uint64(1 << 28)
+HALF_UNIT = np.uint64(1 << 28)
 """Half a unit of the last digit that is kept."""
 
 
@@ -90,7 +90,7 @@ def hashed_folds(hashes: Hashes, values: Matrix, n_folds: int) -> Integers:
     for start in range(0, len(values), step):
         block = np.ascontiguousarray(values[start : start + step], dtype=np.float64)
         # Bits of values rounded to the 24 digits of a float32, with the range of float64.
-        rounded = (block.view(np.uint64) + HALF) >> DROPPED
+        rounded = (block.view(np.uint64) + HALF_UNIT) >> DROPPED_BITS
         mixed = _mixed(_mixed(rounded) + hashes)
         mixed[block == 0.0] = 0
         sums[start : start + step] = mixed.sum(axis=1, dtype=np.uint64)
@@ -100,7 +100,7 @@ def hashed_folds(hashes: Hashes, values: Matrix, n_folds: int) -> Integers:
 
 def _mixed(bits: Hashes) -> Hashes:
     """Return mixed bits: each input bit affects all 64 output bits."""
-    bits = (bits ^ (bits >> SHIFTS[0])) * MULTIPLIERS[0]
-    bits = (bits ^ (bits >> SHIFTS[1])) * MULTIPLIERS[1]
-    mixed: Hashes = bits ^ (bits >> SHIFTS[2])
+    bits = (bits ^ (bits >> MIX_SHIFTS[0])) * MIX_MULTIPLIERS[0]
+    bits = (bits ^ (bits >> MIX_SHIFTS[1])) * MIX_MULTIPLIERS[1]
+    mixed: Hashes = bits ^ (bits >> MIX_SHIFTS[2])
     return mixed

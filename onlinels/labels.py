@@ -16,7 +16,7 @@ from onlinels.saving import LABEL, WHOLE, savable, table
 Label = Any
 """Any hashable value except None; river's own label types are narrower."""
 
-OF_ONE_HOT = "Pass one label per row; of one-hot rows np.asarray(y).argmax(axis=1)."
+ONE_HOT_REMEDY = "Pass one label per row; of one-hot rows np.asarray(y).argmax(axis=1)."
 
 
 @savable(
@@ -78,10 +78,10 @@ class Classes:
         return column, self._one_hot[start : start + width]
 
 
-UNTIL_KNOWN = "Leave the row out until its label is known."
+MISSING_LABEL_REMEDY = "Leave the row out until its label is known."
 """Remedy for missing labels."""
 
-PLAIN_LABELS = frozenset({str, int, bool, float})
+PLAIN_LABEL_TYPES = frozenset({str, int, bool, float})
 """Types of labels that are valid without further checks, unless a float is NaN."""
 
 
@@ -103,7 +103,7 @@ def plain_label(y: Any) -> Any:
     return y if isinstance(y, (np.datetime64, np.timedelta64)) else plain_scalar(y)
 
 
-def read_label(y: Any, argument: str = "y", remedy: str = UNTIL_KNOWN) -> Label:
+def read_label(y: Any, argument: str = "y", remedy: str = MISSING_LABEL_REMEDY) -> Label:
     """Return a label as a hashable Python value; numpy scalars are converted.
 
     Error messages call the label `argument`, and suggest `remedy` for a row without a label.
@@ -139,19 +139,21 @@ def check_one_each(labels: Sequence[Label], n_rows: int) -> None:
         raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
 
 
-def read_labels(y: Any, n_rows: int | None = None, remedy: str = UNTIL_KNOWN) -> list[Label]:
+def read_labels(
+    y: Any, n_rows: int | None = None, remedy: str = MISSING_LABEL_REMEDY
+) -> list[Label]:
     """Return the labels in an array, a series (pandas, polars, pyarrow …) or a list.
 
     If `n_rows` is given, any other number of labels raises a ValueError. Error messages suggest
     `remedy` for rows without a label.
     """
-    check_one_column(y, OF_ONE_HOT)
+    check_one_column(y, ONE_HOT_REMEDY)
     labels = as_list(y)
     if n_rows is not None:
         check_one_each(labels, n_rows)
     # Measured with 100,000 labels: this takes a twentieth of the time of reading each label.
     kinds = set(map(type, labels))
-    if kinds <= PLAIN_LABELS and not (float in kinds and any(map(ne, labels, labels))):
+    if kinds <= PLAIN_LABEL_TYPES and not (float in kinds and any(map(ne, labels, labels))):
         return labels
     return [read_label(label, f"y[{row}]", remedy) for row, label in enumerate(labels)]
 

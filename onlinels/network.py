@@ -58,10 +58,10 @@ from onlinels.wrappers import MetaClassifier
 BLOCK_IMAGES = 1000
 """Images whose activations are computed at once, to bound memory."""
 
-IMAGE = array(("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), 3)
+IMAGE_FIELD = array(("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), 3)
 
 
-@savable({"image": IMAGE, "label": LABEL, "weight": SHARE, "time": ANYTHING})
+@savable({"image": IMAGE_FIELD, "label": LABEL, "weight": SHARE, "time": ANYTHING})
 class Example(NamedTuple):
     """A checked image (height, width, n_channels) with its label, weight and time."""
 
@@ -75,7 +75,7 @@ PIXEL_RIDGE = 0.3
 """Measured on 8x8 and 28x28 digits: best or nearly so for 50 to 900 images of unit length."""
 
 
-MOST_PIXELS = 1024
+MAX_LEARNT_PIXELS = 1024
 """Most pixels, over all channels, that the warm-up classifier learns: 8 MiB of statistics."""
 
 
@@ -84,7 +84,7 @@ def _pixels(images: Matrix) -> Floats:
     height, width, n_channels = images.shape[1:]
     # For every block size, the number of blocks that cover an image; the last may be partial.
     sizes = ((size, -(-height // size) * -(-width // size)) for size in count(1))
-    size = next(size for size, n in sizes if n * n_channels <= MOST_PIXELS or n == 1)
+    size = next(size for size, n in sizes if n * n_channels <= MAX_LEARNT_PIXELS or n == 1)
     if size > 1:
         margins = [(0, 0), (0, -height % size), (0, -width % size), (0, 0)]
         images = block_means(np.pad(images, margins), size, np.float64)
@@ -100,11 +100,11 @@ def cut(examples: Sequence[Example]) -> list[list[Example]]:
     return [run[part] for run in runs for part in slices(0, len(run), BLOCK_IMAGES)]
 
 
-PARTS = {part: made_of(kind) for part, kind in KINDS.items()}
+PART_FIELDS = {part: made_of(kind) for part, kind in KINDS.items()}
 """Kinds of a network's parts in saved files."""
 
 
-@savable(PARTS, lambda net: len(net.classifier.feature_names) in (0, net.hidden.n_hidden))
+@savable(PART_FIELDS, lambda net: len(net.classifier.feature_names) in (0, net.hidden.n_hidden))
 @dataclass(eq=False)
 class FixedNetwork:
     """Both stages with all features fixed, and the linear layer that learns."""
@@ -181,7 +181,7 @@ class FixedNetwork:
 
 
 @savable_settings(
-    **PARTS,
+    **PART_FIELDS,
     _image_shape=ANYTHING,
     _held=row(made_of(Example)),
     _of_pixels=made_of(LeastSquaresClassifier),

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from scipy.linalg.blas import dgemm, dgemv, sgemm, sgemv
 
-from onlinels.checks import SPARSE, Matrix, read_only
+from onlinels.checks import SPARSE_TYPES, Matrix, read_only
 
 Calls = tuple[tuple[Any, ...], ...]
 State = tuple[tuple[object, str, Any], ...]
@@ -144,10 +144,10 @@ def zero_added(model: Thing, zero: Any) -> Thing:
     return copy.copy(model) if type(zero) is int and zero == 0 else other
 
 
-VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """Environment variables that set the number of threads of BLAS libraries and of this package."""
 
-SMALL_PRODUCT = 1 << 18
+MAX_SINGLE_THREAD_PRODUCT = 1 << 18
 """Number of multiplications up to which OpenBLAS computes a product in the calling thread."""
 
 
@@ -163,7 +163,7 @@ def n_threads() -> int:
     True
     """
     cores = _n_cores()
-    for variable in VARIABLES:
+    for variable in THREAD_VARIABLES:
         # OpenMP accepts a list with one number for each level of nesting.
         text = os.environ.get(variable, "").partition(",")[0]
         if text.isdecimal() and int(text) > 0:
@@ -210,7 +210,7 @@ def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
             deque(pool.map(work, parts), maxlen=0)
 
 
-LARGEST_HELD = 1 << 23
+MAX_SCRATCH_NUMBERS = 1 << 23
 """Largest number of entries of an array whose memory is reused: 64 MiB in float64."""
 
 
@@ -233,7 +233,7 @@ class Scratch(local):
     def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> Matrix:
         """Return an array of undefined content, in the memory of the last array of this name."""
         size = prod(shape)
-        if size > LARGEST_HELD:
+        if size > MAX_SCRATCH_NUMBERS:
             return np.empty(shape, dtype)
         held = self._held.get(name)
         if held is None or held.size < size or held.dtype != dtype:
@@ -272,10 +272,10 @@ def product(left: Matrix, right: Matrix) -> Matrix:
     # The packages of numpy and scipy have a BLAS each, whose threads spin for about 50 ms while
     # they wait for more work. Measured on two cores: a product by numpy between two updates by
     # scipy slows both down, for a batch of 1,000 rows with 6,400 hidden units by 100 ms of 900.
-    if isinstance(left, SPARSE):
+    if isinstance(left, SPARSE_TYPES):
         return np.asarray(left @ right)
     dtype = np.result_type(left, right)
-    small = left.size * right.shape[1] <= SMALL_PRODUCT
+    small = left.size * right.shape[1] <= MAX_SINGLE_THREAD_PRODUCT
     if small or dtype not in GEMM or not (left.flags.forc and right.flags.forc):
         # By numpy: scipy would copy rows that are parts of longer rows.
         others: Matrix = left @ right

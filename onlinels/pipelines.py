@@ -18,7 +18,7 @@ from onlinels.features.transformers import FilteringTransformer
 
 Model = TypeVar("Model")
 
-FIXED = (FilteringTransformer, MiniRocketFeatures, HiddenLayer, ImagePreprocessing, Embedding)
+FIXED_STEPS = (FilteringTransformer, MiniRocketFeatures, HiddenLayer, ImagePreprocessing, Embedding)
 """Steps of this package that learn nothing."""
 
 
@@ -62,7 +62,7 @@ def _parts(steps: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, An
             yield within + name, step
 
 
-LEARNING = {"learn_one": base.Transformer, "learn_many": base.MiniBatchTransformer}
+LEARNING_METHODS = {"learn_one": base.Transformer, "learn_many": base.MiniBatchTransformer}
 """Methods that do nothing in these classes; a step that learns overrides them."""
 
 
@@ -83,7 +83,8 @@ def learns(step: Any) -> bool:
     if kind is feature_extraction.BagOfWords:
         return False
     return any(
-        getattr(kind, name, None) not in (None, getattr(of, name)) for name, of in LEARNING.items()
+        getattr(kind, name, None) not in (None, getattr(of, name))
+        for name, of in LEARNING_METHODS.items()
     )
 
 
@@ -108,7 +109,7 @@ def check_steps_learn_nothing(model: Any, reason: str) -> None:
         )
 
 
-NOT_EXACT = "its output depends on earlier rows, so rows cannot be added or removed exactly"
+NOT_EXACT_REASON = "its output depends on earlier rows, so rows cannot be added or removed exactly"
 """The reason why pipelines with a step that learns neither merge nor unlearn."""
 
 
@@ -119,7 +120,7 @@ def _check_same_steps(model: Any, other: Any) -> None:
         problem = f"Models are of types {kinds}, expected one type"
         raise TypeError(f"{problem}. Merge pipelines with pipelines, or models with models.")
     for each in (model, other):
-        check_steps_learn_nothing(each, NOT_EXACT)
+        check_steps_learn_nothing(each, NOT_EXACT_REASON)
     mine, theirs = dict(steps_before(model)), dict(steps_before(other))
     if list(mine) != list(theirs):
         names = f"{list(mine)} and {list(theirs)} before the last one"
@@ -141,7 +142,7 @@ def _difference(step: Any, other: Any) -> str:
         if not same(value, theirs[name]):
             return f"{name}: {value!r} and {theirs[name]!r}"
     # Layers of this package draw weights by name, in any order.
-    alike = isinstance(step, FIXED) or same(step, other)
+    alike = isinstance(step, FIXED_STEPS) or same(step, other)
     return "" if alike else "their random numbers (pass a seed, if there is one)"
 
 
@@ -219,7 +220,7 @@ def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> Non
     """
     unlearn = _method(last_step(model), "unlearn_one")
     if is_pipeline(model):
-        check_steps_learn_nothing(model, NOT_EXACT)
+        check_steps_learn_nothing(model, NOT_EXACT_REASON)
         x = model.transform_one(x)
     unlearn(x, y, w)
 
@@ -255,7 +256,7 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     """
     unlearn = _method(last_step(model), "unlearn_many")
     if is_pipeline(model):
-        check_steps_learn_nothing(model, NOT_EXACT)
+        check_steps_learn_nothing(model, NOT_EXACT_REASON)
         X = model.transform_many(X)
     unlearn(X, y, w)
 
@@ -331,7 +332,7 @@ def predict_proba_learn_many(
 def answers_at_once(model: Any, name: str) -> bool:
     """Return whether the last step has a method, and the steps before it transform any batch."""
     steps = steps_of(model)
-    return hasattr(steps[-1], name) and all(isinstance(step, FIXED) for step in steps[:-1])
+    return hasattr(steps[-1], name) and all(isinstance(step, FIXED_STEPS) for step in steps[:-1])
 
 
 def _answer_and_learn(

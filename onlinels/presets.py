@@ -21,16 +21,18 @@ KINDS: dict[str, Any] = {
     "classifier": LeastSquaresClassifier,
 }
 
-PARTS = {
+PART_PARAMETERS = {
     part: tuple(name for name in signature(kind).parameters if name != "prefix")
     for part, kind in KINDS.items()
 }
-PARTS["network"] = ("warm_up",)
+PART_PARAMETERS["network"] = ("warm_up",)
 # The preprocessing reads the images and knows the shape of those that it passes on.
-PARTS["features"] = tuple(name for name in PARTS["features"] if name != "image_shape")
+PART_PARAMETERS["features"] = tuple(
+    name for name in PART_PARAMETERS["features"] if name != "image_shape"
+)
 """Settings of every part of the network; precision and seed belong to several parts."""
 
-GEOMETRY: Settings = {
+COMMON_SETTINGS: Settings = {
     "drop_ring": 5,
     "normalize": "image",
     "dtype": "float32",
@@ -65,24 +67,24 @@ length. Errors on MNIST with 2,000 units (demos/benchmarks/README.md):
 The ridges of "norb" and "svhn" are those of "mnist" and "cifar10".
 """
 
-COLUMNS = ("image_shape", "filters", "pool_size", "stride", "n_hidden")
+PRESET_COLUMNS = ("image_shape", "filters", "pool_size", "stride", "n_hidden")
 
 
 def _preset(*row: Any, **others: Any) -> Settings:
-    """Return the settings of `COLUMNS`, as in the paper's tables, together with other settings."""
-    return GEOMETRY | dict(zip(COLUMNS, row, strict=True)) | others
+    """Return the settings of `PRESET_COLUMNS`, as in the paper's tables, and other settings."""
+    return COMMON_SETTINGS | dict(zip(PRESET_COLUMNS, row, strict=True)) | others
 
 
-BOTH_KINDS = ("hand-designed", Patches(17))
-COLOURS: Settings = {"scale": 255.0, "grey_channel": True, "ridge": 1e-4}
-DIGITS = {
+PAPER_FILTERS = ("hand-designed", Patches(17))
+COLOUR_SETTINGS: Settings = {"scale": 255.0, "grey_channel": True, "ridge": 1e-4}
+DIGIT_SETTINGS = {
     "normalize": True,
     "dtype": "float64",
     "input_weights": "difference",
     "warm_up": 200,
     "ridge": 5e-6,
 }
-LETTER = {
+PAPER_SETTINGS = {
     "normalize": True,
     "drop_ring": 0,
     "input_weights": "difference",
@@ -92,20 +94,20 @@ LETTER = {
 
 PRESETS: dict[str, Settings] = {
     # Tables 1, 2 and 4: C = 1, W = 7, Q = 8, D = 2, P = 60, M = 12,000.
-    "mnist-paper": _preset((28, 28), BOTH_KINDS, 8, 2, 12_000, **LETTER),
+    "mnist-paper": _preset((28, 28), PAPER_FILTERS, 8, 2, 12_000, **PAPER_SETTINGS),
     # The same sizes: 0.37% errors on average over five draws, 0.41% with box pooling.
-    "mnist": _preset((28, 28), BOTH_KINDS, 8, 2, 12_000, pooling="gaussian", priors=None),
+    "mnist": _preset((28, 28), PAPER_FILTERS, 8, 2, 12_000, pooling="gaussian", priors=None),
     # C = 2 (stereo), 96 x 96 pixels downsampled to 32 x 32, W = 7, Q = 10, D = 2, P = 60,
     # M = 10,000.
-    "norb": _preset((96, 96, 2), BOTH_KINDS, 10, 2, 10_000, downsample=3, scale=255.0),
+    "norb": _preset((96, 96, 2), PAPER_FILTERS, 10, 2, 10_000, downsample=3, scale=255.0),
     # C = 4 (RGB and grey), W = 7, Q = 7, D = 5, P = 96, M = 40,000.
-    "svhn": _preset((32, 32, 3), Patches(96), 7, 5, 40_000, **COLOURS),
+    "svhn": _preset((32, 32, 3), Patches(96), 7, 5, 40_000, **COLOUR_SETTINGS),
     # C = 4, ZCA whitening of every channel, W = 7, Q = 7, D = 3, P = 96, M = 40,000.
-    "cifar10": _preset((32, 32, 3), Patches(96), 7, 3, 40_000, **COLOURS, whitening=ZCA()),
+    "cifar10": _preset((32, 32, 3), Patches(96), 7, 3, 40_000, **COLOUR_SETTINGS, whitening=ZCA()),
     # With normalised responses and 400 units, the condition number of the Gram is about 1e7, so
     # online and batch weights agree to 9 digits. With 800 units and no normalisation, they agree to
     # 6 digits, and the accuracy is no better.
-    "digits": _preset((8, 8), "hand-designed", 3, 2, 400, padding=6, drop_ring=2, **DIGITS),
+    "digits": _preset((8, 8), "hand-designed", 3, 2, 400, padding=6, drop_ring=2, **DIGIT_SETTINGS),
 }
 """Values of M. D. McDonnell and T. Vladusich (2015), Tables 1 (data), 2 (stage 1) and 4 (P and M).
 
@@ -129,7 +131,7 @@ def preset_settings(name: str, overrides: Settings) -> dict[str, Settings]:
     100
     """
     check_choice("name", name, PRESETS)
-    known = {setting for settings in PARTS.values() for setting in settings}
+    known = {setting for settings in PART_PARAMETERS.values() for setting in settings}
     for setting in overrides.keys() - known:
         names = ", ".join(sorted(known))
         problem = f"{setting!r} is not a setting of the network"
@@ -137,5 +139,5 @@ def preset_settings(name: str, overrides: Settings) -> dict[str, Settings]:
     chosen = PRESETS[name] | overrides
     return {
         part: {setting: chosen[setting] for setting in settings if setting in chosen}
-        for part, settings in PARTS.items()
+        for part, settings in PART_PARAMETERS.items()
     }

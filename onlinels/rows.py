@@ -26,10 +26,10 @@ from scipy import sparse
 from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
-    OF_FEATURES,
-    OF_ROWS,
-    OF_TABLES,
-    SPARSE,
+    FEATURE_REMEDIES,
+    ROW_COUNT_REMEDY,
+    SPARSE_TYPES,
+    TABLE_REMEDIES,
     Floats,
     Integers,
     Matrix,
@@ -72,7 +72,7 @@ def plain_name(name: Name) -> Name:
     return str(name) if isinstance(name, str) else name
 
 
-PLAIN_NAMES = frozenset({str, int})
+PLAIN_NAME_TYPES = frozenset({str, int})
 """Types of names that are already plain."""
 
 
@@ -92,7 +92,7 @@ def plain_names(names: Iterable[Name]) -> tuple[Name, ...]:
     ('a', 5, ('h', 0), 1.5)
     """
     known = tuple(names)
-    if PLAIN_NAMES.issuperset(map(type, known)):
+    if PLAIN_NAME_TYPES.issuperset(map(type, known)):
         return known
     plain = tuple(map(plain_name, known))
     if not all(map(equals_itself, plain)):
@@ -234,32 +234,34 @@ class Batch:
 
 def _zeros(n_rows: int, n_columns: int, dtype: Any = np.float64) -> Matrix:
     n_bytes = np.dtype(dtype).itemsize * n_rows * n_columns
-    check_room(n_bytes, "X with {:,} rows of {:,} features", n_rows, n_columns, remedy=OF_ROWS)
+    check_room(
+        n_bytes, "X with {:,} rows of {:,} features", n_rows, n_columns, remedy=ROW_COUNT_REMEDY
+    )
     return np.zeros((n_rows, n_columns), dtype)
 
 
-PLAIN_NUMBERS = frozenset(
+PLAIN_NUMBER_TYPES = frozenset(
     {float, int, bool, np.bool_, np.float32, np.float64, np.int32, np.int64, np.uint8}
 )
 """Types of values that are read without further checks of their type."""
 
-PYTHON_NUMBERS = frozenset({float, int, bool})
+PYTHON_NUMBER_TYPES = frozenset({float, int, bool})
 """Python's own types of numbers."""
 
 
-OF_SAMPLES = {
+SAMPLE_REMEDIES = {
     "columns": "Pass a batch to the *_many method.",
     "to_dict": "Pass {name}.to_dict().",
     "_asdict": "Pass {name}._asdict().",
 }
 """Remedies for samples that are not mappings; see `remedy_by`."""
 
-OF_OTHER_SAMPLES = (
+OTHER_SAMPLE_REMEDY = (
     "Pass a single row as dict(enumerate(x)), and a batch of rows to the *_many method with "
     "np.asarray."
 )
 
-OF_UNREADABLE = {
+UNREADABLE_REMEDIES = {
     "collect": "Pass {name}.collect().",
     "to_frame": "Pass {name}.to_frame().",
     "popitem": "Pass pandas.DataFrame({name}) for columns, or [{name}] for a single row.",
@@ -309,11 +311,11 @@ def check_mapping(x: Any, argument: str = "x") -> None:
     """Raise TypeError unless a sample is a mapping; do not read its values."""
     if not isinstance(x, Mapping):
         came = f"{argument} is of type {type(x).__name__}, expected a dict of features"
-        raise TypeError(f"{came}. {remedy_by(argument, x, OF_SAMPLES, OF_OTHER_SAMPLES)}")
+        raise TypeError(f"{came}. {remedy_by(argument, x, SAMPLE_REMEDIES, OTHER_SAMPLE_REMEDY)}")
 
 
 def read_row(
-    x: Row, remedies: Mapping[str, str] = OF_FEATURES, argument: str = "x"
+    x: Row, remedies: Mapping[str, str] = FEATURE_REMEDIES, argument: str = "x"
 ) -> tuple[Layout, Floats]:
     """Read one river sample: names to numbers, or to arrays of numbers.
 
@@ -325,7 +327,7 @@ def read_row(
     (('age', 'height'), array([3. , 1.5]))
     """
     check_mapping(x, argument)
-    if PLAIN_NUMBERS.issuperset(map(type, x.values())):
+    if PLAIN_NUMBER_TYPES.issuperset(map(type, x.values())):
         try:
             # Measured: for 1,000 floats, a third of the time of np.array.
             values = np.frombuffer(struct.pack(f"{len(x)}d", *x.values())).copy()
@@ -369,7 +371,7 @@ def read_batch(X: Any, argument: str = "X") -> Batch:
     if isinstance(X, np.ndarray):
         values = check_matrix(argument, X)
         return Batch(len(values), lambda: values, (range(values.shape[1]),), values)
-    if isinstance(X, SPARSE):
+    if isinstance(X, SPARSE_TYPES):
         return _read_sparse(X, argument)
     if not isinstance(X, (list, tuple)):
         return _read_frame(X, argument)
@@ -403,7 +405,7 @@ def _read_samples(X: Sequence[Any]) -> Batch:
 def _read_sparse(X: Any, argument: str) -> Batch:
     check_two_dimensional(argument, X)
     check_not_empty(argument, X.shape[0])
-    rows = _finite_rows(X, argument, OF_TABLES, at_position)
+    rows = _finite_rows(X, argument, TABLE_REMEDIES, at_position)
     return Batch(X.shape[0], lambda: rows, (range(X.shape[1]),), X)
 
 
@@ -433,7 +435,7 @@ def _read_frame(X: Any, argument: str) -> Batch:
     }
     if odd:
         came = ", ".join(f"a column {name!r} of type {kind}" for name, kind in odd.items())
-        raise TypeError(f"{argument} has {came}, expected numbers. {OF_COLUMNS}")
+        raise TypeError(f"{argument} has {came}, expected numbers. {TEXT_COLUMN_REMEDY}")
 
     def place(where: tuple[int, ...]) -> str:
         return f"in row {where[0]} of column {names[where[1]]!r}"
@@ -441,12 +443,12 @@ def _read_frame(X: Any, argument: str) -> Batch:
     if _is_wholly_sparse(frame):
         # Measured on 10,000 rows of 4,000 columns with 1% of the entries filled: a fifth of the
         # time, and 13 MiB instead of 305.
-        matrix = _finite_rows(frame.to_native().sparse.to_coo(), argument, OF_TABLES, place)
+        matrix = _finite_rows(frame.to_native().sparse.to_coo(), argument, TABLE_REMEDIES, place)
     else:
         # Frames of float32 only stay float32: the accumulators cast them once.
         single = set(frame.schema.values()) == {nw.Float32()}
         matrix = to_numpy(frame, np.float32 if single else np.float64)
-        check_values(argument, matrix, OF_TABLES, place)
+        check_values(argument, matrix, TABLE_REMEDIES, place)
     return Batch(len(frame), lambda: matrix, (plain_names(names),), frame)
 
 
@@ -466,7 +468,7 @@ def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
     return hasattr(dtype, "fill_value") and dtype.subtype.kind in "biuf"
 
 
-OF_COLUMNS = (
+TEXT_COLUMN_REMEDY = (
     "Encode text as columns of 0 and 1, with get_dummies (pandas), to_dummies (polars) or river's "
     "preprocessing.OneHotEncoder(); cast numbers to float; convert times to seconds since a fixed "
     "time, and complex numbers to their magnitude."
@@ -482,7 +484,7 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
     try:
         return nw.from_native(X, eager_only=True)
     except TypeError as error:
-        remedy = remedy_by(argument, X, OF_UNREADABLE, "Pass one of these.")
+        remedy = remedy_by(argument, X, UNREADABLE_REMEDIES, "Pass one of these.")
         raise TypeError(
             f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a "
             f"pandas, polars or pyarrow frame, or a list of dicts. {remedy}"
@@ -519,7 +521,7 @@ def part_of(X: Any, rows: slice) -> Any:
     [{'a': 2.0}]
     """
     X = as_numpy(X)
-    if isinstance(X, SPARSE):
+    if isinstance(X, SPARSE_TYPES):
         return X.tocsr()[rows]
     return X[rows] if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)[rows].to_native()
 
@@ -699,7 +701,7 @@ class Columns:
         located = self.locate(layouts[-1])
         if _is_in_place(located, len(self)):
             return values
-        if isinstance(values, SPARSE):
+        if isinstance(values, SPARSE_TYPES):
             chosen = sparse.csr_array(values[:, located >= 0])
             parts = chosen.data, located[located >= 0][chosen.indices], chosen.indptr
             return sparse.csr_array(parts, shape=(chosen.shape[0], len(self)))
@@ -739,11 +741,11 @@ def _is_in_place(located: Integers, n_columns: int) -> bool:
 
 # Fast reading of samples with known names
 
-MOST_SQUARES = 1e150
+MAX_UNCHECKED_SQUARES = 1e150
 """Sum of squares of values and targets up to which a row is read without further checks."""
 
 
-FLOATS = np.float64, np.float32
+FLOAT_TYPES = np.float64, np.float32
 
 
 class RowReader:
@@ -793,7 +795,7 @@ class RowReader:
             value: Any = x.get(self._array.name)
             known = type(value) is np.ndarray and value.shape == (self._array.length,)
             # Values of other kinds may not fit.
-            fits = known and value.dtype in FLOATS
+            fits = known and value.dtype in FLOAT_TYPES
             packed = value.astype(np.float64, copy=False).tobytes() if fits else None
         else:
             try:
@@ -808,7 +810,7 @@ class RowReader:
             return None
         values = np.frombuffer(packed + targets)
         # A comparison with NaN is false; a product by numpy would warn about an overflow.
-        if not ddot(values, values) <= MOST_SQUARES:
+        if not ddot(values, values) <= MAX_UNCHECKED_SQUARES:
             return None
         if self._width is None:
             return values
@@ -821,8 +823,8 @@ class RowReader:
     def _are_plain(self, values: tuple[Any, ...]) -> bool:
         """Return whether the types of all values are numbers; note whether they are Python's."""
         types = set(map(type, values))
-        self._sums = types <= PYTHON_NUMBERS
-        return types <= PLAIN_NUMBERS
+        self._sums = types <= PYTHON_NUMBER_TYPES
+        return types <= PLAIN_NUMBER_TYPES
 
 
 def reader_of(columns: Columns, layout: Layout, n_targets: int = 0) -> RowReader | None:
@@ -836,14 +838,14 @@ def reader_of(columns: Columns, layout: Layout, n_targets: int = 0) -> RowReader
 
 # Results in kind: arrays for arrays, frames of the same library for frames, lists for lists
 
-ARRAYS = np.ndarray, *SPARSE
+ARRAY_TYPES = np.ndarray, *SPARSE_TYPES
 """Types of batches with arrays as results."""
 
 
 def source_of(X: Any) -> Any:
     """Return a batch that is read elsewhere as a source for results in its kind."""
     X = as_numpy(X)
-    return X if isinstance(X, (*ARRAYS, list, tuple)) else as_frame(X)
+    return X if isinstance(X, (*ARRAY_TYPES, list, tuple)) else as_frame(X)
 
 
 ARRAY_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}
@@ -873,7 +875,7 @@ def label_array(labels: Sequence[Any]) -> Matrix:
 
 def labels_like(source: Any, labels: Sequence[Any]) -> Any:
     """Return one label per row: an array, a series of the frame's library, or a list."""
-    if isinstance(source, ARRAYS):
+    if isinstance(source, ARRAY_TYPES):
         return label_array(labels)
     if not isinstance(source, nw.DataFrame):
         return list(labels)
@@ -897,7 +899,7 @@ def labels_like(source: Any, labels: Sequence[Any]) -> Any:
 
 def numbers_like(source: Any, values: Floats) -> Any:
     """Return one number per row, (n,): an array, a series of the frame's library, or a list."""
-    if isinstance(source, ARRAYS):
+    if isinstance(source, ARRAY_TYPES):
         return values
     if not isinstance(source, nw.DataFrame):
         return values.tolist()
@@ -906,7 +908,7 @@ def numbers_like(source: Any, values: Floats) -> Any:
 
 def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
     """Return a table: an array (n, n_names), a frame of the same library, or a list of dicts."""
-    if isinstance(source, ARRAYS):
+    if isinstance(source, ARRAY_TYPES):
         return values
     if not isinstance(source, nw.DataFrame):
         return [dict(zip(names, row, strict=True)) for row in values.tolist()]

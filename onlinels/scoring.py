@@ -101,13 +101,13 @@ def project_to_simplex(scores: Floats) -> Floats:
     return probabilities
 
 
-SCALES: Floats = 2.0 ** (np.arange(-8, 33) / 4)
+SOFTMAX_SCALES: Floats = 2.0 ** (np.arange(-8, 33) / 4)
 """Candidate scales, from 1/4 to 256 in steps of 19%."""
 
-USUAL_SCALE = 4.0
+DEFAULT_SCALE = 4.0
 """Initial scale, between the best scale for two classes (about 3) and for ten classes (11)."""
 
-PRIOR: Floats = 0.5 * np.log(SCALES / USUAL_SCALE) ** 2
+SCALE_PENALTIES: Floats = 0.5 * np.log(SOFTMAX_SCALES / DEFAULT_SCALE) ** 2
 """Log-loss by which a scale must be better than the usual scale; a few rows outweigh it."""
 
 
@@ -145,7 +145,7 @@ def calibrate(scores: Floats, scale: float | Floats, count: int | Integers) -> F
 def log_losses(
     scores: Floats, columns: Integers, weights: Floats, counts: int | Integers
 ) -> Floats:
-    """Return the log-loss of every row at every scale in `SCALES`.
+    """Return the log-loss of every row at every scale in `SOFTMAX_SCALES`.
 
     Parameters
     ----------
@@ -167,11 +167,11 @@ def log_losses(
     -----
     The cost is 41 softmaxes per row, which are all in memory.
     """
-    losses = np.zeros((len(scores), len(SCALES)))
+    losses = np.zeros((len(scores), len(SOFTMAX_SCALES)))
     known = np.flatnonzero(columns >= 0)
     if known.size:
         each = np.broadcast_to(counts, len(scores))[known, None, None]
-        probabilities = calibrate(scores[known, None, :], SCALES[:, None], each)
+        probabilities = calibrate(scores[known, None, :], SOFTMAX_SCALES[:, None], each)
         of_label = np.take_along_axis(probabilities, columns[known, None, None], axis=2)[..., 0]
         losses[known] = -weights[known, None] * np.log(of_label)
     return losses
@@ -190,7 +190,7 @@ def best_scale(losses: Floats) -> float:
 
 def best_scales(losses: Floats) -> Floats:
     """Return the scales with the lowest log-loss, (...), for losses (..., len(SCALES))."""
-    scales: Floats = SCALES[(losses + PRIOR).argmin(axis=-1)]
+    scales: Floats = SOFTMAX_SCALES[(losses + SCALE_PENALTIES).argmin(axis=-1)]
     return scales
 
 

@@ -18,7 +18,7 @@ from onlinels.saving import PathLike, files
 Tell = Callable[[str, int, int], None]
 """Function of a line about a file, the number of files merged, and the number of all files."""
 
-FORMAT = 2
+MANIFEST_VERSION = 2
 """Number of the format of manifests; every change of the format gets a new number."""
 
 
@@ -406,7 +406,7 @@ def _write(output: Path, merged: Any, known: Manifest, sites: dict[str, Site]) -
         # Read through the same handle: some systems do not open a locked file again.
         digest = _digest(file)
         content = {
-            "format": FORMAT,
+            "format": MANIFEST_VERSION,
             "outputs": list(dict.fromkeys([digest, *known.outputs])),
             "sites": _described(sites, output.parent),
         }

@@ -49,7 +49,7 @@ from onlinels.linear.model import (
     noise_variances,
 )
 from onlinels.linear.penalty import (
-    FIRST_ROWS,
+    MIN_ROWS_TO_HOLD_RIDGE,
     Penalty,
     check_scaling,
     penalties_of,
@@ -74,7 +74,7 @@ FIXED_PARAMETERS = {
 """Parameters that cannot change after the first rows, and their names in river's models."""
 
 
-OWN_WORDS = {
+ESTIMATOR_TERMS = {
     r"\ba ridge\b": "an alpha",
     r"\bridge\b": "alpha",
     r"\baccumulator=": "solver=",
@@ -83,10 +83,10 @@ OWN_WORDS = {
 }
 """Parameter names in the messages of the inner models, and the names of the estimators here."""
 
-NO_LABELS: Matrix = np.empty(0, dtype=np.intp)
+NO_DECLARED_LABELS: Matrix = np.empty(0, dtype=np.intp)
 """The declared labels of a classifier for which none were declared."""
 
-ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+VALIDATION_SETTINGS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 """Arguments of scikit-learn's `validate_data`."""
 
 
@@ -113,7 +113,7 @@ def held(*estimators: BaseEstimator) -> Iterator[None]:
             yield
         except (TypeError, ValueError) as error:
             message = str(error)
-            for theirs, own in OWN_WORDS.items():
+            for theirs, own in ESTIMATOR_TERMS.items():
                 message = re.sub(theirs, own, message)
             if message == str(error):
                 raise
@@ -372,7 +372,7 @@ class IncrementalModel(BaseEstimator):
     def _rows_to_predict(self, X: Any) -> Any:
         """Return checked rows to predict."""
         check_is_fitted(self)
-        return validate_data(self, as_numpy(X), **ROWS, reset=False)
+        return validate_data(self, as_numpy(X), **VALIDATION_SETTINGS, reset=False)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -484,7 +484,7 @@ def keep_ridge(model: LinearModel, solution: Solution) -> None:
     statistics, alpha = model._statistics, float(solution.alpha)
     penalty = settled(Penalty(), alpha, solution.units, statistics, model._clock)
     is_inside = statistics.recursion is not None
-    if statistics.holds_ridge and (is_inside or statistics.count >= FIRST_ROWS):
+    if statistics.holds_ridge and (is_inside or statistics.count >= MIN_ROWS_TO_HOLD_RIDGE):
         statistics = holding(statistics, model.ridge, penalty)
     model._put_in_place(statistics, _penalty=penalty)
 
@@ -645,7 +645,9 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         if np.ma.is_masked(y):
             raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
         X, y = as_numpy(X), as_numpy(y, "y")
-        X, y = validate_data(self, X, y, **ROWS, multi_output=True, y_numeric=True, reset=begins)
+        X, y = validate_data(
+            self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
+        )
         targets = np.asarray(y, dtype=np.float64)
         check_values("y", targets)
         names: tuple[Any, ...] = ("y",) if y.ndim == 1 else tuple(range(y.shape[1]))
@@ -827,7 +829,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     0.87
     """
 
-    _declared = NO_LABELS
+    _declared = NO_DECLARED_LABELS
     # Factors of the labels that class_weight="balanced" has computed.
     _balanced: dict[Any, float] = {}  # noqa: RUF012
 
@@ -869,7 +871,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
         with held(self):
-            return self._learn(X, y, sample_weight, begins=True, _declared=NO_LABELS)
+            return self._learn(X, y, sample_weight, begins=True, _declared=NO_DECLARED_LABELS)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows in addition to the rows learnt before.
@@ -908,7 +910,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         X, y = as_numpy(X), plain_labels("y", as_numpy(y, "y"))
-        X, y = validate_data(self, X, y, **ROWS, reset=begins)
+        X, y = validate_data(self, X, y, **VALIDATION_SETTINGS, reset=begins)
         check_classification_targets(y)
         labels, which = np.unique(y, return_inverse=True)
         before = Classes() if begins else self._model._classes  # type: ignore[attr-defined]
@@ -1117,7 +1119,7 @@ def sorted_labels(argument: str, labels: Sequence[Any]) -> Matrix:
     >>> sorted_labels("y", ["b", "a", "b"]), sorted_labels("y", [1, 0.5])
     (array(['a', 'b'], dtype='<U1'), array([0.5, 1. ]))
     """
-    return np.unique(exact_array(argument, labels)) if len(labels) else NO_LABELS
+    return np.unique(exact_array(argument, labels)) if len(labels) else NO_DECLARED_LABELS
 
 
 def united(known: Matrix, labels: Matrix) -> Matrix:
@@ -1183,7 +1185,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             if not isinstance(seed, numbers.Integral):
                 seed = int(check_random_state(seed).randint(2**31))
             new = shallow_copy(self)
-            X = validate_data(new, as_numpy(X), dtype=ROWS["dtype"])
+            X = validate_data(new, as_numpy(X), dtype=VALIDATION_SETTINGS["dtype"])
             settings = self.n_hidden, self.input_weights, self.activation, int(seed)
             flags: dict[str, Any] = {"bias": self.bias, "standardize": self.standardize}
             new._layer = HiddenLayer.from_examples(X, labels, *settings, **flags)
@@ -1195,7 +1197,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Return activations (n_samples, n_hidden)."""
         with held(self):
             check_is_fitted(self, "_layer")
-            X = validate_data(self, as_numpy(X), dtype=ROWS["dtype"], reset=False)
+            X = validate_data(self, as_numpy(X), dtype=VALIDATION_SETTINGS["dtype"], reset=False)
             layer = self._layer
         # A fixed layer needs no lock: several threads may transform at once.
         activations: Floats = layer.transform_many(X)

@@ -22,7 +22,7 @@ import numpy as np
 from river import base
 
 from onlinels.checks import (
-    OF_FEATURES,
+    FEATURE_REMEDIES,
     Floats,
     check_choice,
     check_count,
@@ -34,7 +34,7 @@ from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
 from onlinels.numerics import Lock
-from onlinels.pipelines import FIXED, steps_of
+from onlinels.pipelines import FIXED_STEPS, steps_of
 from onlinels.rows import (
     Batch,
     Columns,
@@ -71,21 +71,21 @@ from onlinels.wrappers import (
     table_of,
 )
 
-DATES = (datetime, np.datetime64)
+DATE_TYPES = (datetime, np.datetime64)
 
 MaybeLabel = tuple[Label, ...]
 """(label,), or () for no label."""
 
-OF_NO_LABEL = "Pass readings without a label to observe_one."
+UNLABELLED_REMEDY = "Pass readings without a label to observe_one."
 
-OF_MISSING = (
+MISSING_READING_REMEDY = (
     "Fill in the channel's last value, as river's PreviousImputer does for None, or leave the "
     "reading out."
 )
 
-OF_READINGS = OF_FEATURES | {
-    "missing": OF_MISSING,
-    "nan": OF_MISSING,
+READING_REMEDIES = FEATURE_REMEDIES | {
+    "missing": MISSING_READING_REMEDY,
+    "nan": MISSING_READING_REMEDY,
     "text": "Leave it out, or pass a channel of 0 and 1 for each of its values in every reading, "
     "such as {'mode_on': x['mode'] == 'on'}.",
 }
@@ -100,7 +100,7 @@ def read_readings(rows: list[Any]) -> Batch:
         for x in filter(lambda x: isinstance(x, Mapping), rows):
             for name, value in x.items():
                 if not isinstance(value, np.ndarray):
-                    read_number(f"x[{name!r}]", value, OF_READINGS)
+                    read_number(f"x[{name!r}]", value, READING_REMEDIES)
         raise
 
 
@@ -121,9 +121,9 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Flo
         came = f"x has no {timestamp!r}, expected the time of every reading under this name"
         raise ValueError(f"{came}. Pass the time, or leave timestamp out.")
     stamps = [x[timestamp] for x in rows]
-    dates = isinstance(stamps[0], DATES) if stamps else False
+    dates = isinstance(stamps[0], DATE_TYPES) if stamps else False
     for stamp in stamps:
-        if not isinstance(stamp, DATES if dates else Real) or isinstance(stamp, bool):
+        if not isinstance(stamp, DATE_TYPES if dates else Real) or isinstance(stamp, bool):
             came = f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}"
             raise TypeError(f"{came}, expected only seconds, or only dates. Convert the time.")
     rows = [dict(x) for x in rows]
@@ -222,13 +222,13 @@ Samples without a label count as a class of their own.
 Labelled = tuple[dict[str, Floats], Label]
 """A sample {"window": array (length, n_channels)} and its label."""
 
-READINGS_AT_ONCE = 256
+BLOCK_READINGS = 256
 """Number of readings that are predicted at once; so many windows are in memory at a time."""
 
 
 def _takes_lists(model: Any) -> bool:
     """Return whether lists of windows are learnt all or none, with the same result as singly."""
-    return all(isinstance(step, (*FIXED, ScoringClassifier)) for step in steps_of(model))
+    return all(isinstance(step, (*FIXED_STEPS, ScoringClassifier)) for step in steps_of(model))
 
 
 @savable_settings(
@@ -395,7 +395,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             wrapped classifier rejects the window. The model is then unchanged.
         """
         with self._lock:
-            self._learn(one_reading(x), [(read_label(y, remedy=OF_NO_LABEL),)])
+            self._learn(one_reading(x), [(read_label(y, remedy=UNLABELLED_REMEDY),)])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Add consecutive readings, all or none, with the same result as `learn_one` in a loop.
@@ -414,7 +414,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """
         with self._lock:
             rows = list(samples_of(X))
-            labels = read_labels(y, len(rows), OF_NO_LABEL)
+            labels = read_labels(y, len(rows), UNLABELLED_REMEDY)
             self._learn(rows, [(label,) for label in labels])
 
     def observe_one(self, x: Mapping[Any, Any]) -> None:
@@ -548,7 +548,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """Return the prediction for each reading, and `nothing` if its window is not full."""
         followed = self._follow(rows, [()] * len(rows), [])
         given: list[Any] = []
-        while block := [state.values for state in islice(followed, READINGS_AT_ONCE)]:
+        while block := [state.values for state in islice(followed, BLOCK_READINGS)]:
             full = [{"window": each.copy()} for each in block if len(each) == self.window]
             if len(full) > 1 and _takes_lists(self.classifier):
                 answers = iter(getattr(self.classifier, f"{method}_many")(full))

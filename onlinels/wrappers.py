@@ -38,7 +38,7 @@ from onlinels.linear.prequential import (
 )
 from onlinels.numerics import Lock, State, Update, all_held, apply, becoming, zero_added
 from onlinels.pipelines import (
-    FIXED,
+    FIXED_STEPS,
     emptied,
     is_pipeline,
     join,
@@ -69,7 +69,7 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import (
-    SCALES,
+    SOFTMAX_SCALES,
     ScoringClassifier,
     best_scale,
     best_scales,
@@ -89,7 +89,7 @@ def is_blank(model: Any) -> bool:
 @contextmanager
 def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
     """Restore the state of models after any exception; costs a copy of the models that learn."""
-    learning = [model for model in models if not isinstance(model, FIXED)]
+    learning = [model for model in models if not isinstance(model, FIXED_STEPS)]
     # The locks are not copied: other threads may wait for them.
     locks = [model._lock for model in learning if hasattr(model, "_lock")]
     before = copy.deepcopy(learning, {id(lock): lock for lock in locks})
@@ -151,7 +151,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
 
     def _batch_features(self, X: Any) -> Any:
         """Return the features of a mini-batch that the last step receives if no other learns."""
-        if all(isinstance(step, FIXED) for step in steps_of(self.classifier)[:-1]):
+        if all(isinstance(step, FIXED_STEPS) for step in steps_of(self.classifier)[:-1]):
             return self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
         # Steps of other packages may not transform arrays or lists.
         return [self._row_features(x) for x in samples_of(X)]
@@ -542,7 +542,7 @@ def alarms(detector: Any, is_wrong: bool) -> bool:
 
 
 @savable_settings(
-    lambda model: len(model._losses) == len(SCALES) and settings_hold(model),
+    lambda model: len(model._losses) == len(SOFTMAX_SCALES) and settings_hold(model),
     _losses=VECTOR,
     _lock=made_of(Lock),
 )
@@ -604,7 +604,7 @@ class CalibratedClassifier(WrappedClassifier):
             remedy = "Pass LeastSquaresClassifier()."
             raise TypeError(f"classifier is of type {came}, expected {known}. {remedy}")
         self.classifier = classifier
-        self._losses: Floats = np.zeros(len(SCALES))
+        self._losses: Floats = np.zeros(len(SOFTMAX_SCALES))
         self._lock = Lock()
 
     @property
@@ -636,7 +636,7 @@ class CalibratedClassifier(WrappedClassifier):
         index = {label: column for column, label in enumerate(self.classes)}
         columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
         weights, losses = np.broadcast_to(w, len(labels)), self._losses
-        for rows in row_blocks(len(scores), len(SCALES) * max(1, scores.shape[1])):
+        for rows in row_blocks(len(scores), len(SOFTMAX_SCALES) * max(1, scores.shape[1])):
             block = log_losses(scores[rows], columns[rows], weights[rows], self.count)
             losses = losses + block.sum(axis=0)
         learn_and_note(learn, self, "_losses", losses)
@@ -658,9 +658,9 @@ class CalibratedClassifier(WrappedClassifier):
         columns = np.where(columns < answers.known, columns, -1)
         weights, losses = np.broadcast_to(check_weights(w, n_rows), n_rows), self._losses
         probabilities = np.zeros(answers.scores.shape)
-        for block in row_blocks(n_rows, len(SCALES) * len(classes)):
+        for block in row_blocks(n_rows, len(SOFTMAX_SCALES) * len(classes)):
             part = answers._replace(scores=answers.scores[block], known=answers.known[block])
-            before, of_rows = counts[block], np.zeros((len(part.known), len(SCALES)))
+            before, of_rows = counts[block], np.zeros((len(part.known), len(SOFTMAX_SCALES)))
             for n_known, rows in alike(part.known):
                 of_label = columns[block][rows], weights[block][rows], before[rows]
                 of_rows[rows] = log_losses(part.scores[rows, :n_known], *of_label)

@@ -22,7 +22,7 @@ from onlinels import (
     LeastSquaresClassifier,
     ShallowConvClassifier,
 )
-from onlinels.scoring import PRIOR, SCALES, best_scale, calibrate
+from onlinels.scoring import SCALE_PENALTIES, SOFTMAX_SCALES, best_scale, calibrate
 from support import laws, strategies
 from support.laws import BAD_ROWS, assert_refused
 from support.strategies import classifier_settings, rows, splits
@@ -59,11 +59,11 @@ def scored_together(parts, ridge, accumulator, scaling, **others):
 
 def expected_losses(rows, parts, settings):
     """Return every scale's log-loss from scores that are all stored, entry by entry."""
-    plain, losses = LeastSquaresClassifier(**settings), np.zeros(len(SCALES))
+    plain, losses = LeastSquaresClassifier(**settings), np.zeros(len(SOFTMAX_SCALES))
     for part in map(rows.take, scored_together(parts, **settings)):
         for scores, label, w in zip(plain.scores_many(part.X), part.y, part.w, strict=True):
             if label in plain.classes:
-                likelihoods = np.exp(np.outer(SCALES, scores - scores.max(initial=-np.inf)))
+                likelihoods = np.exp(np.outer(SOFTMAX_SCALES, scores - scores.max(initial=-np.inf)))
                 shares = likelihoods / likelihoods.sum(axis=1, keepdims=True)
                 share = shares[:, plain.classes.index(label)]
                 losses -= w * np.log((plain.count * share + 1) / (plain.count + len(scores)))
@@ -80,7 +80,7 @@ def allowed_errors(rows, plain, losses):
     A, *_ = laws.weighted_centred(rows.X.astype(float), Y, rows.w, plain.fit_intercept)
     # Measured: a thousandth of these digits at most.
     of_scores = 1e-2 * laws.EPS * laws.lost_digits(plain, np.linalg.norm(A) ** 2)
-    return 1e-9 * (1.0 + np.abs(losses)) + of_scores * rows.w.sum() * SCALES
+    return 1e-9 * (1.0 + np.abs(losses)) + of_scores * rows.w.sum() * SOFTMAX_SCALES
 
 
 @strategies.examples(100)
@@ -90,7 +90,9 @@ def test_losses_equal_those_of_stored_scores_and_labels_are_unchanged(rows, sett
     model, (losses, plain) = learnt(rows, parts, settings), expected_losses(rows, parts, settings)
     assert (np.abs(model._losses - losses) <= allowed_errors(rows, plain, losses)).all()
     assert model.scale == best_scale(model._losses)
-    assert (model._losses + PRIOR).min() == (model._losses + PRIOR)[model.scale == SCALES].item()
+    assert (model._losses + SCALE_PENALTIES).min() == (model._losses + SCALE_PENALTIES)[
+        model.scale == SOFTMAX_SCALES
+    ].item()
     np.testing.assert_allclose(plain.output_weights, model.classifier.output_weights, atol=1e-6)
     labels = model.classifier.predict_many(rows.X).tolist()
     assert model.predict_many(rows.X).tolist() == labels
@@ -151,7 +153,7 @@ def test_nothing_learnt_yet():
     assert model.predict_proba_many(np.ones((2, 1))).shape == (2, 0)
     assert model.predict_many(np.ones((2, 1))).tolist() == [None, None]
     # Far scores do not overflow.
-    for scale in SCALES:
+    for scale in SOFTMAX_SCALES:
         shares = calibrate(np.array([[1e150, -1e150, 0.0]]), scale, 10)
         np.testing.assert_allclose(shares, [[11 / 13, 1 / 13, 1 / 13]])
 

@@ -15,7 +15,12 @@ from scipy.special import expit
 
 from onlinels import HiddenLayer, LeastSquaresClassifier
 from onlinels.features.hidden import ACTIVATIONS
-from onlinels.features.input_weights import DIFFERENCES, DISTRIBUTIONS, ReceptiveFields, draw_row
+from onlinels.features.input_weights import (
+    DIFFERENCE_KINDS,
+    DISTRIBUTIONS,
+    ReceptiveFields,
+    draw_row,
+)
 from support import strategies
 from support.laws import assert_refused, settings_refused
 
@@ -194,7 +199,7 @@ def test_weights_from_examples():
     np.testing.assert_array_equal(layer.transform_many(ROWS), expected)
 
 
-KINDS = st.sampled_from([*DISTRIBUTIONS, *DIFFERENCES])
+KINDS = st.sampled_from([*DISTRIBUTIONS, *DIFFERENCE_KINDS])
 POWERS = st.lists(st.integers(-100, 100), min_size=4, max_size=4)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from onlinels import ConvolutionalFeatures, HiddenLayer, ShallowConvClassifier
 from onlinels.checks import same
 from onlinels.features.input_weights import (
-    DIFFERENCES,
+    DIFFERENCE_KINDS,
     FixedWeights,
     LandmarkWeights,
     Pairs,
@@ -106,7 +106,7 @@ def test_centred_projections_are_0_midway_and_positive_at_the_first(drawn):
         np.testing.assert_allclose(made.weights.sum(axis=0), 0.0, atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", DIFFERENCES)
+@pytest.mark.parametrize("kind", DIFFERENCE_KINDS)
 def test_a_large_mean_costs_landmarks_no_digits(kind):
     random = np.random.default_rng(0)
     X = (random.normal(size=(60, 500)) + 1000.0).astype(np.float32)
@@ -131,7 +131,7 @@ def test_examples_a_constant_apart_are_equal_once_centred(make, dtype):
     assert make(range(50), Pairs(False, X, *pair)).project(X).all()
 
 
-@pytest.mark.parametrize("kind", DIFFERENCES)
+@pytest.mark.parametrize("kind", DIFFERENCE_KINDS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_landmarks_are_taken_where_they_are_less_work(kind, dtype):
     settings = {"input_weights": kind, "dtype": dtype, "activation": "linear"}
@@ -170,7 +170,7 @@ def test_landmarks_have_the_layers_precision_the_examples_width_and_little_memor
     assert large._raw_memory_usage - layer._raw_memory_usage < 3000 * 50
 
 
-@pytest.mark.parametrize("kind", DIFFERENCES)
+@pytest.mark.parametrize("kind", DIFFERENCE_KINDS)
 @pytest.mark.parametrize("n_hidden", [15, 300])
 def test_copies_share_what_is_fixed(kind, n_hidden):
     layer = landmark_layer(n_hidden, input_weights=kind)
@@ -185,7 +185,7 @@ def test_copies_share_what_is_fixed(kind, n_hidden):
     assert not same(layer.input_weights, other.input_weights)
 
 
-@pytest.mark.parametrize("kind", DIFFERENCES)
+@pytest.mark.parametrize("kind", DIFFERENCE_KINDS)
 def test_nothing_of_the_size_of_the_matrix_is_allocated(kind):
     X, layers = np.random.default_rng(0).normal(size=(30, 1500)).astype(np.float32), []
 
@@ -198,7 +198,7 @@ def test_nothing_of_the_size_of_the_matrix_is_allocated(kind):
     assert isinstance(layers[0].input_weights, LandmarkWeights)
 
 
-@pytest.mark.parametrize("kind", DIFFERENCES)
+@pytest.mark.parametrize("kind", DIFFERENCE_KINDS)
 def test_what_is_not_fixed_says_so(kind):
     layer = HiddenLayer(5, kind)
     assert not layer.is_fixed

@@ -26,7 +26,7 @@ from onlinels import (
     predict_learn_many,
     predict_proba_learn_many,
 )
-from onlinels.scoring import PRIOR
+from onlinels.scoring import SCALE_PENALTIES
 from support import laws, strategies
 from support.fault_injection import assert_before_or_after
 from support.strategies import splits
@@ -82,7 +82,7 @@ def one_by_one(model, rows, y, w, t):
     for x, label, weight, time in zip(rows, y, w.tolist(), t.tolist(), strict=True):
         margin = 1.0
         if isinstance(model, CalibratedClassifier):
-            margin = np.diff(np.sort(model._losses + PRIOR)[:2]).item()
+            margin = np.diff(np.sort(model._losses + SCALE_PENALTIES)[:2]).item()
         probabilities = model.predict_proba_one(x)
         highest = sorted([*probabilities.values(), 0.0, 0.0])[-2:]
         margin = min(margin, highest[1] - highest[0])

@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 
 from onlinels import GramAccumulator, LeastSquaresRegressor
 from onlinels.linalg.selection import (
-    FINEST,
+    RIDGES_PER_DECADE,
     Sums,
     best_of,
     eigenvalues_of,
@@ -114,7 +114,7 @@ def test_the_likelihood_of_a_large_gram_is_within_a_tenth_of_its_maximum(seed):
     random = np.random.default_rng(seed)
     sums, n_rows = drawn_sums(random, int(random.integers(150, 300)))
     first, last = exponents(float(np.linalg.norm(sums.gram.diagonal())))
-    criterion = likelihoods(sums, 10.0 ** (np.arange(first, last + 1) / FINEST))
+    criterion = likelihoods(sums, 10.0 ** (np.arange(first, last + 1) / RIDGES_PER_DECADE))
     freedom = sums.weight * len(sums.target_squares) / 2.0
     copied = Sums(sums.gram.copy(), sums.cross, sums.target_squares, sums.weight)
     ridge = select_ridge(copied, n_rows).ridge
@@ -251,11 +251,11 @@ def test_ridges_are_the_same_numbers_whatever_the_data():
     for norm in (1e-270, 1e-279, 3.7, 3.7e4, 1e279, 1e290, 1e300):
         first, last = exponents(norm)
         assert first <= last
-        assert np.isfinite(10.0 ** (last / FINEST))
+        assert np.isfinite(10.0 ** (last / RIDGES_PER_DECADE))
         assert first % 128 == last % 128 == 0
     first, last = exponents(3.7)
-    assert 1e-13 <= 10.0 ** (first / FINEST) / 3.7 < 3.2e-13
-    assert 0.3e3 < 10.0 ** (last / FINEST) / 3.7 <= 1e3
+    assert 1e-13 <= 10.0 ** (first / RIDGES_PER_DECADE) / 3.7 < 3.2e-13
+    assert 0.3e3 < 10.0 ** (last / RIDGES_PER_DECADE) / 3.7 <= 1e3
     assert exponents(0.0) == (0, 0)
 
 

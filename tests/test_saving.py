@@ -27,7 +27,7 @@ from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor, Strea
 from onlinels.numerics import Lock
 from onlinels.saving import TEXT, VECTOR, WHOLE, locked_copy, made_of, maybe, save_method
 from onlinels.saving import savable as savable_
-from onlinels.saving.fields import KINDS, KINDS_BY_NAME
+from onlinels.saving.fields import KINDS_BY_NAME, SAVABLE_KINDS
 from support import savable_models
 from support.laws import COPIES, assert_not_saved, learnt, saved
 from support.strategies import SCALINGS, cases, examples, kinds
@@ -442,7 +442,7 @@ def declared():
     savable_({"count": WHOLE, "_lock": made_of(Lock)})(Plain)
     yield
     for made in (Frozen, Pair, Plain):
-        del KINDS_BY_NAME[KINDS.pop(made).name]
+        del KINDS_BY_NAME[SAVABLE_KINDS.pop(made).name]
 
 
 @pytest.mark.usefixtures("declared")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
 from onlinels.features.filters import read_filters
-from onlinels.saving.arrays import BYTES_AT_ONCE, ArrayArchive, read_npy
+from onlinels.saving.arrays import READ_BYTES, ArrayArchive, read_npy
 from support.image_files import make_data, write
 from support.laws import peak_of
 from support.untrusted_files import (
@@ -44,7 +44,7 @@ from support.untrusted_files import (
 
 # -- all readers, and attacks by format -----------------------------------------------------------
 
-FEW = 4 * BYTES_AT_ONCE
+FEW = 4 * READ_BYTES
 """Bytes that a refusal may take, where the file states gigabytes."""
 NAMES = [reader.name for reader in READERS]
 each_reader = pytest.mark.parametrize("reader", READERS, ids=NAMES)

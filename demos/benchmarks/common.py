@@ -39,7 +39,7 @@ from show import table_of as table_of
 
 from onlinels import __version__
 from onlinels.datasets import ImageData, read_image_data
-from onlinels.presets import PARTS
+from onlinels.presets import PART_PARAMETERS
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ def above_zero(text: str) -> float:
 def setting(text: str) -> tuple[str, Any]:
     """Read NAME=VALUE, a setting of the network, from a command line."""
     name, equals, value = text.partition("=")
-    settable = {name for names in PARTS.values() for name in names} - {"seed"}
+    settable = {name for names in PART_PARAMETERS.values() for name in names} - {"seed"}
     if not equals or name not in settable:
         expected = f"expected NAME=VALUE with a name from {sorted(settable)}"
         raise argparse.ArgumentTypeError(f"{text!r}, {expected}")

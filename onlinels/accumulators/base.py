@@ -9,7 +9,7 @@ import numpy as np
 from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import (
-    LEAST_ROWS,
+    MIN_BLOCK_ROWS,
     Floats,
     Integers,
     Matrix,
@@ -25,7 +25,7 @@ from onlinels.linalg.packed import origins
 from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, becoming
 from onlinels.saving import locked_copy, save_method
 
-SAME_KIND = "Combine only accumulators of the same kind."
+KIND_REMEDY = "Combine only accumulators of the same kind."
 
 
 class Accumulator(Statistics):
@@ -79,7 +79,10 @@ class Accumulator(Statistics):
         rows, n_targets = self._read(activations, targets, w)
         size = rows.values.shape[1], n_targets
         self.check_room(*size)
-        grown, blocks = self.grown(*size), list(row_blocks(len(rows.values), size[0], LEAST_ROWS))
+        grown, blocks = (
+            self.grown(*size),
+            list(row_blocks(len(rows.values), size[0], MIN_BLOCK_ROWS)),
+        )
         if len(blocks) == 1 or self.recursion is not None:
             self._become(grown, grown.plan(rows))
             return
@@ -241,10 +244,10 @@ class Accumulator(Statistics):
     def _check_kind(self, other: Any) -> None:
         if type(other) is not type(self):
             name, expected = type(other).__name__, type(self).__name__
-            raise TypeError(f"other is of type {name}, expected {expected}. {SAME_KIND}")
+            raise TypeError(f"other is of type {name}, expected {expected}. {KIND_REMEDY}")
         forms = other.products.form, self.products.form
         if forms[0] != forms[1]:
-            raise TypeError(f"other is in the {forms[0]} form, expected {forms[1]}. {SAME_KIND}")
+            raise TypeError(f"other is in the {forms[0]} form, expected {forms[1]}. {KIND_REMEDY}")
 
     def _read(self, activations: Matrix, targets: Matrix, w: Any) -> tuple[Rows, int]:
         """Return rows and the number of targets, all checked."""

@@ -7,15 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.statistics import STATISTICS, Names, Statistics, is_sound
+from onlinels.accumulators.statistics import STATISTICS_FIELDS, Names, Statistics, is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, check_count
 from onlinels.hashing import hashed_folds, name_hashes
 from onlinels.linalg.packed import is_growth
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import (
-    AS_ACCURATE,
-    NOTHING_LEFT,
+    MAX_ROUNDING_ERROR,
+    SQUARED_ERROR_TOLERANCE,
     Choice,
     best_of,
     exponents,
@@ -37,7 +37,7 @@ def _are_sound_folds(folds: Any) -> bool:
 
 
 @savable(
-    STATISTICS
+    STATISTICS_FIELDS
     | {"_folds": listed(made_of(Statistics)), "_hashes": array("u8", 1), "_n_named": WHOLE},
     _are_sound_folds,
 )
@@ -186,10 +186,10 @@ class FoldedStatistics(Statistics):
             return no_choice(last)
         errors = cross_validation_errors(self._folds, standardised)
         return best_of(
-            lambda ridges: np.log(np.maximum(errors(ridges), NOTHING_LEFT * squares)),
+            lambda ridges: np.log(np.maximum(errors(ridges), MAX_ROUNDING_ERROR * squares)),
             first,
             last,
-            AS_ACCURATE,
+            SQUARED_ERROR_TOLERANCE,
         )
 
 

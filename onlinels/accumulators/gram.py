@@ -10,13 +10,13 @@ from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.statistics import STATISTICS, is_sound
+from onlinels.accumulators.statistics import STATISTICS_FIELDS, is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, checked_assignment
-from onlinels.linalg.packed import PANEL, PackedSymmetric, gathered
+from onlinels.linalg.packed import PANEL_COLUMNS, PackedSymmetric, gathered
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import (
-    MIN_EIGENVALUE_TO_FOLLOW,
+    MIN_EIGENVALUE_FOR_UPDATES,
     inverse_of_gram,
     invert_gram,
     solve_gram,
@@ -24,7 +24,7 @@ from onlinels.linalg.solve import (
 from onlinels.numerics import Calls, State, product, shallow_copy
 from onlinels.saving import COLUMNS, made_of, savable
 
-FEW_CLASSES = 64
+MAX_CLASSES_BY_PRODUCT = 64
 """Number of classes in a batch up to which labels are added by one product, not row by row.
 
 Measured: with 10 classes in batches of 7 rows, learning takes two thirds of the time.
@@ -33,18 +33,18 @@ Measured: with 10 classes in batches of 7 rows, learning takes two thirds of the
 INDEFINITE = 1e-6
 """How far below 0 rounding errors may bring an eigenvalue, of A'A scaled to unit diagonal."""
 
-TRUSTED = 1e-3
+MIN_EIGENVALUE_UNREFINED = 1e-3
 """Smallest eigenvalue, of the system scaled to unit diagonal, that needs no refinement."""
 
 
-GRAM: Any = (
+GRAM_FIELDS: Any = (
     {"gram": made_of(PackedSymmetric), "cross": COLUMNS},
     lambda sums: sums.gram.size == len(sums.cross),
 )
 """Fields of the sums in a saved model, and the check that they fit each other."""
 
 
-@savable(*GRAM)
+@savable(*GRAM_FIELDS)
 class GramSums(SumsOfProducts):
     """A'A, as its upper triangle in panels, and A'Y.
 
@@ -80,7 +80,7 @@ class GramSums(SumsOfProducts):
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes of the sums and of a factor: see `PackedSymmetric`."""
-        return 8 * n_features * (n_features + min(n_features, PANEL) + 2 * n_targets)
+        return 8 * n_features * (n_features + min(n_features, PANEL_COLUMNS) + 2 * n_targets)
 
     def squares(self) -> Floats:
         """Return the diagonal of A'A."""
@@ -124,7 +124,7 @@ class GramSums(SumsOfProducts):
         # Rows are added to the columns of the classes present, without a wide one-hot matrix.
         present, which = np.unique(targets, return_inverse=True)
         places = which, np.arange(len(targets))
-        if len(present) <= FEW_CLASSES:
+        if len(present) <= MAX_CLASSES_BY_PRODUCT:
             one_hot = np.zeros((len(present), len(values)))
             one_hot[places] = weights
             sums = product(values.T, one_hot.T).T
@@ -196,7 +196,7 @@ class GramSums(SumsOfProducts):
             return None
         weights = np.array(output_weights, order="F")
         recursion = Recursion.of_inverse(inverse[0], weights, penalties, ridge)
-        return recursion, min(1.0, inverse[1] / TRUSTED)
+        return recursion, min(1.0, inverse[1] / MIN_EIGENVALUE_UNREFINED)
 
     def refine(self, recursion: Recursion) -> float:
         """Correct the weights of a recursion by the sums, in place; return its trust.
@@ -207,14 +207,14 @@ class GramSums(SumsOfProducts):
         weights, penalties = recursion.weights, recursion.penalties
         inflation = (self.gram.diagonal() + penalties) * recursion.variances()
         largest = float(inflation.max(initial=1.0))
-        if not (inflation.min(initial=1.0) > 0.0 and largest * MIN_EIGENVALUE_TO_FOLLOW < 1.0):
+        if not (inflation.min(initial=1.0) > 0.0 and largest * MIN_EIGENVALUE_FOR_UPDATES < 1.0):
             return 0.0
         penalised = penalties[:, None] * weights
         recursion.correct(self.cross - self.gram.times(weights) - penalised)
-        return min(1.0, 1.0 / (largest * TRUSTED))
+        return min(1.0, 1.0 / (largest * MIN_EIGENVALUE_UNREFINED))
 
 
-@savable(STATISTICS | {"_sums": made_of(GramSums)}, is_sound)
+@savable(STATISTICS_FIELDS | {"_sums": made_of(GramSums)}, is_sound)
 class GramAccumulator(Accumulator):
     """Accumulate A'A and A'Y, the sufficient statistics of least squares without an intercept.
 

@@ -12,22 +12,25 @@ from typing import NamedTuple
 import numpy as np
 
 from onlinels.accumulators.sums import Rows, with_target_sums
-from onlinels.checks import LARGEST_VALUE, Floats, Integers
-from onlinels.linalg.packed import PANEL, gathered, stacked
+from onlinels.checks import MAX_VALUE, Floats, Integers
+from onlinels.linalg.packed import PANEL_COLUMNS, gathered, stacked
 from onlinels.numerics import enlarged
 from onlinels.saving import VECTOR, Field, savable
 
-JITTER = 1e-14
+CONSTANT_TOLERANCE = 1e-14
 """Relative deviation from the mean, or from the only value, up to which a feature is constant."""
 
-MEAN = Field(
-    f"{VECTOR.said}, of values up to {LARGEST_VALUE:g}",
+MEAN_FIELD = Field(
+    f"{VECTOR.said}, of values up to {MAX_VALUE:g}",
     # The offset from an origin to a mean is not much larger than the values either.
-    lambda value: VECTOR.fits(value) and bool((np.abs(value) <= 10.0 * LARGEST_VALUE).all()),
+    lambda value: VECTOR.fits(value) and bool((np.abs(value) <= 10.0 * MAX_VALUE).all()),
 )
 
 
-@savable({"origin": MEAN, "offset": MEAN}, lambda mean: mean.origin.shape == mean.offset.shape)
+@savable(
+    {"origin": MEAN_FIELD, "offset": MEAN_FIELD},
+    lambda mean: mean.origin.shape == mean.offset.shape,
+)
 class Mean(NamedTuple):
     """The mean of the features, followed by the targets: an origin and an offset from it.
 
@@ -100,7 +103,7 @@ def centred(
     n_features = len(first)
     # Column-major if the sums of products are in panels. Measured: transposing before centring
     # takes 0.6 of the time.
-    by_column = n_features > PANEL
+    by_column = n_features > PANEL_COLUMNS
     values = np.empty(rows.values.shape, order="F" if by_column else "C")
     if by_column:
         np.copyto(values, rows.values)

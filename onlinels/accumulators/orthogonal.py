@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.statistics import STATISTICS, is_sound
+from onlinels.accumulators.statistics import STATISTICS_FIELDS, is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import gathered
@@ -124,7 +124,7 @@ class FactorSums(SumsOfProducts):
         return self.factor.copy(order="F"), self.rotated.copy(order="F")
 
 
-@savable(STATISTICS | {"_sums": made_of(FactorSums)}, is_sound)
+@savable(STATISTICS_FIELDS | {"_sums": made_of(FactorSums)}, is_sound)
 class OrthogonalAccumulator(Accumulator):
     """Accumulate R and Q'Y of A = QR: least squares that does not square the condition number.
 

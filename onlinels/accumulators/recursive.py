@@ -11,23 +11,23 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.linalg.blas import dsbmv
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.gram import GRAM, GramSums
-from onlinels.accumulators.statistics import STATISTICS, is_sound
+from onlinels.accumulators.gram import GRAM_FIELDS, GramSums
+from onlinels.accumulators.statistics import STATISTICS_FIELDS, is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import gathered, growth
-from onlinels.linalg.recursion import EPS, FAINTEST, Recursion
+from onlinels.linalg.recursion import EPS, MIN_WEIGHT_FACTOR, Recursion
 from onlinels.linalg.selection import check_ridge
-from onlinels.linalg.sketch import RESIDUE, GramSketch
+from onlinels.linalg.sketch import MAX_ROUNDING_SHARE, GramSketch
 from onlinels.linalg.solve import ridge_and_units
 from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
 
-FAINT = 1e-9
+MIN_UNCHECKED_RIDGE_RATIO = 1e-9
 """New ridge, relative to the ridge inside, below which the digits of the weights are checked."""
 
 
-@savable(*GRAM)
+@savable(*GRAM_FIELDS)
 class GramBeforeRidge(GramSums):
     """Sums of rows before a ridge is known; `with_ridge` turns them into an inverse."""
 
@@ -90,7 +90,7 @@ class InverseSums(SumsOfProducts):
     def plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
         """Plan to decay all rows and to add one row, a sample of features and targets."""
         recursion = self.recursion
-        if decay < FAINTEST:
+        if decay < MIN_WEIGHT_FACTOR:
             return super().plan_row(sample, w, decay)
         calls, state = recursion.plan(sample, recursion.errors(sample), w, decay)
         squares = self.feature_squares
@@ -153,7 +153,7 @@ class InverseSums(SumsOfProducts):
     def _held_squares(self) -> Floats:
         """Return the sums of squares of features, with 0 where only rounding errors can be left."""
         squares, peaks = self.feature_squares, self.sketch.peaks[: len(self.feature_squares)]
-        return np.where(squares <= RESIDUE * peaks, 0.0, squares)
+        return np.where(squares <= MAX_ROUNDING_SHARE * peaks, 0.0, squares)
 
     def with_ridge(
         self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
@@ -167,7 +167,10 @@ class InverseSums(SumsOfProducts):
         new.recursion = _recursion_of(self.as_gram(), diagonal, ridge, penalties)
         # The sums come from an inverse, which has few digits where its ridge, or rows that were
         # removed, outweigh the rows.
-        if self.sketch.peaks.any() or (penalties < FAINT * inside.penalties).any():
+        if (
+            self.sketch.peaks.any()
+            or (penalties < MIN_UNCHECKED_RIDGE_RATIO * inside.penalties).any()
+        ):
             cause = f"ridge={ridge:g} in place of {inside.ridge:g} leaves"
             self.sketch.check(cause, new.recursion, target_squares)
         return new
@@ -264,7 +267,7 @@ def _penalties(ridge: float, units: Floats | None, diagonal: Floats) -> Floats:
     return np.full(len(diagonal), float(ridge)) if units is None else ridge * units**2
 
 
-@savable(STATISTICS | {"_sums": made_of(GramBeforeRidge, InverseSums)}, is_sound)
+@savable(STATISTICS_FIELDS | {"_sums": made_of(GramBeforeRidge, InverseSums)}, is_sound)
 class RecursiveAccumulator(Accumulator):
     """Keep (A'A + D)^-1 and the output weights, for streams that predict and learn row by row.
 

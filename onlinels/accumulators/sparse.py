@@ -10,7 +10,7 @@ from scipy import sparse
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.mean import Mean
 from onlinels.accumulators.statistics import Statistics
-from onlinels.checks import SPARSE, Floats
+from onlinels.checks import SPARSE_TYPES, Floats
 from onlinels.numerics import product
 
 SECONDS_OF_PAIR, SECONDS_OF_ENTRY, SECONDS_OF_PRODUCT = 5e-9, 1.5e-8, 2.5e-11
@@ -18,7 +18,7 @@ SECONDS_OF_PAIR, SECONDS_OF_ENTRY, SECONDS_OF_PRODUCT = 5e-9, 1.5e-8, 2.5e-11
 dense product per multiplication. Measured for 300 to 8,000 columns.
 """
 
-FILLED = 0.5
+MAX_MEAN_SHARE = 0.5
 """Share of the sum of squares of a column that its mean may have: centring then loses one bit.
 
 Columns above it, most of whose entries are not 0, are centred as an array.
@@ -35,7 +35,7 @@ def takes_sparse(statistics: Any, rows: Any) -> bool:
     >>> takes_sparse(empty, rows), takes_sparse(empty, rows[:5])
     (True, False)
     """
-    if not isinstance(rows, SPARSE) or type(statistics.products) is not GramSums:
+    if not isinstance(rows, SPARSE_TYPES) or type(statistics.products) is not GramSums:
         return False
     if statistics.n_folds > 1:
         return False
@@ -86,7 +86,7 @@ def sums_of_sparse(
         one_hot = sparse.csr_array((w, (np.arange(len(targets)), targets)), shape=shape)
     if is_centred:
         mean = w @ rows / weight
-        filled = np.flatnonzero(weight * mean**2 > FILLED * (w @ rows.power(2)))
+        filled = np.flatnonzero(weight * mean**2 > MAX_MEAN_SHARE * (w @ rows.power(2)))
         if one_hot is None:
             targets, target_mean = _about_mean(targets, w)
         else:

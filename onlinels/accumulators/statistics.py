@@ -10,43 +10,43 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg.blas import daxpy, dsbmv
 
-from onlinels.accumulators.mean import JITTER, Mean, centred
+from onlinels.accumulators.mean import CONSTANT_TOLERANCE, Mean, centred
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import (
-    SMALLEST_SQUARES,
-    TOO_MANY_FEATURES,
+    FEATURE_COUNT_REMEDY,
+    MIN_SUM_OF_SQUARES,
     Floats,
     Integers,
     check_room,
 )
 from onlinels.linalg.covariance import Covariance
 from onlinels.linalg.packed import gathered, growth
-from onlinels.linalg.recursion import MAX_PIVOT_RATIO, Recursion
+from onlinels.linalg.recursion import MAX_RUNNING_LEVERAGE, Recursion
 from onlinels.linalg.selection import Sums, check_penalties
-from onlinels.linalg.sketch import RESIDUE
+from onlinels.linalg.sketch import MAX_ROUNDING_SHARE
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
 from onlinels.rows import Name
 from onlinels.saving import SHARE, VECTOR, WHOLE, is_instance, made_of, maybe, savable
 
-MOST_ROWS = int(np.iinfo(np.int64).max)
+MAX_ROWS = int(np.iinfo(np.int64).max)
 """Largest number of rows that can be counted."""
 
 MOST_CHECKED = 4096
 """Features up to which a file's A'A is checked: that takes a third of their cube in operations."""
 
-SMALLEST_DEVIATION = 1e-150
+MIN_DEVIATION = 1e-150
 """Standard deviation of a feature below which the feature counts as constant."""
 
-SLACK = 1e-9
+REMOVAL_TOLERANCE = 1e-9
 """Relative excess that rounding errors and decayed weights may cause."""
 
-NOTHING_LEFT = 1e-14
+EMPTY_TOLERANCE = 1e-14
 """Total weight, relative to the weights added and removed, up to which nothing is left."""
 
 ROWS_BETWEEN_ORIGINS = 64
 """Number of single rows after which the origin of the mean becomes the mean."""
 
-SQUARES = (
+REMOVED_SUM_NAMES = (
     "The weight of the rows to remove",
     "The sum of squares of feature {!r} in the rows to remove",
     "The sum of squares of target {!r} in the rows to remove",
@@ -73,7 +73,7 @@ def _attribute(path: str, doc: str) -> Any:
     return property(attrgetter(path), doc=doc)
 
 
-STATISTICS = {
+STATISTICS_FIELDS = {
     "_sums": is_instance(SumsOfProducts),
     "_mean": maybe(made_of(Mean)),
     "_count": WHOLE,
@@ -86,7 +86,7 @@ STATISTICS = {
 """Fields of statistics in a saved model."""
 
 
-@savable(STATISTICS, is_sound)
+@savable(STATISTICS_FIELDS, is_sound)
 class Statistics:
     """Sufficient statistics of a stream of rows, which add up, subtract, grow, and yield weights.
 
@@ -176,7 +176,7 @@ class Statistics:
         With an intercept it is about the mean. It is 0 where only rounding errors can be left.
         """
         squares = self._sums.squares()
-        nothing = (squares < SMALLEST_SQUARES) | (squares <= RESIDUE * self._taken)
+        nothing = (squares < MIN_SUM_OF_SQUARES) | (squares <= MAX_ROUNDING_SHARE * self._taken)
         return self._varying(np.where(nothing, 0.0, squares), self.feature_mean)
 
     @property
@@ -188,7 +188,7 @@ class Statistics:
         """Return sums of squares about means, in place, with 0 where only rounding is left."""
         if self._mean is not None:
             with np.errstate(over="ignore"):  # An infinite bound makes the squares 0.
-                squares[squares <= JITTER**2 * self._weight * mean**2] = 0.0
+                squares[squares <= CONSTANT_TOLERANCE**2 * self._weight * mean**2] = 0.0
         return squares
 
     @property
@@ -199,7 +199,7 @@ class Statistics:
         float64.
         """
         deviations: Floats = np.sqrt(self.diagonal / (self._weight or np.inf))
-        deviations[deviations < SMALLEST_DEVIATION] = 0.0
+        deviations[deviations < MIN_DEVIATION] = 0.0
         return deviations
 
     def raw_squares(self) -> tuple[Floats, Floats]:
@@ -216,7 +216,7 @@ class Statistics:
         """Return the raw sums of squares of features and targets of the removed rows."""
         return self._taken + self._weight_taken * self.feature_mean**2, self._targets_taken
 
-    def held_targets(self, share: float = RESIDUE) -> Floats:
+    def held_targets(self, share: float = MAX_ROUNDING_SHARE) -> Floats:
         """Return the sum of squares of every target, with 0 up to a share of the removed squares.
 
         For labels, the sums are the weights of the classes.
@@ -236,7 +236,7 @@ class Statistics:
         if n_features > self.n_features or n_targets > self.n_targets:
             sizes = max(n_features, self.n_features), max(n_targets, self.n_targets)
             what = "Learning and solving {:,} features with {:,} targets"
-            check_room(self.bytes_for(*sizes), what, *sizes, remedy=TOO_MANY_FEATURES)
+            check_room(self.bytes_for(*sizes), what, *sizes, remedy=FEATURE_COUNT_REMEDY)
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes needed to learn and to solve for these numbers of columns."""
@@ -289,7 +289,7 @@ class Statistics:
         squaring = (dsbmv, 0, w, y, sample, 1, n_features, decay, squares, 1, 0, 0, 1)
         calls, changes = self._sums.plan_row(sample, w, decay)
         if recursion is not None:
-            more = recursion.plan(sample, recursion.errors(sample), w, most=MAX_PIVOT_RATIO)
+            more = recursion.plan(sample, recursion.errors(sample), w, most=MAX_RUNNING_LEVERAGE)
             calls, changes = calls + more[0], changes + more[1]
         return (squaring, *moving, *calls), state + changes
 
@@ -299,7 +299,7 @@ class Statistics:
         mean, joining = self._mean, rows
         if mean is None:
             squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
-        elif added and abs(past + added) > NOTHING_LEFT * (past + abs(added)):
+        elif added and abs(past + added) > EMPTY_TOLERANCE * (past + abs(added)):
             # If the past has no weight, its rounding errors are dropped.
             before, decay = (mean, decay) if past else (None, 0.0)
             after = past + added
@@ -348,7 +348,7 @@ class Statistics:
         name = "X" if any(names) else "activations"
         self.check_holds(name, len(rows.targets), weight, squares, names)
         grown = self.grown(rows.values.shape[1], n_targets)
-        if len(rows.targets) == self._count and self._weight <= (1.0 + SLACK) * weight:
+        if len(rows.targets) == self._count and self._weight <= (1.0 + REMOVAL_TOLERANCE) * weight:
             return grown, grown.clearing()
         return grown, grown.plan(rows._replace(sign=-1.0))
 
@@ -370,11 +370,11 @@ class Statistics:
         sums = (np.array([weight]), *squares)
         held = (np.array([self._weight]), *self.raw_squares())
         before = (np.zeros(1), *self.squares_taken())
-        compared = zip(SQUARES, ((), *names), sums, held, before, strict=True)
+        compared = zip(REMOVED_SUM_NAMES, ((), *names), sums, held, before, strict=True)
         for what, known, out, there, earlier in compared:
             n = len(out)
             there, earlier = enlarged(there[:n], n), enlarged(earlier[:n], n)
-            excess = (out > there + SLACK * (np.abs(there) + earlier)) & (out > 0.0)
+            excess = (out > there + REMOVAL_TOLERANCE * (np.abs(there) + earlier)) & (out > 0.0)
             if excess.any():
                 column = int(excess.argmax())
                 called = known[column] if known else column
@@ -473,7 +473,11 @@ class Statistics:
         With w = -1 they are subtracted. No other object may use these statistics meanwhile, because
         the change is not made at once.
         """
-        if w < 0.0 and other._count == self._count and self._weight <= (1 + SLACK) * other._weight:
+        if (
+            w < 0.0
+            and other._count == self._count
+            and self._weight <= (1 + REMOVAL_TOLERANCE) * other._weight
+        ):
             apply(self.clearing())
             return
         n_features, n_targets = self.n_features, self.n_targets
@@ -504,7 +508,7 @@ class Statistics:
         total = self._weight + weight
         if not self._weight:
             self._mean = theirs.settled()
-        elif abs(total) <= NOTHING_LEFT * (self._weight + abs(weight)):
+        elif abs(total) <= EMPTY_TOLERANCE * (self._weight + abs(weight)):
             apply(self._sums.plan_rows(Rows.none(self.n_features), 0.0))
             self._mean = Mean.zero(len(mean.origin))
             self._target_squares = np.zeros(self.n_targets)
@@ -682,9 +686,9 @@ def check_sums(mine: Any, other: Any) -> None:
             f"other has statistics in {other.n_folds} folds, expected {mine.n_folds} as in this "
             "model. Make both models with the same ridge before they learn."
         )
-    if mine.count + other.count > MOST_ROWS:
+    if mine.count + other.count > MAX_ROWS:
         raise ValueError(
-            f"other has learnt {other.count} rows, expected at most {MOST_ROWS} together with "
+            f"other has learnt {other.count} rows, expected at most {MAX_ROWS} together with "
             f"the {mine.count} learnt here, because rows are counted in 64 bits. Do not merge the "
             "two models."
         )

@@ -24,17 +24,22 @@ from onlinels.datasets.reading import (
 )
 
 ARCHIVE = "cifar-10-binary.tar.gz"
-WHERE = f"get the binary version from {PUBLISHED['cifar10'][0]}{ARCHIVE} and unpack it"
-FILES = {"train": [(f"data_batch_{n}.bin",) for n in range(1, 6)], "test": [("test_batch.bin",)]}
-ROW = 1 + 3 * 32 * 32
+CIFAR_REMEDY = f"get the binary version from {PUBLISHED['cifar10'][0]}{ARCHIVE} and unpack it"
+CIFAR_FILES = {
+    "train": [(f"data_batch_{n}.bin",) for n in range(1, 6)],
+    "test": [("test_batch.bin",)],
+}
+ROW_BYTES = 1 + 3 * 32 * 32
 
 
 def _source(path: Path) -> Source:
     """Open a file of images (32, 32, 3) and labels from 0 to 9."""
     n_bytes = path.stat().st_size
-    if n_bytes % ROW or not n_bytes:
-        raise damaged(path, f"has {n_bytes} bytes, expected a multiple of {ROW}", WHERE)
-    file = RowFile(path, 0, (n_bytes // ROW, ROW), np.dtype(np.uint8), WHERE)
+    if n_bytes % ROW_BYTES or not n_bytes:
+        raise damaged(
+            path, f"has {n_bytes} bytes, expected a multiple of {ROW_BYTES}", CIFAR_REMEDY
+        )
+    file = RowFile(path, 0, (n_bytes // ROW_BYTES, ROW_BYTES), np.dtype(np.uint8), CIFAR_REMEDY)
 
     def source(n_rows: int) -> Iterator[Batch]:
         for rows in file.chunks(n_rows):
@@ -46,4 +51,4 @@ def _source(path: Path) -> Source:
     return source
 
 
-CIFAR = Format("CIFAR-10", WHERE, FILES, lambda *paths: map(_source, paths))
+CIFAR = Format("CIFAR-10", CIFAR_REMEDY, CIFAR_FILES, lambda *paths: map(_source, paths))

@@ -25,7 +25,7 @@ from onlinels.datasets.reading import (
 )
 from onlinels.datasets.svhn import SVHN
 
-PARTS = ("train", "test")
+SPLITS = ("train", "test")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
     ...     read_image_data(folder).y_train
     array([7, 7, 7, 7, 7], dtype=uint8)
     """
-    train, test = (open_part(path, part, extra) for part in PARTS)
+    train, test = (open_part(path, part, extra) for part in SPLITS)
     try:
         return ImageData(*read_all(train), *read_all(test))
     except MemoryError as error:
@@ -167,7 +167,7 @@ def stream_image_data(
     [[3, 1], [4, 1], [5]]
     """
     batch_size = check_count("batch_size", batch_size, 1)
-    check_choice("part", part, PARTS)
+    check_choice("part", part, SPLITS)
     return batches_of(open_part(path, part, extra), batch_size)
 
 

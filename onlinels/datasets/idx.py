@@ -19,23 +19,23 @@ from onlinels.datasets.reading import (
 from onlinels.saving.arrays import as_file
 
 URL, FASHION_URL = PUBLISHED["mnist"][0], PUBLISHED["fashion-mnist"][0]
-WHERE = f"get MNIST from {URL} or Fashion-MNIST from {FASHION_URL}"
-STARTS = {"train": "train", "test": "t10k"}
-KINDS = {"images": 3, "labels": 1}
+IDX_REMEDY = f"get MNIST from {URL} or Fashion-MNIST from {FASHION_URL}"
+FILE_PREFIXES = {"train": "train", "test": "t10k"}
+N_DIMENSIONS_BY_KIND = {"images": 3, "labels": 1}
 """Numbers of dimensions of the two kinds of files, which are part of their names."""
-WORD = 4
+WORD_BYTES = 4
 
 
 def _names(start: str, kind: str) -> tuple[str, ...]:
     # With a hyphen or a dot, gzipped or not.
-    end = f"idx{KINDS[kind]}-ubyte"
+    end = f"idx{N_DIMENSIONS_BY_KIND[kind]}-ubyte"
     return tuple(f"{start}-{kind}{mark}{end}{zipped}" for zipped in ("", ".gz") for mark in "-.")
 
 
 def _open(*paths: Path) -> list[Source]:
     """Open the files of images (height, width) and of labels."""
     images, labels = map(open_idx, paths)
-    if len(images.shape) != KINDS["images"]:
+    if len(images.shape) != N_DIMENSIONS_BY_KIND["images"]:
         raise images.damaged(f"has the shape {images.shape}, expected (n, height, width)")
     return [paired(images, labels, n_classes=10, axes=(0, 1, 2))]
 
@@ -81,20 +81,28 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
     ...     read_idx(path)
     array([7, 2, 1], dtype=uint8)
     """
-    return open_idx(as_file(path, WHERE)).read()
+    return open_idx(as_file(path, IDX_REMEDY)).read()
 
 
 def open_idx(path: Path) -> RowFile:
     """Read the header of an IDX file of unsigned bytes."""
-    with opened(path, WHERE) as file:
-        header = file.read(WORD * 256)
-    if len(header) < WORD or header[:3] != bytes([0, 0, 8]):
+    with opened(path, IDX_REMEDY) as file:
+        header = file.read(WORD_BYTES * 256)
+    if len(header) < WORD_BYTES or header[:3] != bytes([0, 0, 8]):
         expected = "00 00 08 (unsigned bytes) and the number of dimensions"
-        raise damaged(path, f"begins with {header[:WORD].hex(' ')}, expected {expected}", WHERE)
-    start = WORD * (1 + header[3])
-    shape = tuple(int.from_bytes(header[at : at + WORD], "big") for at in range(WORD, start, WORD))
-    return RowFile(path, start, shape, np.dtype(np.uint8), WHERE)
+        raise damaged(
+            path, f"begins with {header[:WORD_BYTES].hex(' ')}, expected {expected}", IDX_REMEDY
+        )
+    start = WORD_BYTES * (1 + header[3])
+    shape = tuple(
+        int.from_bytes(header[at : at + WORD_BYTES], "big")
+        for at in range(WORD_BYTES, start, WORD_BYTES)
+    )
+    return RowFile(path, start, shape, np.dtype(np.uint8), IDX_REMEDY)
 
 
-FILES = {part: [_names(start, kind) for kind in KINDS] for part, start in STARTS.items()}
-IDX = Format("MNIST or Fashion-MNIST", WHERE, FILES, _open)
+IDX_FILES = {
+    part: [_names(start, kind) for kind in N_DIMENSIONS_BY_KIND]
+    for part, start in FILE_PREFIXES.items()
+}
+IDX = Format("MNIST or Fashion-MNIST", IDX_REMEDY, IDX_FILES, _open)

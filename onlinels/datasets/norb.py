@@ -23,11 +23,14 @@ from onlinels.datasets.reading import (
 )
 from onlinels.saving.arrays import as_file
 
-WHERE = f"get small NORB from {PUBLISHED['norb'][0]}"
-TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype(np.uint8), 0x1E3D4C54: np.dtype("<i4")}
+NORB_REMEDY = f"get small NORB from {PUBLISHED['norb'][0]}"
+DTYPES_BY_MAGIC: dict[int, np.dtype[Any]] = {
+    0x1E3D4C55: np.dtype(np.uint8),
+    0x1E3D4C54: np.dtype("<i4"),
+}
 """Magic numbers of matrices of bytes and of 32-bit integers."""
-WORD = 4
-MOST_DIMENSIONS = 8
+WORD_BYTES = 4
+MAX_DIMENSIONS = 8
 
 
 def _files(part: str) -> list[tuple[str, ...]]:
@@ -77,26 +80,28 @@ def read_norb(path: str | Path) -> NDArray[Any]:
     ...     read_norb(path)
     array([97, 98], dtype=uint8)
     """
-    return open_norb(as_file(path, WHERE)).read()
+    return open_norb(as_file(path, NORB_REMEDY)).read()
 
 
 def open_norb(path: Path) -> RowFile:
     """Read the header of a binary matrix."""
     # Little-endian 32-bit words: the magic number, the number of dimensions, and the dimensions.
     # At least three dimensions are stored, even if fewer are used.
-    with opened(path, WHERE) as file:
-        beginning = file.read(WORD * (2 + MOST_DIMENSIONS))
-    words = np.frombuffer(beginning, "<i4", count=len(beginning) // WORD).tolist()
-    if len(words) < 5 or words[0] not in TYPES:
+    with opened(path, NORB_REMEDY) as file:
+        beginning = file.read(WORD_BYTES * (2 + MAX_DIMENSIONS))
+    words = np.frombuffer(beginning, "<i4", count=len(beginning) // WORD_BYTES).tolist()
+    if len(words) < 5 or words[0] not in DTYPES_BY_MAGIC:
         expected = "55 4c 3d 1e (bytes) or 54 4c 3d 1e (32-bit integers) and the dimensions"
-        raise damaged(path, f"begins with {beginning[:WORD].hex(' ')}, expected {expected}", WHERE)
+        raise damaged(
+            path, f"begins with {beginning[:WORD_BYTES].hex(' ')}, expected {expected}", NORB_REMEDY
+        )
     n_words = max(words[1], 3)
-    if not 1 <= words[1] <= MOST_DIMENSIONS or len(words) < 2 + n_words:
-        problem = f"has {words[1]} dimensions, expected 1 to {MOST_DIMENSIONS}, each with its size"
-        raise damaged(path, problem, WHERE)
+    if not 1 <= words[1] <= MAX_DIMENSIONS or len(words) < 2 + n_words:
+        problem = f"has {words[1]} dimensions, expected 1 to {MAX_DIMENSIONS}, each with its size"
+        raise damaged(path, problem, NORB_REMEDY)
     shape = tuple(words[2 : 2 + words[1]])
-    return RowFile(path, WORD * (2 + n_words), shape, TYPES[words[0]], WHERE)
+    return RowFile(path, WORD_BYTES * (2 + n_words), shape, DTYPES_BY_MAGIC[words[0]], NORB_REMEDY)
 
 
-FILES = {"train": _files("training"), "test": _files("testing")}
-NORB = Format("small NORB", WHERE, FILES, _open)
+NORB_FILES = {"train": _files("training"), "test": _files("testing")}
+NORB = Format("small NORB", NORB_REMEDY, NORB_FILES, _open)

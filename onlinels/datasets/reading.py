@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.saving.arrays import (
-    LARGEST_FILE,
-    LARGEST_RATIO,
-    UNREADABLE,
+    MAX_COMPRESSION_RATIO,
+    MAX_FILE_BYTES,
+    READ_ERRORS,
     ArrayArchive,
     read_up_to,
 )
@@ -30,17 +30,17 @@ Source = Callable[[int], Iterator[Batch]]
 """A function that yields images and labels in order, at most so many at a time, on each call."""
 
 # The SHA-256 checksums of the files are those in the tables of tensorflow-datasets.
-BLOCKS = Path(__file__).with_name("published.txt").read_text("utf-8").split("\n\n")
+PUBLISHED_BLOCKS = Path(__file__).with_name("published.txt").read_text("utf-8").split("\n\n")
 PUBLISHED: dict[str, tuple[str, dict[str, str]]] = {
     name: (url, dict(zip(words[1::2], words[::2], strict=True)))
-    for name, url, *words in map(str.split, BLOCKS)
+    for name, url, *words in map(str.split, PUBLISHED_BLOCKS)
 }
 """URL of every data set, and the names and checksums of its files."""
 
-IMAGES_AT_ONCE = 1024
+BLOCK_IMAGES = 1024
 """Images read at a time when all are read."""
 
-MOST_DIMENSIONS = 32
+MAX_DIMENSIONS = 32
 """Most dimensions of an array in a file; numpy allows 64."""
 
 
@@ -85,12 +85,12 @@ class RowFile:
 
     def __post_init__(self) -> None:
         n_bytes = self.start + math.prod(self.shape) * self.dtype.itemsize
-        fits = 1 <= len(self.shape) <= MOST_DIMENSIONS and n_bytes <= LARGEST_FILE
+        fits = 1 <= len(self.shape) <= MAX_DIMENSIONS and n_bytes <= MAX_FILE_BYTES
         if not fits or min(self.shape) < 1:
-            expected = f"1 to {MOST_DIMENSIONS} sizes above 0 and at most {LARGEST_FILE} bytes"
+            expected = f"1 to {MAX_DIMENSIONS} sizes above 0 and at most {MAX_FILE_BYTES} bytes"
             raise self.damaged(f"has the shape {self.shape}, expected {expected}")
         held, zipped = self.path.stat().st_size, self.path.suffix == ".gz"
-        if held * LARGEST_RATIO < n_bytes if zipped else held != n_bytes:
+        if held * MAX_COMPRESSION_RATIO < n_bytes if zipped else held != n_bytes:
             expected = f"{n_bytes}{' before compression' * zipped}"
             raise self.damaged(f"has {held} bytes, expected {expected}")
 
@@ -160,7 +160,7 @@ def read_npz(path: Path, part: str) -> Batch:
         with path.open("rb") as file:
             archive = ArrayArchive(file)
             images, labels = archive.read(f"x_{part}"), archive.read(f"y_{part}")
-    except UNREADABLE as error:
+    except READ_ERRORS as error:
         remedy = f"Pass an .npz file, or the folder of other files: {path.absolute().parent}."
         raise ValueError(f"{path} cannot be read: {str(error).rstrip('.')}. {remedy}") from error
     if images.ndim not in (3, 4) or labels.ndim != 1 or len(images) != len(labels):
@@ -172,7 +172,7 @@ def read_npz(path: Path, part: str) -> Batch:
 
 def read_all(sources: Iterable[Source]) -> Batch:
     """Return all images and labels of the sources."""
-    return _joined([chunk for source in sources for chunk in source(IMAGES_AT_ONCE)])
+    return _joined([chunk for source in sources for chunk in source(BLOCK_IMAGES)])
 
 
 def batches_of(sources: Iterable[Source], batch_size: int) -> Iterator[Batch]:

@@ -17,8 +17,8 @@ from scipy.io import loadmat
 
 from onlinels.datasets.reading import PUBLISHED, Format, Source, damaged, slices_of
 
-WHERE = f"get SVHN's cropped digits from {PUBLISHED['svhn'][0]}"
-FILES = {part: [(f"{part}_32x32.mat",)] for part in ("train", "test", "extra")}
+SVHN_REMEDY = f"get SVHN's cropped digits from {PUBLISHED['svhn'][0]}"
+SVHN_FILES = {part: [(f"{part}_32x32.mat",)] for part in ("train", "test", "extra")}
 
 
 def _source(path: Path) -> Source:
@@ -37,9 +37,9 @@ def _source(path: Path) -> Source:
     except Exception as error:
         # Damaged files raise undocumented errors of zlib, numpy, Python and scipy.
         problem = f"cannot be read as a MATLAB 5 file with X and y: {error}"
-        raise damaged(path, problem, WHERE) from error
+        raise damaged(path, problem, SVHN_REMEDY) from error
     labels = (numbers[:, 0] % 10).astype(np.uint8)
     return partial(slices_of, images.transpose(3, 0, 1, 2), labels)
 
 
-SVHN = Format("SVHN", WHERE, FILES, lambda *paths: map(_source, paths))
+SVHN = Format("SVHN", SVHN_REMEDY, SVHN_FILES, lambda *paths: map(_source, paths))

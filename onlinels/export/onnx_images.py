@@ -11,8 +11,8 @@ import numpy as np
 from onlinels.checks import Floats
 from onlinels.export.onnx_graph import Graph, single
 from onlinels.features.convolution import (
-    ROUNDINGS,
-    SQUARE_ROOTS,
+    MAX_ROUNDING_ERRORS,
+    N_SQUARE_ROOTS,
     Convolution,
     Power,
     TwoSidedRectifier,
@@ -20,7 +20,7 @@ from onlinels.features.convolution import (
 )
 from onlinels.features.filters import minirocket_kernels
 from onlinels.features.images import Kind, Shape, check_image_shape, not_made
-from onlinels.features.minirocket import REACH, MiniRocketFeatures
+from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
 from onlinels.features.transformers import FilteringTransformer
 from onlinels.rows import OUTPUT_NAME, Name, feature_key
@@ -245,9 +245,9 @@ def _power(graph: Graph, value: str, power: Power) -> str:
     if power.exponent == 2.0:
         return graph.add("Mul", value, value)
     value = graph.add("Abs", value)
-    for _ in range(SQUARE_ROOTS.get(power.exponent, 0)):
+    for _ in range(N_SQUARE_ROOTS.get(power.exponent, 0)):
         value = graph.add("Sqrt", value)
-    if power.exponent in SQUARE_ROOTS:
+    if power.exponent in N_SQUARE_ROOTS:
         return value
     return graph.add("Pow", value, np.array([power.exponent], np.float32))
 
@@ -273,7 +273,7 @@ def _faintest(
         longest = _largest_responses(grouped)[:, None]
         sums = graph.add("Min", sums, single(longest, "Filters"))
     sums = graph.add("Add", sums, single(np.abs(offsets)[:, None], "Offsets of filters"))
-    eps = ROUNDINGS * np.finfo(np.float32).eps
+    eps = MAX_ROUNDING_ERRORS * np.finfo(np.float32).eps
     errors = graph.add("Mul", sums, np.array([eps], np.float32))
     if stage.power != 1.0:
         errors = graph.add("Pow", errors, np.array([stage.power], np.float32))
@@ -312,7 +312,7 @@ def rocketed(graph: Graph, images: Images, step: MiniRocketFeatures) -> Table:
         used = kernels.channels[number][:, :, None] * weights[:, None]
         features = np.arange(places.start, places.stop).reshape(biases.shape)
         # Every second kernel sees zeros around the window, the others only what lies inside.
-        for first, edge in ((number % 2, REACH * dilation), (1 - number % 2, 0)):
+        for first, edge in ((number % 2, KERNEL_RADIUS * dilation), (1 - number % 2, 0)):
             value = graph.add(
                 "Conv",
                 images.value,

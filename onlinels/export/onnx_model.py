@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from river.preprocessing import StandardScaler
 
-from onlinels.checks import DTYPES, check_path
+from onlinels.checks import PRECISIONS, check_path
 from onlinels.export.onnx_graph import Graph, Tensor, single
 from onlinels.export.onnx_images import (
     Images,
@@ -222,7 +222,7 @@ def _hidden(graph: Graph, table: Table, layer: HiddenLayer) -> Table:
         made = layer._made
     # What is single precision already gains nothing from wider weights.
     is_double = layer.dtype == "float64" and table.is_exact
-    dtype = np.dtype(DTYPES["float64" if is_double else "float32"])
+    dtype = np.dtype(PRECISIONS["float64" if is_double else "float32"])
 
     def rounded(values: Any) -> Any:
         return np.asarray(values, dtype) if is_double else single(values, "Input weights")

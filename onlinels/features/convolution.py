@@ -15,12 +15,12 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from onlinels.checks import Floats, Integers, Matrix, check_not_negative, check_positive, check_room
-from onlinels.features.images import LARGEST_PIXEL, Shape, slices
+from onlinels.features.images import MAX_PIXEL, Shape, slices
 from onlinels.features.preprocessing import normalize_contrast
-from onlinels.numerics import SMALL_PRODUCT, Scratch, even_parts, in_threads
+from onlinels.numerics import MAX_SINGLE_THREAD_PRODUCT, Scratch, even_parts, in_threads
 from onlinels.saving import savable_settings
 
-SQUARE_ROOTS = {1.0: 0, 0.5: 1, 0.25: 2}
+N_SQUARE_ROOTS = {1.0: 0, 0.5: 1, 0.25: 2}
 """Number of square roots of an absolute value that make a power, by its exponent."""
 
 
@@ -76,9 +76,9 @@ class Power:
         if self.exponent == 2.0:
             return (np.square(values, out=values),)
         np.abs(values, out=values)
-        for _ in range(SQUARE_ROOTS.get(self.exponent, 0)):
+        for _ in range(N_SQUARE_ROOTS.get(self.exponent, 0)):
             np.sqrt(values, out=values)
-        if self.exponent not in SQUARE_ROOTS:
+        if self.exponent not in N_SQUARE_ROOTS:
             np.power(values, values.dtype.type(self.exponent), out=values)
         return (values,)
 
@@ -188,7 +188,7 @@ def gaussian(offsets: Integers, pool_size: int) -> Floats:
     return np.asarray(bell(offsets) / bell(np.arange(-6 * pool_size, 7 * pool_size)).sum())
 
 
-WINDOWS: dict[str, Callable[[Integers, int], Floats]] = {
+POOLING_WEIGHTS: dict[str, Callable[[Integers, int], Floats]] = {
     # 1/Q where a position lies 0 to Q - 1 before the window's end, 0 elsewhere.
     "box": lambda offsets, pool_size: ((offsets >= 0) & (offsets < pool_size)) / pool_size,
     "gaussian": gaussian,
@@ -219,7 +219,7 @@ class Axis:
         """Return the matrix (pooled_size, convolved_size) that pools and downsamples an axis."""
         kept = self.drop_ring + self.stride * np.arange(self.pooled_size(image_size, filter_size))
         offsets = kept[:, None] - np.arange(self.convolved_size(image_size, filter_size))
-        return WINDOWS[self.window](offsets, self.pool_size).astype(dtype)
+        return POOLING_WEIGHTS[self.window](offsets, self.pool_size).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -310,12 +310,12 @@ def pool(maps: Matrix, scratch: Scratch, pool_rows: Matrix, pool_columns: Matrix
     # Two calls of matmul for all maps. The products in each stack are so small that BLAS does not
     # divide them among its threads, so that several threads can pool at the same time.
     n_groups, n_lines, columns = len(maps), maps[0, 0].size, maps.shape[-1]
-    step = _small_step(n_lines, SMALL_PRODUCT // pool_rows.size)
+    step = _small_step(n_lines, MAX_SINGLE_THREAD_PRODUCT // pool_rows.size)
     along_rows = scratch.array("along_rows", (n_groups, len(pool_rows), n_lines), maps.dtype)
     cut = [each.reshape(n_groups, -1, n_lines // step, step) for each in (maps, along_rows)]
     np.matmul(pool_rows, cut[0].swapaxes(1, 2), out=cut[1].swapaxes(1, 2))
     lines = along_rows.reshape(-1, columns)
-    step = _small_step(len(lines) // n_groups, SMALL_PRODUCT // pool_columns.size)
+    step = _small_step(len(lines) // n_groups, MAX_SINGLE_THREAD_PRODUCT // pool_columns.size)
     pooled = scratch.array("pooled", (len(lines) // step, step, len(pool_columns)), maps.dtype)
     # Measured: a contiguous copy of the transpose takes two thirds of the time of a view.
     np.matmul(lines.reshape(-1, step, columns), np.ascontiguousarray(pool_columns.T), out=pooled)
@@ -337,7 +337,7 @@ def normalize(features: Matrix, by: str) -> None:
     rows /= sizes[..., None]
 
 
-ROUNDINGS = 16.0
+MAX_ROUNDING_ERRORS = 16.0
 """Rounding errors of a convolution, in units of eps times the largest sum of products."""
 
 
@@ -354,7 +354,7 @@ def rounding_bounds(images: Matrix, filters: Matrix, offsets: Matrix, stage: Con
     if stage.contrast_offset is not None:
         sums = np.minimum(sums, _largest_responses(filters))
     sums += np.abs(offsets, dtype=np.float64)
-    return np.asarray((ROUNDINGS * np.finfo(images.dtype).eps * sums) ** stage.power)
+    return np.asarray((MAX_ROUNDING_ERRORS * np.finfo(images.dtype).eps * sums) ** stage.power)
 
 
 def _largest_responses(filters: Matrix) -> Floats:
@@ -364,10 +364,10 @@ def _largest_responses(filters: Matrix) -> Floats:
     return np.asarray(np.sqrt(flat.shape[2]) * np.linalg.norm(flat, axis=2))
 
 
-LARGEST_SHARE = {"float32": 1e30, "float64": 1e120}
+MAX_NORMALIZED_FEATURE = {"float32": 1e30, "float64": 1e120}
 """Largest feature of a map that is divided by its sum, for up to 100 million positions."""
 
-LARGEST_FEATURE = {"float32": 1e13, "float64": 1e60}
+MAX_FEATURE = {"float32": 1e13, "float64": 1e60}
 """Largest feature whose hidden activations, and their squares, still fit the precision."""
 
 
@@ -379,9 +379,9 @@ def largest_pixel(
     # 1e120 in float64. The feature r^(p q) must stay below 1e13 and 1e60, so that hidden
     # activations and their squares fit too (below 1e30 and 1e120 if it is divided by its map's
     # sum).
-    largest = LARGEST_PIXEL[dtype]
-    features = {"map": LARGEST_SHARE[dtype], "image": LARGEST_FEATURE[dtype]}
-    feature = features.get(str(stage.normalization), LARGEST_FEATURE[next_dtype])
+    largest = MAX_PIXEL[dtype]
+    features = {"map": MAX_NORMALIZED_FEATURE[dtype], "image": MAX_FEATURE[dtype]}
+    feature = features.get(str(stage.normalization), MAX_FEATURE[next_dtype])
     before = log10(largest) * 2.0 / stage.before_pooling.exponent
     allowed = 10.0 ** min(log10(largest), before, log10(feature) / stage.power)
     filters = stage.grouped(filters)
@@ -408,14 +408,14 @@ def _tile_sizes(kernels: Matrix, pooling: list[Matrix], n_maps: int) -> tuple[in
     n_filters, n_values = kernels.shape[1:]
     rows, columns = (matrix.shape[1] for matrix in pooling)
     n_bytes, products = rows * columns * kernels.itemsize * n_maps, n_values * columns
-    most = max(1, min(TILE_FILTERS, TILE_BYTES // n_bytes, SMALL_PRODUCT // products))
+    most = max(1, min(TILE_FILTERS, TILE_BYTES // n_bytes, MAX_SINGLE_THREAD_PRODUCT // products))
     n_filters = min(n_filters, most)
-    per_product = max(1, SMALL_PRODUCT // (products * n_filters))
+    per_product = max(1, MAX_SINGLE_THREAD_PRODUCT // (products * n_filters))
     by_group = n_bytes * n_filters * per_product
     return n_filters, per_product, per_product * max(1, TILE_BYTES // by_group)
 
 
-PART_IMAGES = 512
+MAX_IMAGES_PER_TASK = 512
 """Most images that a thread processes before it takes the next part.
 
 Measured: with a quarter of this number, 1,000 images take 10% longer, because threads wait for one
@@ -476,5 +476,5 @@ def convolve(
             maps[maps.max(axis=-1) <= bounds[:, :, None]] = 0.0
             normalize(maps, stage.normalization)
 
-    in_threads(work, even_parts(n_images, per_product, PART_IMAGES))
+    in_threads(work, even_parts(n_images, per_product, MAX_IMAGES_PER_TASK))
     return features.reshape(n_images, -1)

@@ -18,9 +18,9 @@ from onlinels.checks import (
     check_count,
     check_values,
 )
-from onlinels.features.images import FILLS, sample, tiles
+from onlinels.features.images import PADDING_MODES, sample, tiles
 
-REACH = 3
+NOISE_MARGIN = 3
 """Points of noise beyond each edge of an image, one smoothness (at least one pixel) apart."""
 
 
@@ -35,15 +35,15 @@ def noise_factor(side: int, smoothness: float) -> Matrix:
     # So L noise has variance 1 at every pixel and correlation exp(-d^2 / (4 smoothness^2)) at
     # distance d, up to 1e-3 (smoothness >= 1). It needs few points: 14 for 28 pixels smoothed by 4.
     spacing = max(1.0, smoothness)
-    points = spacing * (np.arange(ceil((side - 1) / spacing) + 1 + 2 * REACH) - REACH)
+    points = spacing * (np.arange(ceil((side - 1) / spacing) + 1 + 2 * NOISE_MARGIN) - NOISE_MARGIN)
     # A smoothness below a tenth of a pixel leaves the noise white.
     distances = (np.arange(side)[:, None] - points) / max(0.1, smoothness)
     weights = np.exp(-0.5 * distances**2)
     return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True), np.float32)
 
 
-LARGEST = {"rotation": 180.0, "scale": 0.99, "shear": 10.0, "shift": 1e6, "flip": 1.0}
-LARGEST |= {"elastic_strength": 1e6, "elastic_smoothness": 1e6}
+MAX_DISTORTIONS = {"rotation": 180.0, "scale": 0.99, "shear": 10.0, "shift": 1e6, "flip": 1.0}
+MAX_DISTORTIONS |= {"elastic_strength": 1e6, "elastic_smoothness": 1e6}
 """Largest value of each amount."""
 
 N_DRAWS = 7
@@ -119,9 +119,9 @@ class Distortion:
     fill: str = "zero"
 
     def __post_init__(self) -> None:
-        for name, largest in LARGEST.items():
+        for name, largest in MAX_DISTORTIONS.items():
             check_between(name, getattr(self, name), 0.0, largest)
-        check_choice("fill", self.fill, FILLS)
+        check_choice("fill", self.fill, PADDING_MODES)
         if self.elastic_strength and not self.elastic_smoothness:
             problem = f"elastic_smoothness=0 with elastic_strength={self.elastic_strength!r}"
             raise ValueError(f"{problem}, expected a smoothness above 0. Pass a number of pixels.")

@@ -28,7 +28,7 @@ from onlinels.features.preprocessing import GREY_WEIGHTS
 from onlinels.labels import read_labels
 from onlinels.numerics import Frozen
 from onlinels.saving import ANYTHING, array, savable, settings_hold
-from onlinels.saving.arrays import UNREADABLE, ArrayArchive, read_npy
+from onlinels.saving.arrays import READ_ERRORS, ArrayArchive, read_npy
 
 
 @savable({"filters": array("f8", 4), "offsets": ANYTHING}, settings_hold)
@@ -331,11 +331,13 @@ OVERFEAT_FILES = {
 MAX_FILTER_VALUES = 1 << 24
 """Most values in a bank of filters: 128 MiB of float64, 16,384 filters of 32 x 32."""
 
-ARRAY_NAMES = ("weights", "filters")
+FILTER_ARRAY_NAMES = ("weights", "filters")
 """Possible names of the filters in an archive of several arrays."""
 
-KNOWN = " or ".join(f"{name} ({size:,} bytes)" for size, (name, _) in OVERFEAT_FILES.items())
-EXPECTED = f"Expected a .npy or .npz file of filters, or {KNOWN} of OverFeat's download_weights.py."
+KNOWN_FILES = " or ".join(f"{name} ({size:,} bytes)" for size, (name, _) in OVERFEAT_FILES.items())
+EXPECTED_FILES = (
+    f"Expected a .npy or .npz file of filters, or {KNOWN_FILES} of OverFeat's download_weights.py."
+)
 
 
 def read_filters(path: str | os.PathLike[str]) -> Floats:
@@ -389,7 +391,7 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     """
     file = check_path("path", path)
     if not file.is_file():
-        raise FileNotFoundError(f"There is no file {path}. {EXPECTED}")
+        raise FileNotFoundError(f"There is no file {path}. {EXPECTED_FILES}")
     n_bytes = file.stat().st_size
     if file.suffix in (".npy", ".npz"):
         values = _read_array(file)
@@ -398,7 +400,7 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
         weights = np.fromfile(file, dtype="<f4", count=int(np.prod(shape)))
         values = weights.reshape(shape).transpose(0, 2, 3, 1)
     else:
-        raise ValueError(f"{path} has {n_bytes:,} bytes and no known format. {EXPECTED}")
+        raise ValueError(f"{path} has {n_bytes:,} bytes and no known format. {EXPECTED_FILES}")
     check_values(f"{file}", values)
     return zero_mean(square_filters(values, f"{file}: filters").astype(np.float64))
 
@@ -411,10 +413,14 @@ def _read_array(file: Path) -> Matrix:
                 return read_npy(stream, file.stat().st_size, MAX_FILTER_VALUES)
             archive = ArrayArchive(stream)
             names = list(archive.names)
-            found = names if len(names) == 1 else [name for name in names if name in ARRAY_NAMES]
+            found = (
+                names if len(names) == 1 else [name for name in names if name in FILTER_ARRAY_NAMES]
+            )
             if len(found) != 1:
-                known, every = " or ".join(ARRAY_NAMES), reprlib.repr(names)
+                known, every = " or ".join(FILTER_ARRAY_NAMES), reprlib.repr(names)
                 raise ValueError(f"it holds the arrays {every}, expected one named {known}.")
             return archive.read(found[0], MAX_FILTER_VALUES)
-    except UNREADABLE as error:
-        raise ValueError(f"{file} cannot be read: {str(error).rstrip('.')}. {EXPECTED}") from error
+    except READ_ERRORS as error:
+        raise ValueError(
+            f"{file} cannot be read: {str(error).rstrip('.')}. {EXPECTED_FILES}"
+        ) from error

@@ -12,7 +12,7 @@ from river import base
 from scipy.special import expit
 
 from onlinels.checks import (
-    DTYPES,
+    PRECISIONS,
     Matrix,
     check_choice,
     check_count,
@@ -24,7 +24,7 @@ from onlinels.checks import (
 from onlinels.features.images import followed_by, not_made
 from onlinels.features.input_weights import (
     BIAS_KEY,
-    DIFFERENCES,
+    DIFFERENCE_KINDS,
     DISTRIBUTIONS,
     FixedWeights,
     InputWeights,
@@ -95,7 +95,7 @@ def _layer_fits(layer: Any) -> bool:
     return bool(fits and settings_hold(layer))
 
 
-MOST_PROJECTED = 1000
+MAX_PROJECTED_EXAMPLES = 1000
 """Approximate number of examples that the spread of the projections is computed from."""
 
 LEAST_DRAWN = 1 << 20
@@ -146,7 +146,7 @@ def _without_drawn(layer: Any) -> State:
 
 def _drawn_bytes(state: State) -> int:
     """Return the bytes of the input weights that a state leaves out."""
-    held, dtype = state["_made"], np.dtype(DTYPES[state["dtype"]])
+    held, dtype = state["_made"], np.dtype(PRECISIONS[state["dtype"]])
     if not isinstance(held, DrawnWeights):
         return 0
     return len(held.names) * check_count("n_hidden", state["n_hidden"], 1) * dtype.itemsize
@@ -159,7 +159,7 @@ def _with_drawn(state: State) -> Any:
     if isinstance(held, DrawnWeights):
         if layer.receptive_fields is not None:
             raise ValueError("it leaves out input weights of receptive fields")
-        none = np.empty((0, layer.n_hidden), dtype=DTYPES[layer.dtype])
+        none = np.empty((0, layer.n_hidden), dtype=PRECISIONS[layer.dtype])
         layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), held.names)
         if _digest(layer._made.weights) != held.sha256:
             raise ValueError(
@@ -169,14 +169,14 @@ def _with_drawn(state: State) -> Any:
     return layer
 
 
-STATE = {
+HIDDEN_FIELDS = {
     "_columns": made_of(Columns),
     "_made": made_of(FixedWeights, LandmarkWeights, DrawnWeights),
     "_lock": made_of(Lock),
 }
 
 
-@savable_settings(_layer_fits, _without_drawn, _with_drawn, _drawn_bytes, **STATE)
+@savable_settings(_layer_fits, _without_drawn, _with_drawn, _drawn_bytes, **HIDDEN_FIELDS)
 @dataclass(eq=False, repr=False)
 class HiddenLayer(base.MiniBatchTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.
@@ -270,13 +270,13 @@ class HiddenLayer(base.MiniBatchTransformer):
         check_units(self.n_hidden, 1)
         check_choice("activation", self.activation, ACTIVATIONS)
         check_count("seed", self.seed, 0)
-        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("dtype", self.dtype, PRECISIONS)
         check_flag("bias", self.bias)
         check_part("receptive_fields", self.receptive_fields, ReceptiveFields)
         check_kind("prefix", self.prefix, (str,))
         given = self.input_weights
         if not isinstance(given, InputWeights):
-            check_choice("input_weights", given, [*DISTRIBUTIONS, *DIFFERENCES])
+            check_choice("input_weights", given, [*DISTRIBUTIONS, *DIFFERENCE_KINDS])
         elif given.n_hidden != self.n_hidden:
             problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
             raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
@@ -290,7 +290,7 @@ class HiddenLayer(base.MiniBatchTransformer):
             offsets = draw_row(given, self.seed, BIAS_KEY, self.n_hidden) if drawn else None
             given = FixedWeights((), np.empty((0, self.n_hidden)), offsets=offsets)
         self._lock, self._columns = Lock(), Columns(given.names)
-        self._made = given.astype(DTYPES[self.dtype])
+        self._made = given.astype(PRECISIONS[self.dtype])
 
     @classmethod
     def from_examples(
@@ -381,11 +381,11 @@ class HiddenLayer(base.MiniBatchTransformer):
         else:
             if scaling is not None:
                 features = (features - scaling[0]) * scaling[1]
-            features = features.astype(DTYPES[dtype], copy=False)
+            features = features.astype(PRECISIONS[dtype], copy=False)
             made = layer._differences(columns.names, features, labels)
         if scaling is not None:
             with np.errstate(over="ignore", invalid="ignore"):
-                made = made.of_standardized(*scaling).astype(DTYPES[dtype])
+                made = made.of_standardized(*scaling).astype(PRECISIONS[dtype])
             if not made.is_finite:
                 found = f"standard deviations down to {1.0 / scaling[1].max():g}"
                 problem = f"Input weights for {found} overflow {dtype}"
@@ -395,7 +395,7 @@ class HiddenLayer(base.MiniBatchTransformer):
     @property
     def is_fixed(self) -> bool:
         """Whether the layer can transform: False only for differences without examples."""
-        return self.input_weights not in DIFFERENCES
+        return self.input_weights not in DIFFERENCE_KINDS
 
     def check_width(self, n_features: int) -> None:
         """Raise ValueError unless the layer fits rows of so many features.
@@ -436,7 +436,7 @@ class HiddenLayer(base.MiniBatchTransformer):
                 if len(columns) > len(made.names):
                     made = self._drawn(made, columns.names)
             features = columns.place(batch.layouts, batch.values)
-            projections = made.project(features.astype(DTYPES[self.dtype], copy=False))
+            projections = made.project(features.astype(PRECISIONS[self.dtype], copy=False))
             activations = ACTIVATIONS[self.activation](projections, out=projections)
             # Minimum and maximum are NaN if any activation is.
             if not np.isfinite((activations.min(), activations.max())).all():
@@ -469,7 +469,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         if not self.bias:
             return made
         # A sample of all parts of the examples, since they may be sorted.
-        some = features[:: max(1, len(features) // MOST_PROJECTED)]
+        some = features[:: max(1, len(features) // MAX_PROJECTED_EXAMPLES)]
         spread = made.project(some).std(axis=0)
         offsets = spread * draw_row("gaussian", seed, BIAS_KEY, self.n_hidden)
         return made.shifted(offsets.astype(features.dtype))

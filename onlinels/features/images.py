@@ -13,7 +13,7 @@ import numpy as np
 from river import base, compose
 
 from onlinels.checks import (
-    DTYPES,
+    PRECISIONS,
     Matrix,
     check_choice,
     check_count,
@@ -216,7 +216,7 @@ class ImageTransformer(base.MiniBatchTransformer):
 
     def _check_settings(self) -> None:
         check_kind("prefix", self.prefix, (str,))
-        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("dtype", self.dtype, PRECISIONS)
         check_count("seed", self.seed, 0)
         if self._shape is not None:
             check_image_shape(f"{self.kind.name}_shape", self._shape, self.kind)
@@ -277,7 +277,7 @@ class ImageTransformer(base.MiniBatchTransformer):
         return output_table(images.source, features, not images.from_pixels, self.prefix)
 
 
-LARGEST_PIXEL = {"float32": 1e17, "float64": 1e60}
+MAX_PIXEL = {"float32": 1e17, "float64": 1e60}
 """Largest pixel, before and after scaling, and largest response of a filter: its square fits."""
 
 
@@ -302,7 +302,7 @@ def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
     return means
 
 
-FILLS: dict[str, Literal["constant", "edge"]] = {"zero": "constant", "edge": "edge"}
+PADDING_MODES: dict[str, Literal["constant", "edge"]] = {"zero": "constant", "edge": "edge"}
 """Modes of np.pad for the values outside an image: zeros, or the nearest edge pixel."""
 
 TILE_PIXELS = 1 << 16
@@ -332,7 +332,9 @@ def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
     first += (np.arange(n_images) * ((height + 2) * stride))[:, None, None]
     sampled = np.empty((*first.shape, n_channels), dtype=images.dtype)
     for channel in range(n_channels):
-        flat = np.pad(images[..., channel], ((0, 0), (1, 1), (1, 1)), mode=FILLS[fill]).ravel()
+        flat = np.pad(
+            images[..., channel], ((0, 0), (1, 1), (1, 1)), mode=PADDING_MODES[fill]
+        ).ravel()
         above = _between(flat, first, right)
         below = _between(flat[stride:], first, right)
         below -= above

@@ -266,7 +266,7 @@ class FixedWeights(InputWeights):
         return replace(self, weights=weights).shifted(-product(means[None], weights)[0])
 
 
-GATHER_COST = 100
+GATHER_COST_IN_PRODUCTS = 100
 """Multiply-adds that take the time of one gathered difference.
 
 Measured for 1,000 rows of 6,000 features, 12,000 units, float32, one thread, medians of 7: with
@@ -285,11 +285,16 @@ def _landmarks_fit(made: Any) -> bool:
     return bool(fits and alike and inside)
 
 
-LANDMARKS = {"names": row(LABEL), "landmarks": ANY_MATRIX, "landmark_offsets": ANY_VECTOR}
-PAIRS = {"first": PLACES, "second": PLACES, "scales": ANY_VECTOR, "offsets": maybe(ANY_VECTOR)}
+LANDMARK_FIELDS = {"names": row(LABEL), "landmarks": ANY_MATRIX, "landmark_offsets": ANY_VECTOR}
+DIFFERENCE_FIELDS = {
+    "first": PLACES,
+    "second": PLACES,
+    "scales": ANY_VECTOR,
+    "offsets": maybe(ANY_VECTOR),
+}
 
 
-@savable(LANDMARKS | PAIRS, _landmarks_fit)
+@savable(LANDMARK_FIELDS | DIFFERENCE_FIELDS, _landmarks_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class LandmarkWeights(InputWeights):
     """Input weights as scaled differences of landmark examples, without the matrix of weights."""
@@ -335,7 +340,7 @@ class LandmarkWeights(InputWeights):
         return replace(self, landmarks=landmarks, landmark_offsets=offsets)
 
 
-DIFFERENCES = ("difference", "centred-difference")
+DIFFERENCE_KINDS = ("difference", "centred-difference")
 """Kinds of input weights made from examples."""
 
 BLOCK_UNITS = 64
@@ -399,7 +404,7 @@ def make_differences(names: Sequence[Name], pairs: Pairs) -> InputWeights:
     # side of a and negative on the side of b. See section II-B of the paper: "C" input weights.
     (_, n_features), n_hidden = pairs.features.shape, len(pairs.first)
     n_landmarks = len(np.union1d(pairs.first, pairs.second))
-    fewer = n_features * n_landmarks + GATHER_COST * n_hidden < n_features * n_hidden
+    fewer = n_features * n_landmarks + GATHER_COST_IN_PRODUCTS * n_hidden < n_features * n_hidden
     make = landmark_differences if fewer and pairs.seen is None else formed_differences
     return make(names, pairs)
 

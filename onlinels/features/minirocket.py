@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.checks import DTYPES, Floats, Integers, Matrix, check_count, check_part
+from onlinels.checks import PRECISIONS, Floats, Integers, Matrix, check_count, check_part
 from onlinels.features.filters import MINIROCKET_SIZE, channels, minirocket_kernels
 from onlinels.features.images import (
-    LARGEST_PIXEL,
+    MAX_PIXEL,
     WINDOW,
     ImageTransformer,
     Kind,
@@ -34,8 +34,8 @@ from onlinels.saving import (
 Flags = NDArray[np.bool_]
 
 N_KERNELS = 84
-REACH = MINIROCKET_SIZE // 2
-MOST_CHANNELS = 9
+KERNEL_RADIUS = MINIROCKET_SIZE // 2
+MAX_CHANNELS_PER_KERNEL = 9
 """Most channels that one kernel sums over."""
 
 GOLDEN_RATIO = (np.sqrt(5.0) + 1.0) / 2.0
@@ -45,15 +45,15 @@ def _kernels_fit(kernels: Any) -> bool:
     n = len(kernels.dilations)
     fits = (len(kernels.n_biases), *kernels.channels.shape[:2]) == (n, n, N_KERNELS)
     positive = (kernels.dilations > 0).all() and (kernels.n_biases > 0).all()
-    within = (2 * REACH * kernels.dilations < kernels.length).all()
+    within = (2 * KERNEL_RADIUS * kernels.dilations < kernels.length).all()
     counted = sum(kernels.n_biases.tolist()) * N_KERNELS == len(kernels.biases)
     return bool(fits and positive and within and counted)
 
 
-COUNTS = {"length": WHOLE, "dilations": PLACES, "n_biases": PLACES}
+MINIROCKET_FIELDS = {"length": WHOLE, "dilations": PLACES, "n_biases": PLACES}
 
 
-@savable({**COUNTS, "channels": array("?", 3), "biases": VECTOR}, _kernels_fit)
+@savable({**MINIROCKET_FIELDS, "channels": array("?", 3), "biases": VECTOR}, _kernels_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class DilatedKernels(Frozen):
     """The 84 kernels at every dilation, each with its channels and biases."""
@@ -105,7 +105,7 @@ def make_kernels(windows: Matrix, n_features: int, max_dilations: int, seed: int
     shape, n_channels = (len(dilations), N_KERNELS), windows.shape[2]
     # Every kernel at every dilation has floor(2^u) channels, with u uniform, so that few channels
     # are as likely as many.
-    largest = np.log2(min(n_channels, MOST_CHANNELS) + 1)
+    largest = np.log2(min(n_channels, MAX_CHANNELS_PER_KERNEL) + 1)
     n_chosen = (2.0 ** random.uniform(0.0, largest, shape)).astype(np.intp)
     channels = random.random((*shape, n_channels)).argsort(axis=-1) < n_chosen[..., None]
     examples = random.integers(len(windows), size=shape)
@@ -120,19 +120,19 @@ def make_kernels(windows: Matrix, n_features: int, max_dilations: int, seed: int
     return replace(kernels, biases=np.concatenate(biases))
 
 
-TILE_VALUES = 1 << 17
+TILE_RESPONSES = 1 << 17
 """Responses of kernels computed at once.
 
 Measured: with a quarter of this number, windows of 64 samples take twice as long.
 """
 
-PART_WINDOWS = 256
+MAX_WINDOWS_PER_TASK = 256
 """Most windows that a thread processes before it takes the next part."""
 
-COMPARED_VALUES = 1 << 18
+TILE_COMPARISONS = 1 << 18
 """Comparisons made at once; their results, as bytes, fit the cache."""
 
-LARGEST_BYTE = 255
+MAX_BYTE = 255
 
 
 def proportions(windows: Matrix, kernels: DilatedKernels) -> Matrix:
@@ -141,13 +141,13 @@ def proportions(windows: Matrix, kernels: DilatedKernels) -> Matrix:
     # b biases, in tiles that fit the cache. There is no BLAS product, so a window's features do not
     # depend on the other windows of a batch.
     features = np.empty((len(windows), len(kernels.biases)), dtype=windows.dtype)
-    together = max(1, 2 * TILE_VALUES // (kernels.length * N_KERNELS))
+    together = max(1, 2 * TILE_RESPONSES // (kernels.length * N_KERNELS))
 
     def work(part: slice) -> None:
         for tile in slices(part.start, part.stop, together):
             _fill(features[tile], windows[tile], kernels)
 
-    in_threads(work, even_parts(len(windows), together, PART_WINDOWS))
+    in_threads(work, even_parts(len(windows), together, MAX_WINDOWS_PER_TASK))
     return features
 
 
@@ -160,7 +160,7 @@ def _fill(features: Matrix, windows: Matrix, kernels: DilatedKernels) -> None:
         shares = features[:, places].reshape(len(windows), *biases.shape)
         n_channels = kernels.channels[number].sum(axis=1)
         # Every second kernel is applied with zero padding, the others only inside the window.
-        for first, edge in ((number % 2, 0), (1 - number % 2, REACH * dilation)):
+        for first, edge in ((number % 2, 0), (1 - number % 2, KERNEL_RADIUS * dilation)):
             numbers = np.arange(first, N_KERNELS, 2)
             chosen = numbers[np.argsort(-n_channels[numbers], kind="stable")]
             found = responses(samples, dilation, chosen, kernels.channels[number][chosen])
@@ -175,7 +175,7 @@ def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Flags)
     # i, j, k the positions of weight 2, and m from -4 to 4. Kernels are sorted by their number of
     # channels, in descending order.
     length, n_channels, n = samples.shape
-    edge = REACH * dilation
+    edge = KERNEL_RADIUS * dilation
     around = np.zeros((length + 2 * edge, n_channels, n), dtype=samples.dtype)
     around[edge : edge + length] = samples
     shifted = [around[m * dilation : m * dilation + length] for m in range(MINIROCKET_SIZE)]
@@ -201,11 +201,11 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
     # One bias per column: comparing along short rows takes several times as long.
     limits = np.repeat(biases.T, n, axis=1)
     counts = np.zeros(limits.shape, dtype=np.intp)
-    together = max(1, COMPARED_VALUES // rows.size)
+    together = max(1, TILE_COMPARISONS // rows.size)
     for some in slices(0, len(limits), together):
         over = (rows > limits[some, None]).view(np.uint8)
         # Adding bytes is many times as fast as adding wider numbers; 255 of them cannot overflow.
-        for part in slices(0, length, LARGEST_BYTE):
+        for part in slices(0, length, MAX_BYTE):
             counts[some] += np.add.reduce(over[:, part], axis=1, dtype=np.uint8)
     return np.transpose(counts.reshape(-1, n_kernels, n) / length, (2, 1, 0))
 
@@ -342,5 +342,5 @@ class MiniRocketFeatures(ImageTransformer):
 
     def _values(self, images: Matrix) -> Matrix:
         """Return windows (n, length, n_channels) in the precision of the responses, checked."""
-        check_pixels(images, LARGEST_PIXEL[self.dtype], f"dtype={self.dtype!r}", WINDOW)
-        return images[:, 0].astype(DTYPES[self.dtype], copy=False)
+        check_pixels(images, MAX_PIXEL[self.dtype], f"dtype={self.dtype!r}", WINDOW)
+        return images[:, 0].astype(PRECISIONS[self.dtype], copy=False)

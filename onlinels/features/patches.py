@@ -20,7 +20,7 @@ from onlinels.saving import savable_settings
 
 Whiten = Callable[[Floats], Floats]
 
-MAX_ROUNDING_LENGTH = 1e-12
+MAX_EMPTY_LENGTH = 1e-12
 """Length of a patch, relative to its largest pixel, up to which it may be rounding errors."""
 
 
@@ -93,7 +93,7 @@ class Patches(Recipe):
         middle = images[rows, top : top + self.size, left : left + self.size].astype(np.float64)
         filters = zero_mean(middle)
         lengths = np.linalg.norm(filters.reshape(len(filters), -1), axis=1)
-        even = lengths <= MAX_ROUNDING_LENGTH * np.abs(middle).max(axis=(1, 2, 3))
+        even = lengths <= MAX_EMPTY_LENGTH * np.abs(middle).max(axis=(1, 2, 3))
         filters[even], lengths[even] = 0.0, 1.0
         return FilterBank(filters / lengths[:, None, None, None], np.zeros(len(rows)))
 

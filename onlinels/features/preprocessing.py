@@ -12,7 +12,7 @@ from river import base
 from scipy.linalg import eigh
 
 from onlinels.checks import (
-    DTYPES,
+    PRECISIONS,
     Floats,
     Matrix,
     check_between,
@@ -24,7 +24,7 @@ from onlinels.checks import (
 )
 from onlinels.features.images import (
     IMAGE_NAME,
-    LARGEST_PIXEL,
+    MAX_PIXEL,
     Shape,
     block_means,
     check_image_shape,
@@ -81,10 +81,10 @@ def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int
     return centred
 
 
-LARGEST_SLANT = 1.0
+MAX_SLANT = 1.0
 """Largest slant that is removed, in columns per row: 45 degrees."""
 
-SMALLEST_SPREAD = 1e-6
+MIN_ROW_VARIANCE = 1e-6
 """Variance of the rows of ink, in squared pixels, up to which a slant is only rounding errors."""
 
 
@@ -118,8 +118,8 @@ def row_shifts(images: Matrix) -> Floats:
     spread = (by_row * below**2).sum(axis=1)
     moments = (ink * columns).sum(axis=2) / mass
     slants = np.zeros(len(ink))
-    np.divide((moments * below).sum(axis=1), spread, out=slants, where=spread > SMALLEST_SPREAD)
-    return np.asarray(np.clip(slants, -LARGEST_SLANT, LARGEST_SLANT)[:, None] * below)
+    np.divide((moments * below).sum(axis=1), spread, out=slants, where=spread > MIN_ROW_VARIANCE)
+    return np.asarray(np.clip(slants, -MAX_SLANT, MAX_SLANT)[:, None] * below)
 
 
 @savable_settings()
@@ -206,10 +206,10 @@ def _fits(whitening: Any) -> bool:
     return same and prod(whitening.image_shape) == n_pixels and len(whitening.image_shape) == 2
 
 
-ARRAYS = {"means": ANY_MATRIX, "matrices": array(("f4", "f8"), 3)}
+WHITENING_FIELDS = {"means": ANY_MATRIX, "matrices": array(("f4", "f8"), 3)}
 
 
-@savable({"image_shape": row(WHOLE), **ARRAYS}, _fits)
+@savable({"image_shape": row(WHOLE), **WHITENING_FIELDS}, _fits)
 @dataclass(frozen=True, eq=False, repr=False)
 class FixedZCA(Frozen):
     """Whitening fitted to examples: (x - mean) matrix for every channel."""
@@ -314,7 +314,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
             check_between("scale", self.scale, 1e-30, 1e30)
         check_flag("grey_channel", self.grey_channel)
         check_flag("deskew", self.deskew)
-        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("dtype", self.dtype, PRECISIONS)
         if not isinstance(self.whitening, FixedZCA):
             check_part("whitening", self.whitening, ZCA)
         if self.image_shape is not None:
@@ -355,7 +355,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         model.check_images(images)
         if not isinstance(model.whitening, ZCA):
             return model
-        fixed, dtype = model.whitening.fit(model._before_whitening(images)), DTYPES[model.dtype]
+        fixed, dtype = model.whitening.fit(model._before_whitening(images)), PRECISIONS[model.dtype]
         arrays = fixed.means.astype(dtype), fixed.matrices.astype(dtype)
         return cls(**{**settings, "whitening": FixedZCA(fixed.image_shape, *arrays)})
 
@@ -428,7 +428,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         shape = self.output_shape(images.shape[1:])
         scale = 1.0 if self.scale is None else float(self.scale)
         if not self.is_identity:
-            allowed = LARGEST_PIXEL[self.dtype] * min(1.0, scale)
+            allowed = MAX_PIXEL[self.dtype] * min(1.0, scale)
             check_pixels(images, allowed, f"dtype={self.dtype!r} and scale={scale:g}")
         return shape
 
@@ -476,7 +476,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         # times the largest; whitening amplifies by at most 1/sqrt(variance_offset).
         height, width = self.check_images(images)[:2]
         gain = 2.0 * np.sqrt(height * width / self.whitening.variance_offset)
-        return np.asarray(self._before_whitening(images) * DTYPES[self.dtype](gain))
+        return np.asarray(self._before_whitening(images) * PRECISIONS[self.dtype](gain))
 
     def _process(self, images: Matrix) -> Matrix:
         if not self.is_fixed:
@@ -489,7 +489,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         """Return checked images after all steps except whitening."""
         if self.is_identity:
             return images
-        dtype = DTYPES[self.dtype]
+        dtype = PRECISIONS[self.dtype]
         if self.downsample > 1:
             images = block_means(images, self.downsample, dtype)
         images = images.astype(dtype, copy=False)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from onlinels.checks import (
-    DTYPES,
+    PRECISIONS,
     Matrix,
     as_array,
     check_between,
@@ -20,8 +20,8 @@ from onlinels.checks import (
 )
 from onlinels.features.convolution import (
     FOURTH_ROOT,
+    POOLING_WEIGHTS,
     SQUARE,
-    WINDOWS,
     Axis,
     Convolution,
     Power,
@@ -79,7 +79,7 @@ class FilteringTransformer(ImageTransformer):
         self._bank: FilterBank | None = None
         for name, minimum in {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0}.items():
             check_count(name, getattr(self, name), minimum)
-        check_choice("pooling", self.pooling, WINDOWS)
+        check_choice("pooling", self.pooling, POOLING_WEIGHTS)
         if self.normalize not in NORMALIZATIONS:
             problem = f"normalize={self.normalize!r} is not known"
             raise ValueError(f"{problem}. Pass True, False, 'map' or 'image'.")
@@ -216,7 +216,7 @@ class FilteringTransformer(ImageTransformer):
         _ = self.bank  # Raises if the bank still needs examples.
         self.check_images(images)
         bank = self._bank_for(images.shape[3])
-        values = images.astype(DTYPES[self.dtype], copy=False)
+        values = images.astype(PRECISIONS[self.dtype], copy=False)
         return convolve(values, bank.filters, self._stage(), bank.offsets)
 
 

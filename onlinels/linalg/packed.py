@@ -13,7 +13,7 @@ from onlinels.checks import Floats, Integers, Matrix
 from onlinels.numerics import Calls, enlarged, product
 from onlinels.saving import COLUMNS, WHOLE, listed, made_of, savable
 
-PANEL = 1024
+PANEL_COLUMNS = 1024
 """Number of columns of a panel.
 
 Measured at 6,400 columns: 1024 and 2048 are as fast as one BLAS update of the whole matrix, 512 is
@@ -21,8 +21,8 @@ Measured at 6,400 columns: 1024 and 2048 are as fast as one BLAS update of the w
 whole matrix of 19,000 columns and more.
 """
 
-LARGEST_WHOLE = 16_384
-"""Number of columns up to which LAPACK inverts a matrix as a whole; see `PANEL`."""
+MAX_COLUMNS_INVERTED_WHOLE = 16_384
+"""Number of columns up to which LAPACK inverts a matrix as a whole; see `PANEL_COLUMNS`."""
 
 
 @savable(
@@ -76,7 +76,9 @@ class PackedSymmetric:
     """
 
     def __init__(self, size: int = 0) -> None:
-        self.panels = [Panel(at, min(PANEL, size - at)) for at in range(0, size, PANEL)]
+        self.panels = [
+            Panel(at, min(PANEL_COLUMNS, size - at)) for at in range(0, size, PANEL_COLUMNS)
+        ]
 
     @classmethod
     def of(cls, matrix: Floats) -> Self:
@@ -169,7 +171,7 @@ class PackedSymmetric:
 
     def column(self, number: int) -> Floats:
         """Return a column of the symmetric matrix (size,), a new array."""
-        column, at = np.empty(self.size), number // PANEL
+        column, at = np.empty(self.size), number // PANEL_COLUMNS
         for panel in self.panels[at:]:
             own = number - panel.start
             if own >= 0:
@@ -319,7 +321,7 @@ def solve_factored(factor: PackedSymmetric, targets: Floats) -> Floats:
 
 def inverse_of_factored(factor: PackedSymmetric) -> Floats:
     """Return (R'R)^-1; only its upper triangle is defined."""
-    if factor.size > LARGEST_WHOLE:
+    if factor.size > MAX_COLUMNS_INVERTED_WHOLE:
         return solve_factored(factor, np.eye(factor.size, order="F"))
     inverse: Floats = dpotri(factor.upper(), lower=0, overwrite_c=1)[0]
     return inverse

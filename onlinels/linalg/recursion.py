@@ -28,49 +28,52 @@ from onlinels.saving import COLUMNS, POSITIVE, VECTOR, WHOLE, savable
 
 EPS = float(np.finfo(np.float64).eps)
 
-SMALL = 320
+MAX_FEATURES_UNBUFFERED = 320
 """Number of features up to which every row updates the inverse immediately.
 
 Measured, for product and update: 14 us against 21 us gathered at 256 features, 24 against 27 at
 311, and 63 against 48 at 512.
 """
 
-N_RECENT = 64
+N_BUFFERED_COLUMNS = 64
 """Number of columns that are gathered before one rank-k update of the inverse."""
 
-SMALLEST_SCALE = 2.0**-32
+MIN_SCALE = 2.0**-32
 """Smallest scale that is kept apart from the inverse; a smaller scale is multiplied in."""
 
-FAINTEST = 1e-6
+MIN_WEIGHT_FACTOR = 1e-6
 """Smallest factor on all weights by which the inverse is divided; below it, A'A is computed."""
 
-SMALL_BLOCK = 32
+BLOCK_ROWS = 32
 """Number of rows of a block that is predicted at once, with up to 320 features.
 
 Measured, us per row with 16, 32, 64 and 128 rows per block: 1.3, 0.85, 1.2, 1.0 at 10 features; 10,
 6.3, 7.4, 8.6 at 213; 169, 157, 109, 114 at 1,024.
 """
 
-LEAST = 0.5 * (1.0 - 1e-9)
+MIN_PENALTY_SHARE = 0.5 * (1.0 - 1e-9)
 """Share of the ridge below which the ridge is restored.
 
 It is slightly below a half, because decays over whole half-lives reach a half up to rounding, and
 rounding must not decide.
 """
 
-OUTWEIGHED = 1e14
+MAX_LEVERAGE = 1e14
 """Largest ratio of new rows to earlier rows and ridge in a direction; no digit is left above it."""
 
-MAX_PIVOT_RATIO = 1e4
+MAX_RUNNING_LEVERAGE = 1e4
 """The same ratio for a recursion beside the sums, so that it keeps 12 digits in every direction."""
 
-REMEDY = 'set a larger ridge, or use accumulator="gram"'
+RECURSION_REMEDY = 'set a larger ridge, or use accumulator="gram"'
 
 
 def _is_sound(recursion: Any) -> bool:
     size, n_recent = len(recursion._base), recursion._recent.shape[1]
     fits = recursion._base.shape == (size, size) and size == len(recursion.weights)
-    fits = fits and recursion._recent.shape == (size, N_RECENT if size > SMALL else 0)
+    fits = fits and recursion._recent.shape == (
+        size,
+        N_BUFFERED_COLUMNS if size > MAX_FEATURES_UNBUFFERED else 0,
+    )
     fits = fits and len(recursion.full_penalties) == size
     return bool(fits and recursion._n_recent <= n_recent)
 
@@ -153,7 +156,9 @@ class Recursion:
     array([[2.]])
     """
 
-    def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = LEAST) -> None:
+    def __init__(
+        self, n_features: int, n_targets: int, ridge: float, least: float = MIN_PENALTY_SHARE
+    ) -> None:
         self.ridge, self.least, self.share = float(ridge), least, 1.0
         # The inverse is scale^-1 (B - U U'). This is B, of which the upper triangle is read, in
         # Fortran order: BLAS would silently work on a copy of an array in another order.
@@ -161,13 +166,21 @@ class Recursion:
         self._base.flat[:: n_features + 1] = 1.0 / self.ridge
         self._scale = 1.0
         self.full_penalties = np.full(n_features, self.ridge)
-        self._recent = np.zeros((n_features, N_RECENT if n_features > SMALL else 0), order="F")
+        self._recent = np.zeros(
+            (n_features, N_BUFFERED_COLUMNS if n_features > MAX_FEATURES_UNBUFFERED else 0),
+            order="F",
+        )
         self._n_recent = 0
         self.weights = np.zeros((n_features, n_targets), order="F")
 
     @classmethod
     def of_gram(
-        cls, gram: Floats, weights: Floats, penalties: Floats, ridge: float, least: float = LEAST
+        cls,
+        gram: Floats,
+        weights: Floats,
+        penalties: Floats,
+        ridge: float,
+        least: float = MIN_PENALTY_SHARE,
     ) -> Recursion:
         """Return the recursion of A'A, of which the upper triangle is read, in ``M^3`` operations.
 
@@ -183,12 +196,20 @@ class Recursion:
 
     @classmethod
     def of_inverse(
-        cls, inverse: Floats, weights: Floats, penalties: Floats, ridge: float, least: float = LEAST
+        cls,
+        inverse: Floats,
+        weights: Floats,
+        penalties: Floats,
+        ridge: float,
+        least: float = MIN_PENALTY_SHARE,
     ) -> Recursion:
         """Return the recursion of P and W, both in Fortran order; the arrays are not copied."""
         new = cls(0, 0, ridge, least)
         new._base, new.weights, new.full_penalties = inverse, weights, penalties
-        new._recent = np.zeros((len(inverse), N_RECENT if len(inverse) > SMALL else 0), order="F")
+        new._recent = np.zeros(
+            (len(inverse), N_BUFFERED_COLUMNS if len(inverse) > MAX_FEATURES_UNBUFFERED else 0),
+            order="F",
+        )
         return new
 
     def __getstate__(self) -> dict[str, Any]:
@@ -238,7 +259,7 @@ class Recursion:
         errors: Floats,
         w: float = 1.0,
         decay: float = 1.0,
-        most: float = OUTWEIGHED,
+        most: float = MAX_LEVERAGE,
     ) -> tuple[Calls, State]:
         """Plan to decay all rows and then to learn one row, in ``2 M^2`` operations.
 
@@ -283,7 +304,7 @@ class Recursion:
             return calls, ()
         if self._n_recent:
             calls = (self._folding(base), *calls)
-        if scale < SMALLEST_SCALE:
+        if scale < MIN_SCALE:
             calls = (*calls, (np.divide, base, scale, base))
             scale = 1.0
         return calls, ((self, "share", share), (self, "_n_recent", 0), (self, "_scale", scale))
@@ -306,7 +327,7 @@ class Recursion:
         """Plan to gather a column; with many features, one update for many columns is faster."""
         start = self._n_recent
         calls: Calls = (learn,)
-        if start == N_RECENT:
+        if start == N_BUFFERED_COLUMNS:
             calls, start = (self._folding(self._base), learn), 0
         column = (np.multiply, image, gain**0.5, self._recent[:, start])
         return (*calls, column), ((self, "_n_recent", start + 1),)
@@ -410,7 +431,7 @@ class Recursion:
         """
         new, sign = self.copied(), float(np.sign(w[0]))
         # This bound avoids a product with the inverse in most cases.
-        if w @ (rows**2 @ (1.0 / new.full_penalties)) > 0.5 * OUTWEIGHED * new.share:
+        if w @ (rows**2 @ (1.0 / new.full_penalties)) > 0.5 * MAX_LEVERAGE * new.share:
             image = dsymm(1.0, new._base, np.asfortranarray(rows.T))
             leverages = w * np.einsum("ij,ji->i", rows, image)
             _check_pivot(1.0 + max(0.0, float(leverages.max())), 1.0)
@@ -422,8 +443,8 @@ class Recursion:
             step = product(rows.T, w[:, None] * (targets - product(rows, new.weights)))
             new.weights += dsymm(1.0, new._base, np.asfortranarray(step))
             return new
-        for start in range(0, len(rows), N_RECENT):
-            part = slice(start, start + N_RECENT)
+        for start in range(0, len(rows), N_BUFFERED_COLUMNS):
+            part = slice(start, start + N_BUFFERED_COLUMNS)
             new._learn_block(rows[part], targets[part], w[part])
         return new
 
@@ -431,7 +452,7 @@ class Recursion:
         self,
         rows: Floats,
         targets: Floats,
-        most: float = MAX_PIVOT_RATIO,
+        most: float = MAX_RUNNING_LEVERAGE,
         note: Callable[[Innovations, Floats], None] | None = None,
     ) -> Floats:
         """Learn rows in place; return the scores of every row from the rows before it.
@@ -472,7 +493,7 @@ class Recursion:
                [2.]])
         """
         scores = np.empty(targets.shape, order="F")
-        size = SMALL_BLOCK if self.n_features <= SMALL else N_RECENT
+        size = BLOCK_ROWS if self.n_features <= MAX_FEATURES_UNBUFFERED else N_BUFFERED_COLUMNS
         start = 0
         while start < len(rows):
             part = slice(start, start + size)
@@ -566,7 +587,7 @@ class Recursion:
 
         The penalties decay with the rows, unless they would fall below their least share.
         """
-        if not FAINTEST <= factor <= 1.0:
+        if not MIN_WEIGHT_FACTOR <= factor <= 1.0:
             # Compute A'A: the penalties would grow with the rows, or almost vanish.
             gram = factor * self.information()
             cross = gram @ self.weights + factor * self.penalties[:, None] * self.weights
@@ -599,7 +620,9 @@ class Recursion:
         new._base[others, others] = self._scale / (self.share * self.ridge)
         new.full_penalties = gathered(self.full_penalties, features)
         new.full_penalties[others] = self.ridge
-        recent = growth(self._recent.shape[1], N_RECENT if n_features > SMALL else 0)
+        recent = growth(
+            self._recent.shape[1], N_BUFFERED_COLUMNS if n_features > MAX_FEATURES_UNBUFFERED else 0
+        )
         new._recent = gathered(self._recent, features, recent)
         new.weights = gathered(self.weights, features, targets)
         return new
@@ -646,26 +669,26 @@ def inverted(matrix: Floats) -> Floats:
         raise ValueError(
             "The statistics are not positive definite, expected that the rows learnt outweigh the "
             "rows removed, and that the ridge exceeds rounding errors. Remove only rows that were "
-            f"learnt, {REMEDY}."
+            f"learnt, {RECURSION_REMEDY}."
         )
     inverse: Floats = dpotri(factor, lower=0, overwrite_c=1)[0]
     return inverse
 
 
-def _check_pivot(pivot: float, sign: float, most: float = OUTWEIGHED) -> None:
+def _check_pivot(pivot: float, sign: float, most: float = MAX_LEVERAGE) -> None:
     """Raise ValueError unless rows with a pivot can be learnt (sign > 0) or removed (sign < 0)."""
     if sign < 0 and not pivot > 0.0:
         raise ValueError(
             "The rows to remove contain all information about a direction, expected that some "
-            f"stays. Remove only rows that were learnt, unchanged, {REMEDY}."
+            f"stays. Remove only rows that were learnt, unchanged, {RECURSION_REMEDY}."
         )
     if not pivot > 0.0:
         raise ValueError(
             "Rounding errors exceed the information about a direction, expected features whose "
-            f"squares float64 resolves beside the ridge. Rescale the features, {REMEDY}."
+            f"squares float64 resolves beside the ridge. Rescale the features, {RECURSION_REMEDY}."
         )
     if not pivot <= most:
         raise ValueError(
             f"The rows outweigh earlier rows and the ridge in a direction by {pivot:.1g}, expected "
-            f"at most {most:g}, which float64 resolves. Rescale the features, {REMEDY}."
+            f"at most {most:g}, which float64 resolves. Rescale the features, {RECURSION_REMEDY}."
         )

@@ -126,16 +126,16 @@ def first_best(choices: Sequence[Choice]) -> int:
     return next(n for n, each in enumerate(choices) if each.criterion <= least + each.tie)
 
 
-FINEST = 256
+RIDGES_PER_DECADE = 256
 """Number of ridges per decade in the finest grid."""
 
-COARSE, FINE = FINEST // 2, FINEST // 32
+COARSE, FINE = RIDGES_PER_DECADE // 2, RIDGES_PER_DECADE // 32
 """Steps of the grids of ridges that are compared: over the whole range, then around the best."""
 
-SMALLEST_RIDGE = 1e-13
+MIN_RELATIVE_RIDGE = 1e-13
 """Smallest ridge, relative to the norm of the Gram; below it float64 sums contain noise."""
 
-SMALLEST_LACKING = 1e-6
+MIN_RIDGE_IF_DEPENDENT = 1e-6
 """Smallest ridge if columns depend on each other, relative to the squares of these columns.
 
 Weights along dependent combinations are rounding errors divided by the ridge. Measured at 1e-8:
@@ -143,38 +143,38 @@ the predictions of rows of weight 2 and of rows that come twice agreed to 7e-9; 
 checks require 4e-9.
 """
 
-INDEPENDENT = 1e-12
+MIN_INDEPENDENT_SHARE = 1e-12
 """Share of the sum of squares of a column from which it is independent of the other columns."""
 
-USED = 1e-6
+MIN_COMBINED_SHARE = 1e-6
 """Share, for columns of unit length, from which a column is part of a combination of others."""
 
-LARGEST_RIDGE = 1e3
+MAX_RELATIVE_RIDGE = 1e3
 """Largest ridge, relative to the norm of the Gram: weights shrink to 0.1%."""
 
-DECADES = 280
+MAX_RIDGE_EXPONENT = 280
 """Ridges lie between 1e-280 and 1e280, so that no sum overflows."""
 
-TIE = 1e-9
+TIE_TOLERANCE = 1e-9
 """Difference from the minimum of a criterion up to which a larger ridge is preferred."""
 
-AS_LIKELY = 1e-3
+LIKELIHOOD_TOLERANCE = 1e-3
 """The same difference for log-likelihoods.
 
 If the rows do not outnumber the features, they can be fitted exactly: the likelihood is flat
 towards 0, and rounding errors would decide.
 """
 
-AS_ACCURATE = 1e-6
+SQUARED_ERROR_TOLERANCE = 1e-6
 """The same relative difference for squared errors on held-out folds, far above rounding."""
 
-NOTHING_LEFT = 1e-14
+MAX_ROUNDING_ERROR = 1e-14
 """Squared error, relative to the squares of the targets, up to which it is rounding."""
 
-COMPARED = 512
+MAX_FEATURES_COMPARED = 512
 """Largest number of features that decide between units."""
 
-DECOMPOSED = 64
+MAX_FEATURES_DECOMPOSED = 64
 """Number of features up to which the Gram of rows that can be fitted exactly is decomposed.
 
 Eigenvalues keep more digits: without them, another order of the rows changed the choice in an
@@ -216,7 +216,7 @@ def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Cho
     """
     which = 0
     if len(units) > 1:
-        step = -(-len(sums.gram) // COMPARED)
+        step = -(-len(sums.gram) // MAX_FEATURES_COMPARED)
         part = sums.gram[::step, ::step], sums.cross[::step]
         choices = []
         for deviations in units:
@@ -248,11 +248,11 @@ def dependent_columns(gram: Floats) -> Integers:
     factors = reciprocal(np.sqrt(np.maximum(gram.diagonal(), 0.0)))
     gram *= factors
     gram *= factors[:, None]
-    factor, pivots, rank, _ = dpstrf(gram, tol=INDEPENDENT, lower=0, overwrite_a=1)
+    factor, pivots, rank, _ = dpstrf(gram, tol=MIN_INDEPENDENT_SHARE, lower=0, overwrite_a=1)
     beyond = varies[pivots[rank:] - 1]
     # The coefficients of the columns beyond the rank as combinations of the other columns.
     shares = solve_triangular(factor[:rank, :rank], factor[:rank, rank:][:, beyond])
-    used = np.append(np.abs(shares).max(axis=1, initial=0.0) > USED, beyond)
+    used = np.append(np.abs(shares).max(axis=1, initial=0.0) > MIN_COMBINED_SHARE, beyond)
     columns: Integers = pivots[used] - 1
     return columns
 
@@ -308,21 +308,21 @@ def select_ridge(sums: Sums, n_rows: int) -> Choice:
     with np.errstate(over="ignore"):
         largest = float(np.linalg.norm(sums.gram.diagonal()))
     first, last = exponents(largest)
-    if not (largest >= 10.0**-DECADES and sums.target_squares.sum() > 0.0):
+    if not (largest >= 10.0**-MAX_RIDGE_EXPONENT and sums.target_squares.sum() > 0.0):
         return no_choice(last)
     can_fit_all = n_rows <= len(sums.gram) + sums.n_free
     if n_rows < len(sums.gram):
         sums = reduced_to_rank(sums)
-    needs_digits = can_fit_all and len(sums.gram) <= DECOMPOSED
+    needs_digits = can_fit_all and len(sums.gram) <= MAX_FEATURES_DECOMPOSED
     spectrum = (eigenvalues_of if needs_digits else tridiagonal_of)(sums)
     freedom = max(1.0, sums.weight - sums.n_free)
-    tie = max(TIE, 2.0 * AS_LIKELY / freedom)
+    tie = max(TIE_TOLERANCE, 2.0 * LIKELIHOOD_TOLERANCE / freedom)
     return best_of(partial(likelihood_criterion, spectrum), first, last, tie)
 
 
 def no_choice(power: int) -> Choice:
     """Return a choice for sums that favour no ridge; its criterion is infinite."""
-    return Choice(10.0 ** (power / FINEST), np.inf, TIE)
+    return Choice(10.0 ** (power / RIDGES_PER_DECADE), np.inf, TIE_TOLERANCE)
 
 
 def exponents(largest: float) -> tuple[int, int]:
@@ -336,17 +336,19 @@ def exponents(largest: float) -> tuple[int, int]:
     >>> [f"{10.0 ** (power / 256):.3g}" for power in exponents(2.0)]
     ['3.16e-13', '1e+03']
     """
-    if largest < 10.0**-DECADES:
+    if largest < 10.0**-MAX_RIDGE_EXPONENT:
         return 0, 0
     first, last = (
-        min(max(log10(each) + log10(largest), -DECADES), DECADES) * FINEST / COARSE
-        for each in (SMALLEST_RIDGE, LARGEST_RIDGE)
+        min(max(log10(each) + log10(largest), -MAX_RIDGE_EXPONENT), MAX_RIDGE_EXPONENT)
+        * RIDGES_PER_DECADE
+        / COARSE
+        for each in (MIN_RELATIVE_RIDGE, MAX_RELATIVE_RIDGE)
     )
     return COARSE * ceil(first), COARSE * floor(last)
 
 
 def best_of(
-    criterion: Callable[[Floats], Floats], first: int, last: int, tie: float = TIE
+    criterion: Callable[[Floats], Floats], first: int, last: int, tie: float = TIE_TOLERANCE
 ) -> Choice:
     """Return the best of the ridges 10^(k / 256), for k from `first` to `last`.
 
@@ -365,10 +367,10 @@ def best_of(
     2.7138994312082163
     """
     powers = np.arange(first, last + 1, COARSE)
-    values = criterion(10.0 ** (powers / FINEST))
+    values = criterion(10.0 ** (powers / RIDGES_PER_DECADE))
     best, least = int(powers[_largest_within(values, tie)]), float(values.min())
     powers = np.arange(max(first, best - COARSE), min(last, best + COARSE) + 1, FINE)
-    values = criterion(10.0 ** (powers / FINEST))
+    values = criterion(10.0 ** (powers / RIDGES_PER_DECADE))
     at, end = (best - int(powers[0])) // FINE, len(powers) - 1
     # First among every fourth ridge, then among all.
     for step in (4, 1):
@@ -381,7 +383,7 @@ def best_of(
         if np.isfinite(before + after) and before + after > tie:
             best += round(0.5 * FINE * (before - after) / (before + after))
             least = min(least, values[at] - (before - after) ** 2 / (before + after) / 8.0)
-    return Choice(10.0 ** (best / FINEST), least, tie)
+    return Choice(10.0 ** (best / RIDGES_PER_DECADE), least, tie)
 
 
 def _largest_within(values: Floats, tie: float) -> int:
@@ -431,7 +433,7 @@ class Eigenvalues:
         """Return RSS + c |W|^2 and log det(I + A'A / c) for every ridge c."""
         total = float(self.sums.target_squares.sum())
         # Sums of positive terms keep their digits where differences would not.
-        never = max(total - float(self.squares.sum()), NOTHING_LEFT * total)
+        never = max(total - float(self.squares.sum()), MAX_ROUNDING_ERROR * total)
         shrunk = ridges / (self.eigenvalues[:, None] + ridges)
         return never + self.squares @ shrunk, -np.log(shrunk).sum(axis=0)
 
@@ -500,7 +502,7 @@ class Tridiagonal:
                 )
                 explained = solved.reshape(n_solved, -1) @ self.rotated.ravel()
                 shares = pivots[:end].reshape(n_solved, size) / tried[:n_solved]
-                left[own] = np.maximum(total - explained, NOTHING_LEFT * total)[::-1]
+                left[own] = np.maximum(total - explained, MAX_ROUNDING_ERROR * total)[::-1]
                 complexity[own] = np.log(shares).sum(axis=1)[::-1]
             if failed:
                 break
@@ -547,7 +549,7 @@ def present_directions(eigenvalues: Floats) -> NDArray[np.bool_]:
     >>> present_directions(np.array([1e-16, 1e-3, 1.0]))
     array([False,  True,  True])
     """
-    rounding = max(NOTHING_LEFT, np.finfo(np.float64).eps * len(eigenvalues))
+    rounding = max(MAX_ROUNDING_ERROR, np.finfo(np.float64).eps * len(eigenvalues))
     present: NDArray[np.bool_] = eigenvalues > rounding * eigenvalues.max(initial=0.0)
     return present
 
@@ -577,14 +579,14 @@ def reduced_to_rank(sums: Sums) -> Sums:
     return replace(sums, gram=product(triangle, triangle.T), cross=product(triangle, solved))
 
 
-FLOOR = 10.0 * float(np.finfo(np.float64).eps)
+MIN_PAPER_RIDGE = 10.0 * float(np.finfo(np.float64).eps)
 """Smallest ridge of "paper" per feature, relative to the median sum of squares."""
 
 
-NAMES = ("paper", "auto")
+RIDGE_NAMES = ("paper", "auto")
 """The names that the setting `ridge` can have."""
 
-REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
+RIDGE_REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
 
 
 @savable_settings()
@@ -660,15 +662,15 @@ def check_ridge(ridge: Any) -> None:
     ValueError: ridge='best' is not known. Pass a float >= 0, "paper", "auto" or KFold(n_folds).
     """
     if isinstance(ridge, str):
-        if ridge not in NAMES:
-            raise ValueError(f"ridge={ridge!r} is not known. {REMEDY}")
+        if ridge not in RIDGE_NAMES:
+            raise ValueError(f"ridge={ridge!r} is not known. {RIDGE_REMEDY}")
     elif not isinstance(ridge, KFold):
         is_real = isinstance(ridge, numbers.Real) and not isinstance(ridge, bool)
         number = as_number(ridge) if is_real else None
         if number is None:
-            raise TypeError(f"ridge={ridge!r} must be a number, a name or a KFold. {REMEDY}")
+            raise TypeError(f"ridge={ridge!r} must be a number, a name or a KFold. {RIDGE_REMEDY}")
         if not 0.0 <= number < np.inf:
-            raise ValueError(f"ridge={number} must be at least 0 and finite. {REMEDY}")
+            raise ValueError(f"ridge={number} must be at least 0 and finite. {RIDGE_REMEDY}")
 
 
 def paper_ridge(diagonal: Floats, n_targets: int) -> float:
@@ -709,7 +711,7 @@ def paper_ridge(diagonal: Floats, n_targets: int) -> float:
     if not active.size:
         return 0.0
     heuristic = (n_targets / diagonal.size) ** 2 * active.min()
-    return float(max(heuristic, FLOOR * active.size * np.median(active)))
+    return float(max(heuristic, MIN_PAPER_RIDGE * active.size * np.median(active)))
 
 
 BLOCK_COLUMNS = 2048

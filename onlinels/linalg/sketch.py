@@ -15,7 +15,7 @@ from onlinels.saving import COLUMNS, VECTOR, savable
 N_VECTORS = 16
 """Number of vectors of a sketch. With at most 16 features, the sketch shows every direction."""
 
-LARGEST_DEVIATION = 5e-7
+MAX_SKETCH_DEVIATION = 5e-7
 """Largest deviation of an inverse and its weights from a sketch that is accepted after a removal.
 
 Measured in 15,000 removals of hostile rows (outliers, weights to 1e4, features of any scale, ridges
@@ -23,7 +23,7 @@ from 1e-8 to 1e3): with up to 16 features no accepted removal leaves an error of
 with up to 40 features one removal in 1,000 does.
 """
 
-RESIDUE = 1e-13
+MAX_ROUNDING_SHARE = 1e-13
 """Sum of squares, relative to the removed rows, up to which only rounding errors are left."""
 
 GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
@@ -171,7 +171,7 @@ class GramSketch:
         n_features = recursion.n_features
         # If only rounding is left of a target, errors are compared with the earlier target.
         largest = self.peaks[n_features:]
-        targets = np.where(targets <= RESIDUE * largest, largest, targets)
+        targets = np.where(targets <= MAX_ROUNDING_SHARE * largest, largest, targets)
         penalties = recursion.penalties[:, None]
         images = self.products[:n_features] + penalties * self.vectors
         squares = (self.vectors * images).sum(axis=0)
@@ -200,7 +200,7 @@ class GramSketch:
             )
         # Errors in directions that the vectors do not span are equally large on average.
         deviation *= max(1.0, n_features / len(used))
-        if not deviation <= LARGEST_DEVIATION:
+        if not deviation <= MAX_SKETCH_DEVIATION:
             digits = min(5, int(-np.log10(deviation))) if deviation < 1.0 else 0
             raise ValueError(
                 f"{cause} about {digits} digits of the weights, expected at least 6: removed rows, "

@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dtpmqrt, dtpqrt, dtrcon, dtrtrs
 
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import (
-    LARGEST_WHOLE,
+    MAX_COLUMNS_INVERTED_WHOLE,
     PackedSymmetric,
     factor_in_place,
     inverse_of_factored,
@@ -20,10 +20,10 @@ from onlinels.linalg.packed import (
 )
 from onlinels.numerics import product
 
-SMALLEST_EIGENVALUE = 1e-14
+MIN_EIGENVALUE = 1e-14
 """Smallest eigenvalue of the system scaled to unit diagonal; below it Cholesky returns noise."""
 
-MIN_EIGENVALUE_TO_FOLLOW = 1e-11
+MIN_EIGENVALUE_FOR_UPDATES = 1e-11
 """Smallest eigenvalue of the scaled system from which an inverse may learn single rows."""
 
 RANK_TOLERANCE = 1e-12
@@ -36,36 +36,36 @@ deviations away.
 Columns of a polynomial of degree 10 (NIST's Filip) are not dependent: 2e-10.
 """
 
-NULL_ENTRY = 1e-13
+MAX_NULL_ENTRY = 1e-13
 """Entry of an eigenvector of the null space up to which it is a rounding error."""
 
-FEW_ROWS = 16
+MIN_FEATURES_PER_ROW = 16
 """Number of features per row from which systems are solved by rank.
 
 Measured with 2,000 features: 100 rows take a tenth of the time of the factor of the Gram.
 """
 
-MANY_FEATURES = 256
+MIN_FEATURES_BY_RANK = 256
 """Number of features from which solving by rank is tried."""
 
-LEAST_RIDGE = 1e-7
+MIN_RIDGE_BY_RANK = 1e-7
 """Ridge, relative to every sum of squares, from which solving by rank keeps the digits."""
 
-RESIDUAL = 1e-13
+MAX_ROUNDING_SHARE = 1e-13
 """Share of the sum of squares of a feature up to which it is a rounding error."""
 
-WELL_CONDITIONED = 1e-4
+MIN_WELL_CONDITIONED = 1e-4
 """Reciprocal condition number of the scaled factor with its ridge, above which none is tested.
 
 Rounding errors of dependent features reach the weights divided by its square: 1e-8 at most.
 """
 
-CHUNK_BYTES = 1 << 22
+MAX_ROTATED_BYTES = 1 << 22
 """Float64 bytes of the targets that are rotated at once (4 MiB)."""
 
 EPS = float(np.finfo(np.float64).eps)
 
-BLOCK = 16
+BLOCK_REFLECTIONS = 16
 """Number of columns whose reflections are applied at once.
 
 Measured for 64 to 1024 features: within 25% of the best width, for one row and for 2048 rows.
@@ -80,7 +80,7 @@ def are_few(n_rows: int, n_features: int) -> bool:
     >>> are_few(20, 400), are_few(30, 400), are_few(2, 40)
     (True, False, False)
     """
-    return n_features >= MANY_FEATURES and n_rows * FEW_ROWS <= n_features
+    return n_features >= MIN_FEATURES_BY_RANK and n_rows * MIN_FEATURES_PER_ROW <= n_features
 
 
 def solve_gram(
@@ -136,12 +136,12 @@ def solve_gram(
         return weights
     penalties = np.broadcast_to(ridge, diagonal.shape)
     scale = _scale_of(diagonal, penalties)
-    if are_few(n_rows, active.size) and (penalties * scale**2)[active].min() > LEAST_RIDGE:
+    if are_few(n_rows, active.size) and (penalties * scale**2)[active].min() > MIN_RIDGE_BY_RANK:
         solved = _solve_by_rank(gram, cross, penalties, scale, n_rows)
         if solved is not None:
             return solved
     factor, smallest = _cholesky_factor(gram, scale) if penalties.any() else (gram, 0.0)
-    if not smallest < SMALLEST_EIGENVALUE:
+    if not smallest < MIN_EIGENVALUE:
         return solve_factored(factor, cross * scale[:, None]) * scale[:, None]
     square = gram.upper()[np.ix_(active, active)]
     weights[active] = _solve_in_eigenbasis(square, cross[active], penalties[active], scale[active])
@@ -158,7 +158,7 @@ def _solve_by_rank(
     """
     columns = np.zeros((len(scale), n_rows), order="F")
     left, rank = gram.diagonal() * scale**2, 0
-    while (pivot := int(left.argmax())) >= 0 and left[pivot] > RESIDUAL:
+    while (pivot := int(left.argmax())) >= 0 and left[pivot] > MAX_ROUNDING_SHARE:
         if rank == n_rows:
             return None
         column = gram.column(pivot) * (scale * scale[pivot])
@@ -212,7 +212,7 @@ def invert_gram(
     chosen, rank, own = np.ix_(active, active), float(active.size), penalties[active]
     scale = _scale_of(diagonal, penalties)
     factor, smallest = _cholesky_factor(gram, scale) if penalties.any() else (gram, 0.0)
-    if smallest < SMALLEST_EIGENVALUE:
+    if smallest < MIN_EIGENVALUE:
         square = gram.upper()[chosen]
         solved = _solve_in_eigenbasis(square, np.eye(active.size), own, scale[active])
         # The trace of a projection is its rank, up to rounding.
@@ -234,13 +234,13 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float | Floats) -> tuple[Float
 
     The eigenvalue is that of the system scaled to unit diagonal.
     """
-    if not 0 < gram.size <= LARGEST_WHOLE:
+    if not 0 < gram.size <= MAX_COLUMNS_INVERTED_WHOLE:
         return None
     scale = 1.0 / np.sqrt(gram.diagonal() + ridge)
     factor, smallest = _cholesky_factor(gram, scale)
     return (
         None
-        if smallest < MIN_EIGENVALUE_TO_FOLLOW
+        if smallest < MIN_EIGENVALUE_FOR_UPDATES
         else (_scaled(inverse_of_factored(factor), scale), smallest)
     )
 
@@ -281,7 +281,7 @@ def _solve_in_eigenbasis(gram: Floats, cross: Floats, penalties: Floats, scale: 
     if not present.all():
         absent = eigenvectors[:, ~present]
         # These entries are rounding errors, which the scale of a small feature would amplify.
-        absent[np.abs(absent) < NULL_ENTRY] = 0.0
+        absent[np.abs(absent) < MAX_NULL_ENTRY] = 0.0
         null_space = qr(absent * scale, mode="economic")[0]
         basis -= null_space @ (null_space.T @ basis)
     # Scaled by the diagonal and the penalties, no entry is above 1, and the system stays definite.
@@ -413,7 +413,7 @@ def _system(
     full_rank = 10.0 * len(rows) * _rank_tolerance(len(rows))
     if (
         _reciprocal_condition(rows, squares) > full_rank
-        or _reciprocal_condition(system[0], squares + penalties) > WELL_CONDITIONED
+        or _reciprocal_condition(system[0], squares + penalties) > MIN_WELL_CONDITIONED
     ):
         return *system, None
     units = ridge_and_units(penalties)[1]
@@ -531,8 +531,10 @@ def with_rows(
     turned = np.array(rotated, order="F")
     if not len(factor):
         return np.array(factor, order="F"), turned
-    new, reflectors, blocks, _ = dtpqrt(n_triangular, min(BLOCK, len(factor)), factor, rows)
-    width = max(1, CHUNK_BYTES // (8 * max(len(rows), BLOCK)))
+    new, reflectors, blocks, _ = dtpqrt(
+        n_triangular, min(BLOCK_REFLECTIONS, len(factor)), factor, rows
+    )
+    width = max(1, MAX_ROTATED_BYTES // (8 * max(len(rows), BLOCK_REFLECTIONS)))
     for start in range(0, rotated.shape[1], width):
         part = slice(start, min(start + width, rotated.shape[1]))
         # Columns of an array in Fortran order are contiguous, so LAPACK writes into them.

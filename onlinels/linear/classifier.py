@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.statistics import SLACK
+from onlinels.accumulators.statistics import REMOVAL_TOLERANCE
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
@@ -21,7 +21,7 @@ from onlinels.linear.discriminant import (
 )
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
-    LINEAR,
+    LINEAR_FIELDS,
     LinearModel,
     Settings,
     Targets,
@@ -43,7 +43,7 @@ from onlinels.scoring import ScoringClassifier
 
 
 @savable(
-    {**LINEAR, "_classes": made_of(Classes), "_class_counts": listed(WHOLE)},
+    {**LINEAR_FIELDS, "_classes": made_of(Classes), "_class_counts": listed(WHOLE)},
     lambda model: len(model._class_counts) == len(model._classes) and linear_is_sound(model),
 )
 class LeastSquaresClassifier(LinearModel, ScoringClassifier):
@@ -312,7 +312,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             )
         left = without(self, batch, targets, w)
         # A class whose rows were removed with less than their weight keeps the remaining weight.
-        kept = np.flatnonzero((counts > 0) | (left.held_targets(SLACK) > 0.0))
+        kept = np.flatnonzero((counts > 0) | (left.held_targets(REMOVAL_TOLERANCE) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
         news = {"_classes": classes, "_class_counts": counts[kept].tolist()}
         self._put_in_place(left.reindexed(np.arange(left.n_features), kept), **news)

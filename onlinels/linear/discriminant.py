@@ -24,16 +24,16 @@ from onlinels.saving import MATRIX, VECTOR, savable
 Priors = str | Mapping[Label, float] | None
 """The setting `priors`: None, "learnt", "equal", or a dict of prior probabilities by label."""
 
-LIGHTEST = 1e-20
+MIN_CLASS_SHARE = 1e-20
 """Share of the total weight up to which a class counts as a class without weight.
 
 The sums keep about 16 - log10(1 / share) / 2 digits of its mean.
 """
 
-MAX_NOISE = 4.0
+MAX_ROW_NOISE = 4.0
 """Largest noise of one row, in typical squared distances between classes; see `shrinkage`."""
 
-UNEXPLAINED = 1e-10
+MIN_SCATTER_SHARE = 1e-10
 """Smallest share of scatter within classes in a direction; rounding hides smaller shares."""
 
 
@@ -119,13 +119,13 @@ def discriminant(
     array([-1.82, -1.82])
     """
     totals = weights.sum(axis=-1, keepdims=True)
-    present = weights > LIGHTEST * totals
+    present = weights > MIN_CLASS_SHARE * totals
     weights = np.where(present, weights, np.inf)
     roots = 1.0 / np.sqrt(weights)
     scaled = roots[..., :, None] * explained * roots[..., None, :]
     # Without rounding errors G is symmetric, and its shares lie between 0 and 1.
     shares, vectors = np.linalg.eigh(scaled + scaled.swapaxes(-1, -2))
-    shares = np.clip(0.5 * shares, 0.0, 1.0 - UNEXPLAINED)
+    shares = np.clip(0.5 * shares, 0.0, 1.0 - MIN_SCATTER_SHARE)
     within = 1.0 / (1.0 - shares)
     scales = totals[..., None] * roots[..., :, None] * roots[..., None, :]
     matrix = scales * ((vectors * within[..., None, :]) @ vectors.swapaxes(-1, -2))
@@ -186,7 +186,7 @@ def shrinkage(products: Floats, weights: Floats) -> Floats:
         inverses = np.where(pairs > 0.0, pairs / distances, 0.0)
         means = pairs.sum(axis=-1) / inverses.sum(axis=-1)
         typical = (pairs.sum(axis=(-2, -1)) / inverses.sum(axis=(-2, -1)))[..., None]
-        noise = np.minimum(means - typical, MAX_NOISE * typical / weights)
+        noise = np.minimum(means - typical, MAX_ROW_NOISE * typical / weights)
         # The squared distance from the mean of all rows.
         lengths = (distances @ shares[..., None])[..., 0]
         lengths -= 0.5 * (shares * lengths).sum(axis=-1, keepdims=True)

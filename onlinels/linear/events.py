@@ -6,12 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onlinels.accumulators.mean import JITTER
+from onlinels.accumulators.mean import CONSTANT_TOLERANCE
 from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
 from onlinels.linear.forgetting import Clock
-from onlinels.linear.penalty import MEMORIES, Penalty, next_checkpoint, only_values
+from onlinels.linear.penalty import (
+    MEMORIES_BETWEEN_SELECTIONS,
+    Penalty,
+    next_checkpoint,
+    only_values,
+)
 
 
 class Events(NamedTuple):
@@ -180,7 +185,7 @@ def last_checkpoint(
         n_varying = int(np.searchsorted(begun, at))
         until = began + next_checkpoint(before + at - began, n_varying, clock.memory, n_folds)
         if latest is not None:
-            until_time = float(latest[at - 1]) + MEMORIES * clock.lasting
+            until_time = float(latest[at - 1]) + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
 
 
 def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
@@ -204,7 +209,7 @@ def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
             break
         rows = used[start : start + size]
         deviations = np.abs(dense(values[np.ix_(rows, waiting)]) - only[waiting])
-        differs = deviations > JITTER * np.abs(only[waiting])
+        differs = deviations > CONSTANT_TOLERANCE * np.abs(only[waiting])
         found = differs.any(axis=0)
         firsts[waiting[found]] = rows[differs[:, found].argmax(axis=0)]
         start, size = start + size, min(4 * size, max(1, BLOCK_BYTES // (8 * len(waiting))))

@@ -18,14 +18,14 @@ from river import base
 
 from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.mean import JITTER
+from onlinels.accumulators.mean import CONSTANT_TOLERANCE
 from onlinels.accumulators.orthogonal import FactorSums
 from onlinels.accumulators.recursive import GramBeforeRidge
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
 from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import (
-    LEAST_ROWS,
+    MIN_BLOCK_ROWS,
     Floats,
     Integers,
     Matrix,
@@ -50,7 +50,7 @@ from onlinels.linear.events import Events, events_of
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.known_rows import KnownRows, noted
 from onlinels.linear.penalty import (
-    FIRST_ROWS,
+    MIN_ROWS_TO_HOLD_RIDGE,
     Penalty,
     check_folds,
     check_scaling,
@@ -98,22 +98,24 @@ from onlinels.saving import (
     saved,
 )
 
-SUMS: dict[str, Any] = {each.form: each for each in (GramSums, FactorSums, GramBeforeRidge)}
+SUMS_BY_ACCUMULATOR: dict[str, Any] = {
+    each.form: each for each in (GramSums, FactorSums, GramBeforeRidge)
+}
 """The class of sums for every value of the setting `accumulator`."""
 
-STRONGEST = 10
+N_SHOWN_FEATURES = 10
 """Number of features that `debug_one` shows for each output."""
 
-ROUNDING = float(np.finfo(np.float64).eps)
+MAX_ROUNDING_SHARE = float(np.finfo(np.float64).eps)
 """Residual sum of squares, relative to that of the targets, below which rounding prevails."""
 
-MOST_WARNED = 64
+MAX_WARNED_SETS = 64
 """Number of sets of absent columns that a model remembers to have warned about."""
 
-FEWEST_FREE = 1e-9
+MIN_DEGREES_OF_FREEDOM = 1e-9
 """Degrees of freedom, relative to the weight of the rows, below which they count as 0."""
 
-OVERFLOW: Any = {"over": "ignore", "invalid": "ignore"}
+OVERFLOW_HANDLING: Any = {"over": "ignore", "invalid": "ignore"}
 """numpy's error settings for variances, which are infinite beyond float64 (features at 1e-160)."""
 
 
@@ -233,7 +235,9 @@ class Settings(NamedTuple):
     def is_chosen(self) -> bool:
         """Whether the ridge, or the units of the features, are chosen at checkpoints."""
         is_number = isinstance(self.ridge, numbers.Real) and self.scaling != "standard"
-        return is_selected(self.ridge) or (SUMS[self.accumulator].holds_ridge and not is_number)
+        return is_selected(self.ridge) or (
+            SUMS_BY_ACCUMULATOR[self.accumulator].holds_ridge and not is_number
+        )
 
     @property
     def follows_rows(self) -> bool:
@@ -242,7 +246,7 @@ class Settings(NamedTuple):
         forgets = self.forgetting_factor != 1.0 or self.half_life is not None
         changes = forgets or self.own_scaling == "standard"
         stays = (is_selected(self.ridge) or is_number) and not changes
-        sums = SUMS[self.accumulator]
+        sums = SUMS_BY_ACCUMULATOR[self.accumulator]
         return sums.holds_ridge or (sums.allows_running_solution and stays)
 
 
@@ -253,7 +257,7 @@ def make_statistics(settings: Settings) -> Statistics:
     """Return empty statistics for some settings; raise if the settings are not valid together."""
     ridge, accumulator, fit_intercept, *_ = settings
     check_ridge(ridge)
-    check_choice("accumulator", accumulator, SUMS)
+    check_choice("accumulator", accumulator, SUMS_BY_ACCUMULATOR)
     check_flag("fit_intercept", fit_intercept)
     folds = isinstance(ridge, KFold)
     if folds and accumulator != "gram":
@@ -261,7 +265,7 @@ def make_statistics(settings: Settings) -> Statistics:
             f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: a KFold needs "
             'sums of products. Pass accumulator="gram", or ridge="auto".'
         )
-    parts = SUMS[accumulator](), bool(fit_intercept)
+    parts = SUMS_BY_ACCUMULATOR[accumulator](), bool(fit_intercept)
     return FoldedStatistics(*parts, ridge.n_folds) if folds else Statistics(*parts)
 
 
@@ -271,7 +275,7 @@ def setting(name: str) -> Any:
     return property(attrgetter(f"_settings.{name}"), doc=doc)
 
 
-LINEAR = {
+LINEAR_FIELDS = {
     "_settings": made_of(Settings),
     "_columns": made_of(Columns),
     "_clock": made_of(Clock),
@@ -447,7 +451,7 @@ class LinearModel(base.Estimator, ABC):
         if self._settings.is_chosen:
             penalty = choose(penalty, ridge, self._settings.own_scaling, statistics, self._clock)
             is_known = penalty.ridge is not None or not is_selected(ridge)
-            may_wait = statistics.recursion is None and statistics.count < FIRST_ROWS
+            may_wait = statistics.recursion is None and statistics.count < MIN_ROWS_TO_HOLD_RIDGE
             if statistics.holds_ridge and is_known and not may_wait:
                 statistics = holding(statistics, ridge, penalty)
         else:
@@ -821,9 +825,11 @@ class LinearModel(base.Estimator, ABC):
         mean, inside = self._statistics.feature_mean, self._statistics.recursion is not None
         if inside:
             units = self._penalty.units
-        with np.errstate(**OVERFLOW):
+        with np.errstate(**OVERFLOW_HANDLING):
             if units is not None:
-                differs = (np.abs(known - mean) > JITTER * np.abs(mean)) & (units == 0.0)
+                differs = (np.abs(known - mean) > CONSTANT_TOLERANCE * np.abs(mean)) & (
+                    units == 0.0
+                )
                 known = np.where(units > 0.0, known, mean)
                 # Scaled as if this row had been learnt.
                 weight = self._statistics.weight or 1.0
@@ -848,7 +854,7 @@ class LinearModel(base.Estimator, ABC):
                 lines.append(
                     f"{output}: score {scores[column]:.5f}, intercept {intercept[column]:.5f}"
                 )
-                strongest = np.argsort(-np.abs(parts[:, column]), kind="stable")[:STRONGEST]
+                strongest = np.argsort(-np.abs(parts[:, column]), kind="stable")[:N_SHOWN_FEATURES]
                 lines += [
                     f"    {self.feature_names[feature]}: {activations[feature]:.5f} * "
                     f"{weights[feature, column]:.5f} = {parts[feature, column]:.5f}"
@@ -948,7 +954,7 @@ def blocks_of(n_rows: int, n_features: int, due_at: int, row_by_row: bool) -> It
         yield from (slice(row, row + 1) for row in range(n_rows))
         return
     for start, stop in ((0, due_at), (due_at, n_rows)):
-        for block in row_blocks(stop - start, n_features, LEAST_ROWS):
+        for block in row_blocks(stop - start, n_features, MIN_BLOCK_ROWS):
             yield slice(start + block.start, start + block.stop)
 
 
@@ -1040,7 +1046,7 @@ def read_asked(model: LinearModel, X: Any) -> Batch:
             stacklevel=levels_to_caller(),
         )
         # After the warning: if it raises, it is repeated on the next call.
-        model._warned = (*model._warned[1 - MOST_WARNED :], key)
+        model._warned = (*model._warned[1 - MAX_WARNED_SETS :], key)
     return batch
 
 
@@ -1061,7 +1067,7 @@ def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
     solution, statistics = model._solved(), model._statistics
     if solution.spread is not None:
         return solution.spread
-    with np.errstate(**OVERFLOW):
+    with np.errstate(**OVERFLOW_HANDLING):
         covariance = statistics.covariance(
             *penalties_of(solution.ridge, solution.units, statistics)
         )
@@ -1074,11 +1080,11 @@ def noise_variances(
     statistics: Statistics, output_weights: Floats, covariance: Covariance
 ) -> Floats:
     """Return RSS / (n - p) of every target, (n_targets,); infinite unless n is greater than p."""
-    with np.errstate(**OVERFLOW):
+    with np.errstate(**OVERFLOW_HANDLING):
         squares = statistics.target_squares
         residual = squares - statistics.products.explained_squares(output_weights)
     free = statistics.weight - covariance.n_parameters
-    if not (statistics.weight and free > FEWEST_FREE * statistics.weight):
+    if not (statistics.weight and free > MIN_DEGREES_OF_FREEDOM * statistics.weight):
         return np.full(len(residual), np.inf)
-    noise: Floats = np.maximum(residual, ROUNDING * np.abs(squares)) / free
+    noise: Floats = np.maximum(residual, MAX_ROUNDING_SHARE * np.abs(squares)) / free
     return noise

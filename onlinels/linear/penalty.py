@@ -13,7 +13,7 @@ from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import gathered, origins
 from onlinels.linalg.selection import (
-    SMALLEST_LACKING,
+    MIN_RIDGE_IF_DEPENDENT,
     KFold,
     dependent_columns,
     first_best,
@@ -31,10 +31,10 @@ Scaling = str | None
 SCALINGS = ("auto", "standard", None)
 """The values of the setting `scaling`."""
 
-FEWEST_ROWS = 2
+MIN_SELECTION_ROWS = 2
 """Total weight of rows from which a ridge is selected; below it, the paper's ridge is in force."""
 
-EVERY_ROW = 16
+ROWS_SELECTED_ONE_BY_ONE = 16
 """Number of rows up to which the ridge is selected after every row.
 
 On 600 random problems of 4 to 15 rows, the held-out error was 0.82 to 0.93 times RidgeCV's.
@@ -52,10 +52,10 @@ a ridge selected just then, over forty streams in a bad order whose features kee
 features one by one took 1.1, 1.3 and 1.6 times as long; in batches, 1.6, 2.0 and 2.9 times.
 """
 
-FIRST_ROWS = 256
+MIN_ROWS_TO_HOLD_RIDGE = 256
 """Number of rows from which sums that hold the ridge choose it, unless it is a number."""
 
-MEMORIES = 4
+MEMORIES_BETWEEN_SELECTIONS = 4
 """Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
 
 
@@ -106,12 +106,12 @@ def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds:
     >>> next_checkpoint(100, 9, n_folds=5)
     125
     """
-    if count < EVERY_ROW:
-        return max(FEWEST_ROWS, count + 1)
+    if count < ROWS_SELECTED_ONE_BY_ONE:
+        return max(MIN_SELECTION_ROWS, count + 1)
     share = n_varying / FEATURES_AT_DOUBLINGS
     least = LEAST_GROWTH if n_folds == 1 else LEAST_GROWTH_OF_FOLDS
     growth = min(1.0, max(least, share, 0.5 * share**0.5))
-    return int(count + np.ceil(min(growth * count, MEMORIES * memory)))
+    return int(count + np.ceil(min(growth * count, MEMORIES_BETWEEN_SELECTIONS * memory)))
 
 
 @savable(
@@ -150,7 +150,7 @@ class Penalty(NamedTuple):
     ridge: float | None = None
     units: Floats | None = None
     is_due: bool = True
-    until: int = FEWEST_ROWS
+    until: int = MIN_SELECTION_ROWS
     until_time: float | None = None
     constants: Floats | None = None
     began: int = 0
@@ -204,7 +204,7 @@ def selected(
     diagonal = statistics.diagonal
     # Rounding errors left by removed rows are not features to choose a ridge for.
     can_select = diagonal.any() and statistics.target_squares.sum() > 0.0
-    if not can_select or statistics.weight < FEWEST_ROWS:
+    if not can_select or statistics.weight < MIN_SELECTION_ROWS:
         return None
     # A model whose ridge was a KFold keeps its folds when the ridge changes.
     if isinstance(ridge, KFold) and isinstance(statistics, FoldedStatistics):
@@ -214,9 +214,9 @@ def selected(
     choice, which = select(varying_only(statistics.sums(), diagonal), statistics.count, tried)
     ridge, units = choice.ridge, tried[which]
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
-    if ridge < SMALLEST_LACKING * squares.max():
+    if ridge < MIN_RIDGE_IF_DEPENDENT * squares.max():
         dependent = dependent_columns(varying_only(statistics.sums(), diagonal).gram)
-        ridge = max(ridge, SMALLEST_LACKING * float(squares[dependent].max(initial=0.0)))
+        ridge = max(ridge, MIN_RIDGE_IF_DEPENDENT * float(squares[dependent].max(initial=0.0)))
     return ridge, units
 
 
@@ -239,7 +239,9 @@ def settled(
         is_due=False,
         until=began
         + next_checkpoint(statistics.count - began, n_varying, clock.memory, statistics.n_folds),
-        until_time=None if clock.now is None else clock.now + MEMORIES * clock.lasting,
+        until_time=None
+        if clock.now is None
+        else clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting,
         constants=constants,
         began=began,
     )

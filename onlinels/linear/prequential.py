@@ -11,13 +11,18 @@ from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, row_blocks, uncast
 from onlinels.labels import Label
-from onlinels.linalg.recursion import MAX_PIVOT_RATIO, N_RECENT, Innovations, Recursion
+from onlinels.linalg.recursion import (
+    MAX_RUNNING_LEVERAGE,
+    N_BUFFERED_COLUMNS,
+    Innovations,
+    Recursion,
+)
 from onlinels.linear.discriminant import discriminant
 from onlinels.linear.events import first_rows_that_vary
 from onlinels.linear.model import (
-    FEWEST_FREE,
-    OVERFLOW,
-    ROUNDING,
+    MAX_ROUNDING_SHARE,
+    MIN_DEGREES_OF_FREEDOM,
+    OVERFLOW_HANDLING,
     Checked,
     LinearModel,
     Targets,
@@ -31,7 +36,7 @@ from onlinels.linear.running import RunningSolution
 from onlinels.numerics import Update, apply, becoming, enlarged
 from onlinels.rows import Batch, labels_like, names_of, table_like
 
-SHORTEST = 4
+MIN_BLOCK_ROWS = 4
 """Number of rows from which a block costs less than its rows one by one."""
 
 BLOCK_ENTRIES = 2**16
@@ -40,10 +45,10 @@ BLOCK_ENTRIES = 2**16
 With many features, the rows have half as many entries as the recursion that is copied for them.
 """
 
-GROWTH = 16.0
+MAX_SQUARES_GROWTH = 16.0
 """Growth of the sum of squares of a feature after which the running solution is checked again."""
 
-FAINTEST_WEIGHT = 1e-200
+MIN_ROW_WEIGHT = 1e-200
 """Weight with which a row without weight is predicted among others."""
 
 
@@ -103,7 +108,7 @@ def answered(
         own._settle()
         stop = _block_end(own, rows, start, grows, breaks)
         n_answered = 0
-        if stop - start >= SHORTEST:
+        if stop - start >= MIN_BLOCK_ROWS:
             block = slice(start, stop)
             fresh = None if variances is None else variances[block]
             n_answered = _answer_block(own, rows.part(block), scores[block], fresh)
@@ -274,7 +279,7 @@ class Spread:
         self.penalties, self.is_centred = recursion.penalties[:, None], statistics.is_centred
         self.squares, self.weight = statistics.target_squares, statistics.weight
         weights, n_features = recursion.weights, statistics.n_features
-        with np.errstate(**OVERFLOW):
+        with np.errstate(**OVERFLOW_HANDLING):
             residual = self.squares - statistics.products.explained_squares(weights[:n_features])
         self.penalised = (self.penalties * weights**2).sum(axis=0)
         self.total = np.maximum(residual, 0.0) + self.penalised
@@ -321,9 +326,9 @@ class Spread:
             squares -= sums**2 / total[:, None]
         w, kept = roots[:n_rows] ** 2, kept[:n_rows]
         about = 1.0 + np.maximum(leverages, 0.0) / w / kept
-        total, residuals = kept * total, np.maximum(residuals, ROUNDING * squares)
+        total, residuals = kept * total, np.maximum(residuals, MAX_ROUNDING_SHARE * squares)
         free = total - n_parameters
-        is_known = free > FEWEST_FREE * total
+        is_known = free > MIN_DEGREES_OF_FREEDOM * total
         per_residual = np.full(n_rows, np.inf)
         np.divide(about * kept, free, out=per_residual, where=is_known)
         fresh: Floats = np.where(is_known[:, None], residuals, 1.0) * per_residual[:, None]
@@ -360,7 +365,7 @@ def _answer_block(
         grown,
         before,
         now,
-        MAX_PIVOT_RATIO * trust,
+        MAX_RUNNING_LEVERAGE * trust,
         None if variances is None else kept,
         innovations,
     )
@@ -433,13 +438,13 @@ def _kept_before(model: LinearModel, rows: Checked) -> Floats:
 def _sound_rows(statistics: Statistics, recursion: Recursion, trust: float, rows: Checked) -> int:
     """Return the number of rows, at least 1, after which the running solution is checked again.
 
-    Within these rows, no sum of squares of a feature grows more than `GROWTH`-fold.
+    Within these rows, no sum of squares of a feature grows more than `MAX_SQUARES_GROWTH`-fold.
     """
     n_rows, n_known = len(rows.targets), statistics.n_features
     if trust < 1.0:
-        n_rows = min(n_rows, N_RECENT)
-    most = np.full(rows.values.shape[1], GROWTH * recursion.ridge)
-    most[:n_known] = GROWTH * (statistics.diagonal + recursion.penalties)
+        n_rows = min(n_rows, N_BUFFERED_COLUMNS)
+    most = np.full(rows.values.shape[1], MAX_SQUARES_GROWTH * recursion.ridge)
+    most[:n_known] = MAX_SQUARES_GROWTH * (statistics.diagonal + recursion.penalties)
     values = uncast(rows.part(slice(0, n_rows)).values)
     about = np.zeros(len(most))
     about[:n_known] = statistics.feature_mean
@@ -469,7 +474,7 @@ def _answered_and_learnt(
     is_centred = statistics.is_centred
     recursion = before.with_intercept(statistics.weight) if is_centred else before.copied()
     # A row without weight is predicted, and learnt with a weight that rounding hides.
-    roots = np.sqrt(np.maximum(rows.weights(), FAINTEST_WEIGHT))[:, None]
+    roots = np.sqrt(np.maximum(rows.weights(), MIN_ROW_WEIGHT))[:, None]
     is_weighed = bool((roots != 1.0).any())
     if is_weighed:
         values *= roots

@@ -15,7 +15,7 @@ from onlinels.labels import as_list, check_one_column
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
-    LINEAR,
+    LINEAR_FIELDS,
     LinearModel,
     Settings,
     Targets,
@@ -39,14 +39,14 @@ from onlinels.rows import (
 )
 from onlinels.saving import LABEL, row, savable
 
-OF_SEVERAL = "For several targets use LeastSquaresMultiTargetRegressor."
+SEVERAL_TARGETS_REMEDY = "For several targets use LeastSquaresMultiTargetRegressor."
 
-OF_TARGETS = {
+TARGET_REMEDIES = {
     "missing": "Leave out rows without a target.",
     "large": "Leave out rows with infinite targets, and rescale large targets.",
     "text": "For labels use a classifier.",
-    "dict": "Pass the number in the dict. " + OF_SEVERAL,
-    "list": "Pass {name}[0]. " + OF_SEVERAL,
+    "dict": "Pass the number in the dict. " + SEVERAL_TARGETS_REMEDY,
+    "list": "Pass {name}[0]. " + SEVERAL_TARGETS_REMEDY,
     "object": "For labels use a classifier.",
 }
 """Remedies for targets."""
@@ -152,7 +152,7 @@ class RealValuedModel(LinearModel):
         return places, {"_target_names": names}
 
 
-@savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
+@savable({**LINEAR_FIELDS, "_target_names": row(LABEL)}, linear_is_sound)
 class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     """Predict a number by ridge regression, learnt online and exactly.
 
@@ -199,7 +199,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         if n_rows is None:
-            values = np.array([[read_number("y", y, OF_TARGETS)]])
+            values = np.array([[read_number("y", y, TARGET_REMEDIES)]])
         else:
             values = read_numbers(y, n_rows)[:, None]
         return Targets(values, self._target_names)
@@ -405,7 +405,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             return intervals_like(batch.source, *(each[:, 0] for each in self._ends(batch, level)))
 
 
-@savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
+@savable({**LINEAR_FIELDS, "_target_names": row(LABEL)}, linear_is_sound)
 class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegressor):
     """Predict several numbers by ridge regression, learnt online and exactly.
 
@@ -633,16 +633,16 @@ def t_quantile(free: float | Floats, level: float) -> Floats:
 
 def read_numbers(y: Any, n_rows: int) -> Floats:
     """Return the targets (n_rows,) of a batch: an array, a series or a list of numbers."""
-    check_one_column(y, OF_SEVERAL)
+    check_one_column(y, SEVERAL_TARGETS_REMEDY)
     values = y
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
         entries = enumerate(as_list(y, each="target"))
-        values = np.array([read_number(f"y[{i}]", value, OF_TARGETS) for i, value in entries])
+        values = np.array([read_number(f"y[{i}]", value, TARGET_REMEDIES) for i, value in entries])
     if len(values) != n_rows:
         raise ValueError(
             f"y has {len(values)} targets, expected {n_rows}. Pass one target per row."
         )
-    check_values("y", values, OF_TARGETS)
+    check_values("y", values, TARGET_REMEDIES)
     numbers: Floats = values.astype(np.float64)
     return numbers
 
@@ -691,9 +691,9 @@ def read_named_targets(
         )
     if not y:
         raise ValueError(
-            f"{argument} holds no target, expected at least one. {OF_TARGETS['missing']}"
+            f"{argument} holds no target, expected at least one. {TARGET_REMEDIES['missing']}"
         )
-    values = [read_number(f"{argument}[{name!r}]", y[name], OF_TARGETS) for name in y]
+    values = [read_number(f"{argument}[{name!r}]", y[name], TARGET_REMEDIES) for name in y]
     return arranged(plain_names(y), np.array([values]), known)
 
 

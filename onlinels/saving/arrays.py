@@ -19,28 +19,28 @@ import numpy as np
 
 from onlinels.checks import Matrix, check_path
 
-LARGEST_FILE = 1 << 31
+MAX_FILE_BYTES = 1 << 31
 """Most bytes that compressed content or a data set's file may expand to: 2 GiB."""
 
-LARGEST_RATIO = 1032
+MAX_COMPRESSION_RATIO = 1032
 """Most bytes that a compressed byte expands to: deflate copies 258 bytes with 2 bits at best."""
 
-BYTES_AT_ONCE = 1 << 20
+READ_BYTES = 1 << 20
 """Bytes read at a time, so that memory follows the content and not the size in a header."""
 
-DAMAGED = (EOFError, struct.error, zlib.error, zipfile.BadZipFile)
+DAMAGE_ERRORS = (EOFError, struct.error, zlib.error, zipfile.BadZipFile)
 
 # RuntimeError is raised for encrypted archives and for unknown kinds of compression.
-UNREADABLE = (OSError, ValueError, TypeError, MemoryError, RuntimeError, *DAMAGED)
+READ_ERRORS = (OSError, ValueError, TypeError, MemoryError, RuntimeError, *DAMAGE_ERRORS)
 """Errors raised by damaged files and files in other formats, found by changing single bytes."""
 
-LENGTH_BYTES = {b"\x93NUMPY\1\0": 2, b"\x93NUMPY\2\0": 4, b"\x93NUMPY\3\0": 4}
+HEADER_LENGTH_BYTES = {b"\x93NUMPY\1\0": 2, b"\x93NUMPY\2\0": 4, b"\x93NUMPY\3\0": 4}
 """Number of bytes that hold the length of the header, by the first bytes of the file."""
 
-LARGEST_HEADER = 10_000
+MAX_HEADER_BYTES = 10_000
 """Most bytes of a header: numpy's own limit."""
 
-HEADER = re.compile(
+HEADER_PATTERN = re.compile(
     r"""\{ (?: \s* (?:
         'descr' \s*:\s* '(?P<dtype> [<>|=]? (?:b1|[iu][1248]|f[248]|c8|c16|[SU][1-9]\d{0,8}) )'
         | 'fortran_order' \s*:\s* (?P<by_column> True|False)
@@ -91,7 +91,7 @@ def read_up_to(file: Any, n_bytes: int) -> bytearray:
     bytearray(b'abc')
     """
     content = bytearray()
-    while piece := file.read(min(BYTES_AT_ONCE, n_bytes - len(content))):
+    while piece := file.read(min(READ_BYTES, n_bytes - len(content))):
         content += piece
     return content
 
@@ -112,11 +112,11 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     # some headers, and allocates any size that they state. Here, memory never exceeds the size of
     # the file. (R. Kern, "A simple file format for NumPy arrays", NEP 1, 2007.)
     start = file.read(8)
-    n_length = LENGTH_BYTES.get(start, 0)
+    n_length = HEADER_LENGTH_BYTES.get(start, 0)
     n_header = int.from_bytes(file.read(n_length), "little")
-    text = file.read(min(n_header, LARGEST_HEADER + 1))
-    header = HEADER.fullmatch(text.decode("latin1").strip().replace('"', "'"))
-    if len(text) > LARGEST_HEADER or header is None or None in header.groups():
+    text = file.read(min(n_header, MAX_HEADER_BYTES + 1))
+    header = HEADER_PATTERN.fullmatch(text.decode("latin1").strip().replace('"', "'"))
+    if len(text) > MAX_HEADER_BYTES or header is None or None in header.groups():
         # Old arrays of objects are pickled without a header.
         raise ValueError("it holds other things than arrays of numbers or text")
     dtype = np.dtype(header["dtype"])
@@ -158,9 +158,9 @@ class ArrayArchive:
     # and to at most 2 GiB; the caller may set a lower ratio. An uncompressed array has its own
     # size. Compression that numpy does not write is refused, because its ratio has no known bound.
     # Arrays that overlap are refused, because the limits hold for all arrays together. Memory is
-    # allocated while an array is read. Damaged files raise the errors in `UNREADABLE`.
+    # allocated while an array is read. Damaged files raise the errors in `READ_ERRORS`.
 
-    def __init__(self, file: BinaryIO, largest_ratio: int = LARGEST_RATIO) -> None:
+    def __init__(self, file: BinaryIO, largest_ratio: int = MAX_COMPRESSION_RATIO) -> None:
         self._archive, self._largest_ratio = zipfile.ZipFile(file), largest_ratio
         members = self._archive.infolist()
         self._members = {member.filename.removesuffix(".npy"): member for member in members}
@@ -199,7 +199,7 @@ class ArrayArchive:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"its array {name[:80]} has an unsupported kind of compression")
         held = member.compress_size
-        largest = max(held, most, min(held * self._largest_ratio, LARGEST_FILE))
+        largest = max(held, most, min(held * self._largest_ratio, MAX_FILE_BYTES))
         if member.file_size > largest:
             told = f"at most {largest} of {held} held; numpy.savez stores larger ones uncompressed"
             raise ValueError(f"its array {name} states {member.file_size} bytes, expected {told}")

@@ -13,12 +13,12 @@ import numpy as np
 
 from onlinels.checks import Matrix
 from onlinels.saving.fields import (
-    FACTORIES,
-    INSTEAD,
-    KINDS,
+    DEFAULT_FACTORIES,
     KINDS_BY_NAME,
     MOST_COMPUTED,
-    PLAIN,
+    PLAIN_TYPES,
+    SAVABLE_INSTEAD,
+    SAVABLE_KINDS,
     SHORTER,
     Kind,
     check_fields,
@@ -29,8 +29,8 @@ from onlinels.saving.fields import (
 Node = Any
 """A JSON value: plain values and lists stand for themselves, other values are {"kind": …}."""
 
-CODES = {np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefd"}
-DTYPES = {code: np.dtype(code).type for code in CODES}
+DTYPE_CODES = {np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefd"}
+NUMPY_TYPES = {code: np.dtype(code).type for code in DTYPE_CODES}
 """Types of numbers that can be saved, by their codes."""
 
 MAX_VALUES_PER_BYTE = 8
@@ -42,7 +42,7 @@ MAX_NAMES_PER_HASH = 100
 The hashes of text are random, but numbers with the same hash can be chosen to slow a dict down.
 """
 
-REMEDY = (
+SAVING_REMEDY = (
     "It cannot be saved. Labels, names and settings must be of type str, int, bool, float, None or "
     "tuple, and steps must be among those on the guide's page on saving: pass str(label) or "
     "str(name), and leave out other steps."
@@ -73,9 +73,9 @@ class Writer:
         made: Any = np.generic if isinstance(value, np.generic) else type(value)
         if id(value) in self._described:
             return self._described[id(value)][1]
-        if made in KINDS:
+        if made in SAVABLE_KINDS:
             return self._object(value, path)
-        if made in PLAIN:
+        if made in PLAIN_TYPES:
             return value
         if made is list:
             return [self.node(each, f"{path}.{place}") for place, each in enumerate(value)]
@@ -85,19 +85,19 @@ class Writer:
                 self.arrays[path] = value.astype(_known_dtype(value), copy=False)
                 self._described[id(value)] = value, {"array": path}
                 return {"array": path}
-            if made in TAKEN:
-                name, take = TAKEN[made]
+            if made in CONTAINERS_BY_TYPE:
+                name, take = CONTAINERS_BY_TYPE[made]
                 return {name: self.node(take(value), path)}
             raise ValueError(_typed(value))
         except ValueError as error:
             # Names of private attributes mean nothing to readers of the error.
             place = path.rpartition("._")[0] or path
-            instead = f" Use {INSTEAD[made]} instead." if made in INSTEAD else ""
-            raise TypeError(f"{place} holds {error}. {REMEDY}{instead}") from error
+            instead = f" Use {SAVABLE_INSTEAD[made]} instead." if made in SAVABLE_INSTEAD else ""
+            raise TypeError(f"{place} holds {error}. {SAVING_REMEDY}{instead}") from error
 
     def _object(self, value: Any, path: str) -> Node:
         written = SHORTER.get(type(value), _itself)(value)
-        kind = KINDS[type(written)]
+        kind = SAVABLE_KINDS[type(written)]
         state = kind.take(written)
         n_computed = kind.computed(state)
         if n_computed > self._most_computed:
@@ -117,7 +117,7 @@ def _itself(value: Any) -> Any:
 
 def _known_dtype(value: Any) -> str:
     little = value.dtype.newbyteorder("<").str
-    if little not in DTYPES:
+    if little not in NUMPY_TYPES:
         raise ValueError(_typed(value))
     return str(little)
 
@@ -131,7 +131,7 @@ def _pairs(found: dict[Any, Any]) -> list[Any]:
 
 
 def _factory(found: defaultdict[Any, Any]) -> str:
-    for name, made in FACTORIES.items():
+    for name, made in DEFAULT_FACTORIES.items():
         if made is found.default_factory:
             return name
     raise ValueError(_typed(found))
@@ -181,7 +181,7 @@ class Builder:
                 return self._read_array(name)
             case dict() if len(node) == 1:
                 ((name, said),) = node.items()
-                return KNOWN[name][2](self.value(said))
+                return CONTAINERS[name][2](self.value(said))
         raise ValueError(f"it describes an unknown value {str(node)[:80]}")
 
     def _object(self, kind: Kind, nodes: dict[str, Node]) -> Any:
@@ -215,10 +215,10 @@ def _keys(found: Iterable[Any]) -> list[Any]:
 
 
 def _dealt(said: list[Any]) -> defaultdict[Any, Any]:
-    return defaultdict(FACTORIES[said[0]], _table(said[1]))
+    return defaultdict(DEFAULT_FACTORIES[said[0]], _table(said[1]))
 
 
-KNOWN: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+CONTAINERS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "dict": (dict, _pairs, _table),
     "counter": (Counter, _pairs, lambda said: Counter(_table(said))),
     "defaultdict": (defaultdict, lambda value: [_factory(value), _pairs(value)], _dealt),
@@ -229,8 +229,12 @@ KNOWN: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "date": (date, date.isoformat, date.fromisoformat),
     "datetime": (datetime, _moment, datetime.fromisoformat),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
-    "scalar": (np.generic, lambda n: [_known_dtype(n), n.item()], lambda n: DTYPES[n[0]](n[1])),
+    "scalar": (
+        np.generic,
+        lambda n: [_known_dtype(n), n.item()],
+        lambda n: NUMPY_TYPES[n[0]](n[1]),
+    ),
 }
 """Other kinds of values: the type, its conversion to plain values, and the conversion back."""
 
-TAKEN = {made: (name, take) for name, (made, take, _) in KNOWN.items()}
+CONTAINERS_BY_TYPE = {made: (name, take) for name, (made, take, _) in CONTAINERS.items()}

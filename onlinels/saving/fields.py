@@ -15,7 +15,7 @@ import numpy as np
 from onlinels.checks import equals_itself
 from onlinels.numerics import Lock
 
-PLAIN = (str, int, bool, float, type(None))
+PLAIN_TYPES = (str, int, bool, float, type(None))
 """Types of labels and names, besides tuples of them."""
 
 
@@ -35,7 +35,7 @@ def is_plain(value: Any) -> bool:
     >>> is_plain(("a", (1, None))), is_plain({"a"})
     (True, False)
     """
-    return all(map(is_plain, value)) if type(value) is tuple else type(value) in PLAIN
+    return all(map(is_plain, value)) if type(value) is tuple else type(value) in PLAIN_TYPES
 
 
 ANYTHING = Field("anything", lambda value: True)
@@ -75,7 +75,7 @@ def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:
     def _fits(found: Any) -> bool:
         fits = type(found) is of and all(map(key.fits, found))
         fits = fits and all(map(value.fits, found.values()))
-        # Only the default factories in `FACTORIES` are written and read.
+        # Only the default factories in `DEFAULT_FACTORIES` are written and read.
         return fits and (of is not defaultdict or value.fits(found.default_factory()))
 
     return Field(f"a {of.__name__}, from {key.said} to {value.said}", _fits)
@@ -151,14 +151,14 @@ MOST_COMPUTED = 1 << 28
 So a small file cannot take much memory. Arrays beyond are written.
 """
 
-KINDS: dict[type, Kind] = {}
+SAVABLE_KINDS: dict[type, Kind] = {}
 KINDS_BY_NAME: dict[str, Kind] = {}
 """All classes in saved models: objects of other classes are neither written nor read."""
 
-FACTORIES: dict[str, Callable[..., Any]] = {}
+DEFAULT_FACTORIES: dict[str, Callable[..., Any]] = {}
 """Allowed default factories of a defaultdict, by name."""
 
-INSTEAD: dict[type, str] = {}
+SAVABLE_INSTEAD: dict[type, str] = {}
 """Alternatives to some classes whose objects cannot be saved."""
 
 SHORTER: dict[type, Callable[[Any], Any]] = {}
@@ -198,9 +198,9 @@ def saved(
     package = made.__module__.partition(".")[0]
     name = made.__name__ if package == "onlinels" else f"{package}.{made.__name__}"
     check, make = check or ANYTHING.fits, make or partial(_remade, made)
-    KINDS[made] = Kind(name, fields, check, take, make, computed or (lambda state: 0))
+    SAVABLE_KINDS[made] = Kind(name, fields, check, take, make, computed or (lambda state: 0))
     # If a module is executed again, its first classes stay, because other modules hold them.
-    KINDS_BY_NAME.setdefault(name, KINDS[made])
+    KINDS_BY_NAME.setdefault(name, SAVABLE_KINDS[made])
     return made
 
 

@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar
 
 from onlinels.numerics import Lock, all_held
-from onlinels.saving.arrays import UNREADABLE, ArrayArchive, as_file, write_array
+from onlinels.saving.arrays import READ_ERRORS, ArrayArchive, as_file, write_array
 from onlinels.saving.description import Builder, Writer
-from onlinels.saving.fields import KINDS
+from onlinels.saving.fields import SAVABLE_KINDS
 
-FORMAT = 3
+FORMAT_VERSION = 3
 """Version of the file format; it changes whenever the description changes."""
 
-DESCRIPTION = "model.json"
-CHECKSUM = "model.sha256"
+DESCRIPTION_NAME = "model.json"
+CHECKSUM_NAME = "model.sha256"
 """Members besides the arrays: the description, and its SHA-256 in hexadecimal digits.
 
 The description holds the SHA-256 of every array, so one checksum covers all the content.
@@ -137,7 +137,7 @@ def dumps(model: Any) -> bytes:
 
 def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> None:
     """Write a model to a file, which is opened only if the model can be saved."""
-    if type(model) not in KINDS and type(model) not in (dict, list, tuple):
+    if type(model) not in SAVABLE_KINDS and type(model) not in (dict, list, tuple):
         expected = "a model of onlinels (no subclass), a pipeline of these or a dict of models"
         # Models of onlinels.sklearn have `to_river`; that module cannot be imported here.
         remedy = "model.to_river()" if hasattr(type(model), "to_river") else "one of these"
@@ -152,12 +152,17 @@ def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> Non
                 sums = {name: write_array(archive, name, a) for name, a in writer.arrays.items()}
                 # This module must not import the package, which is loaded by now.
                 version = sys.modules["onlinels"].__version__
-                said = {"onlinels": version, "format": FORMAT, "model": described, "arrays": sums}
+                said = {
+                    "onlinels": version,
+                    "format": FORMAT_VERSION,
+                    "model": described,
+                    "arrays": sums,
+                }
                 text = json.dumps(said, separators=(",", ":")).encode()
                 short = len(text) <= LARGEST_COMPRESSED
                 method = zipfile.ZIP_DEFLATED if short else zipfile.ZIP_STORED
-                archive.writestr(zipfile.ZipInfo(DESCRIPTION), text, method)
-                archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text).hexdigest())
+                archive.writestr(zipfile.ZipInfo(DESCRIPTION_NAME), text, method)
+                archive.writestr(zipfile.ZipInfo(CHECKSUM_NAME), hashlib.sha256(text).hexdigest())
     except RecursionError as error:
         problem = "model holds itself, or values that are nested too deeply"
         raise TypeError(f"{problem}, expected a tree of values. Save its parts.") from error
@@ -252,8 +257,10 @@ def locks_of(model: Any) -> list[Lock]:
     return [lock for part in each for lock in locks_of(part)]
 
 
-REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, or save elsewhere")
-REMEDIES[errno.ENOENT] = "make the folder first"
+REMEDIES_BY_ERRNO = dict.fromkeys(
+    (errno.ENOSPC, errno.EDQUOT), "free some space, or save elsewhere"
+)
+REMEDIES_BY_ERRNO[errno.ENOENT] = "make the folder first"
 
 
 @contextmanager
@@ -278,7 +285,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         with written_aside(path) as file:
             yield file
     except OSError as error:
-        remedy = REMEDIES.get(error.errno or 0, "save where files can be written")
+        remedy = REMEDIES_BY_ERRNO.get(error.errno or 0, "save where files can be written")
         said = f"{error.strerror or error} (nothing at the path has changed; {remedy})"
         raise OSError(error.errno or errno.EIO, said, str(path)) from error
 
@@ -524,26 +531,26 @@ def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
             archive = ArrayArchive(file, largest_ratio=1)
             if archive.start:
                 raise ValueError(f"its save begins at byte {archive.start}, expected byte 0")
-            text = archive.read_bytes(DESCRIPTION, LARGEST_COMPRESSED)
-            if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM):
+            text = archive.read_bytes(DESCRIPTION_NAME, LARGEST_COMPRESSED)
+            if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM_NAME):
                 raise ValueError("its description does not match its checksum")
             said = json.loads(text)
             found, version = said["format"], str(said["onlinels"])[:80]
-            if found == FORMAT:
+            if found == FORMAT_VERSION:
                 sums = said["arrays"]
-                if {*sums, DESCRIPTION, CHECKSUM} != archive.names:
+                if {*sums, DESCRIPTION_NAME, CHECKSUM_NAME} != archive.names:
                     raise ValueError("its members differ from those in its description")
                 builder = Builder(lambda name: archive.read_hashed(name, sums[name]), len(text))
                 return builder.value(said["model"]), builder.parts
     except MemoryError:
         # Nothing is larger than the file, so the memory is really exhausted.
         raise
-    except (*UNREADABLE, RecursionError, OverflowError, LookupError, AttributeError) as error:
+    except (*READ_ERRORS, RecursionError, OverflowError, LookupError, AttributeError) as error:
         why = f"{error} is missing or unknown" if isinstance(error, KeyError) else error
         remedy = "It was not written by save or is damaged: load a copy, or save the model again."
         raise ValueError(f"{name} cannot be read as a saved model: {why}. {remedy}") from error
     remedy = f"Load it with onlinels {version}, the version that wrote it."
-    raise ValueError(f"{name} is of format {str(found)[:80]}, expected {FORMAT}. {remedy}")
+    raise ValueError(f"{name} is of format {str(found)[:80]}, expected {FORMAT_VERSION}. {remedy}")
 
 
 def _read_path(file: Any, mode: str) -> Path:

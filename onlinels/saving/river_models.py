@@ -17,11 +17,11 @@ from river import compose, drift, feature_extraction, feature_selection, preproc
 from river.preprocessing import impute
 
 from onlinels.saving.fields import (
-    FACTORIES,
+    DEFAULT_FACTORIES,
     FLAG,
-    INSTEAD,
-    KINDS,
     NOTHING,
+    SAVABLE_INSTEAD,
+    SAVABLE_KINDS,
     SHARE,
     TEXT,
     WHOLE,
@@ -43,11 +43,13 @@ NAME = Field("a name", lambda value: is_plain(value) or isinstance(value, np.gen
 NAMES = Field("names", lambda value: type(value) is set and all(map(NAME.fits, value)))
 
 BYTES = Field("bytes", lambda value: type(value) is bytes)
-SMALL = Field("an int up to 10,000", lambda value: type(value) is int and 0 <= value <= 10_000)
+SMALL_WHOLE = Field(
+    "an int up to 10,000", lambda value: type(value) is int and 0 <= value <= 10_000
+)
 OPTIONAL = maybe(NUMBER)
 CATEGORIES = maybe(table(NAME, NAMES))
 
-LIKE = {
+FIELDS_BY_TYPE = {
     type(None): OPTIONAL,
     bool: FLAG,
     int: NUMBER,
@@ -69,7 +71,7 @@ def _field_of(value: Any) -> Field:
     if isinstance(value, defaultdict):
         factory: Any = value.default_factory
         return table(NAME, _field_of(factory()), defaultdict)
-    return LIKE.get(type(value)) or made_of(type(value))
+    return FIELDS_BY_TYPE.get(type(value)) or made_of(type(value))
 
 
 def _saved_as_new(*makers: Callable[[], Any], **others: Field) -> None:
@@ -102,7 +104,7 @@ def _saved_as_filled(
     saved(made, {**settings, **contents}, take=_take, make=_make)
 
 
-PROBES = 64
+N_PROBES = 64
 """Number of values with which a copy of compiled state from a file is tested."""
 
 
@@ -118,7 +120,7 @@ def _saved_as_bytes(called: str, new: Callable[[], Any]) -> None:
             value.__setstate__(said)
             fits = bytes(value.__getstate__()) == said
             probed = copy.deepcopy(value)
-            for count in range(PROBES):
+            for count in range(N_PROBES):
                 probed.update(count % 2)
         except KeyboardInterrupt:
             raise
@@ -132,18 +134,20 @@ def _saved_as_bytes(called: str, new: Callable[[], Any]) -> None:
 
 
 # Some statistics are default factories too.
-MAKERS = (stats.Mean, stats.Var, stats.Min, stats.Max, stats.AbsMax)
-FACTORIES.update({made.__name__: made for made in (float, int, set, dict, *MAKERS)})
-STATISTICS: tuple[type, ...] = (*MAKERS, stats.Sum, stats.Count, stats.Mode)
-COMPILED: dict[type, str] = {
+FACTORY_STATISTICS = (stats.Mean, stats.Var, stats.Min, stats.Max, stats.AbsMax)
+DEFAULT_FACTORIES.update(
+    {made.__name__: made for made in (float, int, set, dict, *FACTORY_STATISTICS)}
+)
+STATISTICS: tuple[type, ...] = (*FACTORY_STATISTICS, stats.Sum, stats.Count, stats.Mode)
+COMPILED_STATISTICS: dict[type, str] = {
     stats.Quantile: "_quantile",
     stats.IQR: "_iqr",
     stats.EWMean: "_ewmean",
     stats.EWVar: "_ewvar",
 }
 """Statistics with a few hundred bytes of compiled state, and the attribute that holds it."""
-STATISTIC = made_of(impute.Constant, *STATISTICS, *COMPILED)
-AGGREGATE = made_of(*STATISTICS, *COMPILED)
+STATISTIC = made_of(impute.Constant, *STATISTICS, *COMPILED_STATISTICS)
+AGGREGATE = made_of(*STATISTICS, *COMPILED_STATISTICS)
 IMPUTER = Field("a name or statistic", lambda value: NAME.fits(value) or STATISTIC.fits(value))
 
 _saved_as_new(*STATISTICS, partial(impute.Constant, ""))
@@ -165,7 +169,7 @@ def _compiled_part(made: type, attribute: str) -> Any:
     return getattr(made(), attribute)
 
 
-for made, attribute in COMPILED.items():
+for made, attribute in COMPILED_STATISTICS.items():
     _saved_as_bytes(made.__name__, partial(_compiled_part, made, attribute))
     saved(made, _fields_of(vars(made())), _answers)
 
@@ -187,19 +191,21 @@ def _by_feature(*of: type) -> Field:
     return table(NAME, made_of(*of))
 
 
-SIZE = {"window_size": maybe(SMALL)}
+ROLLING_FIELDS = {"window_size": maybe(SMALL_WHOLE)}
 PROPORTION = Field("a number from 0 to 1", lambda q: NUMBER.fits(q) and 0.0 <= q <= 1.0)
 _saved_as_new(preprocessing.StandardScaler)
 _saved_as_filled(
     preprocessing.MinMaxScaler,
-    SIZE,
+    ROLLING_FIELDS,
     {
         "min": _by_feature(stats.Min, stats.RollingMin),
         "max": _by_feature(stats.Max, stats.RollingMax),
     },
 )
 _saved_as_filled(
-    preprocessing.MaxAbsScaler, SIZE, {"abs_max": _by_feature(stats.AbsMax, stats.RollingAbsMax)}
+    preprocessing.MaxAbsScaler,
+    ROLLING_FIELDS,
+    {"abs_max": _by_feature(stats.AbsMax, stats.RollingAbsMax)},
 )
 _saved_as_filled(
     preprocessing.RobustScaler,
@@ -254,56 +260,58 @@ saved(
 )
 
 # A search for a malicious pattern could take forever.
-PATTERN = feature_extraction.BagOfWords().tokenizer_pattern
-WORDS = {
+TOKENIZER_PATTERN = feature_extraction.BagOfWords().tokenizer_pattern
+TEXT_FIELDS = {
     "on": maybe(TEXT),
     "strip_accents": FLAG,
     "lowercase": FLAG,
     "preprocessor": NOTHING,
     "stop_words": maybe(NAMES),
-    "tokenizer_pattern": Field(f"river's own, {PATTERN}", lambda value: value == PATTERN),
+    "tokenizer_pattern": Field(
+        f"river's own, {TOKENIZER_PATTERN}", lambda value: value == TOKENIZER_PATTERN
+    ),
     "tokenizer": NOTHING,
-    "ngram_range": row(SMALL),
+    "ngram_range": row(SMALL_WHOLE),
 }
-_saved_as_filled(feature_extraction.BagOfWords, WORDS, {})
+_saved_as_filled(feature_extraction.BagOfWords, TEXT_FIELDS, {})
 _saved_as_filled(
     feature_extraction.TFIDF,
-    {"normalize": FLAG, **WORDS},
+    {"normalize": FLAG, **TEXT_FIELDS},
     {"dfs": table(NAME, NUMBER), "n": WHOLE},
 )
 
-BY = listed(NAME)
-AGGREGATED = {"on": TEXT, "by": maybe(BY), "how": AGGREGATE}
-GROUPS = {"_groups": table(maybe(row(NAME)), AGGREGATE)}
-_saved_as_filled(feature_extraction.Agg, AGGREGATED, GROUPS)
+BY_FIELD = listed(NAME)
+AGGREGATE_FIELDS = {"on": TEXT, "by": maybe(BY_FIELD), "how": AGGREGATE}
+GROUP_FIELDS = {"_groups": table(maybe(row(NAME)), AGGREGATE)}
+_saved_as_filled(feature_extraction.Agg, AGGREGATE_FIELDS, GROUP_FIELDS)
 _saved_as_filled(
     feature_extraction.TargetAgg,
-    AGGREGATED,
-    GROUPS,
+    AGGREGATE_FIELDS,
+    GROUP_FIELDS,
     new=lambda on, by, how: feature_extraction.TargetAgg(by, how, on),
 )
 _saved_as_filled(
     feature_selection.SelectKBest,
-    {"similarity": made_of(stats.PearsonCorr), "k": SMALL, "use_abs": FLAG},
+    {"similarity": made_of(stats.PearsonCorr), "k": SMALL_WHOLE, "use_abs": FLAG},
     {"similarities": _by_feature(stats.PearsonCorr), "leaderboard": table(NAME, NUMBER)},
 )
-STEP = Field("a step that can be saved", lambda value: type(value) in KINDS)
+STEP = Field("a step that can be saved", lambda value: type(value) in SAVABLE_KINDS)
 _saved_as_filled(
-    compose.Grouper, {"transformer": STEP, "by": BY}, {"transformers": table(NAME, STEP)}
+    compose.Grouper, {"transformer": STEP, "by": BY_FIELD}, {"transformers": table(NAME, STEP)}
 )
 
-UNITS = "onlinels.HiddenLayer"
-WORDS_OF = "BagOfWords, TFIDF or FeatureHasher"
-INSTEAD.update(
+HIDDEN_LAYER_REMEDY = "onlinels.HiddenLayer"
+TEXT_STEPS_REMEDY = "BagOfWords, TFIDF or FeatureHasher"
+SAVABLE_INSTEAD.update(
     {
         compose.FuncTransformer: "a call of its function before the pipeline",
-        feature_extraction.RBFSampler: UNITS,
-        feature_extraction.RandomTreesEmbedding: UNITS,
-        preprocessing.GaussianRandomProjector: UNITS,
-        preprocessing.SparseRandomProjector: UNITS,
+        feature_extraction.RBFSampler: HIDDEN_LAYER_REMEDY,
+        feature_extraction.RandomTreesEmbedding: HIDDEN_LAYER_REMEDY,
+        preprocessing.GaussianRandomProjector: HIDDEN_LAYER_REMEDY,
+        preprocessing.SparseRandomProjector: HIDDEN_LAYER_REMEDY,
         feature_selection.PoissonInclusion: "SelectKBest or VarianceThreshold",
-        preprocessing.LDA: WORDS_OF,
-        preprocessing.GapEncoder: WORDS_OF,
+        preprocessing.LDA: TEXT_STEPS_REMEDY,
+        preprocessing.GapEncoder: TEXT_STEPS_REMEDY,
     }
 )
 
@@ -318,10 +326,12 @@ PAGE_HINKLEY = _fields_of(vars(drift.PageHinkley()))
 del PAGE_HINKLEY["_test_drift"]
 _saved_as_filled(drift.PageHinkley, {"mode": PAGE_HINKLEY.pop("mode")}, PAGE_HINKLEY)
 
-SIZES = dict.fromkeys(("clock", "max_buckets", "min_window_length", "grace_period"), SMALL)
+DETECTOR_SIZES = dict.fromkeys(
+    ("clock", "max_buckets", "min_window_length", "grace_period"), SMALL_WHOLE
+)
 """Attributes that decide how much memory the compiled code allocates."""
 
-_saved_as_new(drift.ADWIN, **SIZES, delta=SHARE)
+_saved_as_new(drift.ADWIN, **DETECTOR_SIZES, delta=SHARE)
 _saved_as_bytes("ADWIN", lambda: cast(Any, drift.ADWIN)()._helper)
 
 # Pipelines.
@@ -333,7 +343,7 @@ def _saved_by_steps(made: Any, attribute: str) -> None:
     def _make(state: State) -> Any:
         for name, step in state[attribute].items():
             # River would convert a class or a list into a step.
-            if type(step) not in KINDS:
+            if type(step) not in SAVABLE_KINDS:
                 raise ValueError(f"its step {name!r} is not a step that can be saved")
         whole = made(*state[attribute].items())
         # Otherwise the first call builds the plan, and concurrent threads may find half of it.

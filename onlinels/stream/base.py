@@ -29,15 +29,15 @@ from onlinels.numerics import (
 from onlinels.rows import Name, check_aligned, samples_of, source_of
 from onlinels.saving import locked_copy, locked_state, save_method
 from onlinels.stream.experts import Memories
-from onlinels.stream.features import SHORTEST, Activations, RunningScaler
+from onlinels.stream.features import MIN_BLOCK_ROWS, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, read_stream_batch
 from onlinels.stream.waiting import Waiting, sample_key
 
-ROWS_AT_ONCE = 256
+BLOCK_ROWS = 256
 """Maximum number of rows of a batch that are learnt together."""
 
 
-HEAVIEST = 1e5
+MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row: with more, a block of the widest rows could outgrow the ridge."""
 
 
@@ -197,8 +197,8 @@ class StreamBatch(NamedTuple):
             return
         for stop in (*self.new, n_rows):
             while start < stop:
-                end = min(start + ROWS_AT_ONCE, stop)
-                if end - start < SHORTEST:
+                end = min(start + BLOCK_ROWS, stop)
+                if end - start < MIN_BLOCK_ROWS:
                     yield from single_rows(start, end)
                 else:
                     yield slice(start, end)
@@ -216,7 +216,7 @@ def read_weight(w: Any) -> float:
 
 def read_weights(w: Any, n_rows: int) -> Floats:
     """Return the weights of rows, (n_rows,)."""
-    weights: Floats = np.broadcast_to(check_weights(w, n_rows, largest=HEAVIEST), n_rows)
+    weights: Floats = np.broadcast_to(check_weights(w, n_rows, largest=MAX_ROW_WEIGHT), n_rows)
     return weights
 
 

@@ -25,36 +25,36 @@ BINS = np.tile([[8.0, 4.0], [8.0, 4.0], [1.0, 4.0]], N_PARTITIONS // 2)
 
 LAST_BINS = BINS - 1.0
 
-DENSITY = BINS / 4.0
+BINS_PER_DEVIATION = BINS / 4.0
 """Number of bins in a standard deviation: bins cover four standard deviations about the mean."""
 
 STRIDES = np.tile([[1, 1], [8, 4], [64, 16]], N_PARTITIONS // 2)
-STARTS = N_CELLS * np.arange(N_PARTITIONS)
+PARTITION_STARTS = N_CELLS * np.arange(N_PARTITIONS)
 FIRST_TEXT = N_CELLS * N_PARTITIONS
 """Positions of bins, partitions and texts among all cells."""
 
 ALL, ONES = slice(None), np.ones(N_PARTITIONS)
 """Constants that every row needs, made once."""
 
-VISITED = np.tile([0.8, 0.8, 0.98, 0.98], N_PARTITIONS // 4)
+CELL_DECAY = np.tile([0.8, 0.8, 0.98, 0.98], N_PARTITIONS // 4)
 """Factor on the rows of a cell with each further row there: the last 5, or 50, rows count.
 
 With 0.9 in all cells, accuracy on elec2 was 0.3 points lower, on STAGGER and Sine 0.1.
 """
 
-TEXT_VISITED = 0.98
+TEXT_CELL_DECAY = 0.98
 """The same factor for the cell of a text."""
 
-COUNTED = 0.995
+LOG_LOSS_DECAY = 0.995
 """Factor on the log-loss of a partition with each further row: about 200 rows count."""
 
-LEAST_WEIGHT = 1e-300
+MIN_MIXTURE_WEIGHT = 1e-300
 """Minimum share of a partition in the mixture, so that it can grow again."""
 
-MOST_LABELS = 32
+MAX_REMEMBERED_LABELS = 32
 """Number of classes, the first ones, whose shares and last labels are stored separately."""
 
-SPARE = 1024
+TEXT_CELL_GROWTH = 1024
 """Number of texts for which memory is allocated at a time."""
 
 
@@ -138,7 +138,7 @@ class Cells:
         """Return cells with room for new features and classes; `n_names` names have text cells."""
         new = shallow_copy(self)
         new._n_names = n_names
-        n_rows = 1 + min(n_classes, MOST_LABELS)
+        n_rows = 1 + min(n_classes, MAX_REMEMBERED_LABELS)
         new._sums = self._enlarged_sums(n_rows, len(self._texts) + n_names)
         if len(names) > len(self._ranks):
             new._draw(names)
@@ -167,14 +167,14 @@ class Cells:
         if not features.shape[-1]:
             features = np.zeros((*features.shape[:-1], 1))
         bins = features.take(self._seen, axis=-1)
-        bins *= DENSITY
+        bins *= BINS_PER_DEVIATION
         bins += self._shifts
         np.maximum(bins, 0.0, out=bins)
         np.minimum(bins, LAST_BINS, out=bins)
         places = bins.astype(np.intp)
         places *= STRIDES
         cells: Integers = np.add.reduce(places, axis=-2)
-        cells += STARTS
+        cells += PARTITION_STARTS
         return cells
 
     def lookup(self, cells: Integers, texts: Sequence[int] = ()) -> Lookup:
@@ -215,7 +215,9 @@ class Cells:
         No partition could predict a new class, so its row does not change the mixture.
         """
         cells, sums, shares, texts = found
-        sums = sums * (np.append(VISITED, [TEXT_VISITED] * len(texts)) if texts else VISITED)
+        sums = sums * (
+            np.append(CELL_DECAY, [TEXT_CELL_DECAY] * len(texts)) if texts else CELL_DECAY
+        )
         sums[0] += w
         state: list[tuple[object, str, Any]] = []
         if column < len(shares):
@@ -259,7 +261,7 @@ class Cells:
         counted = np.flatnonzero(columns < n_kept - 1)
         learnt[counted, 1 + columns[counted]] = w[counted]
         before = np.empty((n_rows, N_PARTITIONS, n_kept))
-        left, equal, of_texts = VISITED[:, None], 1.0 / max(1, n_kept - 1), dict[int, Floats]()
+        left, equal, of_texts = CELL_DECAY[:, None], 1.0 / max(1, n_kept - 1), dict[int, Floats]()
         for row, (cells, found, one_more) in enumerate(zip(places, before, learnt, strict=True)):
             sums.take(cells, 0, found, "clip")
             after = found * left
@@ -268,7 +270,7 @@ class Cells:
             if texts[row]:
                 some = [position[text] for text in texts[row]]
                 each = sums[some]
-                sums[some] = TEXT_VISITED * each + one_more
+                sums[some] = TEXT_CELL_DECAY * each + one_more
                 of_texts[row] = (each[:, 1:] + equal) / (each[:, :1] + 1.0) - equal
         shares = (before[..., 1:] + equal) / (before[..., :1] + 1.0)
         weights = self._weights_along(shares, columns, w)
@@ -297,7 +299,7 @@ class Cells:
         sums = self._sums
         if len(sums) == n_rows and sums.shape[1] >= FIRST_TEXT + n_texts:
             return sums
-        larger = np.zeros((n_rows, FIRST_TEXT + SPARE * -(-n_texts // SPARE)))
+        larger = np.zeros((n_rows, FIRST_TEXT + TEXT_CELL_GROWTH * -(-n_texts // TEXT_CELL_GROWTH)))
         larger[: len(sums), : sums.shape[1]] = sums
         return larger
 
@@ -307,8 +309,8 @@ def _weights_after(weights: Floats, likelihoods: Floats, w: float) -> Floats:
     if w != 1.0:
         # Relative to the largest: all their powers may be 0.
         likelihoods = (likelihoods / np.maximum.reduce(likelihoods)) ** w
-    after: Floats = weights**COUNTED
+    after: Floats = weights**LOG_LOSS_DECAY
     after *= likelihoods
     after /= after.dot(ONES)
-    np.maximum(after, LEAST_WEIGHT, out=after)
+    np.maximum(after, MIN_MIXTURE_WEIGHT, out=after)
     return after

@@ -24,40 +24,40 @@ from onlinels.saving import (
     savable_settings,
     settings_hold,
 )
-from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
+from onlinels.scoring import SOFTMAX_SCALES, ScoringClassifier, best_scale, calibrate
 from onlinels.stream.base import StreamModel, put_in_place, read_weight
-from onlinels.stream.cells import MOST_LABELS, Cells, Lookup
+from onlinels.stream.cells import MAX_REMEMBERED_LABELS, Cells, Lookup
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
-from onlinels.stream.rows import N_HASHES, Sample, StreamColumns, StreamRow, read_stream_batch
+from onlinels.stream.rows import N_TEXT_HASHES, Sample, StreamColumns, StreamRow, read_stream_batch
 from onlinels.stream.softmax import Softmax, to_probabilities
-from onlinels.stream.waiting import MOST_WAITING, Waiting, sample_key
+from onlinels.stream.waiting import MAX_WAITING_FORECASTS, Waiting, sample_key
 
-RECENT = 0.995
+ERROR_DECAY = 0.995
 """Factor on an error with each further row: about 200 rows count."""
 
-RECENT_IF_LATE = 0.998
+LATE_ERROR_DECAY = 0.998
 """The same while labels are late: about 500 rows, as the best expert d rows ago may differ now."""
 
-RATE = 0.5
+LEARNING_RATE = 0.5
 """Each further recent error multiplies an expert's share by exp(-0.5).
 
 Errors are those made before learning each row.
 """
 
-LATENESS = 5.0
+RATE_DELAY = 5.0
 """If labels are d rows late, the rate is 0.5 / sqrt(1 + d / 5): late errors are less informative.
 
 From 3 to 10 the mean accuracy on fifteen streams stayed within 0.1 points.
 """
 
-CREDIBLE = -0.5, 1.5
+SCORE_RANGE = -0.5, 1.5
 """Scores are clipped to this range: a single wrong expert must not outvote the others."""
 
-TIE = 1e-9
+TIE_TOLERANCE = 1e-9
 """Largest difference of scores that count as equal: each of their classes is then correct."""
 
-SAMPLED = 4
+SCALE_SAMPLING_INTERVAL = 4
 """Every fourth row updates the losses of the scales, which saves a tenth of the time of a row."""
 
 VIEWS, MEMORIES = ("units", "features"), ("long", "short")
@@ -143,13 +143,13 @@ def _write_scores(forecast: Forecast, scores: Floats, column: int) -> bool:
 
 def rate_of(delay: Any) -> Any:
     """Return the rate at which errors reduce an expert's share if labels are `delay` rows late."""
-    return RATE / (1.0 + delay / LATENESS) ** 0.5
+    return LEARNING_RATE / (1.0 + delay / RATE_DELAY) ** 0.5
 
 
 def _errs(scores: Floats, columns: Integers) -> Integers:
     """Return 1 where scores (n_experts, n, n_classes) are wrong for a row, else 0."""
     of_label = scores[:, np.arange(len(columns)), columns]
-    errs: Integers = (of_label < scores.max(axis=2) - TIE).astype(np.intp)
+    errs: Integers = (of_label < scores.max(axis=2) - TIE_TOLERANCE).astype(np.intp)
     return errs
 
 
@@ -193,9 +193,13 @@ def _is_sound(model: Any) -> bool:
     fits = fits and len(model._scaler.means) == len(activations._features) == n_features
     fits = fits and len(activations._texts) == cells._n_names == model._columns.n_crowded
     n_shares = len(cells._sums) - 1
-    fits = fits and len(activations._labels) == n_shares == min(n_classes, MOST_LABELS)
+    fits = fits and len(activations._labels) == n_shares == min(n_classes, MAX_REMEMBERED_LABELS)
     fits = fits and len(cells._ranks) == n_features
-    fits = fits and len(model._losses) == len(SCALES) and (not model._delay or model._softmaxes)
+    fits = (
+        fits
+        and len(model._losses) == len(SOFTMAX_SCALES)
+        and (not model._delay or model._softmaxes)
+    )
     if model._softmaxes:
         fits = fits and [each.weights.shape for each in model._softmaxes] == shapes
     fits = fits and len(model._errors) == (N_EXPERTS if model._softmaxes else len(EXPERTS))
@@ -351,7 +355,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._delay = 0
         # Recent errors of every expert. Plain floats: numpy is slower with four numbers.
         self._errors = [0.0] * len(EXPERTS)
-        self._losses = np.zeros(len(SCALES))
+        self._losses = np.zeros(len(SOFTMAX_SCALES))
         self._classes = Classes()
         # The columns of the last labels: as many as arrive between a prediction and its label.
         self._recent: deque[int] = deque(maxlen=label_delay + 1)
@@ -376,7 +380,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _shares(self) -> Floats:
         if not self._delay:
-            return shares_of(self._errors[: len(EXPERTS)], RATE)
+            return shares_of(self._errors[: len(EXPERTS)], LEARNING_RATE)
         return shares_of(self._errors, rate_of(self._delay))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -564,7 +568,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             last_labels[row] = int(values[LAST_LABEL])
         activations.add_labels_along(wide, np.array(last_labels), mixtures)
         for row, shares in of_texts.items():
-            activations.add_texts(wide[row], [text // N_HASHES for text in texts[row]], shares)
+            activations.add_texts(wide[row], [text // N_TEXT_HASHES for text in texts[row]], shares)
         views = wide, activations.narrow(wide)
         targets = np.zeros((n_rows, len(self._classes)))
         targets[every_row, columns] = 1.0
@@ -586,7 +590,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             is_judged[row] = _write_scores(Forecast.of(values), scores[:, row], columns[row])
         errs = _errs(scores, columns) * (weights * is_judged)
         errors, counts = [self._errors], self._count + every_row
-        recent_left = RECENT_IF_LATE if self._late else RECENT
+        recent_left = LATE_ERROR_DECAY if self._late else ERROR_DECAY
         for of_row in zip(errs.T.tolist(), is_judged.tolist(), strict=True):
             recent_errors = zip(errors[-1], of_row[0], strict=True)
             after = [recent_left * each + err for each, err in recent_errors]
@@ -598,11 +602,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         rates = rate_of(np.array(delays[:-1]))[:, None]
         by_row = np.exp(rates * (by_row.min(axis=1, keepdims=True) - by_row))
         by_row /= by_row.sum(axis=1, keepdims=True)
-        mixture = np.einsum("re,erk->rk", by_row, np.clip(scores[:n_experts], *CREDIBLE))
+        mixture = np.einsum("re,erk->rk", by_row, np.clip(scores[:n_experts], *SCORE_RANGE))
         losses, chosen, n_sampled = [self._losses], [best_scale(self._losses)], list[int]()
         for row, count in enumerate(counts.tolist()):
             n_sampled.append(len(losses) - 1)
-            if count % SAMPLED == 0 and is_judged[row]:
+            if count % SCALE_SAMPLING_INTERVAL == 0 and is_judged[row]:
                 likelihoods = self._likelihoods(mixture[row], columns[row], count)
                 losses.append(losses[-1] - weights[row] * np.log(likelihoods))
                 chosen.append(best_scale(losses[-1]))
@@ -736,11 +740,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         errs = [False] * len(self._errors)
         # No expert could predict a label that arrives for the first time.
         if judged is not None:
-            errs = (judged[:, column] < np.maximum.reduce(judged, axis=1) - TIE).tolist()
+            errs = (judged[:, column] < np.maximum.reduce(judged, axis=1) - TIE_TOLERANCE).tolist()
             recent = zip(self._errors, errs, strict=True)
-            left = RECENT_IF_LATE if late else RECENT
+            left = LATE_ERROR_DECAY if late else ERROR_DECAY
             changes["_errors"] = [left * errors + w * err for errors, err in recent]
-            if self._count % SAMPLED == 0:
+            if self._count % SCALE_SAMPLING_INTERVAL == 0:
                 likelihoods = self._likelihoods(self._mixture(judged), column, self._count)
                 changes["_losses"] = self._losses - w * np.log(likelihoods)
         targets = np.zeros(len(self._classes))
@@ -814,7 +818,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         mixture = cells.mixture(found)
         activations.add_labels(wide, last, mixture)
         if texts:
-            names = [text // N_HASHES for text in texts]
+            names = [text // N_TEXT_HASHES for text in texts]
             activations.add_texts(wide, names, cells.of_texts(found))
         views = wide, activations.narrow(wide)
         pairs = zip(views, self._memories, strict=True)
@@ -832,7 +836,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _mixture(self, scores: Floats) -> Floats:
         """Return the forecast (..., n_classes) of the scores of experts (4, ..., n_classes)."""
-        low, high = CREDIBLE
+        low, high = SCORE_RANGE
         shares = self._shares()
         credible = np.minimum(np.maximum(scores[: len(shares)], low), high)
         if scores.ndim == 2:
@@ -845,7 +849,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     def _likelihoods(self, mixture: Floats, column: int, count: int) -> Floats:
         """Return the probability of a class for every scale, as `calibrate` computes it."""
         # An array of classes by scales takes half the time of `calibrate`, as measured.
-        likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SCALES)
+        likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SOFTMAX_SCALES)
         shares = likelihoods[column] / np.add.reduce(likelihoods)
         probabilities: Floats = (count * shares + 1.0) / (count + len(mixture))
         return probabilities
@@ -887,14 +891,14 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             return source, np.zeros((len(samples), 0))
         rows = self._columns.placed(samples)
         # The scaler may have learnt rows that were predicted before.
-        first = 0 if self._softmaxes else max(0, len(rows) - MOST_WAITING)
+        first = 0 if self._softmaxes else max(0, len(rows) - MAX_WAITING_FORECASTS)
         keys = [sample_key(x) for x in islice(samples_of(X), first, None)]
         has_repeats = len(set(keys)) < len(keys) or any(key in self._waiting for key in keys)
         if (self._softmaxes and has_repeats) or any(row.texts for row in rows):
             pairs = zip((sample_key(x) for x in samples_of(X)), rows, strict=True)
             return source, np.array([self._mixture(self._forecast(*each)) for each in pairs])
         values, last, parts = np.array([row.values for row in rows]), self._recent[-1], []
-        forecasts, scaler = deque[Floats](maxlen=MOST_WAITING), self._scaler
+        forecasts, scaler = deque[Floats](maxlen=MAX_WAITING_FORECASTS), self._scaler
         for some in row_blocks(len(rows), 4 * self._activations.n_wide):
             before = self._scaler
             if self._late:
@@ -904,7 +908,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             scores = self._score_inputs(*inputs, last).scores
             forecasts.extend(packed(features, scores, last, self._late))
             parts.append(self._mixture(scores))
-        waiting = self._waiting.with_added(keys[-MOST_WAITING:], forecasts, self._count)
+        waiting = self._waiting.with_added(keys[-MAX_WAITING_FORECASTS:], forecasts, self._count)
         changes = {"_waiting": waiting, "_scaler": scaler}
         if self._late:
             changes["_seen"] = None

@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.linalg.recursion import N_RECENT, Innovations, Recursion
+from onlinels.linalg.recursion import N_BUFFERED_COLUMNS, Innovations, Recursion
 from onlinels.numerics import Calls, State, apply, shallow_copy
 from onlinels.saving import REAL, SHARE, made_of, savable
 
@@ -30,19 +30,19 @@ Activations are of about unit size, so the ridge weighs as much as one row. From
 accuracy on nineteen streams stayed within 0.2 points.
 """
 
-LEAST_RIDGE = 0.0625
+MIN_RIDGE_SHARE = 0.0625
 """Share to which the ridge may decay before it is restored, a quarter as often as with 0.5."""
 
-SHORT_MEMORY = 0.99
+SHORT_FORGETTING_FACTOR = 0.99
 """Forgetting factor of the short memory: about 100 rows count."""
 
-COMPARED = 0.995
+COMPARISON_DECAY = 0.995
 """Factor on a comparison with each further row: about 200 rows are compared."""
 
-LIGHTEST = 1e-100
+MIN_BLOCK_WEIGHT = 1e-100
 """Replaces the weight 0 in a block: it does not change memories, and scores can be scaled."""
 
-CLEARLY = 2.0
+MIN_TAKEOVER_DEVIATIONS = 2.0
 """Standard deviations by which the short memory must be better to replace the long memory."""
 
 
@@ -82,7 +82,7 @@ class Memories:
     """
 
     def __init__(self) -> None:
-        self.long, self.short = (Recursion(0, 0, RIDGE, LEAST_RIDGE) for _ in range(2))
+        self.long, self.short = (Recursion(0, 0, RIDGE, MIN_RIDGE_SHARE) for _ in range(2))
         self._lead = self._squares = 0.0
 
     @property
@@ -117,7 +117,7 @@ class Memories:
             long, for_long = self.short.copied(), errors[1]
             lead = squares = 0.0
         calls, state = long.plan(row, for_long, w)
-        further, states = self.short.plan(row, errors[1], w, SHORT_MEMORY)
+        further, states = self.short.plan(row, errors[1], w, SHORT_FORGETTING_FACTOR)
         own = (self, "long", long), (self, "_lead", lead), (self, "_squares", squares)
         return (*calls, *further), (*state, *states, *own)
 
@@ -129,8 +129,8 @@ class Memories:
 
     def answer(self, rows: Floats, targets: Floats, weights: Floats) -> Answered:
         """Answer rows (n, n_features), each by the rows before it, without learning them."""
-        roots = SHORT_MEMORY ** (-0.5 * np.arange(1.0, len(rows) + 1.0))[:, None]
-        of_weights = np.sqrt(np.maximum(weights, LIGHTEST))[:, None]
+        roots = SHORT_FORGETTING_FACTOR ** (-0.5 * np.arange(1.0, len(rows) + 1.0))[:, None]
+        of_weights = np.sqrt(np.maximum(weights, MIN_BLOCK_WEIGHT))[:, None]
         rows, targets = rows * of_weights, targets * of_weights
         long = self.long.innovations(rows, targets)
         short = self.short.innovations(rows * roots, targets * roots)
@@ -143,20 +143,27 @@ class Memories:
         At none of them may the long memory be reset or a ridge be restored.
         """
         self.long.learn_innovations(found.long, n_rows)
-        self.short.learn_innovations(found.short, n_rows, SHORT_MEMORY**n_rows)
+        self.short.learn_innovations(found.short, n_rows, SHORT_FORGETTING_FACTOR**n_rows)
 
     def compared(self, difference: float) -> tuple[float, float, bool]:
         """Return the discounted sums of differences and of their squares after another row.
 
         The third value tells whether the long memory is reset at this row.
         """
-        lead, squares = COMPARED * self._lead + difference, COMPARED * self._squares + difference**2
-        return lead, squares, lead > max(CLEARLY, CLEARLY * squares**0.5)
+        lead, squares = (
+            COMPARISON_DECAY * self._lead + difference,
+            COMPARISON_DECAY * self._squares + difference**2,
+        )
+        return (
+            lead,
+            squares,
+            lead > max(MIN_TAKEOVER_DEVIATIONS, MIN_TAKEOVER_DEVIATIONS * squares**0.5),
+        )
 
     def n_until_restored(self) -> int:
         """Return the number of rows before the next row at which the ridge is restored."""
         short = self.short
-        return max(0, int(log(short.least / short.share) / log(SHORT_MEMORY)))
+        return max(0, int(log(short.least / short.share) / log(SHORT_FORGETTING_FACTOR)))
 
 
 Compare = Callable[[int, Sequence[Floats]], Iterable[Sequence[float]]]
@@ -179,7 +186,11 @@ def learn_in_blocks(
     pairs = [each.copied() for each in pairs]
     n_rows, start = len(rows[0]), 0
     while start < n_rows:
-        stop = min(n_rows, start + N_RECENT, start + min(pair.n_until_restored() for pair in pairs))
+        stop = min(
+            n_rows,
+            start + N_BUFFERED_COLUMNS,
+            start + min(pair.n_until_restored() for pair in pairs),
+        )
         if stop > start:
             start += _learn_block(pairs, rows, targets, weights, slice(start, stop), compare)
             if start == stop:

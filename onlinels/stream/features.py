@@ -14,36 +14,36 @@ from onlinels.features.input_weights import generator_of
 from onlinels.numerics import enlarged, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
 from onlinels.saving import LABEL, MATRIX, PLACES, SHARE, VECTOR, WHOLE, listed, savable, table
-from onlinels.stream.cells import MOST_LABELS
+from onlinels.stream.cells import MAX_REMEMBERED_LABELS
 
-FARTHEST = 6.0
+MAX_DEVIATIONS = 6.0
 """Limit of a value in standard deviations, so that an outlier affects a single row."""
 
-LEAST_DEVIATION = 1e-155
+MIN_DEVIATION = 1e-155
 """Standard deviation below which values count as equal: dividing by less would overflow."""
 
-RESOLUTION = 1e-9
+MIN_RELATIVE_DEVIATION = 1e-9
 """Standard deviation, relative to the mean, below which differences are rounding errors."""
 
-FADING = 0.9995
+SCALE_DECAY = 0.9995
 """Factor on a row's weight with each further row: about 2,000 rows determine the scale.
 
 From 0.999 to 1 the mean accuracy on sixteen streams stayed within 0.1 points.
 """
 
-FEWEST = 4.0
+MIN_SCALE_WEIGHT = 4.0
 """Minimum weight of rows for a scale that can identify outliers."""
 
-ANEW = 5
+OUTLIERS_BEFORE_RESET = 5
 """Number of successive outliers after which the scale of a feature is reset."""
 
-SHORTEST = 4
+MIN_BLOCK_ROWS = 4
 """Minimum number of rows for which learning them together is faster."""
 
-TINY = 1e-300
+NEVER_KNOWN_WEIGHT = 1e-300
 """Replaces the weight 0 of features that were never known."""
 
-MOST_GAPS = 4096
+MAX_GAP_NAMES = 4096
 """Maximum number of names whose gaps are counted: the first ones."""
 
 
@@ -119,22 +119,22 @@ class RunningScaler:
     def _weight(self, known: Sequence[float] = (0.0, 0.0)) -> float:
         """Return the weight of all rows in which a name had no gap."""
         n_rows, weight = known
-        left: float = FADING ** (self._n_rows - n_rows)
-        return weight * left + (1.0 - left) / (1.0 - FADING)
+        left: float = SCALE_DECAY ** (self._n_rows - n_rows)
+        return weight * left + (1.0 - left) / (1.0 - SCALE_DECAY)
 
     def transform(self, rows: Floats) -> Floats:
         """Return rows (..., n_features), NaN if unknown, in standard deviations from the mean."""
         scaled = rows - self.means
         deviations = np.sqrt(self.variances)
         # Here and below: a fifth of the time of numpy's all and any, as measured.
-        if deviations.size and not deviations.item(deviations.argmin()) > LEAST_DEVIATION:
+        if deviations.size and not deviations.item(deviations.argmin()) > MIN_DEVIATION:
             signs = np.where(scaled, abs(scaled), 1.0)
-            deviations = np.where(deviations > LEAST_DEVIATION, deviations, signs)
+            deviations = np.where(deviations > MIN_DEVIATION, deviations, signs)
             scaled[np.broadcast_to(self.counts == 0.0, scaled.shape)] = 0.0
         scaled /= deviations
         # Half the time of numpy's clip, as measured.
-        np.minimum(scaled, FARTHEST, out=scaled)
-        np.maximum(scaled, -FARTHEST, out=scaled)
+        np.minimum(scaled, MAX_DEVIATIONS, out=scaled)
+        np.maximum(scaled, -MAX_DEVIATIONS, out=scaled)
         # The sum of squares is NaN if a value is NaN.
         flat = scaled.ravel()
         if not flat.dot(flat) >= 0.0:
@@ -152,7 +152,7 @@ class RunningScaler:
         while start < len(rows):
             # The variances are checked after every 1,024 rows.
             stop = min(len(rows), start + size, start + 1023 - scaler._n_rows % 1024)
-            if stop - start >= SHORTEST:
+            if stop - start >= MIN_BLOCK_ROWS:
                 part = slice(start, stop)
                 later, before = scaler._learnt_many(rows[part], gaps[part])
             else:
@@ -161,7 +161,7 @@ class RunningScaler:
             for state, each in zip(states, before, strict=True):
                 state[start : start + n_learnt] = each
             # Outliers often occur together.
-            size = 2 * size if start + n_learnt == stop else SHORTEST
+            size = 2 * size if start + n_learnt == stop else MIN_BLOCK_ROWS
             scaler, start = later, start + n_learnt
         stacked = shallow_copy(self)
         for name, state in zip(("counts", "means", "variances"), states, strict=True):
@@ -180,7 +180,7 @@ class RunningScaler:
         (x_j - m_(j-1))^2 - v_0) / N_i: Welford's recursion as sums.
         """
         known, n_rows = ~np.isnan(rows), len(rows)
-        faded = FADING ** np.arange(n_rows + 1.0)[:, None]
+        faded = SCALE_DECAY ** np.arange(n_rows + 1.0)[:, None]
         new_weights = known / faded[1:]
 
         def summed(first: Any, terms: Floats) -> Floats:
@@ -189,7 +189,7 @@ class RunningScaler:
             return np.add.accumulate(sums, axis=0, out=sums)
 
         weights = summed(self.counts, new_weights)
-        least = np.maximum(weights, TINY)
+        least = np.maximum(weights, NEVER_KNOWN_WEIGHT)
         from_first = np.where(known, rows - self.means, 0.0)
         means = self.means + summed(0.0, new_weights * from_first) / least
         squares = np.where(known, rows - means[:-1], 0.0) ** 2
@@ -197,8 +197,8 @@ class RunningScaler:
         variances = self.variances + summed(0.0, terms) / least
         counts = faded * weights
         deviations = np.sqrt(variances[:-1])
-        far = (squares > FARTHEST**2 * variances[:-1]) & (deviations > LEAST_DEVIATION)
-        of_rows = (far & (counts[:-1] >= FEWEST)).any(axis=1)
+        far = (squares > MAX_DEVIATIONS**2 * variances[:-1]) & (deviations > MIN_DEVIATION)
+        of_rows = (far & (counts[:-1] >= MIN_SCALE_WEIGHT)).any(axis=1)
         n_learnt = int(of_rows.argmax()) if of_rows.any() else n_rows
         if not n_learnt:
             return self._learnt_one(rows[0], gaps[0])
@@ -221,8 +221,8 @@ class RunningScaler:
             return self._known
         known = self._known.copy()
         for name in unknown:
-            if name in known or len(known) < MOST_GAPS:
-                weight = FADING * self._weight(self._known.get(name, (0.0, 0.0)))
+            if name in known or len(known) < MAX_GAP_NAMES:
+                weight = SCALE_DECAY * self._weight(self._known.get(name, (0.0, 0.0)))
                 known[name] = [float(self._n_rows + 1), weight]
         return known
 
@@ -234,7 +234,7 @@ class RunningScaler:
             new._known = self._known_after(unknown)
         if new._n_rows % 1024 == 0:
             # The mean of a value that has become constant never converges exactly.
-            least = (RESOLUTION * self.means) ** 2
+            least = (MIN_RELATIVE_DEVIATION * self.means) ** 2
             new.variances = np.where(self.variances > 0.0, np.maximum(self.variances, least), 0.0)
         known: Any = 1.0
         if not row.dot(row) >= 0.0:
@@ -243,11 +243,11 @@ class RunningScaler:
             row = np.where(known, row, self.means)
         differences = row - self.means
         squares = differences * differences
-        far = squares > FARTHEST**2 * new.variances
+        far = squares > MAX_DEVIATIONS**2 * new.variances
         if len(row) and (far[far.argmax()] or self._n_far[self._n_far.argmax()]):
             new._limit_outliers(far, row, differences)
             squares = differences * differences
-        new.counts = FADING * new.counts + known
+        new.counts = SCALE_DECAY * new.counts + known
         shares = known / np.maximum(new.counts, 1.0)
         new.means = new.means + shares * differences
         squares -= shares * squares
@@ -257,11 +257,11 @@ class RunningScaler:
     def _limit_outliers(self, far: NDArray[np.bool_], row: Floats, differences: Floats) -> None:
         """Limit the differences of outliers, and reset features with too many of them, in place."""
         deviations = np.sqrt(self.variances)
-        far &= (deviations > LEAST_DEVIATION) & (self.counts >= FEWEST)
-        limit = FARTHEST * deviations[far]
+        far &= (deviations > MIN_DEVIATION) & (self.counts >= MIN_SCALE_WEIGHT)
+        limit = MAX_DEVIATIONS * deviations[far]
         differences[far] = np.minimum(np.maximum(differences[far], -limit), limit)
         self._n_far = np.where(far, self._n_far + 1, 0)
-        is_reset = self._n_far == ANEW
+        is_reset = self._n_far == OUTLIERS_BEFORE_RESET
         self.counts = np.where(is_reset, 0.0, self.counts)
         self.variances = np.where(is_reset, 0.0, self.variances)
         self.means = np.where(is_reset, row, self.means)
@@ -276,10 +276,10 @@ Beside the cells, 120 sparse units are no better: 90.1% instead of 90.2% over se
 
 N_UNITS = N_DENSE + N_SPARSE
 
-STEEPNESS = 1.5
+DENSE_UNIT_DEVIATION = 1.5
 """Standard deviation of a dense unit's weighted sum of standardised features."""
 
-MOST_SEEN = 2
+MAX_SPARSE_INPUTS = 2
 """Maximum number of features of a sparse unit; the unit is as steep in them as a rule."""
 
 
@@ -332,7 +332,7 @@ class Activations:
     def __init__(self, seed: int) -> None:
         random = generator_of(seed, "units")
         self._seed = seed
-        self._n_seen = random.integers(1, MOST_SEEN + 1, N_SPARSE)
+        self._n_seen = random.integers(1, MAX_SPARSE_INPUTS + 1, N_SPARSE)
         self._biases = random.standard_normal(N_UNITS)
         # Weights of dense units, drawn weights of sparse units, and their ranks of features.
         self._drawn = np.zeros((0, N_UNITS + N_SPARSE))
@@ -361,7 +361,7 @@ class Activations:
         Raises ValueError if four inverses and sets of weights of this size exceed the memory.
         """
         new = shallow_copy(self)
-        n_features, n_labels = len(names), min(n_classes, MOST_LABELS)
+        n_features, n_labels = len(names), min(n_classes, MAX_REMEMBERED_LABELS)
         free = count(self.n_wide)
         fresh = list(islice(free, n_features - len(self._features)))
         new._features = np.append(self._features, np.array(fresh, dtype=np.intp))
@@ -385,14 +385,14 @@ class Activations:
         for row, name in zip(drawn, names[len(self._drawn) :], strict=True):
             random = generator_of(self._seed, "unit " + key_text(feature_key(name)))
             row[:N_UNITS], row[N_UNITS:] = random.standard_normal(N_UNITS), random.random(N_SPARSE)
-        drawn[:, :N_DENSE] = STEEPNESS * drawn[:, :N_DENSE] / np.sqrt(len(names))
+        drawn[:, :N_DENSE] = DENSE_UNIT_DEVIATION * drawn[:, :N_DENSE] / np.sqrt(len(names))
         self._drawn = np.concatenate((self._drawn, drawn))
         dense, sparse, ranks = np.split(self._drawn, [N_DENSE, N_UNITS], axis=1)
         # 1 / sqrt(s_k) if unit k uses feature j, else 0.
         n_seen = np.minimum(self._n_seen, len(names))
         order = ranks.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
         share = (order < n_seen) / np.sqrt(n_seen)
-        self._weights = np.concatenate((dense, STEEPNESS**2 * sparse * share), axis=1)
+        self._weights = np.concatenate((dense, DENSE_UNIT_DEVIATION**2 * sparse * share), axis=1)
 
     def of(self, features: Floats) -> Floats:
         """Return the activations (..., n_wide) of standardised features (..., n_features)."""

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from onlinels.checks import Floats, check_not_empty, read_number
 from onlinels.linear.regressors import (
-    OF_TARGETS,
+    TARGET_REMEDIES,
     Ends,
     check_level,
     gaussian,
@@ -53,7 +53,7 @@ by 0.4% (on elec2's demand by 9%).
 LEVEL, CHANGE = range(2)
 """The two forecast quantities: the target, and its change from the last target."""
 
-PAIRS = {
+INPUTS_BY_PAIR = {
     "units": slice(LEVEL, CHANGE + 1),
     "features": slice(LEVEL, 1),
     "changes": slice(CHANGE, 2),
@@ -64,10 +64,10 @@ On fifteen streams the mean absolute error is 2% larger without the change by un
 without the changes of features. If all pairs forecast both quantities, nothing improves.
 """
 
-TARGETS = LEVEL, CHANGE, LEVEL, CHANGE, LEVEL, LEVEL, CHANGE, CHANGE
+TARGETS_BY_EXPERT = LEVEL, CHANGE, LEVEL, CHANGE, LEVEL, LEVEL, CHANGE, CHANGE
 """The quantity that each memory forecasts: in every pair first the long memory, then the short."""
 
-RIVALS = ((0, 2), (1, 3)), ((4, 5),), ((6, 7),)
+RIVAL_EXPERTS = ((0, 2), (1, 3)), ((4, 5),), ((6, 7),)
 """For every pair, the experts that forecast the same quantity with the long and short memory."""
 
 EXPERTS = (
@@ -84,58 +84,58 @@ EXPERTS = (
 )
 """Experts in order. The last two are not models; without them the error is 1.9% larger."""
 
-RECENT = 0.99
+ERROR_DECAY = 0.99
 """Factor on an error with each further row: about 100 rows count."""
 
-RATE = 0.2
+LEARNING_RATE = 0.2
 """An expert's share is multiplied by exp(-0.2) for each error as large as the recent mean error.
 
 From 0.1 to 0.3, and with a factor of 0.985 to 0.995 on errors, the mean absolute error on fifteen
 streams stayed within 0.8%.
 """
 
-LARGEST = 100.0
+MAX_RELATIVE_ERROR = 100.0
 """Limit of a single error, in recent mean errors.
 
 Without it an outlier would dominate all other errors for hundreds of rows. With 20 the error on gas
 concentrations, which are constant for some rows and then jump, is 17% larger.
 """
 
-N_TARGETS = tuple(len(range(2)[targets]) for targets in PAIRS.values())
+N_TARGETS_BY_PAIR = tuple(len(range(2)[targets]) for targets in INPUTS_BY_PAIR.values())
 """How many of the two quantities every pair forecasts."""
 
-MARGIN = 0.1
+MAX_RANGE_EXCESS = 0.1
 """Share of the range of all targets by which a forecast may exceed the range."""
 
-COVERED = 0.9
+INTERVAL_PROBABILITY = 0.9
 """Probability of the central interval whose coverage is controlled."""
 
-WITHIN = 1.6448536269514722
+INTERVAL_DEVIATIONS = 1.6448536269514722
 """Standard deviations on each side that contain 90% of a normal distribution."""
 
-OF_ABSOLUTE = math.sqrt(math.pi / 2.0)
+DEVIATION_PER_ABSOLUTE = math.sqrt(math.pi / 2.0)
 """Standard deviation of a normal distribution in units of its mean absolute deviation."""
 
-ADAPTING = 0.05
+WIDTH_STEP = 0.05
 """Step of the logarithm of the width of intervals, for one miss more than expected.
 
 With it 90% intervals contained 88.9% to 91.3% of the targets on fifteen streams; without it 74% to
 95%.
 """
 
-FEWEST_ERRORS = 1.5
+MIN_ERROR_WEIGHT = 1.5
 """Minimum weight of the errors for a finite deviation: two errors of weight 1."""
 
-WIDEST = 3.0
+MAX_LOG_WIDTH = 3.0
 """Limit of the logarithm of the width, in both directions."""
 
-JUDGED = "_weight", "_error", "_losses", "_width"
+FORECAST_QUALITY_FIELDS = "_weight", "_error", "_losses", "_width"
 """Attributes that describe the errors of forecasts."""
 
 Past = tuple[float, Floats]
 """The target and the values of a learnt row."""
 
-NOTHING_LEARNT = np.zeros(0)
+EMPTY_PAST = np.zeros(0)
 """The packed form of a forecast before the first learnt row."""
 
 
@@ -146,7 +146,7 @@ class Answer(NamedTuple):
     deviations: Floats
 
 
-N_HEAD = len(EXPERTS) + 4
+N_HEADER_NUMBERS = len(EXPERTS) + 4
 """How many numbers of a stored forecast precede the values of a row."""
 
 
@@ -163,7 +163,7 @@ class Given(NamedTuple):
     def packed(self) -> Floats:
         """Return the numbers to store until the target arrives, (n,); empty if no row is learnt."""
         if not self.past:
-            return NOTHING_LEARNT
+            return EMPTY_PAST
         before = self.past[0][0] if self.past[1:] else math.nan
         last, values = self.past[-1]
         return np.concatenate((self.of_experts, (self.value, self.deviation, before, last), values))
@@ -173,9 +173,9 @@ class Given(NamedTuple):
         """Return the forecast from its packed form; None if no row was learnt."""
         if not len(packed):
             return None
-        of_experts, values = packed[: len(EXPERTS)], packed[N_HEAD:]
-        value, deviation, before, last = packed[len(EXPERTS) : N_HEAD].tolist()
-        return cls(of_experts, value, deviation, ((before, NOTHING_LEARNT), (last, values)))
+        of_experts, values = packed[: len(EXPERTS)], packed[N_HEADER_NUMBERS:]
+        value, deviation, before, last = packed[len(EXPERTS) : N_HEADER_NUMBERS].tolist()
+        return cls(of_experts, value, deviation, ((before, EMPTY_PAST), (last, values)))
 
 
 class Forecast(NamedTuple):
@@ -239,12 +239,12 @@ class Forecaster(NamedTuple):
         pairs = zip(rows, self.weights, strict=True)
         scores = [np.array([seen.dot(long), seen.dot(short)]) for seen, (long, short) in pairs]
         origins, of_all = means + np.array([0.0, last]), np.concatenate(scores, axis=None)
-        models = origins.take(TARGETS) + deviations.take(TARGETS) * of_all
+        models = origins.take(TARGETS_BY_EXPERT) + deviations.take(TARGETS_BY_EXPERT) * of_all
         low, high = self.limits
-        margin = MARGIN * (high - low)
+        margin = MAX_RANGE_EXCESS * (high - low)
         forecasts = np.maximum(np.concatenate((models, (last, mean))), low - margin)
         np.minimum(forecasts, high + margin, out=forecasts)
-        value = float(shares_of(self.losses, RATE).dot(forecasts))
+        value = float(shares_of(self.losses, LEARNING_RATE).dot(forecasts))
         return Forecast(rows, scores, Given(forecasts, value, self.deviation, self.past))
 
 
@@ -255,7 +255,7 @@ def _sizes(n_wide: int) -> tuple[int, ...]:
 
 
 def _fits(made: Forecaster) -> bool:
-    shapes = zip(_sizes(made.activations.n_wide), N_TARGETS, strict=True)
+    shapes = zip(_sizes(made.activations.n_wide), N_TARGETS_BY_PAIR, strict=True)
     fits = [tuple(each.shape for each in pair) for pair in made.weights] == [
         (shape, shape) for shape in shapes
     ]
@@ -276,7 +276,7 @@ def _is_sound(model: Any) -> bool:
         fits = fits and type(each) is Forecaster and len(each.scaler.means) <= n_features
     for packed, count in model._waiting:
         fits = fits and count <= model._count
-        fits = fits and (not len(packed) or 0 <= len(packed) - N_HEAD <= n_features)
+        fits = fits and (not len(packed) or 0 <= len(packed) - N_HEADER_NUMBERS <= n_features)
     return fits and settings_hold(model)
 
 
@@ -399,7 +399,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         self._waiting = Waiting()
         # The scaler of targets and of their changes.
         self._targets = RunningScaler().grown(2)
-        self._memories = self._memories_grown([Memories() for _ in PAIRS])
+        self._memories = self._memories_grown([Memories() for _ in INPUTS_BY_PAIR])
         # Recent losses of every expert, in mean errors of the forecast.
         self._losses = [0.0] * len(EXPERTS)
         # The smallest and the largest target.
@@ -415,7 +415,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     @property
     def shares(self) -> dict[str, float]:
         """Shares of the experts in the forecast, by their forecast quantity, input and memory."""
-        return dict(zip(EXPERTS, shares_of(self._losses, RATE).tolist(), strict=True))
+        return dict(zip(EXPERTS, shares_of(self._losses, LEARNING_RATE).tolist(), strict=True))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one sample.
@@ -442,7 +442,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         7.5
         """
         with self._lock:
-            taken, target = self._columns.extended_and_read(x), read_number("y", y, OF_TARGETS)
+            taken, target = self._columns.extended_and_read(x), read_number("y", y, TARGET_REMEDIES)
             weight, key = read_weight(w), sample_key(x) if len(self._waiting) else None
             apply(self._plan(*taken, target, key, weight))
 
@@ -640,7 +640,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             check_mapping(x)
             # Values are not checked before the first learnt row.
             with suppress(Exception):
-                apply((self._waiting.plan_add(sample_key(x), NOTHING_LEARNT, 0), ()))
+                apply((self._waiting.plan_add(sample_key(x), EMPTY_PAST, 0), ()))
             return 0.0
         given = self._forecast(self._columns.row(x)).given
         apply((self._waiting.plan_add(sample_key(x), given.packed(), self._count), ()))
@@ -694,9 +694,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _deviation(self) -> float:
         """Return the standard deviation of a new target, infinite before the second error."""
-        if self._weight < FEWEST_ERRORS:
+        if self._weight < MIN_ERROR_WEIGHT:
             return math.inf
-        return OF_ABSOLUTE * self._error * math.exp(self._width)
+        return DEVIATION_PER_ABSOLUTE * self._error * math.exp(self._width)
 
     def _half_width(self, level: float) -> float:
         """Return half the width of an interval about the forecast."""
@@ -778,18 +778,20 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         means, deviations = origins.means, np.sqrt(origins.variances)
         low = np.minimum.accumulate(np.append(self._limits[0], y))
         high = np.maximum.accumulate(np.append(self._limits[1], y))
-        margin = MARGIN * (high - low)
+        margin = MAX_RANGE_EXCESS * (high - low)
         ends = (low - margin)[:-1, None], (high + margin)[:-1, None]
-        first = (means + np.array([[0.0, 1.0]]) * lasts[:, None])[:, TARGETS]
+        first = (means + np.array([[0.0, 1.0]]) * lasts[:, None])[:, TARGETS_BY_EXPERT]
         # The errors of forecasts before every row, and after the last row.
-        judged = [{name: getattr(self, name) for name in JUDGED}]
+        judged = [{name: getattr(self, name) for name in FORECAST_QUALITY_FIELDS}]
         answers = Answer(np.empty(n_rows), np.empty(n_rows))
         draft, of_rows = shallow_copy(self), weights.tolist()
 
         def compare(start: int, scores: Sequence[Floats]) -> Iterator[list[int]]:
             part = slice(start, start + scores[0].shape[1])
             of_all = [each.swapaxes(0, 1).reshape(len(each[0]), -1) for each in scores]
-            models = first[part] + deviations[part][:, TARGETS] * np.concatenate(of_all, axis=1)
+            models = first[part] + deviations[part][:, TARGETS_BY_EXPERT] * np.concatenate(
+                of_all, axis=1
+            )
             others = lasts[part, None], means[part, :1]
             forecasts = np.maximum(np.concatenate((models, *others), axis=1), ends[0][part])
             np.minimum(forecasts, ends[1][part], out=forecasts)
@@ -797,7 +799,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             del judged[start + 1 :]
             for row, (of_experts, errors) in enumerate(zip(forecasts, misses, strict=True), start):
                 vars(draft).update(judged[row])
-                value = float(shares_of(draft._losses, RATE).dot(of_experts))
+                value = float(shares_of(draft._losses, LEARNING_RATE).dot(of_experts))
                 deviation = draft._deviation()
                 answers.means[row], answers.deviations[row] = value, deviation
                 error = abs(value - targets[row])
@@ -806,7 +808,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
                 )
                 yield draft._differences(errors)
 
-        of_pairs = [scaled_targets[:, pair] for pair in PAIRS.values()]
+        of_pairs = [scaled_targets[:, pair] for pair in INPUTS_BY_PAIR.values()]
         changed = {
             "_memories": learn_in_blocks(self._memories, rows, of_pairs, weights, compare),
             "_limits": (float(low[-1]), float(high[-1])),
@@ -826,7 +828,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         Both memories are compared on the quantity that they have recently forecast better.
         """
         losses, differences = self._losses, list[int]()
-        for rivals in RIVALS:
+        for rivals in RIVAL_EXPERTS:
             long, short = min(rivals, key=lambda both: losses[both[0]] + losses[both[1]])
             differences.append((errors[long] > errors[short]) - (errors[long] < errors[short]))
         return differences
@@ -836,9 +838,14 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     ) -> tuple[list[Any], list[Any]]:
         """Return calls and states of the memories to learn a row with its forecast."""
         calls, state = list[Any](), list[Any]()
-        differences = [0] * len(PAIRS) if errors is None else self._differences(errors)
+        differences = [0] * len(INPUTS_BY_PAIR) if errors is None else self._differences(errors)
         pairs = zip(
-            self._memories, PAIRS.values(), differences, forecast.rows, forecast.scores, strict=True
+            self._memories,
+            INPUTS_BY_PAIR.values(),
+            differences,
+            forecast.rows,
+            forecast.scores,
+            strict=True,
         )
         for memories, targets, difference, seen, scores in pairs:
             planned = memories.plan(seen, scaled[targets], scores, difference, w)
@@ -849,30 +856,33 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def _errors_after(
         self, error: float, errors: list[float], deviation: float, w: float, delay: int = 0
     ) -> dict[str, Any]:
-        """Return the attributes `JUDGED` after the errors of one more forecast.
+        """Return the attributes `FORECAST_QUALITY_FIELDS` after the errors of one more forecast.
 
         The forecast had a deviation, its target arrived `delay` rows late, and its row weighs w.
         """
         pace = 1.0 / math.sqrt(1.0 + delay)
-        weight = RECENT**pace * self._weight + w
-        known = min(error, LARGEST * self._error) if self._error > 0.0 else error
+        weight = ERROR_DECAY**pace * self._weight + w
+        known = min(error, MAX_RELATIVE_ERROR * self._error) if self._error > 0.0 else error
         mean = self._error + w * (known - self._error) / weight if weight else 0.0
-        losses, most = self._losses, LARGEST * mean
+        losses, most = self._losses, MAX_RELATIVE_ERROR * mean
         if mean > 0.0:
             pairs = zip(losses, errors, strict=True)
-            losses = [RECENT * loss + w * min(each, most) / mean for loss, each in pairs]
+            losses = [ERROR_DECAY * loss + w * min(each, most) / mean for loss, each in pairs]
         width = self._width
         if math.isfinite(deviation):
-            missed = error > WITHIN * deviation
+            missed = error > INTERVAL_DEVIATIONS * deviation
             # Larger weights would make the width oscillate.
-            width += min(w, 1.0) * ADAPTING * pace * (missed - (1.0 - COVERED))
-            width = min(max(width, -WIDEST), WIDEST)
+            width += min(w, 1.0) * WIDTH_STEP * pace * (missed - (1.0 - INTERVAL_PROBABILITY))
+            width = min(max(width, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
         return {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
 
     def _memories_grown(self, memories: Sequence[Memories]) -> list[Memories]:
         """Return memories grown to the sizes of the activations."""
         sizes = _sizes(self._activations.n_wide)
-        return [each.grown(*shape) for each, *shape in zip(memories, sizes, N_TARGETS, strict=True)]
+        return [
+            each.grown(*shape)
+            for each, *shape in zip(memories, sizes, N_TARGETS_BY_PAIR, strict=True)
+        ]
 
     def _grown(self, columns: StreamColumns) -> Self:
         """Return a draft of the model with room for new features."""

@@ -11,10 +11,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from river.utils.dataframe import to_numpy
 
-from onlinels.checks import LARGEST_VALUE, OF_STREAMS, Floats, is_unknown
+from onlinels.checks import MAX_VALUE, STREAM_REMEDIES, Floats, is_unknown
 from onlinels.rows import (
-    ARRAYS,
-    PLAIN_NUMBERS,
+    ARRAY_TYPES,
+    PLAIN_NUMBER_TYPES,
     Columns,
     Layout,
     Name,
@@ -29,13 +29,13 @@ from onlinels.rows import (
 )
 from onlinels.saving import LABEL, NOTHING, TEXT, WHOLE, made_of, savable, table
 
-MOST_FEATURES = 4096
+MAX_FEATURES = 4096
 """Maximum number of features: four inverses of this size take half a gigabyte."""
 
-MOST_CATEGORIES = 64
+MAX_CATEGORIES = 64
 """Number of texts of one name that get a column each; later texts are identified by a hash."""
 
-N_HASHES = 1 << 16
+N_TEXT_HASHES = 1 << 16
 """Number of hashes for the texts of a name: of 10,000 texts, one in seven shares its hash."""
 
 
@@ -65,10 +65,10 @@ def read_stream_row(x: Any) -> Sample:
     if isinstance(x, Mapping):
         others = {name: each for name, each in x.items() if isinstance(each, str) or is_gap(each)}
     if not others:
-        return *read_row(x, OF_STREAMS), [], []
+        return *read_row(x, STREAM_REMEDIES), [], []
     check_distinct(x)
     known = {name: value for name, value in x.items() if name not in others}
-    numbers = read_row(known, OF_STREAMS)
+    numbers = read_row(known, STREAM_REMEDIES)
     texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
     named = [(plain_name(name), text) for name, text in texts.items()]
     return *numbers, named, [plain_name(name) for name in others if name not in texts]
@@ -94,7 +94,7 @@ def _read_dicts(X: Any) -> list[Sample]:
     if any(type(x) is not dict or x.keys() != X[0].keys() for x in X):
         return []
     picked = [[x[name] for name in names] for x in X]
-    if not PLAIN_NUMBERS.issuperset(map(type, chain.from_iterable(picked))):
+    if not PLAIN_NUMBER_TYPES.issuperset(map(type, chain.from_iterable(picked))):
         return []
     try:
         values = np.array(picked, dtype=np.float64)
@@ -110,8 +110,8 @@ def _read_matrix(X: Any) -> list[Sample]:
     if isinstance(X, (list, tuple)):
         return []
     X = as_numpy(X)
-    if isinstance(X, ARRAYS):
-        if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.type not in PLAIN_NUMBERS:
+    if isinstance(X, ARRAY_TYPES):
+        if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.type not in PLAIN_NUMBER_TYPES:
             return []
         names, values = list(range(X.shape[1])), X.astype(np.float64)
     else:
@@ -136,7 +136,7 @@ def _as_samples(
 ) -> list[Sample]:
     """Return samples from columns of numbers and of texts; [] if a number is out of bounds."""
     # Ignores NaN.
-    if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= LARGEST_VALUE:
+    if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= MAX_VALUE:
         return []
     check_distinct((*names, *texts))
     layout: tuple[Name, ...] = tuple(map(plain_name, names))
@@ -269,7 +269,7 @@ class StreamColumns:
                 layout = tuple(name for name in layout if name not in gaps)
             known = layout
             new = [(name, text) for name, text in named if text not in texts.get(name, {})]
-            full = {name for name, _ in new if len(texts.get(name, {})) == MOST_CATEGORIES}
+            full = {name for name, _ in new if len(texts.get(name, {})) == MAX_CATEGORIES}
             new = [(name, text) for name, text in new if name not in full]
             for name in sorted(full - crowded.keys(), key=repr):
                 crowded = crowded | {name: len(crowded)}
@@ -280,10 +280,10 @@ class StreamColumns:
                 texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
         if columns is self._columns and crowded is self._crowded:
             return self
-        if len(columns) > MOST_FEATURES:
+        if len(columns) > MAX_FEATURES:
             came = f"x raises the number of features to {len(columns)}"
             remedy = "Hash them with river's FeatureHasher(n_features=1024)."
-            raise ValueError(f"{came}, expected at most {MOST_FEATURES}. {remedy}")
+            raise ValueError(f"{came}, expected at most {MAX_FEATURES}. {remedy}")
         made = StreamColumns()
         made._columns, made._texts, made._crowded = columns, texts, crowded
         return made
@@ -310,8 +310,8 @@ class StreamColumns:
             if column is not None:
                 row[column] = 1.0
             elif name in self._crowded:
-                of_text = crc32(text.encode("utf-8", "surrogatepass")) % N_HASHES
-                hashed.append(N_HASHES * self._crowded[name] + of_text)
+                of_text = crc32(text.encode("utf-8", "surrogatepass")) % N_TEXT_HASHES
+                hashed.append(N_TEXT_HASHES * self._crowded[name] + of_text)
         for name in gaps:
             row[self.columns_of(name)] = np.nan
         # Sorted, so that the order of a dict's keys does not matter.

@@ -18,12 +18,12 @@ from onlinels.saving import PLACES, VECTOR, made_of, savable
 from onlinels.stream.features import RunningScaler
 from onlinels.stream.rows import StreamColumns, is_gap
 
-MOST_WAITING = 4096
+MAX_WAITING_FORECASTS = 4096
 """Maximum number of stored forecasts; a new forecast then replaces the oldest one."""
 
 _pack_number = struct.Struct("d").pack
 
-UNKNOWN = _pack_number(np.nan)
+GAP = _pack_number(np.nan)
 """The bytes of a gap."""
 
 Forecast = tuple[Floats, int]
@@ -78,7 +78,7 @@ def _packed(value: Any) -> bytes:
     elif isinstance(value, np.ndarray) and value.ndim:
         content = value.astype(np.float64).tobytes()
     else:
-        return UNKNOWN if is_gap(value) else _pack_number(value)
+        return GAP if is_gap(value) else _pack_number(value)
     return struct.pack("q", len(content)) + content
 
 
@@ -92,7 +92,8 @@ def _packed(value: Any) -> bytes:
         "_values": VECTOR,
     },
     lambda made: (
-        len(made._waiting) <= MOST_WAITING and len(made.scaler.means) == len(made.columns.names)
+        len(made._waiting) <= MAX_WAITING_FORECASTS
+        and len(made.scaler.means) == len(made.columns.names)
     ),
 )
 class Waiting:
@@ -137,7 +138,7 @@ class Waiting:
         waiting, add = self._waiting, (self._waiting.__setitem__, key, (forecast, count))
         if key in waiting:
             return (waiting.pop, key), add
-        if len(waiting) < MOST_WAITING:
+        if len(waiting) < MAX_WAITING_FORECASTS:
             return (add,)
         return (waiting.pop, next(iter(waiting))), add
 

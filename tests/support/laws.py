@@ -16,7 +16,7 @@ from onlinels import StreamClassifier
 from onlinels.accumulators.base import Accumulator
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Update, apply
-from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Memories
+from onlinels.stream.experts import MIN_RIDGE_SHARE, RIDGE, SHORT_FORGETTING_FACTOR, Memories
 from onlinels.stream.waiting import Waiting
 from support.strategies import splits
 
@@ -507,11 +507,11 @@ class MemoryLog:
     def weights(self, long):
         """Return the weights of the rows in the long or in the short memory."""
         ages = np.arange(len(self.targets))[::-1]
-        weights = SHORT_MEMORY ** ages.astype(float)
+        weights = SHORT_FORGETTING_FACTOR ** ages.astype(float)
         if long:
             last = self.takeovers[-1] if self.takeovers else 0
             weights[last:] = 1.0
-            weights[:last] = SHORT_MEMORY ** ages[len(ages) - last :].astype(float)
+            weights[:last] = SHORT_FORGETTING_FACTOR ** ages[len(ages) - last :].astype(float)
         return weights * self.w
 
     def assert_solved_by(self, expert, long):
@@ -523,7 +523,7 @@ class MemoryLog:
         ):
             row[: len(activations)], other[: len(targets)] = activations, targets
         diagonal = expert.penalties
-        assert ((diagonal >= RIDGE * LEAST_RIDGE) & (diagonal <= RIDGE)).all()
+        assert ((diagonal >= RIDGE * MIN_RIDGE_SHARE) & (diagonal <= RIDGE)).all()
         assert_solves_weighted_ridge(expert.weights, diagonal, A, Y, self.weights(long))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import apply
-from onlinels.scoring import PRIOR, SCALES
+from onlinels.scoring import SCALE_PENALTIES, SOFTMAX_SCALES
 from onlinels.stream.cells import N_PARTITIONS, Cells
 from onlinels.stream.features import N_UNITS, Activations
 from onlinels.stream.waiting import sample_key
@@ -155,7 +155,7 @@ class Literal:
         self.names, self.features, self.places = (), [], []
         self.labels, self.columns, self.samples = [], [], []
         self.wide, self.narrow = LiteralPair(), LiteralPair()
-        self.errors, self.losses = np.zeros(4), np.zeros(len(SCALES))
+        self.errors, self.losses = np.zeros(4), np.zeros(len(SOFTMAX_SCALES))
         self.how_late, self.waiting, self.softmaxes = 0, {}, []
         # What came before anything was learnt: names, their scale, samples.
         self.watched = (), [], []
@@ -260,7 +260,9 @@ class Literal:
         return (n_rows * q / q.sum() + 1.0) / (n_rows + len(mixture))
 
     def predict_proba(self, x):
-        return self.probabilities(self.scores(x), SCALES[np.argmin(self.losses + PRIOR)])
+        return self.probabilities(
+            self.scores(x), SOFTMAX_SCALES[np.argmin(self.losses + SCALE_PENALTIES)]
+        )
 
     def grow(self, x, y, names):
         is_new = y not in self.labels
@@ -324,7 +326,9 @@ class Literal:
     def judge(self, scores, column, w, late):
         if len(self.columns) % 4 == 0:
             mixture = self.mixture(scores)
-            self.losses -= [w * np.log(self.probabilities(mixture, a)[column]) for a in SCALES]
+            self.losses -= [
+                w * np.log(self.probabilities(mixture, a)[column]) for a in SOFTMAX_SCALES
+            ]
         errs = (scores[:, column] < scores.max(axis=1) - 1e-9).astype(float)
         self.errors = (0.998 if late else 0.995) * self.errors + w * errs
         return errs
