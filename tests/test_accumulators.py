@@ -348,7 +348,7 @@ def test_sums_are_those_of_an_array(data, centred, labels, width):
     targets = random.integers(0, 3, len(X)) if labels else random.normal(size=(len(X), 2)) + 1e3
     n_targets = 3 if labels else 2
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed, "PANEL", width)
+        patch.setattr(packed, "PANEL_COLUMNS", width)
         expected = Accumulator(GramSums(), X.shape[1], n_targets, centred)
         expected.update(X, targets, w)
         made = sums_of_sparse(sparse.csr_array(X), targets, w, n_targets, centred)

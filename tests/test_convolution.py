@@ -144,10 +144,10 @@ def test_tiles_and_threads_make_no_difference(
     images, filters, offsets, stage = case
     whole = convolve(images, filters, stage, offsets)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolution, "PART_IMAGES", part_images)
+        patch.setattr(convolution, "MAX_IMAGES_PER_TASK", part_images)
         patch.setattr(convolution, "TILE_FILTERS", tile_filters)
         patch.setattr(convolution, "TILE_BYTES", tile_bytes)
-        patch.setattr(convolution, "SMALL_PRODUCT", small_product)
+        patch.setattr(convolution, "MAX_SINGLE_THREAD_PRODUCT", small_product)
         patch.setattr("onlinels.numerics._n_cores", lambda: 16)
         patch.setenv("OPENBLAS_NUM_THREADS", "1")
         tiled = convolve(images, filters, stage, offsets)

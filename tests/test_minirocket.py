@@ -142,9 +142,9 @@ def test_a_window_has_the_same_features_alone_and_among_others(length, dtype, mo
     assert 0.9 < features.max() <= 1.0
     alone = [model.transform_one({"window": window})["h"] for window in windows]
     np.testing.assert_array_equal(np.stack(alone), features)
-    monkeypatch.setattr(module, "TILE_VALUES", 1)
-    monkeypatch.setattr(module, "COMPARED_VALUES", 1)
-    monkeypatch.setattr(module, "PART_WINDOWS", 7)
+    monkeypatch.setattr(module, "TILE_RESPONSES", 1)
+    monkeypatch.setattr(module, "TILE_COMPARISONS", 1)
+    monkeypatch.setattr(module, "MAX_WINDOWS_PER_TASK", 7)
     np.testing.assert_array_equal(model.transform_many(windows), features)
 
 

@@ -39,7 +39,7 @@ def test_labels_are_those_of_rows_one_by_one(data, stream, seed, delay, most_tex
     model = StreamClassifier(seed, delay)
     labels, learnt, single = (copy.deepcopy(model) for _ in range(3))
     found, named = [], []
-    with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
+    with mock.patch.object(stream_rows, "MAX_CATEGORIES", most_texts):
         for part in parts(data, len(stream)):
             rows = stream.samples[part], stream.labels[part], stream.w[part]
             found += model.predict_proba_learn_many(*rows)
@@ -68,7 +68,7 @@ def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, delay, mos
     """Batches are predicted; some are learnt later, some singly, some are never; others unasked."""
     model = StreamClassifier(seed, delay)
     single, left = copy.deepcopy(model), []
-    with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
+    with mock.patch.object(stream_rows, "MAX_CATEGORIES", most_texts):
         for part in parts(data, len(stream)):
             X = stream.samples[part]
             left.append((X, stream.labels[part], stream.w[part]))

@@ -301,7 +301,7 @@ def assert_as_said(model, literal, asked):
 )
 def test_it_does_what_it_says(stream, seed, delay, predicted, most_texts):
     model, literal = StreamClassifier(seed, delay), Literal(seed, delay, most_texts)
-    with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
+    with mock.patch.object(stream_rows, "MAX_CATEGORIES", most_texts):
         for x, y, w in zip(stream.samples, stream.labels, stream.w, strict=True):
             if predicted:
                 model.predict_one(x)
@@ -322,7 +322,7 @@ def test_late_rows_are_learnt_as_it_says(data, stream, delay, most_texts):
     model, literal = StreamClassifier(0, delay), Literal(0, delay, most_texts)
     order = data.draw(st.permutations(range(len(stream))))
     is_batch = data.draw(st.booleans())
-    with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
+    with mock.patch.object(stream_rows, "MAX_CATEGORIES", most_texts):
         for row in range(len(stream)):
             for x in data.draw(st.sampled_from([[], stream.samples[row : row + 3]])):
                 model.predict_one(x)

@@ -20,13 +20,13 @@ from onlinels.stream.experts import MIN_RIDGE_SHARE, RIDGE, SHORT_FORGETTING_FAC
 from onlinels.stream.waiting import Waiting
 from support.strategies import splits
 
-FIRST_ROWS = "onlinels.linear.model.FIRST_ROWS"
+FIRST_ROWS = "onlinels.linear.model.MIN_ROWS_TO_HOLD_RIDGE"
 """Rows at which the recursive form first chooses a ridge; tests let there be few."""
 
 BLOCKS = {
     "onlinels.checks.BLOCK_BYTES": 200,
-    "onlinels.linear.model.LEAST_ROWS": 1,
-    "onlinels.accumulators.base.LEAST_ROWS": 1,
+    "onlinels.linear.model.MIN_BLOCK_ROWS": 1,
+    "onlinels.accumulators.base.MIN_BLOCK_ROWS": 1,
 }
 
 EPS = np.finfo(np.float64).eps
