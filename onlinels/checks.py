@@ -229,7 +229,7 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
 
     Examples
     --------
-    >>> read_number("y", np.int64(3), OF_FEATURES), read_number("y", True, OF_FEATURES)
+    >>> read_number("y", np.int64(3), FEATURE_REMEDIES), read_number("y", True, FEATURE_REMEDIES)
     (3.0, 1.0)
     """
     if type(value) is float and abs(value) <= MAX_VALUE:
@@ -580,7 +580,7 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = FEATURE_COUNT
 
     Examples
     --------
-    >>> check_room(1 << 60, "A batch of {:,} rows", 9, remedy=OF_ROWS)
+    >>> check_room(1 << 60, "A batch of {:,} rows", 9, remedy=ROW_COUNT_REMEDY)
     Traceback (most recent call last):
         ...
     ValueError: A batch of 9 rows takes 1.07e+09 GiB of memory, expected at most the ...

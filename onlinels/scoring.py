@@ -182,7 +182,7 @@ def best_scale(losses: Floats) -> float:
 
     Examples
     --------
-    >>> best_scale(np.zeros(len(SCALES)))
+    >>> best_scale(np.zeros(len(SOFTMAX_SCALES)))
     4.0
     """
     return float(best_scales(losses))
