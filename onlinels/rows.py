@@ -293,7 +293,10 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
     if getattr(values, "requires_grad", False):
         problem = f"{argument} is a tensor that needs a gradient, expected plain numbers"
         raise TypeError(f"{problem}. Pass {argument}.detach().")
-    device = getattr(values, "__dlpack_device__", lambda: CPU_DEVICES)()[0]
+    try:
+        device = getattr(values, "__dlpack_device__", lambda: CPU_DEVICES)()[0]
+    except (ValueError, BufferError):  # Torch raises for its device "meta", which has no memory.
+        device = None
     if device not in CPU_DEVICES:
         problem = f"{argument} is in the memory of another device, expected that of the CPU"
         raise TypeError(f"{problem}. Pass {argument}.cpu(), or the like.")
@@ -302,7 +305,7 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
             values = values.float()
         array = np.asarray(values) if hasattr(values, "__array__") else np.from_dlpack(values)
     except (TypeError, RuntimeError, BufferError) as error:
-        problem = f"{argument} of type {type(values).__name__} cannot be read as an array: {error}"
+        problem = f"{argument} of type {type(values).__name__} cannot be read as an array: {str(error).rstrip('.')}"
         raise TypeError(f"{problem}. Pass a dense numpy array.") from error
     return as_numpy(array)
 
