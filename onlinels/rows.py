@@ -293,11 +293,7 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
     if getattr(values, "requires_grad", False):
         problem = f"{argument} is a tensor that needs a gradient, expected plain numbers"
         raise TypeError(f"{problem}. Pass {argument}.detach().")
-    try:
-        device = getattr(values, "__dlpack_device__", lambda: CPU_DEVICES)()[0]
-    except (ValueError, BufferError):  # Torch raises for its device "meta", which has no memory.
-        device = None
-    if device not in CPU_DEVICES:
+    if not _is_in_cpu_memory(values):
         problem = f"{argument} is in the memory of another device, expected that of the CPU"
         raise TypeError(f"{problem}. Pass {argument}.cpu(), or the like.")
     try:
@@ -305,9 +301,20 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
             values = values.float()
         array = np.asarray(values) if hasattr(values, "__array__") else np.from_dlpack(values)
     except (TypeError, RuntimeError, BufferError) as error:
-        problem = f"{argument} of type {type(values).__name__} cannot be read as an array: {str(error).rstrip('.')}"
+        reason = str(error).rstrip(".")
+        kind = type(values).__name__
+        problem = f"{argument} of type {kind} cannot be read as an array: {reason}"
         raise TypeError(f"{problem}. Pass a dense numpy array.") from error
     return as_numpy(array)
+
+
+def _is_in_cpu_memory(tensor: Any) -> bool:
+    """Tell whether the CPU can read the memory of a tensor."""
+    try:
+        device = getattr(tensor, "__dlpack_device__", lambda: CPU_DEVICES)()[0]
+    except (ValueError, BufferError):  # Torch's device "meta" has no memory.
+        return False
+    return device in CPU_DEVICES
 
 
 def check_mapping(x: Any, argument: str = "x") -> None:
