@@ -6,7 +6,7 @@ Other items come with a pretrained network, which is never trained:
 --text: descriptions of Debian's packages, as apt-cache prints them; their sections are the classes.
     Needs a Debian system and ``pip install wordllama`` (16 MB, with its weights).
 --images FILE: a file that numpy.load reads, with images "x" (n, height, width, 3) of uint8 and
-    labels "y"; a network embeds them on the CPU in about 60 ms each.
+    labels "y"; a network embeds them on the CPU in about 70 ms each.
     Needs ``pip install 'onlinels[embeddings]'``.
 
 The picture shows the accuracy over all classes seen so far, after each task. Stochastic gradient

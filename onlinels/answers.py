@@ -18,8 +18,8 @@ from onlinels.wrappers import MetaClassifier
 
 Model = TypeVar("Model")
 
-SUMS = re.compile(r"\._(statistics|penalty|running)\.")
-WEIGHTS = re.compile(r"\.(_solution|output_weights|rule)\b")
+SUM_PATHS = re.compile(r"\._(statistics|penalty|running)\.")
+WEIGHT_PATHS = re.compile(r"\.(_solution|output_weights|rule)\b")
 """Patterns in the paths of arrays in a file."""
 
 
@@ -128,7 +128,8 @@ def saved_bytes(model: Any) -> dict[str, int]:
         writer.node(model, type(model).__name__)
     sizes = {"sums": 0, "weights": 0, "features": 0}
     for path, array in writer.arrays.items():
-        kind = "sums" if SUMS.search(path) else "weights" if WEIGHTS.search(path) else "features"
+        is_weight = WEIGHT_PATHS.search(path)
+        kind = "sums" if SUM_PATHS.search(path) else "weights" if is_weight else "features"
         sizes[kind] += array.nbytes
     return sizes
 

@@ -36,7 +36,7 @@ from onlinels.pipelines import (
     predict_learn_many,
     predict_proba_learn_many,
 )
-from onlinels.rows import as_frame, check_aligned, part_of, samples_of, source_of
+from onlinels.rows import as_frame, as_numpy, check_aligned, part_of, samples_of, source_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,6 +69,8 @@ class TableReader:
 
     def __init__(self, X: Any, y: Any, w: Any, t: Any, has_several_targets: bool) -> None:
         check_aligned(X, y=y, w=w, t=t)
+        # Converted once: parts of them are read one after the other.
+        X, y = as_numpy(X), as_numpy(y, "y")
         self._X: Any = sparse.csr_array(X) if isinstance(X, SPARSE_TYPES) else X
         source = source_of(self._X)
         n_rows = source.shape[0] if hasattr(source, "shape") else len(source)

@@ -20,16 +20,16 @@ from onlinels.rows import Columns, Name, plain_names, sorted_names
 Classifier = TypeVar("Classifier", bound=LeastSquaresClassifier)
 Regressor = TypeVar("Regressor", LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
 
-LARGEST_SUM = 1e280
+MAX_SUM = 1e280
 """Largest sum of products: multiplied by a number of rows, it still fits float64."""
 
-SLACK = 1e-9
+INEQUALITY_TOLERANCE = 1e-9
 """Relative violation of an inequality that rounding errors of sums can cause."""
 
-CONSTANT = 1e-13
+CONSTANT_SHARE = 1e-13
 """Sum of squares about the mean, relative to that about the origin, that rounding can cause."""
 
-OF_ROWS = "Compute all sums over the same rows, as sums and not as means."
+SUMS_REMEDY = "Compute all sums over the same rows, as sums and not as means."
 
 
 def classifier_from_sums(
@@ -235,19 +235,19 @@ def _numbers(name: str, values: Any, shape: tuple[int | None, ...]) -> Matrix:
     fits = array.ndim == len(shape) and array.size > 0
     if not fits or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
         sizes = ", ".join("1 or more" if n is None else str(n) for n in shape)
-        raise ValueError(f"{name} has the shape {array.shape}, expected ({sizes}). {OF_ROWS}")
+        raise ValueError(f"{name} has the shape {array.shape}, expected ({sizes}). {SUMS_REMEDY}")
     if array.dtype.kind not in "iufO":
         raise TypeError(f"{name} is of dtype {array.dtype}, expected numbers. Pass float(value).")
     try:
         floats = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name} holds no numbers: {error}. Pass float(value) of each.") from error
-    wrong = ~(np.abs(floats) <= LARGEST_SUM)  # True also for NaN.
+    wrong = ~(np.abs(floats) <= MAX_SUM)  # True also for NaN.
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0].tolist())
         raise ValueError(
             f"{name}[{', '.join(map(str, place))}] is {floats[place]}, expected a finite sum up to "
-            f"{LARGEST_SUM:g}. {OF_ROWS}"
+            f"{MAX_SUM:g}. {SUMS_REMEDY}"
         )
     return array
 
@@ -313,16 +313,16 @@ def _check(sums: Sums) -> None:
             place = int(each.argmin())
             raise ValueError(
                 f"{name} holds the sum of squares {each[place]:g} at place {place}, expected one "
-                f"of at least 0. {OF_ROWS}"
+                f"of at least 0. {SUMS_REMEDY}"
             )
     roots, target_roots = np.sqrt(squares), np.sqrt(target_squares)
     bounds = np.outer(roots, roots)
-    odd = np.abs(gram - gram.T) > SLACK * bounds
+    odd = np.abs(gram - gram.T) > INEQUALITY_TOLERANCE * bounds
     if odd.any():
         i, j = map(int, np.argwhere(odd)[0])
         raise ValueError(
             f"gram[{i}, {j}] is {gram[i, j]} and gram[{j}, {i}] is {gram[j, i]}, expected a "
-            f"symmetric matrix. {OF_ROWS}"
+            f"symmetric matrix. {SUMS_REMEDY}"
         )
     compared = {
         "gram": (gram, bounds),
@@ -331,12 +331,12 @@ def _check(sums: Sums) -> None:
         "cross": (cross, np.outer(roots, target_roots)),
     }
     for name, (each, largest) in compared.items():
-        wrong = np.abs(each) > (1.0 + SLACK) * largest
+        wrong = np.abs(each) > (1.0 + INEQUALITY_TOLERANCE) * largest
         if wrong.any():
             index = tuple(np.argwhere(wrong)[0].tolist())
             raise ValueError(
                 f"{name}[{', '.join(map(str, index))}] is {each[index]:g}, expected at most "
-                f"{largest[index]:g}, which the sums of squares allow. {OF_ROWS}"
+                f"{largest[index]:g}, which the sums of squares allow. {SUMS_REMEDY}"
             )
 
 
@@ -359,7 +359,7 @@ def _statistics(sums: Sums, is_centred: bool) -> Statistics:
         cross[row] = moved(read(targets), left[row], right, at[row], to)
     squares = _as_floats(moved(read(sums.target_squares), right, right, to, to))
     if is_centred and not exact:
-        constant = gram.diagonal() <= CONSTANT * _as_floats(sums.gram.diagonal())
+        constant = gram.diagonal() <= CONSTANT_SHARE * _as_floats(sums.gram.diagonal())
         gram[constant], gram[:, constant], cross[constant] = 0.0, 0.0, 0.0
     made = Statistics(GramSums.of(gram, cross), is_centred)
     made._count, made._weight = n, float(n)
@@ -369,9 +369,9 @@ def _statistics(sums: Sums, is_centred: bool) -> Statistics:
         made._mean = Mean(origin, _as_floats(np.concatenate((left, right)) / n)).settled()
     if not made.products.is_definite(made._taken):
         raise ValueError(
-            f"gram is indefinite, expected sums of products of rows. {OF_ROWS} If they are, large "
-            "means have cost their digits: subtract an origin near the means from the rows first, "
-            "and pass it as origin."
+            f"gram is indefinite, expected sums of products of rows. {SUMS_REMEDY} If they are, "
+            "large means have cost their digits: subtract an origin near the means from the rows "
+            "first, and pass it as origin."
         )
     return made
 

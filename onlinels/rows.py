@@ -348,7 +348,8 @@ def read_row(
     layout: list[Name | ArrayFeature] = []
     parts = []
     for name, value in zip(plain_names(x), x.values(), strict=True):
-        value = as_numpy(value, f"{argument}[{name!r}]")
+        if getattr(value, "ndim", 0):
+            value = as_numpy(value, f"{argument}[{name!r}]")
         if isinstance(value, np.ndarray) and value.ndim:
             check_values(f"{argument}[{name!r}]", value)
             layout.append(ArrayFeature(name, value.size))
@@ -523,14 +524,13 @@ def samples_of(X: Any) -> Iterator[Row]:
 
 
 def part_of(X: Any, rows: slice) -> Any:
-    """Return some rows of a mini-batch, in the same kind.
+    """Return some rows of a mini-batch that is no tensor, in the same kind.
 
     Examples
     --------
     >>> part_of([{"a": 1.0}, {"a": 2.0}], slice(1, 2))
     [{'a': 2.0}]
     """
-    X = as_numpy(X)
     if isinstance(X, SPARSE_TYPES):
         return X.tocsr()[rows]
     return X[rows] if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)[rows].to_native()

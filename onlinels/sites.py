@@ -400,7 +400,7 @@ def _is_merged(output: Path, known: Manifest, chosen: dict[str, Choice]) -> bool
 
 def _write(output: Path, merged: Any, known: Manifest, sites: dict[str, Site]) -> None:
     """Write the output to a temporary file, then the manifest, and then replace the output."""
-    with files._replacing(output) as file:
+    with files.replacing(output) as file:
         files._write(merged, partial(nullcontext, file))
         file.seek(0)
         # Read through the same handle: some systems do not open a locked file again.

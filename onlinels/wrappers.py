@@ -47,6 +47,7 @@ from onlinels.pipelines import (
     steps_of,
 )
 from onlinels.rows import (
+    as_numpy,
     check_aligned,
     check_mapping,
     labels_like,
@@ -466,7 +467,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         `ask` before each row, the copy and the new state.
         """
         check_aligned(X, y=y, w=w, **others)
-        X = self._batch_features(X)
+        X = as_numpy(self._batch_features(X))
         last = own = last_step(self.classifier)
         # All rows are read first, so that errors name their places in the batch.
         batch, read, weights = read_rows(last, X, y, w)

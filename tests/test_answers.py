@@ -291,7 +291,7 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, part, value):
 @pytest.mark.parametrize("settings", [{}, {"bias": False}, {"dtype": "float32"}])
 @pytest.mark.parametrize("distribution", sorted(input_weights.DISTRIBUTIONS))
 def test_drawn_input_weights_are_not_in_the_file(tmp_path, monkeypatch, distribution, settings):
-    monkeypatch.setattr(hidden, "LEAST_DRAWN", 1 << 12)
+    monkeypatch.setattr(hidden, "MIN_OMITTED_BYTES", 1 << 12)
     layer, X = HiddenLayer(300, distribution, seed=5, **settings), np.eye(9)
     expected = layer.transform_many(X)
     layer.save(tmp_path / "layer.npz")
@@ -325,12 +325,12 @@ def test_small_files_draw_no_more_than_they_may(tmp_path, monkeypatch):
         layers.append(layer)
     path = tmp_path / "layers.npz"
     # The first two may be drawn again, and the third is written.
-    monkeypatch.setattr(description, "MOST_COMPUTED", 3_000_000)
+    monkeypatch.setattr(description, "MAX_COMPUTED_BYTES", 3_000_000)
     onlinels.save(layers, path)
     assert 3 * 160_000 + 1_440_000 < path.stat().st_size < 3 * 160_000 + 1_450_000
     loaded = onlinels.load(path)
     assert onlinels.dumps(loaded) == path.read_bytes()
-    monkeypatch.setattr(description, "MOST_COMPUTED", 2_000_000)
+    monkeypatch.setattr(description, "MAX_COMPUTED_BYTES", 2_000_000)
     with pytest.raises(ValueError, match="leaves out more numbers than may be computed"):
         onlinels.load(path)
     onlinels.save(layers[0], path)

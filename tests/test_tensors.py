@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from river import metrics
 
+import onlinels
 from onlinels import (
     CalibratedClassifier,
+    DriftAwareClassifier,
+    Embedding,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
@@ -99,8 +103,31 @@ def test_tensors_in_samples_and_images():
         model.learn_one({"h": wrap(-image.ravel())}, "b")
     assert (models[0].output_weights == models[1].output_weights).all()
     network = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=4)
+    network.learn_one({"image": Tensor(image)}, "a")
+    network.learn_many([{"image": Tensor(image)}, {"image": Tensor(image.T)}], ["b", "a"])
     network.learn_many(Tensor(np.tile(image, (6, 1, 1))), list("ababab"))
     assert network.predict_many(Tensor(image[None]))[0] in "ab"
+
+
+def test_an_embedding_reads_tensors_of_items():
+    images = np.arange(48.0).reshape(3, 4, 4)
+    step = Embedding(lambda items: [[item.sum(), item[0, 0]] for item in items], (4, 4))
+    found = step.transform_many(Tensor(images))
+    np.testing.assert_array_equal(found, step.transform_many(images))
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_evaluation_and_drift_read_tensors_in_parts(form):
+    random = np.random.default_rng(0)
+    X, y = random.integers(-4, 5, (60, 3)).astype(float), random.integers(0, 2, 60)
+    found, expected = (
+        onlinels.progressive_val_score(model, wrap(X), y, metrics.Accuracy()).metric.get()
+        for wrap, model in (
+            (FORMS[form], DriftAwareClassifier(LeastSquaresClassifier())),
+            (np.asarray, DriftAwareClassifier(LeastSquaresClassifier())),
+        )
+    )
+    assert found == expected
 
 
 def test_scikit_learn_reads_tensors():

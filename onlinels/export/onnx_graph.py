@@ -36,8 +36,10 @@ def single(values: Any, what: str) -> Matrix:
         rounded: Matrix = values.astype(np.float32)
     if (np.isfinite(values) & ~np.isfinite(rounded)).any():
         largest = np.abs(values[np.isfinite(values)]).max()
-        came = f"{what} as large as {largest:g} do not fit float32, in which the ONNX file computes"
-        raise ValueError(f"{came}. Rescale the features or targets.")
+        problem = (
+            f"{what} as large as {largest:g} do not fit float32, in which the ONNX file computes"
+        )
+        raise ValueError(f"{problem}. Rescale the features or targets.")
     return rounded
 
 
@@ -78,8 +80,10 @@ class Graph:
         """Raise ValueError if the constants exceed what fits into one file."""
         n_bytes = sum(array.nbytes for array in self.constants.values())
         if n_bytes > MAX_BYTES:
-            came = f"The weights take {n_bytes / 2**30:.1f} GiB, expected less than 2 GiB"
-            raise ValueError(f"{came}, the limit of an ONNX file. Train with a smaller n_hidden.")
+            problem = f"The weights take {n_bytes / 2**30:.1f} GiB, expected less than 2 GiB"
+            raise ValueError(
+                f"{problem}, the limit of an ONNX file. Train with a smaller n_hidden."
+            )
 
     def write(
         self,
@@ -110,7 +114,7 @@ class Graph:
         helper.set_model_props(model, dict(metadata))
         checker.check_model(model, full_check=True)
         content = model.SerializeToString()
-        with files._replacing(path) as file:
+        with files.replacing(path) as file:
             file.write(content)
 
 

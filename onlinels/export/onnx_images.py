@@ -16,7 +16,7 @@ from onlinels.features.convolution import (
     Convolution,
     Power,
     TwoSidedRectifier,
-    _largest_responses,
+    largest_responses,
 )
 from onlinels.features.filters import minirocket_kernels
 from onlinels.features.images import Kind, Shape, check_image_shape, not_made
@@ -70,9 +70,9 @@ class Table(NamedTuple):
         keys = {name: feature_key(name) for name in names}
         unknown = next((name for name, key in keys.items() if key not in self.places), None)
         if unknown is not None:
-            came = f"The model has learnt the feature {unknown!r}, which no step before it makes"
+            problem = f"The model has learnt the feature {unknown!r}, which no step before it makes"
             raise ValueError(
-                f"{came} in the exported graph. Train on the same features throughout."
+                f"{problem} in the exported graph. Train on the same features throughout."
             )
         # A column that the model does not know counts as 0.
         arranged = np.zeros((len(self.names), *rows.shape[1:]), rows.dtype)
@@ -107,8 +107,8 @@ def shape_of(steps: Sequence[Any]) -> Shape:
         first, "window_shape", None
     )
     if shape is None:
-        came = f"The shape of what {type(first).__name__} takes is not known"
-        raise ValueError(f"{came}. Pass input_shape to onlinels.export.onnx, such as (28, 28).")
+        problem = f"The shape of what {type(first).__name__} takes is not known"
+        raise ValueError(f"{problem}. Pass input_shape to onlinels.export.onnx, such as (28, 28).")
     return shape
 
 
@@ -131,10 +131,12 @@ def preprocessed(graph: Graph, images: Images, step: ImagePreprocessing) -> Imag
     if not step.is_fixed:
         raise not_made(f"whitening={step.whitening!r} is", "ImagePreprocessing")
     if step.deskew:
-        came = "deskew=True of ImagePreprocessing moves pixels by amounts that depend on the image"
+        problem = (
+            "deskew=True of ImagePreprocessing moves pixels by amounts that depend on the image"
+        )
         raise ValueError(
-            f"{came}, which an ONNX file cannot hold. Deskew images before the model: train with "
-            "deskew=False on images that ImagePreprocessing(deskew=True) has transformed."
+            f"{problem}, which an ONNX file cannot hold. Deskew images before the model: train "
+            "with deskew=False on images that ImagePreprocessing(deskew=True) has transformed."
         )
     height, width, n_channels = step.output_shape(images.shape)
     value, size = images.value, [step.downsample] * 2
@@ -270,7 +272,7 @@ def _faintest(
     # (batch, n_groups, 1, n_channels) times (n_groups, n_channels, n_filters).
     sums = graph.add("MatMul", brightest, single(strengths, "Filters"))
     if contrast_offset is not None:
-        longest = _largest_responses(grouped)[:, None]
+        longest = largest_responses(grouped)[:, None]
         sums = graph.add("Min", sums, single(longest, "Filters"))
     sums = graph.add("Add", sums, single(np.abs(offsets)[:, None], "Offsets of filters"))
     eps = MAX_ROUNDING_ERRORS * np.finfo(np.float32).eps
@@ -303,8 +305,8 @@ def rocketed(graph: Graph, images: Images, step: MiniRocketFeatures) -> Table:
         raise not_made("The biases are", "MiniRocketFeatures")
     expected = (1, kernels.length, kernels.channels.shape[2])
     if images.shape != expected:
-        came = f"Windows have shape {images.shape[1:]}, expected {expected[1:]} as the examples"
-        raise ValueError(f"{came} of MiniRocketFeatures. Leave input_shape out.")
+        problem = f"Windows have shape {images.shape[1:]}, expected {expected[1:]} as the examples"
+        raise ValueError(f"{problem} of MiniRocketFeatures. Leave input_shape out.")
     shares, order = [], list[int]()
     weights = minirocket_kernels()
     for number, dilation in enumerate(kernels.dilations.tolist()):

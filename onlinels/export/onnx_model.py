@@ -140,8 +140,8 @@ def _input(
         images = input_of_images(graph, INPUT, shape, kind)
         return images, Tensor(INPUT, np.float32, (None, *images.given)), None
     if input_shape is not None:
-        came = f"input_shape={input_shape!r} came with a model of named columns, expected None"
-        raise ValueError(f"{came}. Leave it out.")
+        problem = f"input_shape={input_shape!r} came with a model of named columns, expected None"
+        raise ValueError(f"{problem}. Leave it out.")
     names = parts.linear.names
     for _, step in parts.steps:
         if isinstance(step, HiddenLayer):
@@ -173,12 +173,12 @@ def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | 
             if isinstance(value, wanted):
                 after = make(graph, value, step)
                 return after
-            came = f"The step {name!r} takes images or windows, and a table comes before it"
-            raise ValueError(f"{came}. Put it first in the pipeline.")
-    came = f"The step {name!r} is a {type(step).__name__}, which ONNX export does not know"
+            problem = f"The step {name!r} takes images or windows, and a table comes before it"
+            raise ValueError(f"{problem}. Put it first in the pipeline.")
+    problem = f"The step {name!r} is a {type(step).__name__}, which ONNX export does not know"
     raise ValueError(
-        f"{came}, expected StandardScaler, HiddenLayer, ImagePreprocessing, ConvolutionalFeatures, "
-        "WindowFeatures or MiniRocketFeatures. Apply the step before the exported model: train and "
+        f"{problem}, expected StandardScaler, HiddenLayer, ImagePreprocessing, "
+        "ConvolutionalFeatures, WindowFeatures or MiniRocketFeatures. Apply the step before the exported model: train and "
         "export a pipeline that begins after it."
     )
 
@@ -276,8 +276,8 @@ def _classification(graph: Graph, scores: str, parts: Parts) -> list[Tensor]:
     if labels.dtype.kind == "U":
         labels = labels.astype(object)
     elif labels.dtype.kind == "u":
-        came = f"A label is {max(labels.tolist())}, expected whole numbers below 2^63"
-        raise ValueError(f"{came}. Train a model on labels that are text.")
+        problem = f"A label is {max(labels.tolist())}, expected whole numbers below 2^63"
+        raise ValueError(f"{problem}. Train a model on labels that are text.")
     best = graph.add("ArgMax", scores, axis=1, keepdims=0)
     graph.add("Gather", labels, best, axis=0, name="label")
     graph.add("Identity", scores, name="scores")

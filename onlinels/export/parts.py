@@ -56,8 +56,8 @@ def linear_of(model: LinearModel) -> Linear:
     # One moment: another thread may be learning.
     with model._lock:
         if model._is_blank or not model._outputs:
-            came = f"The {type(model).__name__} has learnt nothing, expected a trained model"
-            raise ValueError(f"{came}. Call learn_one or learn_many first.")
+            problem = f"The {type(model).__name__} has learnt nothing, expected a trained model"
+            raise ValueError(f"{problem}. Call learn_one or learn_many first.")
         return Linear(
             type(model),
             model.feature_names,
@@ -76,10 +76,10 @@ def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
     labels = label_array(classes)
     if labels.dtype.kind not in "biufU":
         kinds = ", ".join(sorted({type(label).__name__ for label in classes}))
-        came = f"The labels are of the types {kinds}, expected all str, all int, all bool or all"
+        problem = f"The labels are of the types {kinds}, expected all str, all int, all bool or all"
         raise ValueError(
-            f"{came} float, as {output} holds them. Train a model on such labels, for example on "
-            "the position of each label in a list."
+            f"{problem} float, as {output} holds them. Train a model on such labels, for example "
+            "on the position of each label in a list."
         )
     return labels
 
@@ -155,8 +155,8 @@ def parts_of(model: Any) -> Parts:
             return Parts(steps, linear, shape=model._image_shape)
     if isinstance(model, LinearModel):
         return Parts((), linear_of(model))
-    came = f"The model is a {type(model).__name__}, expected a linear model of onlinels"
+    problem = f"The model is a {type(model).__name__}, expected a linear model of onlinels"
     raise ValueError(
-        f"{came}, a ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
+        f"{problem}, a ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
         "DriftAwareClassifier, or a pipeline that ends in one. Train one of these."
     )

@@ -66,9 +66,9 @@ def to_sklearn(model: Any) -> Any:
         model = model.classifier
     # Pipelines of river count as instances of the class of their last step.
     if is_pipeline(model) or not isinstance(model, LinearModel):
-        came = f"model is a {type(model).__name__}, expected one linear model"
+        problem = f"model is a {type(model).__name__}, expected one linear model"
         raise ValueError(
-            f"{came}: LeastSquaresRegressor, LeastSquaresMultiTargetRegressor or "
+            f"{problem}: LeastSquaresRegressor, LeastSquaresMultiTargetRegressor or "
             "LeastSquaresClassifier. Export it with onlinels.export.onnx(model, path)."
         )
     linear = linear_of(model)
@@ -96,8 +96,8 @@ def _classifier(linear: Linear) -> Any:
 
     labels = labels_of(linear.outputs, "scikit-learn")
     if len(labels) < 2:
-        came = f"The model knows only the class {labels[0].item()!r}, expected at least two"
-        raise ValueError(f"{came}. Learn rows of another class first.")
+        problem = f"The model knows only the class {labels[0].item()!r}, expected at least two"
+        raise ValueError(f"{problem}. Learn rows of another class first.")
     order = np.argsort(labels)
     coef, intercept = linear.weights.T[order], linear.intercept[order]
     estimator: Any

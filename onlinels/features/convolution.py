@@ -352,12 +352,12 @@ def rounding_bounds(images: Matrix, filters: Matrix, offsets: Matrix, stage: Con
     strengths = np.abs(filters).sum(axis=(1, 2)).swapaxes(0, 1)
     sums: Floats = (brightest[:, :, None] * strengths).sum(axis=-1)
     if stage.contrast_offset is not None:
-        sums = np.minimum(sums, _largest_responses(filters))
+        sums = np.minimum(sums, largest_responses(filters))
     sums += np.abs(offsets, dtype=np.float64)
     return np.asarray((MAX_ROUNDING_ERRORS * np.finfo(images.dtype).eps * sums) ** stage.power)
 
 
-def _largest_responses(filters: Matrix) -> Floats:
+def largest_responses(filters: Matrix) -> Floats:
     """Return the largest responses (n_groups, n_filters) to patches of normalised contrast."""
     # Such a patch of K values has length sqrt(K) at most.
     flat = np.moveaxis(filters, 3, 0).reshape(filters.shape[3], len(filters), -1)
@@ -388,7 +388,7 @@ def largest_pixel(
     fixed = float(np.abs(offsets).max())
     if stage.contrast_offset is not None:
         # Responses to patches of normalised contrast do not depend on the pixels.
-        fixed += float(_largest_responses(filters).max())
+        fixed += float(largest_responses(filters).max())
     if fixed > allowed:
         return 0.0
     if stage.contrast_offset is not None:

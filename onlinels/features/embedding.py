@@ -204,9 +204,11 @@ class Embedding(base.MiniBatchTransformer):
         -------
         list of dicts, array (n, n_dimensions), or frame
         """
-        items = _items_of(X)
+        source = X if isinstance(X, (list, tuple)) else as_numpy(X)
+        if not isinstance(source, (list, tuple, np.ndarray)):
+            source = as_frame(source)
+        items = _items_of(source)
         check_not_empty("X", len(items))
-        source = X if isinstance(X, (list, tuple, np.ndarray)) else as_frame(X)
         return output_table(source, self.embed(items), True, self.prefix)
 
 
@@ -222,19 +224,18 @@ def _item_of(x: Any, argument: str) -> Any:
 
 
 def _items_of(X: Any) -> list[Any]:
-    """Return the items of a mini-batch."""
+    """Return the items of a list, an array, or a frame of narwhals."""
     if isinstance(X, (list, tuple)):
         return [
             _item_of(x, f"X[{place}]") if isinstance(x, Mapping) else x for place, x in enumerate(X)
         ]
     if isinstance(X, np.ndarray):
         return list(X)
-    frame = as_frame(X)
-    if len(frame.columns) != 1:
-        raise ValueError(
-            f"X has the columns {frame.columns}, expected one column of items. Select one."
-        )
-    return frame[frame.columns[0]].to_list()
+    if len(X.columns) != 1:
+        problem = f"X has the columns {X.columns}, expected one column of items"
+        raise ValueError(f"{problem}. Select one.")
+    items: list[Any] = X[X.columns[0]].to_list()
+    return items
 
 
 def _embedded(function: Callable[[list[Any]], Any], items: list[Any]) -> Matrix:

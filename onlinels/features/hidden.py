@@ -98,7 +98,7 @@ def _layer_fits(layer: Any) -> bool:
 MAX_PROJECTED_EXAMPLES = 1000
 """Approximate number of examples that the spread of the projections is computed from."""
 
-LEAST_DRAWN = 1 << 20
+MIN_OMITTED_BYTES = 1 << 20
 """Bytes of drawn input weights from which a file leaves them out: 1 MiB.
 
 A file with smaller ones does not depend on how numpy draws.
@@ -137,7 +137,7 @@ def _without_drawn(layer: Any) -> State:
     if (
         layer.input_weights in DISTRIBUTIONS
         and fields is None
-        and made.weights.nbytes >= LEAST_DRAWN
+        and made.weights.nbytes >= MIN_OMITTED_BYTES
     ):
         digest = _digest(made.weights)
         state["_made"] = DrawnWeights(made.names, made.offsets, digest, np.__version__)

@@ -120,7 +120,8 @@ def _only_array(x: Any, kind: Kind) -> Matrix | None:
     """Return the array of a sample, or None for a sample of pixels."""
     if not isinstance(x, Mapping):
         return None
-    arrays = [value for value in x.values() if isinstance(value, np.ndarray) and value.ndim]
+    read = (as_numpy(value, "x") for value in x.values() if getattr(value, "ndim", 0))
+    arrays = [value for value in read if isinstance(value, np.ndarray)]
     if arrays and len(x) > 1:
         problem = f"x has {len(x)} features, some of them arrays, expected one {kind.name}"
         raise ValueError(f"{problem}. Pass {kind.example}.")

@@ -32,7 +32,7 @@ from onlinels.saving import (
     savable,
     table,
 )
-from onlinels.saving.fields import SHORTER
+from onlinels.saving.fields import WRITTEN_FORMS
 
 MODELS: dict[str, type[LinearModel]] = {
     kind.__name__: kind
@@ -205,4 +205,4 @@ def _written(model: Any) -> Any:
     return answers_of(model) if isinstance(model._statistics.products, NoSums) else model
 
 
-SHORTER.update(dict.fromkeys(MODELS.values(), _written))
+WRITTEN_FORMS.update(dict.fromkeys(MODELS.values(), _written))

@@ -358,16 +358,11 @@ def _answer_block(
     _, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
     # The past does not decay here; instead, the rows weigh more.
     now = Rows(uncast(rows.values), rows.targets, weights / past)
-    kept = _kept_before(model, rows)
+    kept = None if variances is None else _kept_before(model, rows)
     before = current.grown(n_features, n_targets)
     innovations = None if model._settings.priors is None else list[Floats]()
     found, after, fresh = _answered_and_learnt(
-        grown,
-        before,
-        now,
-        MAX_RUNNING_LEVERAGE * trust,
-        None if variances is None else kept,
-        innovations,
+        grown, before, now, MAX_RUNNING_LEVERAGE * trust, kept, innovations
     )
     n_answered = len(found)
     if not n_answered:
@@ -376,6 +371,7 @@ def _answer_block(
         variances[:n_answered] = fresh
     if innovations is not None:
         explained = grown.products.explained_products(before.weights)
+        kept = _kept_before(model, rows)
         _make_discriminants(model, grown, explained, now, kept, np.concatenate(innovations), found)
     scores[:n_answered, :n_targets] = found
     rows = rows.part(slice(0, n_answered))

@@ -15,11 +15,11 @@ from onlinels.checks import Matrix
 from onlinels.saving.fields import (
     DEFAULT_FACTORIES,
     KINDS_BY_NAME,
-    MOST_COMPUTED,
+    MAX_COMPUTED_BYTES,
     PLAIN_TYPES,
     SAVABLE_INSTEAD,
     SAVABLE_KINDS,
-    SHORTER,
+    WRITTEN_FORMS,
     Kind,
     check_fields,
     is_plain,
@@ -66,7 +66,7 @@ class Writer:
         # By identity. The objects are kept alive, so that no other object gets the same id.
         self._described: dict[int, tuple[Any, Node]] = {}
         self._numbers = count()
-        self._most_computed = MOST_COMPUTED
+        self._most_computed = MAX_COMPUTED_BYTES
 
     def node(self, value: Any, path: str) -> Node:
         """Return the description of a value; its path appears in errors and names its array."""
@@ -96,7 +96,7 @@ class Writer:
             raise TypeError(f"{place} holds {error}. {SAVING_REMEDY}{instead}") from error
 
     def _object(self, value: Any, path: str) -> Node:
-        written = SHORTER.get(type(value), _itself)(value)
+        written = WRITTEN_FORMS.get(type(value), _itself)(value)
         kind = SAVABLE_KINDS[type(written)]
         state = kind.take(written)
         n_computed = kind.computed(state)
@@ -151,7 +151,7 @@ class Builder:
         self._read_array = cache(read_array)
         self._most_values = MAX_VALUES_PER_BYTE * n_described
         self._n_values = 0
-        self._most_computed = MOST_COMPUTED
+        self._most_computed = MAX_COMPUTED_BYTES
         # Each object with its number of values, in which repeated values count each time.
         self._made: list[tuple[Any, int]] = []
 

@@ -141,11 +141,12 @@ class Kind:
     take: Callable[[Any], State]
     # Returns the object of a checked state.
     make: Callable[[State], Any]
-    # Returns the bytes of arrays that `make` computes, and `take` leaves out; see `MOST_COMPUTED`.
+    # Returns the bytes of arrays that `make` computes and `take` leaves out, see
+    # `MAX_COMPUTED_BYTES`.
     computed: Callable[[State], int]
 
 
-MOST_COMPUTED = 1 << 28
+MAX_COMPUTED_BYTES = 1 << 28
 """Bytes of arrays, of a whole file, that may be computed when it is read: 256 MiB.
 
 So a small file cannot take much memory. Arrays beyond are written.
@@ -161,7 +162,7 @@ DEFAULT_FACTORIES: dict[str, Callable[..., Any]] = {}
 SAVABLE_INSTEAD: dict[type, str] = {}
 """Alternatives to some classes whose objects cannot be saved."""
 
-SHORTER: dict[type, Callable[[Any], Any]] = {}
+WRITTEN_FORMS: dict[type, Callable[[Any], Any]] = {}
 """By class, a function from an object to the object that is written in its place: often itself.
 
 The class of what is written makes the object again when it is read.

@@ -35,7 +35,7 @@ CHECKSUM_NAME = "model.sha256"
 The description holds the SHA-256 of every array, so one checksum covers all the content.
 """
 
-LARGEST_COMPRESSED = 1 << 16
+MAX_COMPRESSED_BYTES = 1 << 16
 """Bytes up to which a description is compressed.
 
 What a file may take in memory follows from its size: so a longer description is written as it is.
@@ -94,7 +94,7 @@ def save(model: Any, file: File) -> None:
         _check_open(file, "writable", "wb")
         _write(model, partial(nullcontext, InOrder(file)))
     else:
-        _write(model, partial(_replacing, _read_path(file, "wb")))
+        _write(model, partial(replacing, _read_path(file, "wb")))
 
 
 def dumps(model: Any) -> bytes:
@@ -159,7 +159,7 @@ def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> Non
                     "arrays": sums,
                 }
                 text = json.dumps(said, separators=(",", ":")).encode()
-                short = len(text) <= LARGEST_COMPRESSED
+                short = len(text) <= MAX_COMPRESSED_BYTES
                 method = zipfile.ZIP_DEFLATED if short else zipfile.ZIP_STORED
                 archive.writestr(zipfile.ZipInfo(DESCRIPTION_NAME), text, method)
                 archive.writestr(zipfile.ZipInfo(CHECKSUM_NAME), hashlib.sha256(text).hexdigest())
@@ -279,7 +279,7 @@ def folder_held(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a new file that then replaces the one at a path; add a remedy to any OSError."""
     try:
         with written_aside(path) as file:
@@ -531,7 +531,7 @@ def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
             archive = ArrayArchive(file, largest_ratio=1)
             if archive.start:
                 raise ValueError(f"its save begins at byte {archive.start}, expected byte 0")
-            text = archive.read_bytes(DESCRIPTION_NAME, LARGEST_COMPRESSED)
+            text = archive.read_bytes(DESCRIPTION_NAME, MAX_COMPRESSED_BYTES)
             if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM_NAME):
                 raise ValueError("its description does not match its checksum")
             said = json.loads(text)
