@@ -178,8 +178,8 @@ def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | 
     problem = f"The step {name!r} is a {type(step).__name__}, which ONNX export does not know"
     raise ValueError(
         f"{problem}, expected StandardScaler, HiddenLayer, ImagePreprocessing, "
-        "ConvolutionalFeatures, WindowFeatures or MiniRocketFeatures. Apply the step before the exported model: train and "
-        "export a pipeline that begins after it."
+        "ConvolutionalFeatures, WindowFeatures or MiniRocketFeatures. Apply the step before the "
+        "exported model: train and export a pipeline that begins after it."
     )
 
 
