@@ -78,6 +78,21 @@ def test_a_model_that_has_unlearnt_everything_starts_anew(case):
     assert model.predict_one({0: 1.0}) is None
     model.learn_many(rows.X, rows.y, rows.w)
     laws.assert_is_batch_solution(model, rows)
+    assert model.ridge_ == pytest.approx(learnt(make, rows).ridge_, rel=1e-9)
+
+
+@pytest.mark.parametrize("ridge", ["auto", "paper"])
+def test_a_ridge_of_removed_rows_does_not_stay_in_the_recursive_form(ridge):
+    model, X = LeastSquaresRegressor(ridge, "recursive"), np.arange(300.0)[:, None]
+    model.learn_many(X, 32.0 + 1.8 * X[:, 0])
+    model.unlearn_many(X, 32.0 + 1.8 * X[:, 0])
+    assert model.ridge_ == 0.0
+    new = LeastSquaresRegressor(ridge, "recursive")
+    for each in (model, new):
+        each.learn_one({0: 1.0}, 5.0)
+        each.learn_one({0: 1001.0}, 5.0)
+    assert model.ridge_ == new.ridge_
+    assert (model.output_weights == new.output_weights).all()
 
 
 @given(st.data(), strategies.rows(min_rows=2, whole=True), st.sampled_from([0.5, 0.9]))

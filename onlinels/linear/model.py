@@ -1027,8 +1027,13 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
             f"x[{name!r}] is not 0, expected a feature that was learnt. "
             "Remove only rows that were learnt."
         )
-    rows = Rows(uncast(known), targets, w)
-    return model._statistics.without(rows, (model.feature_names, model._outputs))
+    rows, names = Rows(uncast(known), targets, w), (model.feature_names, model._outputs)
+    statistics = model._statistics.without(rows, names)
+    if statistics.holds_ridge and model._settings.is_chosen and not statistics.weight:
+        # A ridge chosen from the removed rows must not stay inside the sums.
+        size = statistics.n_features, statistics.n_targets
+        return make_statistics(model._settings).grown(*size)
+    return statistics
 
 
 def read_asked(model: LinearModel, X: Any) -> Batch:
