@@ -90,7 +90,9 @@ UNITS_299_DECADES_APART = np.array([[-2e149, -40.0, -4.0, -4e-150]]), np.array([
 
 @example(TARGETS_OF_NO_SIZE, settings_of("auto"), None, 1.0, True)
 @example(UNITS_299_DECADES_APART, settings_of(1e-15, "gram", "standard", False), None, 1.0, False)
-@example(UNITS_299_DECADES_APART, settings_of(0.1, "orthogonal", "standard", False), None, 1.0, False)
+@example(
+    UNITS_299_DECADES_APART, settings_of(0.1, "orthogonal", "standard", False), None, 1.0, False
+)
 @given(
     extreme_rows(),
     strategies.classifier_settings(),

@@ -8,20 +8,23 @@ The items are those of demos/new_classes.py. Classes arrive in five tasks. The f
 accuracy over all classes seen after each task, and after so many examples of every class, a mean of
 three draws. The second table holds what a late class costs: all other classes are learnt from all
 rows, then one class from its first rows; the recall of that class and the accuracy of the others
-are means over four classes. Every embedding is computed once and kept in the file --cache.
+are means over four classes. The third table compares models that learnt the classes in other
+orders, and in other mini-batches, with one that learnt all rows at once. Every embedding is
+computed once and kept in the file --cache.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.table import Table
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
@@ -34,6 +37,8 @@ N_TASKS = 5
 SHOTS = 1, 2, 5, 10, 50
 N_DRAWS = 3
 N_HELD_OUT = 5000
+N_ORDERS = 3
+MAX_BATCH = 1000
 DEEP_SLDA_SHRINKAGE = 1e-4
 
 Rule = Callable[[], Any]
@@ -134,6 +139,7 @@ def main() -> None:
     after_tasks.add_row("logistic regression, all rows at once", "", "", "", "", percent(at_once))
     print_table(after_tasks)
     print_table(late)
+    print_table(orders(train, test, classes))
 
 
 def read_embeddings(args: Any) -> tuple[Rows, Rows]:
@@ -199,6 +205,56 @@ def late_class(make: Rule, train: Rows, test: Rows, classes: Array) -> list[str]
             pair = accuracy(rule, test.of(label)), accuracy(rule, test.of(others))
             found[row] += np.array(pair) / len(chosen)
     return [f"{percent(recall)} / {percent(rest)}" for recall, rest in found]
+
+
+def orders(train: Rows, test: Rows, classes: Array) -> Table:
+    """Return a table of models that learnt the same rows in other orders and mini-batches."""
+    table = table_of(
+        "ridge", "order", "mini-batches", "correct, %", "other labels", "largest difference"
+    )
+    chosen = LeastSquaresClassifier()
+    chosen.learn_many(train.X, train.y)
+    for ridge in ("auto", round(chosen.ridge_, 1)):
+        at_once = LeastSquaresClassifier(ridge, priors="equal")
+        at_once.learn_many(train.X, train.y)
+        labels, scores = np.asarray(at_once.predict_many(test.X)), sorted_scores(at_once, test.X)
+        correct = percent((labels == test.y).mean())
+        table.add_row(str(ridge), "as they are", "1", correct, "", "")
+        for seed in range(N_ORDERS):
+            random, model = (
+                np.random.default_rng(seed),
+                LeastSquaresClassifier(ridge, priors="equal"),
+            )
+            batches = list(shuffled(random, train, classes))
+            for batch in batches:
+                model.learn_many(batch.X, batch.y)
+            predicted = np.asarray(model.predict_many(test.X))
+            difference = np.abs(sorted_scores(model, test.X) - scores).max()
+            table.add_row(
+                str(ridge),
+                f"tasks in order {seed + 1}",
+                f"{len(batches):,}",
+                percent((predicted == test.y).mean()),
+                str((predicted != labels).sum()),
+                f"{difference / np.abs(scores).max():.0e}",
+            )
+    return table
+
+
+def shuffled(random: np.random.Generator, train: Rows, classes: Array) -> Iterator[Rows]:
+    """Yield all rows in mini-batches of any size, task after task, in an order that is drawn."""
+    for task in np.array_split(random.permutation(classes), N_TASKS):
+        rows, start = train.of(task), 0
+        order = random.permutation(len(rows))
+        while start < len(rows):
+            batch = order[start : start + int(random.integers(1, MAX_BATCH))]
+            yield Rows(rows.X[batch], rows.y[batch])
+            start += len(batch)
+
+
+def sorted_scores(model: LeastSquaresClassifier, X: Array) -> Array:
+    """Return scores (n, n_classes) with the classes in the order of their labels."""
+    return model.scores_many(X)[:, np.argsort(np.array(model.classes))]
 
 
 if __name__ == "__main__":
