@@ -311,10 +311,16 @@ def test_rows_leave_six_digits_of_the_recursive_form_or_stay(data, rows, ridge, 
     if data.draw(st.booleans()):
         other = model.empty()
         other.learn_many(rows.X[::-1, ::-1][:1] * 0.0, [0.0], 0.0)
-        model = merge(other, model) if factor == 1.0 else pickle.loads(pickle.dumps(model))
-        # A merger loses digits of its own, as documented, where rows outweigh the ridge.
+        try:
+            model = merge(other, model) if factor == 1.0 else pickle.loads(pickle.dumps(model))
+        except ValueError as error:
+            assert "Merging these rows leaves" in str(error)
+            return
         merged = model.output_weights, model.ridge_diagonal
-        assume(laws.fit_error(*merged, now, model.fit_intercept) < 1e-7)
+        error = laws.fit_error(*merged, now, model.fit_intercept)
+        assert factor < 1.0 or error < 1e-6
+        # Where rows outweigh the ridge, digits are lost before any row is unlearnt.
+        assume(error < 1e-7)
 
     def unlearn(part):
         before = pickle.dumps(model)

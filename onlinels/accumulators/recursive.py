@@ -23,9 +23,6 @@ from onlinels.linalg.solve import ridge_and_units
 from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
 
-MIN_UNCHECKED_RIDGE_RATIO = 1e-9
-"""New ridge, relative to the ridge inside, below which the digits of the weights are checked."""
-
 
 @savable(*GRAM_FIELDS)
 class GramBeforeRidge(GramSums):
@@ -123,6 +120,10 @@ class InverseSums(SumsOfProducts):
         self.sketch.note_peaks(before)
         self.sketch.check("Removing these rows leaves", self.recursion, target_squares)
 
+    def check_addition(self, target_squares: Floats) -> None:
+        """Raise ValueError if sums that were added, by way of A'A, have left too few digits."""
+        self.sketch.check("Merging these rows leaves", self.recursion, target_squares)
+
     def as_gram(self) -> GramSums:
         """Return A'A and A'Y, computed in ``M^3`` operations."""
         gram, weights = self.recursion.information(), self.recursion.weights
@@ -166,13 +167,9 @@ class InverseSums(SumsOfProducts):
         new = shallow_copy(self)
         new.recursion = _recursion_of(self.as_gram(), diagonal, ridge, penalties)
         # The sums come from an inverse, which has few digits where its ridge, or rows that were
-        # removed, outweigh the rows.
-        if (
-            self.sketch.peaks.any()
-            or (penalties < MIN_UNCHECKED_RIDGE_RATIO * inside.penalties).any()
-        ):
-            cause = f"ridge={ridge:g} in place of {inside.ridge:g} leaves"
-            self.sketch.check(cause, new.recursion, target_squares)
+        # removed, outweigh the rows, and where rows are nearly dependent.
+        cause = f"ridge={ridge:g} in place of {inside.ridge:g} leaves"
+        self.sketch.check(cause, new.recursion, target_squares)
         return new
 
     def with_units(self, features: Integers, units: Floats) -> Self:
@@ -299,7 +296,7 @@ class RecursiveAccumulator(Accumulator):
     solution for another ridge, `merge`,             a few ``M^3``, by A'A = P^-1 - D
     `subtract`, `sums`, a new `fix_ridge`
     solution before a ridge is set                   ``M^3 / 3``, as in the Gram form
-    removal of rows, per call                        ``32 M^2`` to check the digits, and 32
+    removal of rows, `merge`, a new ridge            ``32 M^2`` to check the digits, and 32
                                                      vectors of memory
     ===============================================  ========================================
 
@@ -308,11 +305,10 @@ class RecursiveAccumulator(Accumulator):
     not have, or if features differ by many orders of magnitude.
 
     **Digits.** A direction in which A'A has grown to s keeps about ``16 - log10(s / c)`` digits.
-    Removing rows loses as many digits again; so does `merge`, which computes A'A and does not check
-    the digits. Rows that outweigh the earlier rows and the ridge in a direction by 1e14 raise.
-    Removing rows raises if fewer than six digits of the weights would be correct: P and W are
-    compared with a `GramSketch`, which learns every row beside them, so the digits lost by all
-    earlier rows count too.
+    Removing rows, `merge` and a new ridge lose as many digits again, and raise if fewer than six
+    digits of the weights would be correct: P and W are compared with a `GramSketch`, which learns
+    every row beside them, so the digits lost by all earlier rows count too. Rows that outweigh the
+    earlier rows and the ridge in a direction by 1e14 raise.
 
     **Forgetting.** The rows and the ridge decay together. When the ridge d falls below c/2, it is
     set to c again, for all features at once; `ridge_diagonal` shows d. This costs about ``3 M^3``

@@ -497,6 +497,8 @@ class Statistics:
         self._weight = max(0.0, self._weight + w * other._weight)
         if w < 0.0:
             self._sums.check_removal(before, self._target_squares)
+        else:
+            self._sums.check_addition(self._target_squares)
 
     def _absorb_mean(self, other: Self, w: float) -> None:
         """Move the mean, in place; the sums learn the difference of both means as a row."""

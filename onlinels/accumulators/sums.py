@@ -226,6 +226,10 @@ class SumsOfProducts(ABC):
         """
         return
 
+    def check_addition(self, target_squares: Floats) -> None:
+        """Raise ValueError if sums that were added have left too few digits."""
+        return
+
 
 def with_target_sums(sums: Floats, targets: Matrix, w: Floats) -> Floats:
     """Add the sums of targets to sums (n_targets,), in place; for labels, add their weights."""

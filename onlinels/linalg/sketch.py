@@ -174,18 +174,20 @@ class GramSketch:
         targets = np.where(targets <= MAX_ROUNDING_SHARE * largest, largest, targets)
         penalties = recursion.penalties[:, None]
         images = self.products[:n_features] + penalties * self.vectors
-        squares = (self.vectors * images).sum(axis=0)
-        used = np.flatnonzero(squares > 0.0)
+        used = np.flatnonzero(self.vectors.any(axis=0))
         if not len(used):
             return
-        sizes = np.sqrt(squares[used])
+        # At most 0 only if rounding errors exceed the rows and the ridge.
+        squares = (self.vectors * images).sum(axis=0)[used]
+        are_positive = bool((squares > 0.0).all())
+        sizes = np.sqrt(np.where(squares > 0.0, squares, 1.0))
         vectors = self.vectors[:, used] / sizes
         images = np.asfortranarray(images[:, used] / sizes)
         known = product(vectors.T, images)
         eigenvalues, directions = np.linalg.eigh(0.5 * (known + known.T))
         peaks = np.square(vectors).T @ (self.peaks[:n_features] + recursion.penalties)
         rounding = EPS * float(peaks.max())
-        if not eigenvalues[0] > rounding:
+        if not (are_positive and eigenvalues[0] > rounding):
             deviation = 1.0
         else:
             units = directions / np.sqrt(eigenvalues)
@@ -203,9 +205,10 @@ class GramSketch:
         if not deviation <= MAX_SKETCH_DEVIATION:
             digits = min(5, int(-np.log10(deviation))) if deviation < 1.0 else 0
             raise ValueError(
-                f"{cause} about {digits} digits of the weights, expected at least 6: removed rows, "
-                "or the earlier ridge, outweigh the rows that stay. Remove only rows that were "
-                'learnt, or learn all rows again with another ridge or accumulator="gram".'
+                f"{cause} about {digits} digits of the weights, expected at least 6. The recursive "
+                "form keeps few digits if features are nearly dependent, or if rows outweigh the "
+                "ridge or the rows that stay. Remove only rows that were learnt, or learn all rows "
+                'again with a larger ridge or accumulator="gram".'
             )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onlinels.accumulators.mean import Mean
 from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import SumsOfProducts
 from onlinels.checks import Matrix
@@ -83,6 +84,8 @@ class Answers(NamedTuple):
         Names of the features; None if they are 0, 1, …
     output_weights : ndarray (n_features, n_targets)
         The output weights, as float32 if float32 represents all of them exactly.
+    centre : ndarray (1, n_features), float32, or None
+        Numbers near the means of the features, from which an export subtracts rows.
     """
 
     model: str
@@ -98,6 +101,26 @@ class Answers(NamedTuple):
     output_weights: Matrix
     intercept: tuple[float, ...]
     rule: Discriminant | None
+    centre: Matrix | None
+
+
+MAX_UNSTORED_MEAN = 10.0
+"""Largest mean, in standard deviations, without which rounded weights or rows lose one digit."""
+
+
+def _centre_of(statistics: Statistics) -> Matrix | None:
+    """Return the means (1, n_features) as float32, about which rows lose no digits; None if near 0.
+
+    An answers-only model keeps the means that it has.
+    """
+    mean = statistics.feature_mean
+    if not isinstance(statistics.products, NoSums):
+        deviations = statistics.deviations
+        mean = np.where(deviations > 0.0, mean, 0.0)
+        if not (np.abs(mean) > MAX_UNSTORED_MEAN * deviations).any():
+            return None
+    centre = np.clip(mean, *np.array([-1.0, 1.0]) * np.finfo(np.float32).max).astype(np.float32)
+    return centre[None] if centre.any() else None
 
 
 def answers_of(model: LinearModel, float32: bool = False) -> Answers:
@@ -135,6 +158,7 @@ def answers_of(model: LinearModel, float32: bool = False) -> Answers:
         rounded if float32 or is_rounded else weights,
         tuple(intercept.tolist()),
         rule,
+        _centre_of(model._statistics),
     )
 
 
@@ -148,6 +172,13 @@ def model_of(answers: Answers) -> LinearModel:
     names = tuple(range(size[0])) if answers.names is None else answers.names
     statistics = Statistics(NoSums(*size), model.fit_intercept)
     statistics._count, statistics._weight = answers.n_rows, answers.weight
+    if answers.centre is not None:
+        if answers.centre.shape != (1, size[0]):
+            came = f"centre has the shape {answers.centre.shape}, expected {(1, size[0])}"
+            raise ValueError(f"{came}. Save the model again.")
+        origin = np.zeros(sum(size))
+        origin[: size[0]] = answers.centre[0]
+        statistics._mean = Mean(origin, np.zeros(sum(size)))
     state: dict[str, Any] = {
         "_columns": Columns.known(names, answers.lengths, answers.plain),
         "_statistics": statistics,
@@ -194,6 +225,7 @@ savable(
         "output_weights": ANY_MATRIX,
         "intercept": row(REAL),
         "rule": maybe(made_of(Discriminant)),
+        "centre": maybe(ANY_MATRIX),
     },
     _are_sound,
     make=lambda state: model_of(Answers(**state)),

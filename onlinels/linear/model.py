@@ -210,8 +210,8 @@ def holding(statistics: Statistics, ridge: Any, penalty: Penalty) -> Statistics:
     try:
         return statistics.with_ridge(number, np.where(varying > 0.0, varying, 1.0))
     except ValueError:
-        # The remaining rows are too few for this ridge. The weights stay exact at the ridge
-        # inside, or are solved from the Gram.
+        # The sums have too few digits for this ridge. The weights stay exact at the ridge inside,
+        # or are solved from the Gram, and the next checkpoint chooses again.
         return statistics
 
 
@@ -683,6 +683,7 @@ class LinearModel(base.Estimator, ABC):
         """
         with self._lock:
             check_between("keep", keep, 0.0, 1.0)
+            self._statistics.products.check_has_sums()
             if keep == 0.0:
                 new = vars(self.empty()) | {"_lock": self._lock}
                 apply(Update(state=tuple((self, name, value) for name, value in new.items())))
