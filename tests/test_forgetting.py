@@ -221,3 +221,15 @@ def test_merged_rows_count_by_time_once_any_of_them_has():
     batch.learn_many(rows, y, w)
     np.testing.assert_allclose(model.output_weights, batch.output_weights, rtol=1e-9)
     np.testing.assert_allclose(model.intercept, batch.intercept, rtol=1e-9)
+
+
+@pytest.mark.parametrize("step", [0.0, 1.0, 1e9])
+def test_times_that_float64_hardly_resolves_are_learnt_row_by_row_as_in_a_batch(step):
+    times = 1.7e18 + step * np.arange(30.0)
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    batch, singly = (LeastSquaresRegressor("auto", half_life=1.0) for _ in range(2))
+    batch.learn_many(X, X[:, 0], t=times)
+    for row, t in zip(X.tolist(), times.tolist(), strict=True):
+        singly.learn_one(dict(enumerate(row)), row[0], t=t)
+    np.testing.assert_allclose(singly.output_weights, batch.output_weights, atol=1e-12)
+    assert singly.ridge_ == batch.ridge_

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import RidgeCV
 
+import onlinels
 from onlinels import GramAccumulator, KFold, LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.hashing import fold_of_rows
 from onlinels.linear import penalty
@@ -393,23 +394,6 @@ def test_order_of_columns_absent_zeros_and_cutting_do_not_change_the_ridge(
     assert cut.ridge_ == pytest.approx(whole.ridge_, rel=1e-6)
 
 
-def test_models_that_keep_rows_in_other_folds_do_not_merge():
-    """Neither empty() nor equal settings of now say in how many folds rows were kept."""
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(30, 3)), (np.arange(30) % 3).tolist()
-    folded = LeastSquaresClassifier(ridge=KFold(3))
-    folded.learn_many(X[:20], y[:20])
-    folded.mutate({"ridge": 2.0})
-    plain = folded.empty()
-    kept = folded + plain
-    kept.mutate({"ridge": KFold(3)})
-    assert kept.ridge_ > 0.0
-    plain.learn_many(X[20:], y[20:])
-    for one, other in ((folded, plain), (plain, folded)):
-        merge = functools.partial(one.merge, other)
-        laws.assert_refused(merge, one, r"other has statistics in \d folds, expected \d as in this")
-
-
 def test_folds_that_are_needed_must_be_as_many():
     model = LeastSquaresClassifier(ridge=1.0)
     model.learn_many([{"a": 1.0}, {"b": 2.0}], ["x", "y"])
@@ -517,8 +501,21 @@ def test_a_small_ridge_counts_for_small_features_beside_large_dependent_ones():
 
 def test_a_blank_model_leaves_folds_as_they_are():
     model = LeastSquaresClassifier(ridge=KFold(3))
-    model.ridge = 1.0
     model.merge(model.empty())
-    model.ridge = KFold(3)
     model.learn_many(np.arange(40.0)[:, None], [number % 2 for number in range(40)])
     assert model.ridge_ > 0.0
+
+
+@pytest.mark.parametrize("ridge", [1.0, "auto"])
+def test_folds_are_dropped_with_the_ridge_that_needs_them(ridge):
+    X, y = np.arange(40.0)[:, None], [number % 2 for number in range(40)]
+    model, new = LeastSquaresClassifier(KFold(3)), LeastSquaresClassifier(ridge)
+    for each in (model, new):
+        each.learn_many(X, y)
+    model.ridge = ridge
+    assert (model.output_weights == new.output_weights).all()
+    for other in (new, model.empty()):
+        other.learn_many(X, y)
+        assert (model + other).count == len(X) + other.count
+    assert onlinels.dumps(model) == onlinels.dumps(onlinels.loads(onlinels.dumps(model)))
+    laws.assert_refused(lambda: setattr(model, "ridge", KFold(3)), model, "needs statistics in 3")

@@ -159,6 +159,13 @@ class FoldedStatistics(Statistics):
         new._hashes[~known] = name_hashes(np.flatnonzero(~known).tolist())
         return new
 
+    def without_folds(self) -> Statistics:
+        """Return the statistics of all rows; both objects share memory."""
+        new = Statistics.__new__(Statistics)
+        own = {"_folds", "_hashes", "_n_named"}
+        vars(new).update({name: value for name, value in vars(self).items() if name not in own})
+        return new
+
     def absorb(self, other: Self, w: float) -> None:
         """Add w times checked statistics of at most as many columns, in place, fold by fold."""
         super().absorb(other, w)

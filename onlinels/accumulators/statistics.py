@@ -380,7 +380,7 @@ class Statistics:
                 called = known[column] if known else column
                 raise ValueError(
                     f"{what.format(called)} is {out[column]:g}, expected at most the "
-                    f"{there[column]:g} learnt. Remove only rows that were learnt, with their "
+                    f"{max(0.0, there[column]):g} learnt. Remove only rows that were learnt, with their "
                     "current weights."
                 )
 
@@ -450,6 +450,10 @@ class Statistics:
 
     def named(self, names: Sequence[Name]) -> Self:
         """Return the statistics with the names of all features, by column; only folds need them."""
+        return self
+
+    def without_folds(self) -> Statistics:
+        """Return the statistics of all rows; only `FoldedStatistics` have folds besides."""
         return self
 
     def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
@@ -680,14 +684,8 @@ class Statistics:
 
 
 def check_sums(mine: Any, other: Any) -> None:
-    """Raise ValueError if folds differ, rows are too many, or squares exceed float64."""
+    """Raise ValueError if rows are too many, or squares exceed float64."""
     other.products.check_has_sums()
-    empty = [not (each.count or each.weight) for each in (mine, other)]
-    if mine.n_folds != other.n_folds and not any(empty):
-        raise ValueError(
-            f"other has statistics in {other.n_folds} folds, expected {mine.n_folds} as in this "
-            "model. Make both models with the same ridge before they learn."
-        )
     if mine.count + other.count > MAX_ROWS:
         raise ValueError(
             f"other has learnt {other.count} rows, expected at most {MAX_ROWS} together with "

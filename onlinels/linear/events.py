@@ -175,9 +175,11 @@ def last_checkpoint(
     before, n_folds = statistics.count, statistics.n_folds
     last, until, until_time = 0, penalty.until, penalty.until_time
     while True:
-        at = max(until - before, last + 1)
+        at = until - before
         if latest is not None and until_time is not None:
             at = min(at, int(np.searchsorted(latest, until_time)) + 1)
+        # A time of 1e18 plus a few units is the same float: the next checkpoint is the next row.
+        at = max(at, last + 1)
         if at > n_rows:
             return last
         last = at

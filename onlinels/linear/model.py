@@ -380,9 +380,13 @@ class LinearModel(base.Estimator, ABC):
                     "_settings": settings._replace(ridge=ridge),
                     "_penalty": Penalty(),
                 }
+                statistics = self._statistics
+                if not isinstance(ridge, KFold):
+                    statistics = statistics.without_folds()
                 if isinstance(ridge, numbers.Real) and settings.scaling != "standard":
-                    # Raises if too few digits are left after rows were removed.
-                    news["_statistics"] = self._statistics.with_ridge(float(ridge))
+                    # Raises if too few digits are left.
+                    statistics = statistics.with_ridge(float(ridge))
+                news["_statistics"] = statistics
                 apply(Update(state=self._new_state(**news)))
 
     @property

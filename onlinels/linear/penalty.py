@@ -206,8 +206,7 @@ def selected(
     can_select = diagonal.any() and statistics.target_squares.sum() > 0.0
     if not can_select or statistics.weight < MIN_SELECTION_ROWS:
         return None
-    # A model whose ridge was a KFold keeps its folds when the ridge changes.
-    if isinstance(ridge, KFold) and isinstance(statistics, FoldedStatistics):
+    if isinstance(statistics, FoldedStatistics):
         choices = [statistics.select_ridge(each is not None) for each in tried]
         which = first_best(choices)
         return choices[which].ridge, tried[which]

@@ -225,8 +225,8 @@ def fit_error(W, diagonal, rows, fit_intercept, targets=None, taken=0.0):
 
     It is the length of A (W - W*), the rows of the ridge among those of A, relative to that of the
     targets (not about their mean), where W* is the batch solution of the rows. Where targets whose
-    sum of squares is given were taken out, and float64 sums cannot tell what is left from nothing,
-    errors are relative to the targets as they were.
+    sum of squares is given were taken out, and float64 sums cannot tell what is left, about the
+    mean, from nothing, errors are relative to the targets as they were.
     """
     Y = np.array(rows.y, dtype=float)[:, None] if targets is None else targets
     A, T, _, _ = weighted_centred(rows.X.astype(float), Y, rows.w, fit_intercept)
@@ -236,7 +236,8 @@ def fit_error(W, diagonal, rows, fit_intercept, targets=None, taken=0.0):
     expected = np.linalg.lstsq(stacked / sizes, padded, rcond=None)[0]
     apart = stacked / sizes @ (W * sizes[:, None] - expected)
     left = float((rows.w[:, None] * np.square(Y)).sum())
-    size = (left if left > 1.1e-13 * (left + taken) else left + taken) ** 0.5
+    can_be_told = float(np.square(T).sum()) > 1.1e-13 * (left + taken)
+    size = (left if can_be_told else left + taken) ** 0.5
     return np.linalg.norm(apart) / size if size else np.linalg.norm(apart)
 
 
