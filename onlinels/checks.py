@@ -637,12 +637,14 @@ def check_weights(
     if w is None:
         return 1.0
     weights = _as_floats(w, name)
-    wrong = weights[~((weights >= 0.0) & (weights <= largest))]
-    if wrong.size:
-        expected = f"weights of at least 0 and at most {largest:g}"
+    is_wrong = ~((weights >= 0.0) & (weights <= largest))
+    if is_wrong.any():
+        row = int(is_wrong.argmax())
+        place = f" in row {row}" if weights.ndim else ""
         raise ValueError(
-            f"{name} holds {wrong[0]}, expected {expected}. Pass 0 for rows that should not count, "
-            "and divide all weights by one number if some are too large."
+            f"{name} holds {weights.ravel()[row]}{place}, expected weights of at least 0 and at "
+            f"most {largest:g}. Pass 0 for rows that should not count, and divide all weights by "
+            "one number if some are too large."
         )
     if weights.ndim and weights.shape != (n_rows,):
         raise ValueError(
@@ -662,9 +664,15 @@ def _as_floats(w: Any, name: str) -> Floats:
         ) from error
     if weights.dtype.kind in "biuf":
         return weights.astype(np.float64)
-    entries = [np.nan if each is None else as_number(each) for each in weights.ravel().tolist()]
+    given = weights.ravel().tolist()
+    entries = [np.nan if each is None else as_number(each) for each in given]
     if weights.dtype.kind != "O" or None in entries:
-        raise TypeError(f"{name} is not an array of numbers. Pass one number per row.")
+        row = entries.index(None) if None in entries else 0
+        came, place = given[row], f"[{row}]" if weights.ndim else ""
+        raise TypeError(
+            f"{name}{place} is {reprlib.repr(came)} of type {type(came).__name__}, expected a "
+            f"number. Pass float({name}{place}) if it stands for a number."
+        )
     return np.array(entries, dtype=np.float64).reshape(weights.shape)
 
 

@@ -121,9 +121,10 @@ def test_merge_trees_and_subtraction(data, rows, ridge, centred):
     try:
         merged = reduce(lambda a, b: a.merge(b) or a, parts)
     except ValueError as error:
-        assert "Merging these rows leaves" in str(error)
-        assert 1e3 * laws.EPS * condition(rows.X, smallest) ** 1.5 > 1e-9
-        return
+        if "Merging these rows leaves" in str(error):
+            assert 1e3 * laws.EPS * condition(rows.X, smallest) ** 1.5 > 1e-9
+            return
+        raise
     assert merged.fixed_ridge == ridge
     loss = 1e3 * laws.EPS * condition(rows.X, ridge) ** 1.5
     assert_solves(merged, rows.X, Y, rows.w, merged.ridge_diagonal(ridge), centred, 1e-8 + loss)
@@ -196,9 +197,10 @@ def test_another_ridge_goes_by_way_of_the_gram(rows, ridge, other, centred):
     try:
         acc.fix_ridge(other)
     except ValueError as error:
-        assert "leaves about" in str(error)
-        assert loss > 1e-9
-        return
+        if "leaves about" in str(error):
+            assert loss > 1e-9
+            return
+        raise
     assert acc.fixed_ridge == other
     assert_solves(acc, rows.X, Y, rows.w, acc.ridge_diagonal(other), centred, 1e-6)
 

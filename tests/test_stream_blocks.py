@@ -241,7 +241,10 @@ def test_refused_rows_change_nothing(model):
         (lambda: model.predict_learn_many(X, [*y[:-1], None]), "y"),
         (lambda: model.predict_learn_many(X[0], y), "X"),
         (lambda: model.learn_many(broken, y), "X|x"),
-        (lambda: model.learn_many(X, y, [*np.ones(299), -1.0]), r"w holds -1.0, expected weights"),
+        (
+            lambda: model.learn_many(X, y, [*np.ones(299), -1.0]),
+            r"w holds -1.0 in row 299, expected weights",
+        ),
         (lambda: model.predict_learn_many(X, y, [*np.ones(299), np.nan]), "w holds nan"),
         (lambda: model.learn_many(X, y, [1.0, 2.0]), r"w has shape \(2,\), expected \(300,\)"),
         (lambda: model.learn_one({0: 1.0}, 1, 2e5), "w holds 200000.0.*at most 100000"),

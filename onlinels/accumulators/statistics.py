@@ -380,8 +380,8 @@ class Statistics:
                 called = known[column] if known else column
                 raise ValueError(
                     f"{what.format(called)} is {out[column]:g}, expected at most the "
-                    f"{max(0.0, there[column]):g} learnt. Remove only rows that were learnt, with their "
-                    "current weights."
+                    f"{max(0.0, there[column]):g} learnt. Remove only rows that were learnt, with "
+                    "their current weights."
                 )
 
     def _check_left(self, state: State, decay: float, target_squares: Floats) -> None:
