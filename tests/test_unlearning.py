@@ -314,8 +314,7 @@ def test_rows_leave_six_digits_of_the_recursive_form_or_stay(data, rows, ridge, 
         try:
             model = merge(other, model) if factor == 1.0 else pickle.loads(pickle.dumps(model))
         except ValueError as error:
-            if "Merging these rows leaves" in str(error):
-                return
+            assume("Merging these rows leaves" not in str(error))
             raise
         merged = model.output_weights, model.ridge_diagonal
         error = laws.fit_error(*merged, now, model.fit_intercept)
