@@ -29,7 +29,9 @@ def answers_only(model: Model, float32: bool = False) -> Model:
     The copy contains settings, fixed features, output weights and labels. It cannot learn, merge,
     unlearn, change its ridge or priors, or compute variances: these raise a ValueError. Keep the
     full model, or its file, to continue learning. The copy is saved, loaded and pickled like any
-    model.
+    model. If a model has learnt rows, ``saved_bytes(model)["sums"] == 0`` tells that it is such a
+    copy. A river scaler before the copy still learns each row that the copy refuses, which changes
+    predictions.
 
     Parameters
     ----------
@@ -104,7 +106,7 @@ def saved_bytes(model: Any) -> dict[str, int]:
     dict
         "sums" are the bytes that only learning needs. "weights" is 0 before the weights are solved,
         for example by a prediction. "features" includes all other arrays: input weights, filters,
-        windows.
+        windows, and the means that an answers-only model keeps if they are far from 0.
 
     Raises
     ------
@@ -120,7 +122,7 @@ def saved_bytes(model: Any) -> dict[str, int]:
     >>> saved_bytes(model)
     {'sums': 84032, 'weights': 0, 'features': 3200}
     >>> saved_bytes(answers_only(model))
-    {'sums': 0, 'weights': 800, 'features': 3200}
+    {'sums': 0, 'weights': 800, 'features': 3600}
     """
     with all_held(*files.locks_of(model)):
         list(_linear_models(model, is_fixed=False))

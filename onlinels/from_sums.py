@@ -44,8 +44,9 @@ def classifier_from_sums(
 ) -> Classifier:
     """Return a classifier that has learnt the rows whose sums are given.
 
-    The classifier equals one that has learnt the rows by `learn_many`: it can predict, learn more
-    rows, merge, unlearn and be saved.
+    At the same ridge, the classifier equals one that has learnt the rows by `learn_many`: it can
+    predict, learn more rows, merge, unlearn and be saved. The sums must leave out rows with missing
+    values: a database counts such a row, but does not add its missing value.
 
     Parameters
     ----------
@@ -75,8 +76,9 @@ def classifier_from_sums(
     TypeError, ValueError
         If no rows can have these sums: shapes differ, a number is not finite, counts are not whole,
         the Gram matrix is not symmetric or is indefinite, or a Cauchy-Schwarz inequality does not
-        hold. If the settings need the rows: accumulator="orthogonal", or a KFold as ridge. If so
-        many digits are lost that the sums about the mean are indefinite: pass an origin.
+        hold. Means in place of sums are not always noticed. If the settings need the rows:
+        accumulator="orthogonal", or a KFold as ridge. If so many digits are lost that the sums
+        about the mean are indefinite: pass an origin.
 
     Notes
     -----
@@ -84,7 +86,8 @@ def classifier_from_sums(
     all sums are whole numbers (integers and Decimals of any size, floats up to 2^53), the
     differences are exact and rounded once. Other sums lose ``2 log10(mean / deviation)`` of their
     16 digits for each feature, with the mean measured from the origin. A feature with fewer than
-    three digits left counts as constant. Therefore pass an origin if means are large.
+    three digits left counts as constant, without a warning. Therefore pass an origin if means are
+    large.
 
     **Ridge.** With ridge="auto" the ridge is selected from all rows when weights are first needed.
     A model that learns the rows may have selected its ridge at a smaller number of rows; `merge`

@@ -87,10 +87,13 @@ def onnx(
     samples.
 
     The file uses version 17 of the operators and computes in float32. Scores are (x - m) W + b
-    about the mean m of the features, so a large mean costs no digits. They differ from the scores
-    of the model by about 1e-7 of the sum of the absolute products. StandardScaler and a HiddenLayer
-    of dtype "float64" behind at most a scaler project in float64, with 8 bytes per weight. A layer
-    of dtype "float32" takes half of this, with the errors of float32.
+    about the mean m of the features, so a large mean costs no further digits once the rows are
+    float32. Converting a row to float32 costs them: a feature of mean m and standard deviation s
+    keeps 7 - log10(m / s) digits. Therefore subtract an origin before learning and before the
+    conversion if means are large. For rows that float32 holds exactly, scores differ from the
+    scores of the model by about 1e-7 of the sum of the absolute products. StandardScaler and a
+    HiddenLayer of dtype "float64" behind at most a scaler project in float64, with 8 bytes per
+    weight. A layer of dtype "float32" takes half of this, with the errors of float32.
 
     Features of images are float32. The fourth root of a faint response has half as many digits. The
     response of a filter to uniform brightness counts as 0 below 2e-6 of the brightness instead of

@@ -48,7 +48,8 @@ def to_sklearn(model: Any) -> Any:
     in force, which acts on standardised features where the model scales them: `fit` would not give
     the same weights then. RidgeClassifier has no probabilities. scikit-learn computes x W + b
     without the mean of the features: features of mean m and standard deviation s cost log10(m / s)
-    digits.
+    digits. Tools that convert the estimator may not support all labels: skl2onnx returns wrong
+    labels, without an error, if labels are fractions such as 0.5.
 
     The cost is that of solving the weights, if rows were learnt since the last prediction, and
     ``8 n_features n_targets`` bytes.

@@ -558,11 +558,12 @@ class LinearModel(base.Estimator, ABC):
 
         Notes
         -----
-        Unlearning costs as much as learning, and a copy of the statistics. Digits are lost in
-        proportion to the weight removed relative to the weight that stays: unlearning rows that
-        weigh 1e8 times as much as the other rows costs 8 digits. The recursive form loses up to
-        twice as many digits, and raises if fewer than six would be left. The Gram form does not
-        check.
+        At the same ridge, the model is the one that never learnt the rows; the ridge is selected
+        again. Unlearning costs as much as learning, and a copy of the statistics. Digits are lost
+        in proportion to the sums of squares removed relative to those that stay: unlearning a row
+        whose squares are 1e8 times those of the other rows costs 8 digits, and 1e14 times nearly
+        all. The recursive form loses up to twice as many digits, and raises if fewer than six would
+        be left. The Gram form does not check.
 
         Examples
         --------
