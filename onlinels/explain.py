@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from river import base
 
+from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.pipelines import copied, steps_of
 from onlinels.rows import check_mapping
 from onlinels.wrappers import WrappedClassifier
-
-N_SHOWN_FEATURES = 10
-"""Number of features that `debug_one` shows for each output."""
 
 
 def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:

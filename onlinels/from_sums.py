@@ -29,6 +29,9 @@ INEQUALITY_TOLERANCE = 1e-9
 CONSTANT_SHARE = 1e-13
 """Sum of squares about the mean, relative to that about the origin, that rounding can cause."""
 
+MAX_UNEXPLAINED_SHARE = 1e-6
+"""Ridge, relative to the diagonal, at which the explained squares of targets are checked."""
+
 SUMS_REMEDY = "Compute all sums over the same rows, as sums and not as means."
 
 
@@ -375,6 +378,18 @@ def _statistics(sums: Sums, is_centred: bool) -> Statistics:
             f"gram is indefinite, expected sums of products of rows. {SUMS_REMEDY} If they are, "
             "large means have cost their digits: subtract an origin near the means from the rows "
             "first, and pass it as origin."
+        )
+    # The squared errors of any weights are at least 0.
+    weights = made.solve(MAX_UNEXPLAINED_SHARE * made.diagonal)
+    explained, most = made.products.explained_squares(weights), made.target_squares
+    roundings = CONSTANT_SHARE * _as_floats(sums.target_squares)
+    wrong = explained > (1.0 + MAX_UNEXPLAINED_SHARE) * most + roundings
+    if wrong.any():
+        place = int(wrong.argmax())
+        raise ValueError(
+            f"The sums of products with target {place} explain {explained[place]:g} of its sum of "
+            f"squares about the mean, expected at most {most[place]:g}. {SUMS_REMEDY} If they are, "
+            "pass an origin near the means."
         )
     return made
 

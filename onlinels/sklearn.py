@@ -53,8 +53,8 @@ from onlinels.linear.penalty import (
     Penalty,
     check_scaling,
     penalties_of,
-    selected,
-    settled,
+    penalty_until_checkpoint,
+    select_ridge_and_units,
 )
 from onlinels.linear.regressors import (
     LeastSquaresMultiTargetRegressor,
@@ -482,7 +482,7 @@ def check_has_counterpart(model: LinearModel) -> None:
 def keep_ridge(model: LinearModel, solution: Solution) -> None:
     """Give a river model the alpha that was selected here, until its next checkpoint."""
     statistics, alpha = model._statistics, float(solution.alpha)
-    penalty = settled(Penalty(), alpha, solution.units, statistics, model._clock)
+    penalty = penalty_until_checkpoint(Penalty(), alpha, solution.units, statistics, model._clock)
     is_inside = statistics.recursion is not None
     if statistics.holds_ridge and (is_inside or statistics.count >= MIN_ROWS_TO_HOLD_RIDGE):
         statistics = holding(statistics, model.ridge, penalty)
@@ -510,7 +510,7 @@ def alpha_of(
     units = deviations if scaling == "standard" else None
     if isinstance(alpha, str):
         tried = [None, deviations] if scaling == "auto" else [units]
-        return selected("auto", statistics, tried) or (1.0, units)
+        return select_ridge_and_units("auto", statistics, tried) or (1.0, units)
     check_alphas(alpha, statistics.n_targets)
     given: Floats = np.array(alpha, dtype=np.float64)
     return given if given.ndim else float(given), units

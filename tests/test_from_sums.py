@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import onlinels
@@ -51,6 +51,8 @@ def drawn_rows(draw, n_targets=1):
     elif draw(st.booleans()):
         origin = None
     settings = draw(classifier_settings(FORMS).filter(lambda s: not isinstance(s["ridge"], KFold)))
+    # About 0, the recursive form has too few digits for rows far from 0, and refuses them.
+    assume(settings["accumulator"] == "gram" or settings["fit_intercept"] or offset < 1000.0)
     return X, Y, origin, settings
 
 
@@ -187,6 +189,18 @@ def test_sums_of_no_rows_are_refused(change, message):
         classifier_from_sums(**given_ | change)
 
 
+def test_targets_that_features_explain_more_than_wholly_are_refused():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    X -= X.mean(axis=0)
+    gram = X.T @ X
+    # Each within its Cauchy-Schwarz inequality, but not both together.
+    cross = np.array([0.7, 0.9]) * np.sqrt(gram.diagonal() * 100.0)
+    sums = gram, cross, X.sum(axis=0), 0.0, 100.0, 100
+    with pytest.raises(ValueError, match=r"explain 1.*expected at most 100"):
+        regressor_from_sums(LeastSquaresRegressor(), *sums)
+    regressor_from_sums(LeastSquaresRegressor(), gram, 0.7 * cross, *sums[2:])
+
+
 def test_large_means_want_an_origin():
     random = np.random.default_rng(0)
     A = random.normal(size=(50, 1)) @ np.ones((1, 9)) + 1e-7 * random.normal(size=(50, 9))
@@ -222,7 +236,7 @@ def test_a_file_with_an_indefinite_gram_is_refused(tmp_path, ridge):
     panel = model._statistics.products.gram.panels[0]
     panel.corner[0, 1] = 2.0 * np.sqrt(panel.corner[0, 0] * panel.corner[1, 1])
     model.save(path)
-    with pytest.raises(ValueError, match="its A'A is indefinite, expected one of rows"):
+    with pytest.raises(ValueError, match="its A'A is indefinite, expected the A'A of rows"):
         onlinels.load(path)
 
 

@@ -122,3 +122,13 @@ def test_late_rows_in_blocks_have_weights():
         single.learn_one(x, label, weight)
     assert model._softmaxes
     laws.assert_nearly_alike_streams(model, single, samples)
+
+
+@pytest.mark.parametrize("w", [1e-6, 0.01, 1.0])
+def test_intervals_become_finite_after_as_many_rows_for_any_weight(w):
+    random, model = np.random.default_rng(0), StreamRegressor()
+    for row in range(10):
+        x = {"a": float(random.normal())}
+        low, high = model.predict_interval_one(x)
+        assert np.isfinite(high - low) == (row >= 3)
+        model.learn_one(x, 2.0 * x["a"] + float(random.normal()), w=w)

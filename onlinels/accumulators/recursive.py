@@ -31,6 +31,7 @@ class GramBeforeRidge(GramSums):
     form = "recursive"
     # The inverse will learn rows itself.
     allows_running_solution = False
+    allows_folds = False
     holds_ridge = True
 
     def with_ridge(

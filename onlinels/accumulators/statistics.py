@@ -64,7 +64,7 @@ def is_sound(statistics: Any) -> bool:
     fits = len(statistics._taken) == n_features and all(len(a) == n_targets for a in by_target)
     fits = fits and (mean is None or len(mean.origin) == sum(shape))
     if fits and not (n_features > MOST_CHECKED or statistics._sums.is_definite(statistics._taken)):
-        raise ValueError("its A'A is indefinite, expected one of rows")
+        raise ValueError("its A'A is indefinite, expected the A'A of rows")
     return fits
 
 
@@ -588,7 +588,6 @@ class Statistics:
         self,
         ridge: float | Floats,
         diagonal: Floats | None = None,
-        n_rows: int | None = None,
     ) -> Floats:
         """Return the output weights W of (A'A + D) W = A'Y, with D = c I or any diagonal.
 
@@ -600,8 +599,6 @@ class Statistics:
         diagonal : ndarray (n_features,), optional
             Diagonal of A'A, with 0 for features that hold only rounding errors; `self.diagonal` by
             default.
-        n_rows : int, optional
-            Number of rows, `self.count` by default; fewer rows than features are solved faster.
 
         Returns
         -------
@@ -629,7 +626,7 @@ class Statistics:
         """
         check_penalties(ridge, self.n_features)
         diagonal = self.diagonal if diagonal is None else diagonal
-        weights = self._sums.solve(ridge, diagonal, self._count if n_rows is None else n_rows)
+        weights = self._sums.solve(ridge, diagonal, self._count)
         if self._mean is not None:
             # These weights are rounding errors, which a small ridge would amplify.
             weights[:, self.target_squares == 0.0] = 0.0

@@ -99,6 +99,9 @@ class SumsOfProducts(ABC):
     allows_running_solution: ClassVar[bool] = False
     """Whether `recursion_of` returns a recursion that can learn rows beside the sums."""
 
+    allows_folds: ClassVar[bool] = False
+    """Whether ridges can be compared on the folds of a KFold."""
+
     holds_ridge: bool = False
     """Whether the sums hold a ridge inside, or will, so that changing the ridge is expensive."""
 

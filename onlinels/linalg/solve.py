@@ -51,7 +51,7 @@ MIN_FEATURES_BY_RANK = 256
 MIN_RIDGE_BY_RANK = 1e-7
 """Ridge, relative to every sum of squares, from which solving by rank keeps the digits."""
 
-MAX_ROUNDING_SHARE = 1e-13
+MAX_DEPENDENT_PIVOT = 1e-13
 """Share of the sum of squares of a feature up to which it is a rounding error."""
 
 MIN_WELL_CONDITIONED = 1e-4
@@ -158,7 +158,7 @@ def _solve_by_rank(
     """
     columns = np.zeros((len(scale), n_rows), order="F")
     left, rank = gram.diagonal() * scale**2, 0
-    while (pivot := int(left.argmax())) >= 0 and left[pivot] > MAX_ROUNDING_SHARE:
+    while (pivot := int(left.argmax())) >= 0 and left[pivot] > MAX_DEPENDENT_PIVOT:
         if rank == n_rows:
             return None
         column = gram.column(pivot) * (scale * scale[pivot])

@@ -53,11 +53,11 @@ def noted(
     columns: Columns,
     n_targets: int,
     penalty: Penalty,
-    is_chosen: bool,
+    chooses_penalty: bool,
 ) -> KnownRows:
     """Return the known rows after a sample that the reader, if any, could not read.
 
-    `is_chosen` is true if the penalty is chosen at checkpoints.
+    `chooses_penalty` is true if the penalty is chosen at checkpoints.
     """
     if known is None or layout != known.layout:
         known = KnownRows(layout)
@@ -65,7 +65,7 @@ def noted(
         known = known._replace(reader=known.reader or reader_of(columns, layout, n_targets))
     if penalty.is_due:
         return known._replace(next_due=0, constants=None)
-    if not is_chosen or penalty.constants is None:
+    if not chooses_penalty or penalty.constants is None:
         return known._replace(next_due=maxsize, constants=None)
     places = np.flatnonzero(~np.isnan(penalty.constants))
     constants = (places, penalty.constants[places]) if places.size else None

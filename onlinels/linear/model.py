@@ -54,7 +54,7 @@ from onlinels.linear.penalty import (
     Penalty,
     check_folds,
     check_scaling,
-    choose,
+    choose_penalty,
     is_selected,
     penalties_of,
     ridge_of,
@@ -106,7 +106,7 @@ SUMS_BY_ACCUMULATOR: dict[str, Any] = {
 N_SHOWN_FEATURES = 10
 """Number of features that `debug_one` shows for each output."""
 
-MAX_ROUNDING_SHARE = float(np.finfo(np.float64).eps)
+MIN_NOISE_SHARE = float(np.finfo(np.float64).eps)
 """Residual sum of squares, relative to that of the targets, below which rounding prevails."""
 
 MAX_WARNED_SETS = 64
@@ -232,7 +232,7 @@ class Settings(NamedTuple):
         return self.scaling if is_selected(self.ridge) or self.scaling != "auto" else None
 
     @property
-    def is_chosen(self) -> bool:
+    def chooses_penalty(self) -> bool:
         """Whether the ridge, or the units of the features, are chosen at checkpoints."""
         is_number = isinstance(self.ridge, numbers.Real) and self.scaling != "standard"
         return is_selected(self.ridge) or (
@@ -260,12 +260,13 @@ def make_statistics(settings: Settings) -> Statistics:
     check_choice("accumulator", accumulator, SUMS_BY_ACCUMULATOR)
     check_flag("fit_intercept", fit_intercept)
     folds = isinstance(ridge, KFold)
-    if folds and accumulator != "gram":
+    sums = SUMS_BY_ACCUMULATOR[accumulator]()
+    if folds and not sums.allows_folds:
         raise ValueError(
             f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: a KFold needs "
             'sums of products. Pass accumulator="gram", or ridge="auto".'
         )
-    parts = SUMS_BY_ACCUMULATOR[accumulator](), bool(fit_intercept)
+    parts = sums, bool(fit_intercept)
     return FoldedStatistics(*parts, ridge.n_folds) if folds else Statistics(*parts)
 
 
@@ -336,7 +337,7 @@ class LinearModel(base.Estimator, ABC):
         self._known_rows: KnownRows | None = None
         self._lock = Lock()
         # Sets the first checkpoint, and applies a numeric ridge where it is held inside.
-        self._settle()
+        self._choose_if_due()
 
     save = save_method
     __copy__ = locked_copy
@@ -438,7 +439,7 @@ class LinearModel(base.Estimator, ABC):
         If the ridge is selected, the units are those of the last checkpoint; an explicit "standard"
         follows every row. None: features as they are, or units inside the statistics.
         """
-        self._settle()
+        self._choose_if_due()
         statistics, penalty, settings = self._statistics, self._penalty, self._settings
         if statistics.recursion is not None:
             return statistics.recursion.ridge, None
@@ -447,13 +448,15 @@ class LinearModel(base.Estimator, ABC):
             units = statistics.deviations
         return ridge_of(settings.ridge, statistics, penalty, units), units
 
-    def _settle(self) -> None:
+    def _choose_if_due(self) -> None:
         """Choose a ridge and units that are due, and store them in sums that hold the ridge."""
         statistics, penalty, ridge = self._statistics, self._penalty, self._settings.ridge
         if not penalty.is_due:
             return
-        if self._settings.is_chosen:
-            penalty = choose(penalty, ridge, self._settings.own_scaling, statistics, self._clock)
+        if self._settings.chooses_penalty:
+            penalty = choose_penalty(
+                penalty, ridge, self._settings.own_scaling, statistics, self._clock
+            )
             is_known = penalty.ridge is not None or not is_selected(ridge)
             may_wait = statistics.recursion is None and statistics.count < MIN_ROWS_TO_HOLD_RIDGE
             if statistics.holds_ridge and is_known and not may_wait:
@@ -731,7 +734,7 @@ class LinearModel(base.Estimator, ABC):
             self._columns,
             self._statistics.n_targets,
             self._penalty,
-            self._settings.is_chosen,
+            self._settings.chooses_penalty,
         )
 
     # Weights and predictions.
@@ -903,7 +906,7 @@ def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, 
 
 def learn_rows(model: LinearModel, rows: Checked) -> None:
     """Learn checked rows: all rows, or none if an error is raised."""
-    model._settle()
+    model._choose_if_due()
     n_rows, events, statistics = len(rows.targets), events_in(model, rows), model._statistics
     if events is None and takes_sparse(statistics, rows.values):
         apply(Update(state=learnt_sparse(model, rows)))
@@ -915,7 +918,7 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
         learner = shallow_copy(model)
         learner._statistics = statistics.copied()
         for block in blocks:
-            learner._settle()
+            learner._choose_if_due()
             apply(plan_block(learner, rows, block, events))
         apply(Update(state=becoming(model, learner)))
     else:
@@ -934,7 +937,7 @@ def block_planner(
 
     def plan(block: slice) -> tuple[Calls, State]:
         try:
-            model._settle()
+            model._choose_if_due()
         except MemoryError as error:
             if not lacking:
                 lacking.append(error)
@@ -946,7 +949,7 @@ def block_planner(
 
 def events_in(model: LinearModel, rows: Checked) -> Events | None:
     """Return the events of a batch, or None if nothing is chosen at checkpoints."""
-    if not model._settings.is_chosen:
+    if not model._settings.chooses_penalty:
         return None
     n_rows = len(rows.targets)
     latest, weights = model._clock.latest(n_rows, rows.times), np.broadcast_to(rows.w, n_rows)
@@ -1035,7 +1038,7 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
         )
     rows, names = Rows(uncast(known), targets, w), (model.feature_names, model._outputs)
     statistics = model._statistics.without(rows, names)
-    if statistics.holds_ridge and model._settings.is_chosen and not statistics.weight:
+    if statistics.holds_ridge and model._settings.chooses_penalty and not statistics.weight:
         # A ridge chosen from the removed rows must not stay inside the sums.
         size = statistics.n_features, statistics.n_targets
         return make_statistics(model._settings).grown(*size)
@@ -1097,5 +1100,5 @@ def noise_variances(
     free = statistics.weight - covariance.n_parameters
     if not (statistics.weight and free > MIN_DEGREES_OF_FREEDOM * statistics.weight):
         return np.full(len(residual), np.inf)
-    noise: Floats = np.maximum(residual, MAX_ROUNDING_SHARE * np.abs(squares)) / free
+    noise: Floats = np.maximum(residual, MIN_NOISE_SHARE * np.abs(squares)) / free
     return noise

@@ -179,7 +179,7 @@ def only_values(statistics: Statistics) -> Floats:
     return np.where(statistics.diagonal > 0.0, np.nan, statistics.feature_mean)
 
 
-def choose(
+def choose_penalty(
     penalty: Penalty, ridge: Any, scaling: Any, statistics: Statistics, clock: Clock
 ) -> Penalty:
     """Choose the ridge and units from the current statistics; return the new penalty."""
@@ -189,12 +189,12 @@ def choose(
     # units.
     both = scaling == "auto" and not statistics.holds_ridge
     tried = [None, deviations] if both else [deviations]
-    found = selected(ridge, statistics, tried) if is_selected(ridge) else None
+    found = select_ridge_and_units(ridge, statistics, tried) if is_selected(ridge) else None
     number, units = found or (None, deviations if scaling == "standard" else None)
-    return settled(penalty, number, units, statistics, clock)
+    return penalty_until_checkpoint(penalty, number, units, statistics, clock)
 
 
-def selected(
+def select_ridge_and_units(
     ridge: Any, statistics: Statistics, tried: Sequence[Floats | None]
 ) -> tuple[float, Floats | None] | None:
     """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
@@ -219,7 +219,7 @@ def selected(
     return ridge, units
 
 
-def settled(
+def penalty_until_checkpoint(
     penalty: Penalty,
     ridge: float | None,
     units: Floats | None,

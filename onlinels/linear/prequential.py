@@ -20,8 +20,8 @@ from onlinels.linalg.recursion import (
 from onlinels.linear.discriminant import discriminant
 from onlinels.linear.events import first_rows_that_vary
 from onlinels.linear.model import (
-    MAX_ROUNDING_SHARE,
     MIN_DEGREES_OF_FREEDOM,
+    MIN_NOISE_SHARE,
     OVERFLOW_HANDLING,
     Checked,
     LinearModel,
@@ -91,7 +91,7 @@ def answered(
     batch, read, weights = read_rows(model, X, y, w, t)
     rows = checked(model, batch, read, weights, t)
     own: Any = model._independent()
-    own._settle()
+    own._choose_if_due()
     stream = Stream(batch, rows, read, by_row("t", t, len(batch)))
     n_rows, known = len(batch), known_before(own, rows)
     n_targets = rows.shape[1]
@@ -99,13 +99,13 @@ def answered(
     variances = np.full(scores.shape, np.inf) if with_dist else None
     grows = np.append(known[1:], n_targets) > known
     breaks = first_rows_that_vary(events_in(own, rows), n_rows)
-    if with_dist and own._settings.is_chosen:
+    if with_dist and own._settings.chooses_penalty:
         # A row without weight may change a constant feature, which nevertheless keeps its unit.
         unweighted = np.flatnonzero(np.broadcast_to(rows.w, n_rows) == 0.0)
         breaks = np.union1d(breaks, unweighted)
     start = 0
     while start < n_rows:
-        own._settle()
+        own._choose_if_due()
         stop = _block_end(own, rows, start, grows, breaks)
         n_answered = 0
         if stop - start >= MIN_BLOCK_ROWS:
@@ -245,7 +245,7 @@ def _block_end(
     if inside is None and (clock.forgets or statistics.holds_ridge):
         return start
     n_rows = min(len(rows.targets) - start, max(size // 2, BLOCK_ENTRIES // size))
-    if model._settings.is_chosen:
+    if model._settings.chooses_penalty:
         n_rows = min(n_rows, penalty.until - statistics.count)
         if penalty.until_time is not None and n_rows > 0:
             latest: Any = clock.latest(n_rows, rows.part(slice(start, start + n_rows)).times)
@@ -326,7 +326,7 @@ class Spread:
             squares -= sums**2 / total[:, None]
         w, kept = roots[:n_rows] ** 2, kept[:n_rows]
         about = 1.0 + np.maximum(leverages, 0.0) / w / kept
-        total, residuals = kept * total, np.maximum(residuals, MAX_ROUNDING_SHARE * squares)
+        total, residuals = kept * total, np.maximum(residuals, MIN_NOISE_SHARE * squares)
         free = total - n_parameters
         is_known = free > MIN_DEGREES_OF_FREEDOM * total
         per_residual = np.full(n_rows, np.inf)

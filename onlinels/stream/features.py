@@ -69,7 +69,7 @@ class RunningScaler:
     If all earlier values of a feature are equal, a different value becomes -1 or 1. The units of a
     feature therefore do not matter, nor does the origin of a feature present from the first row on.
 
-    The scale follows the stream: the weight of rows decays, and from the fifth row on a value more
+    The scale follows the stream: the weight of rows decays, and from the sixth row on a value more
     than 6 standard deviations from the mean is learnt as 6 standard deviations from it. A single
     outlier therefore changes little. After five successive outliers, as when a sensor is replaced,
     the scale of the feature is reset. A scale that shrinks, or that an outlier among the first rows

@@ -123,13 +123,13 @@ With it 90% intervals contained 88.9% to 91.3% of the targets on fifteen streams
 95%.
 """
 
-MIN_ERROR_WEIGHT = 1.5
-"""Minimum weight of the errors for a finite deviation: two errors of weight 1."""
+MIN_ERRORS = 2
+"""Minimum number of errors, of any weight above 0, for a finite deviation."""
 
 MAX_LOG_WIDTH = 3.0
 """Limit of the logarithm of the width, in both directions."""
 
-FORECAST_QUALITY_FIELDS = "_weight", "_error", "_losses", "_width"
+FORECAST_QUALITY_FIELDS = "_n_errors", "_weight", "_error", "_losses", "_width"
 """Attributes that describe the errors of forecasts."""
 
 Past = tuple[float, Floats]
@@ -293,6 +293,7 @@ def _is_sound(model: Any) -> bool:
     _past=made_of(tuple),
     _delayed=made_of(deque),
     _waiting=made_of(Waiting),
+    _n_errors=WHOLE,
     _weight=SHARE,
     _error=SHARE,
     _width=REAL,
@@ -406,7 +407,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         self._limits = (0.0, 0.0)
         # The weight of recent rows, the recent mean absolute error of the forecast, and the
         # logarithm of the factor on the width of intervals that follows from this error.
-        self._weight = self._error = self._width = 0.0
+        self._n_errors, self._weight, self._error, self._width = 0, 0.0, 0.0, 0.0
         # The last two rows learnt, with their targets.
         self._past: tuple[Past, ...] = ()
         # The states that predicted the last rows, whose targets have not arrived yet.
@@ -694,7 +695,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _deviation(self) -> float:
         """Return the standard deviation of a new target, infinite before the second error."""
-        if self._weight < MIN_ERROR_WEIGHT:
+        if self._n_errors < MIN_ERRORS:
             return math.inf
         return DEVIATION_PER_ABSOLUTE * self._error * math.exp(self._width)
 
@@ -874,7 +875,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             # Larger weights would make the width oscillate.
             width += min(w, 1.0) * WIDTH_STEP * pace * (missed - (1.0 - INTERVAL_PROBABILITY))
             width = min(max(width, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
-        return {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
+        n_errors = self._n_errors + (w > 0.0)
+        found = n_errors, weight, mean, losses, width
+        return dict(zip(FORECAST_QUALITY_FIELDS, found, strict=True))
 
     def _memories_grown(self, memories: Sequence[Memories]) -> list[Memories]:
         """Return memories grown to the sizes of the activations."""
