@@ -74,6 +74,7 @@ TABLE_REMEDIES = {
 COMPLEX_REMEDY = "Convert complex numbers to real numbers, for example to their magnitude with abs."
 
 OBJECT_REMEDIES = {
+    "issubset": "Pass one value instead of a set.",
     "filled": "Leave out masked values.",
     "timestamp": "Pass {name}.timestamp(), its hour or day.",
     "total_seconds": "Pass {name}.total_seconds().",
@@ -243,7 +244,9 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
         remedy = _remedy_for(name, value, remedies)
         raise TypeError(f"{came}, expected {remedies.get('expected', 'a number')}. {remedy}")
     if not abs(number) <= MAX_VALUE:
-        raise ValueError(f"{name} is {number}, {_expected(number, remedies)}")
+        is_beyond = np.isinf(number) and isinstance(value, numbers.Rational)
+        came = "a number beyond float64" if is_beyond else str(number)
+        raise ValueError(f"{name} is {came}, {_expected(number, remedies)}")
     return number
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import reprlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from inspect import Parameter, signature
 from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -134,15 +136,33 @@ class DeferredErrors:
         return items
 
 
+class Arguments:
+    """The arguments of a model's `learn_one` beside x and y."""
+
+    def __init__(self, model: Any) -> None:
+        taken = signature(last_step(model).learn_one).parameters
+        self._takes_all = any(each.kind is Parameter.VAR_KEYWORD for each in taken.values())
+        self._names = [name for name in taken if name not in ("x", "y")]
+        self._kind = type(last_step(model)).__name__
+
+    def check(self, given: Iterable[str], problem: str) -> None:
+        """Raise TypeError unless all given arguments exist; {} in `problem` is an unknown one."""
+        for name in () if self._takes_all else given:
+            if name not in self._names:
+                known = ", ".join(self._names) or "none"
+                expected = f"expected only arguments of {self._kind}.learn_one: {known}"
+                raise TypeError(f"{problem.format(name)}, {expected}. Leave {name!r} out.")
+
+
 class StreamReader:
     """Read pairs (x, y), or triples with arguments of `learn_one`, from an iterable."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, model: Any) -> None:
         n_rows = getattr(stream, "n_samples", None)
         if n_rows is None and hasattr(stream, "__len__"):
             n_rows = len(stream)
         self.n_rows: int | None = n_rows
-        self._rows = DeferredErrors(map(_read_pair, enumerate(stream)))
+        self._rows = DeferredErrors(map(partial(_read_pair, Arguments(model)), enumerate(stream)))
         self.n_read = 0
 
     def read(self, size: int) -> Batch:
@@ -168,7 +188,7 @@ class StreamReader:
 Reader = TableReader | StreamReader
 
 
-def _read_pair(numbered: tuple[int, Any]) -> Row:
+def _read_pair(arguments: Arguments, numbered: tuple[int, Any]) -> Row:
     number, row = numbered
     if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
         raise TypeError(f"Row {number} of the stream is {row!r}, expected a pair. {EXAMPLE_REMEDY}")
@@ -185,7 +205,9 @@ def _read_pair(numbered: tuple[int, Any]) -> Row:
     x = x.copy() if type(x) is dict else x
     given = options[0] if options else {}
     # As in river, None means no weight.
-    return x, y, {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in given.items() if value is not None}
+    arguments.check(given, f"Row {number} of the stream has {{!r}} in its dict")
+    return x, y, given
 
 
 def _is_table(y: Any) -> bool:
@@ -212,12 +234,14 @@ def _reader_of(model: Any, X: Any, y: Any, w: Any, t: Any) -> Reader:
         raise TypeError(f"y is the metric {y!r}, expected targets. {remedy}")
     if y is not None:
         several = isinstance(model, (base.MultiTargetRegressor, base.MultiLabelClassifier))
-        return TableReader(X, y, w, t, several)
+        reader = TableReader(X, y, w, t, several)
+        Arguments(model).check(reader.options, "{} is given")
+        return reader
     for name, values in {"w": w, "t": t}.items():
         if values is not None:
             remedy = f'Pass triples (x, y, {{"{name}": …}}).'
             raise TypeError(f"{name} is given with a stream, expected None. {remedy}")
-    return StreamReader(_stream(X))
+    return StreamReader(_stream(X), model)
 
 
 def _stream(X: Any) -> Iterable[Any]:
@@ -354,7 +378,7 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
             answers = learn(X, batch.y, **batch.options)
         except (TypeError, ValueError) as error:
             first = reader.n_read - len(batch.truths)
-            error.add_note(f"Rows are counted in a batch: its row 0 is row {first:,} of X.")
+            error.args = tuple(_renumbered(each, first) for each in error.args)
             raise
         listed = _listed(answers, _names_of(model))
         if is_first and isinstance(listed[0], dict):
@@ -363,6 +387,23 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
         return batch.truths, listed
 
     return answer_rows
+
+
+ROW_NUMBERS = re.compile(r"(\b[Xywt]\[|\bin row |^[Xy] holds \S+ at position \()(\d+)")
+"""Numbers of rows in messages: "X[5]['a']", "in row 5", "X holds nan at position (5, 0)"."""
+
+
+def _renumbered(message: Any, first: int) -> Any:
+    """Return a message about a batch with row numbers of the whole stream.
+
+    Examples
+    --------
+    >>> _renumbered("X[5]['a'] is None, expected a number.", 1000)
+    "X[1005]['a'] is None, expected a number."
+    """
+    if not isinstance(message, str):
+        return message
+    return ROW_NUMBERS.sub(lambda found: f"{found[1]}{int(found[2]) + first}", message)
 
 
 def _names_of(model: Any) -> Sequence[Any]:

@@ -160,6 +160,8 @@ def _method(model: Any, name: str) -> Any:
     if not hasattr(model, name):
         expected = f"a model with {name} or a pipeline that ends in one"
         kind, remedy = type(model).__name__, "Use LeastSquaresClassifier, for instance."
+        if isinstance(model, (list, tuple)):
+            remedy = f"Pass the models one by one: {name}(*models)."
         raise TypeError(f"The model is of type {kind}, expected {expected}. {remedy}")
     return getattr(model, name)
 
