@@ -551,6 +551,15 @@ def check_kind(name: str, value: Any, kinds: tuple[type, ...], expected: str = "
         raise TypeError(f"{name}={value!r} must be {expected or f'a {known}. Pass a {known}.'}")
 
 
+def check_made(model: Any) -> None:
+    """Raise TypeError if a class is passed instead of a model."""
+    if isinstance(model, type):
+        kind = model.__name__
+        raise TypeError(
+            f"model is the class {kind}, expected an object of it. Pass a model made by {kind}()."
+        )
+
+
 def check_part(name: str, value: Any, kind: type) -> None:
     """Raise TypeError unless `value` is None or an instance of `kind`."""
     if value is not None and not isinstance(value, kind):

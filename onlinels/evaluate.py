@@ -80,7 +80,7 @@ class TableReader:
             self._y, self._truths = y, list(samples_of(y))
         else:
             check_one_column(y, "Pass one target per row.")
-            self._truths = as_list(y, "target")
+            self._truths = as_list(y, "target per row")
             self._y = y if isinstance(y, np.ndarray) else self._truths
         if len(self._truths) != n_rows:
             problem = f"y has {len(self._truths)} targets, expected {n_rows}"
@@ -221,7 +221,7 @@ def _times(t: Any, n_rows: int) -> list[Any]:
     """Return a time per row; a single time is repeated for all rows."""
     if hasattr(t, "__next__"):
         raise TypeError(f"t is of type {type(t).__name__}, expected times. Pass list(t).")
-    times = [t] * n_rows if np.ndim(t) == 0 else as_list(t, "time")
+    times = [t] * n_rows if np.ndim(t) == 0 else as_list(t, "time per row", "t")
     if len(times) != n_rows:
         raise ValueError(f"t has {len(times)} times, expected {n_rows}. Pass one time per row.")
     return times
@@ -416,7 +416,7 @@ def _names_of(model: Any) -> Sequence[Any]:
 def _listed(answers: Any, names: Sequence[Any]) -> list[Any]:
     """Return one prediction per row: a label, a number, or a dict for a row of a table."""
     if isinstance(answers, (list, tuple)) or not _is_table(answers):
-        return as_list(answers, "answer")
+        return as_list(answers, "answer per row")
     table: Matrix = answers if isinstance(answers, np.ndarray) else as_frame(answers).to_numpy()
     return [dict(zip(names, row, strict=True)) for row in table.tolist()]
 
