@@ -61,7 +61,7 @@ class Classes:
         return np.fromiter((self._index[label] for label in labels), np.intp, len(labels))
 
     def column(self, y: Any) -> int | None:
-        """Return the column of a label, None if the label is not known or must be read first."""
+        """Return the column of a label, None if it is not known or needs `read_label` first."""
         return self.of_row(y)[0]
 
     def of_row(self, y: Any) -> tuple[int | None, bytes]:

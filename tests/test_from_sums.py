@@ -244,7 +244,7 @@ def test_a_file_with_an_indefinite_gram_is_refused(tmp_path, ridge):
     panel = model._statistics.products.gram.panels[0]
     panel.corner[0, 1] = 2.0 * np.sqrt(panel.corner[0, 0] * panel.corner[1, 1])
     model.save(path)
-    with pytest.raises(ValueError, match="its A'A is indefinite, expected one of rows"):
+    with pytest.raises(ValueError, match="its A'A is indefinite, expected the A'A of real rows"):
         onlinels.load(path)
 
 
