@@ -602,7 +602,7 @@ class ProgressiveScore:
     ) -> Axes:
         """Draw the learning curves of this model and others: windows solid, all rows dashed.
 
-        Needs matplotlib: ``pip install onlinels[demos]``. A last window with fewer rows is not
+        Needs matplotlib: ``pip install 'onlinels[demos]'``. A last window with fewer rows is not
         drawn, unless it is the only window.
 
         Parameters
@@ -683,7 +683,7 @@ def axes_at(path_or_axes: Any, new_axes: Callable[[Any], Any], *methods: str) ->
             from matplotlib import pyplot
             from matplotlib.figure import Figure
         except ImportError as error:
-            problem = "matplotlib is not installed. Install it with: pip install onlinels[demos]"
+            problem = "matplotlib is not installed. Run: pip install 'onlinels[demos]'"
             raise ImportError(problem) from error
         # Only pyplot keeps its figures, to show them.
         axes = new_axes(Figure if is_path else pyplot.figure)
@@ -772,7 +772,7 @@ def progressive_val_score(
     name : str, optional
         Name of the model in plots; by default its class, or the steps of a pipeline.
     progress : bool
-        Whether to show a progress bar, which needs rich: ``pip install onlinels[demos]``.
+        Whether to show a progress bar, which needs rich: ``pip install 'onlinels[demos]'``.
 
     Returns
     -------
@@ -962,7 +962,7 @@ def _bar(name: str | None, n_rows: int | None) -> Iterator[Callable[[int, Any], 
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     except ImportError as error:
-        problem = "rich is not installed. Install it with: pip install onlinels[demos]"
+        problem = "rich is not installed. Run: pip install 'onlinels[demos]'"
         raise ImportError(problem) from error
     before = TextColumn("{task.description}", markup=False)
     after = TextColumn("{task.fields[value]}", markup=False)

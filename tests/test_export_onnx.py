@@ -30,7 +30,7 @@ from onlinels import (
     WindowedClassifier,
     WindowFeatures,
 )
-from onlinels.export import onnx, onnx_model, to_sklearn
+from onlinels.export import onnx, onnx_model, sklearn_model, to_sklearn
 from onlinels.export.onnx_graph import Graph
 from onlinels.features import hidden
 from onlinels.sklearn import IncrementalRidge
@@ -444,10 +444,13 @@ def test_what_is_no_model_is_refused_by_name(model, error, said):
             export()
 
 
-def test_an_installation_without_onnx_is_told_the_extra(monkeypatch):
+def test_an_installation_without_an_extra_is_told_its_name(monkeypatch):
     monkeypatch.setattr(onnx_model, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'onlinels\[onnx\]'"):
         onnx(learnt(LeastSquaresClassifier()), "unused.onnx")
+    monkeypatch.setattr(sklearn_model, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pip install 'onlinels\[sklearn\]'"):
+        to_sklearn(learnt(LeastSquaresClassifier()))
 
 
 def test_a_file_that_is_too_large_is_refused():

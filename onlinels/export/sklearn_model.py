@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def to_sklearn(model: Any) -> Any:
     Raises
     ------
     ImportError
-        If scikit-learn is not installed.
+        If scikit-learn is not installed: ``pip install 'onlinels[sklearn]'``.
     ValueError
         If the model has learnt nothing, has fewer than two classes or labels of several types, or
         is more than one linear model. `onlinels.export.onnx` exports pipelines, hidden layers,
@@ -63,6 +64,8 @@ def to_sklearn(model: Any) -> Any:
     >>> export.to_sklearn(model).predict([[-1.0], [3.0]])
     array(['low', 'high'], dtype='<U4')
     """
+    if find_spec("sklearn") is None:
+        raise ImportError("scikit-learn is not installed. Run: pip install 'onlinels[sklearn]'")
     check_made(model)
     if not is_pipeline(model) and isinstance(model, DriftAwareClassifier):
         model = model.classifier
