@@ -590,7 +590,7 @@ def test_a_bar_shows_how_far_an_evaluation_is(capsys, monkeypatch):
     assert "Accuracy: " in shown
     progressive_val_score(LoopedClassifier(), iter([]), metric=metrics.Accuracy(), progress=True)
     monkeypatch.setitem(sys.modules, "rich.progress", None)
-    with pytest.raises(ImportError, match=r"pip install onlinels\[demos\]"):
+    with pytest.raises(ImportError, match=r"pip install 'onlinels\[demos\]'"):
         score_of(metrics.Accuracy(), progress=True)
 
 
@@ -640,7 +640,7 @@ def test_learning_curves_are_drawn(tmp_path, monkeypatch):
             score.plot(*others, **options)
     assert isinstance(one, ProgressiveScore)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install onlinels\[demos\]"):
+    with pytest.raises(ImportError, match=r"pip install 'onlinels\[demos\]'"):
         one.plot()
 
 
