@@ -105,7 +105,11 @@ def main(argv: list[str] | None = None) -> None:
     console = Console()
     try:
         items = read(args)
-    except (ImportError, OSError, KeyError, ValueError) as error:
+        check_classes(items)
+    except ImportError as error:
+        package = "wordllama" if args.text else "'onlinels[embeddings]'"
+        parser.error(f"{error}. Run: pip install {package}")
+    except (OSError, KeyError, ValueError) as error:
         parser.error(str(error))
     train, test = embedded(items, console)
     classes = np.unique(train.y)
@@ -144,6 +148,18 @@ def split(
     return Items(
         name, items[:n], labels[:n], items[n:], labels[n:], embed, probes, classes_per_task
     )
+
+
+def check_classes(items: Items) -> None:
+    """Raise ValueError unless there are two classes to learn, and items to test of each class."""
+    classes, n_items = set(items.train_labels.tolist()), len(items.train) + len(items.test)
+    untested = sorted(classes.difference(items.test_labels.tolist()))
+    if len(classes) < 2 or untested:
+        came = f"no item to test of class {untested[0]}" if untested else "fewer than two classes"
+        raise ValueError(
+            f"{n_items} items hold {came}, expected items of every class to learn and to test: "
+            "pass more items, or a larger --limit"
+        )
 
 
 def read_packages(limit: int | None) -> Items:
@@ -340,7 +356,8 @@ def tell_exactness(
     """Print how far merged and reduced models are from the batch solution of their rows."""
     model, last = merged_from_processes(train), tasks[-1][-1]
     console.print(
-        f"Two processes learnt half of the rows each. Merged: {accuracy(model, test):.1%}, "
+        f"Two processes learnt half of the rows each, with ridge=1.0 and without equal priors. "
+        f"Merged: {accuracy(model, test):.1%}, "
         f"difference to batch weights {difference(model, train):.0e}"
     )
     gone, left = train.of(last), train.of(np.setdiff1d(train.y, [last]))

@@ -19,7 +19,7 @@ files do not fit, or rows would count twice, and nothing is written.
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run a command."""
+    """Run `python -m onlinels merge`: merge the saves of many sites into one file."""
     parser = argparse.ArgumentParser(prog="python -m onlinels", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     form = argparse.RawDescriptionHelpFormatter

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from onlinels.checks import check_flag
+from onlinels.checks import check_flag, check_made
 from onlinels.linear.answers import MODELS, answers_of, model_of
 from onlinels.network import ShallowConvClassifier
 from onlinels.numerics import all_held
@@ -146,8 +146,16 @@ def _linear_models(model: Any, is_fixed: bool = True) -> Iterator[Any]:
         if is_fixed and isinstance(last, ShallowConvClassifier):
             yield last._network.classifier
     else:
-        # A scikit-learn estimator, or a StreamClassifier or StreamRegressor.
-        remedy = "Pass model.to_river()" if hasattr(last, "to_river") else "Save the model as it is"
+        # A scikit-learn estimator, a StreamClassifier or StreamRegressor, or no model.
+        check_made(last)
+        remedy = "Pass such a model"
+        base_class = next((kind for kind in MODELS.values() if isinstance(last, kind)), None)
+        if hasattr(last, "to_river"):
+            remedy = "Pass model.to_river()"
+        elif base_class is not None:
+            remedy = f"Train a {base_class.__name__} itself: its subclasses cannot be saved"
+        elif hasattr(last, "save"):
+            remedy = "Save the model as it is"
         raise TypeError(
             f"model is of type {type(last).__name__}, expected a linear model, "
             "ShallowConvClassifier, wrapper of these or pipeline that ends in one: others have no "

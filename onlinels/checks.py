@@ -74,6 +74,7 @@ TABLE_REMEDIES = {
 COMPLEX_REMEDY = "Convert complex numbers to real numbers, for example to their magnitude with abs."
 
 OBJECT_REMEDIES = {
+    "issubset": "Pass one value instead of a set.",
     "filled": "Leave out masked values.",
     "timestamp": "Pass {name}.timestamp(), its hour or day.",
     "total_seconds": "Pass {name}.total_seconds().",
@@ -243,7 +244,9 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
         remedy = _remedy_for(name, value, remedies)
         raise TypeError(f"{came}, expected {remedies.get('expected', 'a number')}. {remedy}")
     if not abs(number) <= MAX_VALUE:
-        raise ValueError(f"{name} is {number}, {_expected(number, remedies)}")
+        is_beyond = np.isinf(number) and isinstance(value, numbers.Rational)
+        came = "a number beyond float64" if is_beyond else str(number)
+        raise ValueError(f"{name} is {came}, {_expected(number, remedies)}")
     return number
 
 
@@ -546,6 +549,15 @@ def check_kind(name: str, value: Any, kinds: tuple[type, ...], expected: str = "
     if not isinstance(value, kinds):
         known = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"{name}={value!r} must be {expected or f'a {known}. Pass a {known}.'}")
+
+
+def check_made(model: Any) -> None:
+    """Raise TypeError if a class is passed instead of a model."""
+    if isinstance(model, type):
+        kind = model.__name__
+        raise TypeError(
+            f"model is the class {kind}, expected an object of it. Pass a model made by {kind}()."
+        )
 
 
 def check_part(name: str, value: Any, kind: type) -> None:

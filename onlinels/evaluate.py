@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import reprlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from inspect import Parameter, signature
 from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,7 +80,7 @@ class TableReader:
             self._y, self._truths = y, list(samples_of(y))
         else:
             check_one_column(y, "Pass one target per row.")
-            self._truths = as_list(y, "target")
+            self._truths = as_list(y, "target per row")
             self._y = y if isinstance(y, np.ndarray) else self._truths
         if len(self._truths) != n_rows:
             problem = f"y has {len(self._truths)} targets, expected {n_rows}"
@@ -134,15 +136,33 @@ class DeferredErrors:
         return items
 
 
+class Arguments:
+    """The arguments of a model's `learn_one` beside x and y."""
+
+    def __init__(self, model: Any) -> None:
+        taken = signature(last_step(model).learn_one).parameters
+        self._takes_all = any(each.kind is Parameter.VAR_KEYWORD for each in taken.values())
+        self._names = [name for name in taken if name not in ("x", "y")]
+        self._kind = type(last_step(model)).__name__
+
+    def check(self, given: Iterable[str], problem: str) -> None:
+        """Raise TypeError unless all given arguments exist; {} in `problem` is an unknown one."""
+        for name in () if self._takes_all else given:
+            if name not in self._names:
+                known = ", ".join(self._names) or "none"
+                expected = f"expected only arguments of {self._kind}.learn_one: {known}"
+                raise TypeError(f"{problem.format(name)}, {expected}. Leave {name!r} out.")
+
+
 class StreamReader:
     """Read pairs (x, y), or triples with arguments of `learn_one`, from an iterable."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, model: Any) -> None:
         n_rows = getattr(stream, "n_samples", None)
         if n_rows is None and hasattr(stream, "__len__"):
             n_rows = len(stream)
         self.n_rows: int | None = n_rows
-        self._rows = DeferredErrors(map(_read_pair, enumerate(stream)))
+        self._rows = DeferredErrors(map(partial(_read_pair, Arguments(model)), enumerate(stream)))
         self.n_read = 0
 
     def read(self, size: int) -> Batch:
@@ -168,7 +188,7 @@ class StreamReader:
 Reader = TableReader | StreamReader
 
 
-def _read_pair(numbered: tuple[int, Any]) -> Row:
+def _read_pair(arguments: Arguments, numbered: tuple[int, Any]) -> Row:
     number, row = numbered
     if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
         raise TypeError(f"Row {number} of the stream is {row!r}, expected a pair. {EXAMPLE_REMEDY}")
@@ -185,7 +205,9 @@ def _read_pair(numbered: tuple[int, Any]) -> Row:
     x = x.copy() if type(x) is dict else x
     given = options[0] if options else {}
     # As in river, None means no weight.
-    return x, y, {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in given.items() if value is not None}
+    arguments.check(given, f"Row {number} of the stream has {{!r}} in its dict")
+    return x, y, given
 
 
 def _is_table(y: Any) -> bool:
@@ -199,7 +221,7 @@ def _times(t: Any, n_rows: int) -> list[Any]:
     """Return a time per row; a single time is repeated for all rows."""
     if hasattr(t, "__next__"):
         raise TypeError(f"t is of type {type(t).__name__}, expected times. Pass list(t).")
-    times = [t] * n_rows if np.ndim(t) == 0 else as_list(t, "time")
+    times = [t] * n_rows if np.ndim(t) == 0 else as_list(t, "time per row", "t")
     if len(times) != n_rows:
         raise ValueError(f"t has {len(times)} times, expected {n_rows}. Pass one time per row.")
     return times
@@ -212,12 +234,14 @@ def _reader_of(model: Any, X: Any, y: Any, w: Any, t: Any) -> Reader:
         raise TypeError(f"y is the metric {y!r}, expected targets. {remedy}")
     if y is not None:
         several = isinstance(model, (base.MultiTargetRegressor, base.MultiLabelClassifier))
-        return TableReader(X, y, w, t, several)
+        reader = TableReader(X, y, w, t, several)
+        Arguments(model).check(reader.options, "{} is given")
+        return reader
     for name, values in {"w": w, "t": t}.items():
         if values is not None:
             remedy = f'Pass triples (x, y, {{"{name}": …}}).'
             raise TypeError(f"{name} is given with a stream, expected None. {remedy}")
-    return StreamReader(_stream(X))
+    return StreamReader(_stream(X), model)
 
 
 def _stream(X: Any) -> Iterable[Any]:
@@ -354,7 +378,7 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
             answers = learn(X, batch.y, **batch.options)
         except (TypeError, ValueError) as error:
             first = reader.n_read - len(batch.truths)
-            error.add_note(f"Rows are counted in a batch: its row 0 is row {first:,} of X.")
+            error.args = tuple(_renumbered(each, first) for each in error.args)
             raise
         listed = _listed(answers, _names_of(model))
         if is_first and isinstance(listed[0], dict):
@@ -363,6 +387,23 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
         return batch.truths, listed
 
     return answer_rows
+
+
+ROW_NUMBERS = re.compile(r"(\b[Xywt]\[|\bin row |^[Xy] holds \S+ at position \()(\d+)")
+"""Numbers of rows in messages: "X[5]['a']", "in row 5", "X holds nan at position (5, 0)"."""
+
+
+def _renumbered(message: Any, first: int) -> Any:
+    """Return a message about a batch with row numbers of the whole stream.
+
+    Examples
+    --------
+    >>> _renumbered("X[5]['a'] is None, expected a number.", 1000)
+    "X[1005]['a'] is None, expected a number."
+    """
+    if not isinstance(message, str):
+        return message
+    return ROW_NUMBERS.sub(lambda found: f"{found[1]}{int(found[2]) + first}", message)
 
 
 def _names_of(model: Any) -> Sequence[Any]:
@@ -375,7 +416,7 @@ def _names_of(model: Any) -> Sequence[Any]:
 def _listed(answers: Any, names: Sequence[Any]) -> list[Any]:
     """Return one prediction per row: a label, a number, or a dict for a row of a table."""
     if isinstance(answers, (list, tuple)) or not _is_table(answers):
-        return as_list(answers, "answer")
+        return as_list(answers, "answer per row")
     table: Matrix = answers if isinstance(answers, np.ndarray) else as_frame(answers).to_numpy()
     return [dict(zip(names, row, strict=True)) for row in table.tolist()]
 
@@ -561,7 +602,7 @@ class ProgressiveScore:
     ) -> Axes:
         """Draw the learning curves of this model and others: windows solid, all rows dashed.
 
-        Needs matplotlib: ``pip install onlinels[demos]``. A last window with fewer rows is not
+        Needs matplotlib: ``pip install 'onlinels[demos]'``. A last window with fewer rows is not
         drawn, unless it is the only window.
 
         Parameters
@@ -642,7 +683,7 @@ def axes_at(path_or_axes: Any, new_axes: Callable[[Any], Any], *methods: str) ->
             from matplotlib import pyplot
             from matplotlib.figure import Figure
         except ImportError as error:
-            problem = "matplotlib is not installed. Install it with: pip install onlinels[demos]"
+            problem = "matplotlib is not installed. Run: pip install 'onlinels[demos]'"
             raise ImportError(problem) from error
         # Only pyplot keeps its figures, to show them.
         axes = new_axes(Figure if is_path else pyplot.figure)
@@ -731,7 +772,7 @@ def progressive_val_score(
     name : str, optional
         Name of the model in plots; by default its class, or the steps of a pipeline.
     progress : bool
-        Whether to show a progress bar, which needs rich: ``pip install onlinels[demos]``.
+        Whether to show a progress bar, which needs rich: ``pip install 'onlinels[demos]'``.
 
     Returns
     -------
@@ -921,7 +962,7 @@ def _bar(name: str | None, n_rows: int | None) -> Iterator[Callable[[int, Any], 
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     except ImportError as error:
-        problem = "rich is not installed. Install it with: pip install onlinels[demos]"
+        problem = "rich is not installed. Run: pip install 'onlinels[demos]'"
         raise ImportError(problem) from error
     before = TextColumn("{task.description}", markup=False)
     after = TextColumn("{task.fields[value]}", markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
@@ -10,8 +11,8 @@ import numpy as np
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.mean import Mean
 from onlinels.accumulators.statistics import MAX_ROWS, Statistics
-from onlinels.checks import Floats, Integers, Matrix, check_values
-from onlinels.labels import Classes, read_labels
+from onlinels.checks import Floats, Integers, Matrix, check_made, check_values
+from onlinels.labels import Classes, as_list, read_label
 from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
@@ -108,12 +109,15 @@ def classifier_from_sums(
     (3, 'a')
     """
     _check_model(model, (LeastSquaresClassifier,))
-    by_class = _numbers("sums_by_class", sums_by_class, (None, None))
+    by_class = _numbers("sums_by_class", sums_by_class, ("n_classes", "n_features"))
     n_classes, n_features = by_class.shape
-    names = read_labels(labels, n_classes)
+    names = _labels(labels, n_classes)
     classes = Classes().extended(names)
     if len(classes) < n_classes:
-        raise ValueError(f"labels={names!r} holds a label twice, expected one for each class.")
+        raise ValueError(
+            f"labels={names!r} holds a label twice, expected different labels. Add up the sums and "
+            "the counts of each label."
+        )
     n_rows = _counts("counts", _numbers("counts", counts, (n_classes,)))
     sums = Sums(
         _numbers("gram", gram, (n_features, n_features)),
@@ -189,12 +193,12 @@ def regressor_from_sums(
     array([[2.]])
     """
     _check_model(model, (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor))
-    row_sums = _numbers("sums", sums, (None,))
+    row_sums = _numbers("sums", sums, ("n_features",))
     n_features = len(row_sums)
-    products = np.asarray(cross)
+    products = _array("cross", cross)
     if products.ndim == 1:
         products = products[:, None]
-    products = _numbers("cross", products, (n_features, None))
+    products = _numbers("cross", products, (n_features, "n_targets"))
     n_targets = products.shape[1]
     if isinstance(model, LeastSquaresRegressor) and (n_targets != 1 or target_names is not None):
         raise ValueError(
@@ -221,6 +225,7 @@ def regressor_from_sums(
 
 
 def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
+    check_made(model)
     if type(model) not in kinds:
         names = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(
@@ -235,25 +240,58 @@ def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
         )
 
 
-def _numbers(name: str, values: Any, shape: tuple[int | None, ...]) -> Matrix:
-    """Return sums as a non-empty array of a shape; raise if a number is not finite."""
-    array = np.asarray(values)
+def _labels(labels: Any, n_classes: int) -> list[Any]:
+    found = as_list(labels, "label per class", "labels")
+    if len(found) != n_classes:
+        raise ValueError(
+            f"labels has length {len(found)} and sums_by_class has {n_classes} rows, expected a "
+            "row of sums for each label. Pass one label per class, and sums_by_class of shape "
+            "(n_classes, n_features)."
+        )
+    remedy = "Leave rows without a label out of all sums."
+    return [read_label(each, f"labels[{place}]", remedy) for place, each in enumerate(found)]
+
+
+def _array(name: str, values: Any) -> Matrix:
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        problem = f"{name} holds lists of different lengths, expected equal lengths"
+        raise ValueError(f"{problem}. Pass an array.") from error
+
+
+def _numbers(name: str, values: Any, shape: tuple[int | str, ...]) -> Matrix:
+    """Return sums as a non-empty array of a shape; raise if a number is not finite.
+
+    A text in the shape is the name of any size.
+    """
+    array = _array(name, values)
     fits = array.ndim == len(shape) and array.size > 0
-    if not fits or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
-        sizes = ", ".join("1 or more" if n is None else str(n) for n in shape)
-        raise ValueError(f"{name} has the shape {array.shape}, expected ({sizes}). {SUMS_REMEDY}")
+    if not fits or any(n not in (m, str(n)) for n, m in zip(shape, array.shape, strict=True)):
+        came = f"has the shape {array.shape}"
+        if not array.ndim:
+            came = f"is {reprlib.repr(values)} of type {type(values).__name__}"
+        sizes = ", ".join(map(str, shape)) + "," * (len(shape) == 1)
+        expected = f"an array of shape ({sizes})" + " without a 0" * (array.size == 0)
+        raise ValueError(f"{name} {came}, expected {expected}. Pass one.")
+    convert = "int" if name in ("count", "counts") else "float"
     if array.dtype.kind not in "iufO":
-        raise TypeError(f"{name} is of dtype {array.dtype}, expected numbers. Pass float(value).")
+        problem = f"{name} is of dtype {array.dtype}, expected numbers"
+        raise TypeError(f"{problem}. Pass {convert}(value) of each.")
     try:
         floats = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{name} holds no numbers: {error}. Pass float(value) of each.") from error
+        problem = f"{name} holds no numbers: {error}, expected numbers"
+        raise TypeError(f"{problem}. Pass {convert}(value) of each.") from error
     wrong = ~(np.abs(floats) <= MAX_SUM)  # True also for NaN.
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0].tolist())
+        remedy = "Leave rows with missing or infinite values out of all sums."
+        if "origin" in name:
+            remedy = "Pass finite values, such as rough means."
         raise ValueError(
-            f"{name}[{', '.join(map(str, place))}] is {floats[place]}, expected a finite sum up to "
-            f"{MAX_SUM:g}. {SUMS_REMEDY}"
+            f"{name}[{', '.join(map(str, place))}] is {floats[place]}, expected a finite number up "
+            f"to {MAX_SUM:g}. {remedy}"
         )
     return array
 
@@ -275,9 +313,13 @@ def _as_floats(values: Any) -> Floats:
 def _counts(name: str, values: Matrix) -> list[int]:
     counts: list[int] = _whole(values).tolist()
     if not _is_whole(values) or min(counts) < 1 or sum(counts) > MAX_ROWS:
+        if name == "count":
+            came, remedy = values.item(), "Pass the number of rows."
+        else:
+            came, remedy = values.tolist(), "Leave out classes without rows."
         raise ValueError(
-            f"{name}={values.tolist()!r}, expected whole numbers of at least 1, in all at most "
-            f"{MAX_ROWS}. Leave out classes without rows."
+            f"{name}={came!r}, expected whole numbers of at least 1, in all at most {MAX_ROWS}. "
+            f"{remedy}"
         )
     return counts
 
@@ -285,7 +327,7 @@ def _counts(name: str, values: Matrix) -> list[int]:
 def _origin(name: str, values: Any, size: int) -> Matrix:
     if values is None:
         return np.zeros(size)
-    origin = _numbers(name, np.atleast_1d(values), (size,))
+    origin = _numbers(name, np.atleast_1d(values) if size == 1 else values, (size,))
     check_values(name, _as_floats(origin))
     return origin
 
@@ -310,8 +352,11 @@ class Sums(NamedTuple):
     target_origin: Matrix
 
 
-def _check(sums: Sums) -> None:
-    """Raise ValueError if a sum, or a pair of sums, cannot belong to any rows."""
+def _check(sums: Sums, of_classes: bool) -> None:
+    """Raise ValueError if a sum, or a pair of sums, cannot belong to any rows.
+
+    Messages have the arguments of `classifier_from_sums` if `of_classes`.
+    """
     gram, cross, totals, target_sums, target_squares, *_ = (_as_floats(each) for each in sums)
     squares, count = gram.diagonal(), float(sums.n_rows)
     for name, each in (("gram", squares), ("target_squares", target_squares)):
@@ -330,19 +375,22 @@ def _check(sums: Sums) -> None:
             f"gram[{i}, {j}] is {gram[i, j]} and gram[{j}, {i}] is {gram[j, i]}, expected a "
             f"symmetric matrix. {SUMS_REMEDY}"
         )
-    compared = {
-        "gram": (gram, bounds),
-        "sums": (totals, roots * count**0.5),
-        "target_sums": (target_sums, target_roots * count**0.5),
-        "cross": (cross, np.outer(roots, target_roots)),
-    }
-    for name, (each, largest) in compared.items():
+    compared = [
+        ("gram[{}, {}]", "the sums of squares in gram", gram, bounds),
+        ("sums[{}]", "gram and count", totals, roots * count**0.5),
+        ("target_sums[{}]", "target_squares and count", target_sums, target_roots * count**0.5),
+        ("cross[{}, {}]", "gram and target_squares", cross, np.outer(roots, target_roots)),
+    ]
+    if of_classes:
+        compared[1] = "The sum of sums_by_class[:, {}]", "gram and counts", *compared[1][2:]
+        compared[3] = "sums_by_class[{1}, {0}]", "gram and counts", *compared[3][2:]
+    for name, cause, each, largest in compared:
         wrong = np.abs(each) > (1.0 + INEQUALITY_TOLERANCE) * largest
         if wrong.any():
             index = tuple(np.argwhere(wrong)[0].tolist())
             raise ValueError(
-                f"{name}[{', '.join(map(str, index))}] is {each[index]:g}, expected at most "
-                f"{largest[index]:g}, which the sums of squares allow. {SUMS_REMEDY}"
+                f"{name.format(*index)} is {each[index]:g}, expected at most {largest[index]:g} in "
+                f"absolute value, which {cause} allow. {SUMS_REMEDY}"
             )
 
 
@@ -405,7 +453,7 @@ def _with_sums(
     names = _names("feature_names", feature_names, len(sums.sums))
     layout = range(len(names)) if feature_names is None else names
     columns = Columns().extended([layout])
-    _check(sums)
+    _check(sums, isinstance(model, LeastSquaresClassifier))
     learnt = _statistics(sums, model.fit_intercept)
     order = np.argsort(columns.locate(layout))
     learnt = learnt.reindexed(order, targets)

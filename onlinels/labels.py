@@ -61,7 +61,7 @@ class Classes:
         return np.fromiter((self._index[label] for label in labels), np.intp, len(labels))
 
     def column(self, y: Any) -> int | None:
-        """Return the column of a label, None if the label is not known or must be read first."""
+        """Return the column of a label, None if it is not known or needs `read_label` first."""
         return self.of_row(y)[0]
 
     def of_row(self, y: Any) -> tuple[int | None, bytes]:
@@ -158,7 +158,7 @@ def read_labels(
     return [read_label(label, f"y[{row}]", remedy) for row, label in enumerate(labels)]
 
 
-def as_list(y: Any, each: str = "label") -> list[Any]:
+def as_list(y: Any, each: str = "label per row", argument: str = "y") -> list[Any]:
     """Return the entries of an array, series or list; error messages call an entry `each`."""
     if isinstance(y, (list, tuple, range)):
         return list(y)
@@ -168,10 +168,10 @@ def as_list(y: Any, each: str = "label") -> list[Any]:
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             return list(getattr(y, method)())
-    remedy = remedy_by("y", y, {"__next__": "Pass list({name})."}, "Pass a list.")
+    remedy = remedy_by(argument, y, {"__next__": "Pass list({name})."}, "Pass a list.")
     raise TypeError(
-        f"y is of type {type(y).__name__}, expected an array, series or list of one {each} per "
-        f"row. {remedy}"
+        f"{argument} is of type {type(y).__name__}, expected an array, series or list of one "
+        f"{each}. {remedy}"
     )
 
 

@@ -138,9 +138,14 @@ def _difference(step: Any, other: Any) -> str:
     if type(step) is not type(other):
         return f"type: {type(step).__name__} and {type(other).__name__}"
     mine, theirs = step._get_params(), other._get_params()
-    for name, value in mine.items():
-        if not same(value, theirs[name]):
-            return f"{name}: {value!r} and {theirs[name]!r}"
+    names = [name for name in mine if not same(mine[name], theirs[name])]
+    differing = {name: (repr(mine[name]), repr(theirs[name])) for name in names}
+    # Functions that differ may have the same name.
+    for name, (value, of_other) in differing.items():
+        if value != of_other:
+            return f"{name}: {value} and {of_other}"
+    for name, (value, _) in differing.items():
+        return f"{name}, which is called {value} in both"
     # Layers of this package draw weights by name, in any order.
     alike = isinstance(step, FIXED_STEPS) or same(step, other)
     return "" if alike else "their random numbers (pass a seed, if there is one)"
@@ -160,6 +165,8 @@ def _method(model: Any, name: str) -> Any:
     if not hasattr(model, name):
         expected = f"a model with {name} or a pipeline that ends in one"
         kind, remedy = type(model).__name__, "Use LeastSquaresClassifier, for instance."
+        if isinstance(model, (list, tuple)):
+            remedy = f"Pass the models one by one: {name}(*models)."
         raise TypeError(f"The model is of type {kind}, expected {expected}. {remedy}")
     return getattr(model, name)
 

@@ -1,4 +1,4 @@
-"""Draw filters. Needs matplotlib: ``pip install onlinels[demos]``."""
+"""Draw filters. Needs matplotlib: ``pip install 'onlinels[demos]'``."""
 
 from __future__ import annotations
 

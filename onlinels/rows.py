@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import reprlib
 import struct
+import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +44,7 @@ from onlinels.checks import (
     check_values,
     dense,
     equals_itself,
+    levels_to_caller,
     plain_scalar,
     read_number,
     remedy_by,
@@ -743,6 +746,30 @@ class Columns:
                     "batches, river leaves out a Prefixer or Suffixer at the end of a pipeline. "
                     f"Pass prefix to the transformer itself, as in HiddenLayer(prefix={prefix!r})."
                 )
+
+
+MAX_WARNED_SETS = 64
+"""Number of sets of absent columns that a model remembers to have warned about."""
+
+
+def warn_once(model: Any, n_known: int, absent: Sequence[Name], unknown: Sequence[Name]) -> None:
+    """Warn that a batch lacks some of the `n_known` columns, once for every set of them.
+
+    `model._warned` holds hashes of the sets in the latest warnings.
+    """
+    key = hash(frozenset(absent))
+    if not absent or key in model._warned:
+        return
+    others = f" (X also has {reprlib.repr(unknown)})" if unknown else ""
+    warnings.warn(
+        f"X lacks {len(absent)} of the {n_known} columns that the model has learnt: "
+        f"{reprlib.repr(absent)}. They count as 0. Check the spelling{others}; if 0 is intended, "
+        "add columns of 0, or pass a list of dicts.",
+        UserWarning,
+        stacklevel=levels_to_caller(),
+    )
+    # After the warning: if it raises, it is repeated on the next call.
+    model._warned = (*model._warned[1 - MAX_WARNED_SETS :], key)
 
 
 def _is_in_place(located: Integers, n_columns: int) -> bool:

@@ -252,6 +252,19 @@ def test_an_estimator_of_scikit_learn_names_the_remedy():
         answers_only(IncrementalRidge())
 
 
+def test_classes_subclasses_and_what_is_no_model_are_told_apart():
+    class Own(LeastSquaresClassifier):
+        pass
+
+    for model, message in [
+        (LeastSquaresClassifier, "^model is the class LeastSquaresClassifier, expected an object"),
+        (Own(), "^model is of type Own, .* Train a LeastSquaresClassifier itself: its subclasses"),
+        ([LeastSquaresClassifier()], "^model is of type list, .* Pass such a model"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            answers_only(model)
+
+
 def odd(part, value):
     def change(said):
         said["model"]["state"][part] = value

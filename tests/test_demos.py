@@ -78,6 +78,20 @@ def test_classes_arrive_one_task_after_another(printed, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--limit", "1"], "1 items hold fewer than two classes, .* a larger --limit"),
+        (["--limit", "5"], r"5 items hold no item to test of class \d, .* a larger --limit"),
+        (["--images", "absent.npz"], r"absent\.npz|Run: pip install 'onlinels\[embeddings\]'"),
+    ],
+)
+def test_too_few_classes_and_absent_packages_are_told(words, message, capsys):
+    with pytest.raises(SystemExit):
+        importlib.import_module("new_classes").main(words)
+    assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
     "words",
     [["1"], *(pytest.param(each, marks=pytest.mark.slow) for each in (["2"], ["2", "--kill"]))],
 )

@@ -191,7 +191,16 @@ def test_a_function_is_shared_by_copies_and_clones_and_not_called_again():
 
 def test_sites_with_other_functions_do_not_merge():
     sites = [Embedding(function) | LeastSquaresClassifier() for function in (embed, shifted)]
-    with pytest.raises(ValueError, match="differ in embed"):
+    with pytest.raises(ValueError, match="differ in embed: embed and shifted"):
+        onlinels.merge(*sites)
+    sites[1] = Embedding(embed, ["one", "two"]) | LeastSquaresClassifier()
+    with pytest.raises(ValueError, match=r"differ in probes: 'texts' and \['one', 'two'\]"):
+        onlinels.merge(*sites)
+    sites = [
+        Embedding(lambda X, k=k: [[len(x), k] for x in X]) | LeastSquaresClassifier()
+        for k in (1, 2)
+    ]
+    with pytest.raises(ValueError, match="differ in embed, which is called <lambda> in both"):
         onlinels.merge(*sites)
 
 
@@ -215,12 +224,34 @@ def failing(items):
         (lambda: Embedding(embed, "images"), "describes no items", ValueError),
         (lambda: Embedding(embed, ["one"]), "describes no items", ValueError),
         (lambda: Embedding(embed, prefix=1), "prefix", TypeError),
-        (lambda: Embedding(lambda items: [1.0] * len(items)), "shape", ValueError),
+        (lambda: Embedding(failing), "'pixels', expected .* Pass a shape such as pro", ValueError),
+        (lambda: Embedding(embed, (-1, 2)), r"probes=\(-1, 2\) describes no items", ValueError),
+        (
+            lambda: Embedding(lambda items: [1.0] * len(items)),
+            r"^embed returned an array of shape \(3,\) for 3 items, .* one vector per item\.$",
+            ValueError,
+        ),
         (lambda: Embedding(lambda items: [[1.0]]), "one vector per item", ValueError),
-        (lambda: Embedding(lambda items: [[np.nan]] * len(items)), "finite", ValueError),
-        (lambda: Embedding(lambda items: [["x"]] * len(items)), "real numbers", ValueError),
+        (lambda: Embedding(lambda items: [[1.0], [], []]), "^embed returned lists of", ValueError),
+        (
+            lambda: Embedding(lambda items: [[np.nan]] * len(items)),
+            r"^embed's result holds nan at position \(0, 0\), .* Return finite numbers\.$",
+            ValueError,
+        ),
+        (lambda: Embedding(lambda items: [["x"]] * len(items)), "real numbers", TypeError),
         (lambda: Embedding(embed).transform_one({"a": 1, "b": 2}), "has 2 values", ValueError),
-        (lambda: Embedding(embed).transform_one("text"), "dict of features", TypeError),
+        (lambda: Embedding(embed).transform_one("text"), 'Pass {"item": x}', TypeError),
+        (lambda: Embedding(embed).transform_many("text"), r"Pass \[X\] for one item", TypeError),
+        (
+            lambda: onlinels.loads(onlinels.dumps(Embedding(embed)), embed="x"),
+            "^embed is of type str, expected a function",
+            TypeError,
+        ),
+        (
+            lambda: onlinels.loads(onlinels.dumps(Embedding(embed)), embed=failing),
+            "^embed raised KeyError .* Pass the function with which the model was saved",
+            ValueError,
+        ),
         (lambda: Embedding(embed).transform_many([]), "0 rows", ValueError),
         (lambda: Embedding(embed).transform_many([{}]), r"X\[0\] has 0 values", ValueError),
         (

@@ -30,9 +30,10 @@ from onlinels import (
     WindowedClassifier,
     WindowFeatures,
 )
-from onlinels.export import onnx, onnx_model
+from onlinels.export import onnx, onnx_model, sklearn_model, to_sklearn
 from onlinels.export.onnx_graph import Graph
 from onlinels.features import hidden
+from onlinels.sklearn import IncrementalRidge
 from support.strategies import (
     convolution_settings,
     examples,
@@ -322,6 +323,10 @@ def test_a_linear_model_of_preprocessed_pixels(path):
     model["LeastSquaresClassifier"].learn_one({"other": 1.0}, "a")
     with pytest.raises(ValueError, match="has learnt the feature 'other', which no step before"):
         onnx(model, path)
+    of_windows = WindowFeatures(pool_size=4) | LeastSquaresClassifier(1.0)
+    of_windows.learn_many(np.random.default_rng(0).random((9, 40, 1)), list("abc") * 3)
+    with pytest.raises(ValueError, match=r"learnt the feature .* if you pass input_shape, pass"):
+        onnx(of_windows, path, input_shape=(20,))
 
 
 @pytest.mark.parametrize("steps", ["none", "rocket"])
@@ -387,7 +392,7 @@ IMAGES = np.random.default_rng(0).random((4, 9, 9))
     ("make", "said"),
     [
         (lambda: LeastSquaresClassifier(), "has learnt nothing.* Call learn_one"),
-        (lambda: learnt(StreamClassifier()), "The model is a StreamClassifier, expected a linear"),
+        (lambda: learnt(StreamClassifier()), "model is of type StreamClassifier, expected"),
         (lambda: learnt(LeastSquaresClassifier(), y=[(1, 2), "b"]), "labels are of the types"),
         (
             lambda: learnt(LeastSquaresClassifier(), y=[2**63, 1]),
@@ -396,7 +401,7 @@ IMAGES = np.random.default_rng(0).random((4, 9, 9))
         (lambda: learnt(LeastSquaresRegressor(0.0), 1e-60 * np.eye(2), (1.0, 2.0)), "float32"),
         (
             scaled_one_by_one,
-            "The step 'Normalizer' is a Normalizer",
+            "The step 'Normalizer' is of type Normalizer, .* Export the last step alone",
         ),
         (
             lambda: learnt(
@@ -419,6 +424,33 @@ def test_what_cannot_be_exported_is_refused_by_name(tmp_path, make, said):
         onnx(model, path)
     assert path.read_bytes() == b"as it was"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "said"),
+    [
+        (
+            LeastSquaresClassifier,
+            TypeError,
+            "model is the class LeastSquaresClassifier, expected an",
+        ),
+        (IncrementalRidge(), ValueError, r"of type IncrementalRidge, .* Pass model\.to_river\(\)"),
+        (None, ValueError, "model is of type NoneType, expected .* Train one of these"),
+    ],
+)
+def test_what_is_no_model_is_refused_by_name(model, error, said):
+    for export in (lambda: onnx(model, "unused.onnx"), lambda: to_sklearn(model)):
+        with pytest.raises(error, match=said):
+            export()
+
+
+def test_an_installation_without_an_extra_is_told_its_name(monkeypatch):
+    monkeypatch.setattr(onnx_model, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pip install 'onlinels\[onnx\]'"):
+        onnx(learnt(LeastSquaresClassifier()), "unused.onnx")
+    monkeypatch.setattr(sklearn_model, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pip install 'onlinels\[sklearn\]'"):
+        to_sklearn(learnt(LeastSquaresClassifier()))
 
 
 def test_a_file_that_is_too_large_is_refused():

@@ -136,9 +136,15 @@ def test_a_drift_aware_classifier_is_its_classifier():
     [
         (LeastSquaresClassifier(), [], "The LeastSquaresClassifier has learnt nothing"),
         (LeastSquaresClassifier(), [(1, 2), "b"], "The labels are of the types str, tuple"),
-        (HiddenLayer(5) | LeastSquaresClassifier(), ["a", "b"], "model is a Pipeline"),
-        (CalibratedClassifier(LeastSquaresClassifier()), ["a", "b"], "a CalibratedClassifier"),
-        (ShallowConvClassifier(), [], "model is a ShallowConvClassifier"),
+        (LeastSquaresClassifier(), ["a\0", "b"], r"The label 'a\\x00' does not fit .* NUL"),
+        (LeastSquaresClassifier(), [1, 2**64], "The label 18446744073709551616 does not fit"),
+        (HiddenLayer(5) | LeastSquaresClassifier(), ["a", "b"], "model is of type Pipeline"),
+        (
+            CalibratedClassifier(LeastSquaresClassifier()),
+            ["a", "b"],
+            "of type CalibratedClassifier",
+        ),
+        (ShallowConvClassifier(), [], "model is of type ShallowConvClassifier"),
     ],
 )
 def test_other_models_are_refused_by_name(model, y, said):

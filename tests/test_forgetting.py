@@ -1,7 +1,7 @@
 """Forgetting: the data decays, the ridge does not; equal to the batch with decayed weights."""
 
 import copy
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -173,7 +173,8 @@ def test_rows_that_are_only_counted_join_as_they_stand():
         (1.0, 1, True, TypeError, "True"),
         (1.0, 1, datetime(2026, 1, 1), TypeError, "expected numbers"),
         (timedelta(1), 1, 5.0, TypeError, "expected datetimes"),
-        (timedelta(1), 1, None, ValueError, "t is None"),
+        (timedelta(1), 1, date(2026, 1, 1), TypeError, r"Pass datetime\.combine\(t, time\(\)\)"),
+        (timedelta(1), 1, None, ValueError, "t is None, expected datetimes"),
         (timedelta(1), 1, pd.NaT, ValueError, "t holds nan"),
     ],
 )

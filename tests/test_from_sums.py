@@ -152,29 +152,41 @@ GIVEN = {
 }
 NAN, INDEFINITE = [[np.nan, 17.0], [17.0, 11.0]], [[29.0, -17.0], [-17.0, 11.0]]
 WRONG = [
-    ({"gram": np.eye(3)}, r"gram has the shape \(3, 3\), expected \(2, 2\)"),
+    ({"gram": np.eye(3)}, r"gram has the shape \(3, 3\), expected an array of shape \(2, 2\)"),
     ({"gram": [["a", "b"], ["c", "d"]]}, "gram is of dtype"),
     ({"gram": [[None, 1.0], [1.0, 2.0]]}, r"gram\[0, 0\] is nan"),
-    ({"gram": NAN}, r"gram\[0, 0\] is nan, expected a finite sum"),
+    ({"gram": NAN}, r"gram\[0, 0\] is nan, expected a finite number"),
     ({"gram": [[np.inf, 17.0], [17.0, 11.0]]}, r"gram\[0, 0\] is inf"),
     ({"gram": [[-29.0, 17.0], [17.0, 11.0]]}, "gram holds the sum of squares -29 at place 0"),
     ({"gram": [[29.0, 17.0], [16.0, 11.0]]}, r"gram\[0, 1\] is 17.0 and gram\[1, 0\] is 16.0"),
     ({"gram": [[29.0, 18.0], [18.0, 11.0]]}, r"gram\[0, 1\] is 18, expected at most 17.86"),
     ({"gram": INDEFINITE}, "gram is indefinite, expected sums of products of rows"),
-    ({"gram": X.T @ X / 3}, r"sums\[\d\] is|cross\[\d, \d\] is"),
-    ({"sums_by_class": [[2.0, 2.0]]}, "labels|2 labels|expected 1"),
-    ({"sums_by_class": [[2.0, 2.0], [9.0, 3.0]]}, r"sums\[0\] is 11, expected at most 9.3"),
-    ({"sums_by_class": [[29.0, 2.0], [-22.0, 3.0]]}, r"cross\[0, 0\] is 29"),
+    ({"gram": X.T @ X / 3}, r"^The sum of sums_by_class\[:, \d\] is .*gram and counts allow"),
+    ({"gram": [[1.0, 2.0], [3.0]]}, "^gram holds lists of different lengths"),
+    ({"sums_by_class": [[2.0, 2.0]]}, "^labels has length 2 and sums_by_class has 1 rows"),
+    ({"sums_by_class": np.ones((3, 2))}, "^labels has length 2 and sums_by_class has 3 rows"),
+    (
+        {"sums_by_class": [[2.0, 2.0], [9.0, 3.0]]},
+        r"^The sum of sums_by_class\[:, 0\] is 11, expected at most 9.3",
+    ),
+    ({"sums_by_class": [[2.0, 20.0], [5.0, -17.0]]}, r"^sums_by_class\[0, 1\] is 20"),
     ({"sums_by_class": np.zeros((0, 2)), "counts": []}, r"has the shape \(0, 2\)"),
     ({"counts": [2, 0]}, r"counts=\[2, 0\], expected whole numbers of at least 1"),
     ({"counts": [2.5, 1]}, "expected whole numbers"),
-    ({"counts": [1]}, r"counts has the shape \(1,\), expected \(2\)"),
+    ({"counts": [1]}, r"counts has the shape \(1,\), expected an array of shape \(2,\)"),
+    ({"counts": None}, r"^counts is None of type NoneType, expected an array of shape \(2,\)"),
+    ({"counts": ["1", "2"]}, r"^counts is of dtype .*Pass int\(value\)"),
     ({"labels": ["a", "a"]}, "holds a label twice"),
-    ({"labels": ["a", None]}, "None"),
+    ({"labels": ["a", None]}, r"^labels\[1\] is None, expected a label. Leave rows without"),
+    ({"labels": ["a", "b", "c"]}, "^labels has length 3 and sums_by_class has 2 rows"),
+    ({"labels": "ab"}, "^labels is of type str, expected .* one label per class. Pass a list"),
     ({"origin": [0.0]}, r"origin has the shape \(1,\)"),
+    ({"origin": 1000.0}, r"^origin is 1000.0 of type float, expected an array of shape \(2,\)"),
+    ({"origin": [0.0, np.nan]}, r"^origin\[1\] is nan, .* Pass finite values"),
     ({"origin": [0.0, 1e200]}, "origin"),
     ({"feature_names": ["x"]}, "expected 2 different names"),
     ({"feature_names": ["x", "x"]}, "expected 2 different names"),
+    ({"model": LeastSquaresClassifier}, "^model is the class LeastSquaresClassifier, expected an"),
     ({"model": LeastSquaresRegressor()}, "expected a LeastSquaresClassifier"),
     ({"model": LeastSquaresClassifier(accumulator="orthogonal")}, "need the rows"),
     ({"model": LeastSquaresClassifier(KFold(3))}, "need the rows"),
@@ -219,6 +231,16 @@ def test_large_means_want_an_origin():
 def test_one_target_is_for_the_regressor_of_one():
     y = np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]])
     sums = X.T @ X, X.T @ y, X.sum(axis=0), y.sum(axis=0), (y**2).sum(axis=0), 3
+    for place, value, message in [
+        (5, 0, "^count=0, expected .* Pass the number of rows"),
+        (3, 99.0, r"^target_sums\[0\] is 99, .* which target_squares and count allow"),
+        (1, 1e3 * X[0], r"^cross\[1, 0\] is 1000, .* which gram and target_squares allow"),
+        (2, 1e3 * X[0], r"^sums\[1\] is 1000, .* which gram and count allow"),
+    ]:
+        of_one = [X.T @ X, X.T @ y[:, 0], X.sum(axis=0), 4.0, 10.0, 3]
+        of_one[place] = value
+        with pytest.raises(ValueError, match=message):
+            regressor_from_sums(LeastSquaresRegressor(), *of_one)
     with pytest.raises(ValueError, match="cross has 2 targets"):
         regressor_from_sums(LeastSquaresRegressor(), *sums)
     made = regressor_from_sums(LeastSquaresMultiTargetRegressor(1.0), *sums)
@@ -236,7 +258,7 @@ def test_a_file_with_an_indefinite_gram_is_refused(tmp_path, ridge):
     panel = model._statistics.products.gram.panels[0]
     panel.corner[0, 1] = 2.0 * np.sqrt(panel.corner[0, 0] * panel.corner[1, 1])
     model.save(path)
-    with pytest.raises(ValueError, match="its A'A is indefinite, expected the A'A of rows"):
+    with pytest.raises(ValueError, match="its A'A is indefinite, expected the A'A of real rows"):
         onlinels.load(path)
 
 

@@ -203,6 +203,7 @@ def test_what_does_not_merge_is_refused_by_name():
         (LINEAR, LeastSquaresRegressor(), TypeError, "other is of type LeastSquaresRegressor"),
         (LINEAR, LeastSquaresClassifier(2.0), ValueError, "other has different settings"),
         (StreamClassifier(), StreamClassifier(), TypeError, "StreamClassifier, expected a model"),
+        ([LINEAR, LINEAR], LINEAR, TypeError, r"type list, expected .* Pass .*: merge\(\*models\)"),
         (DriftAwareClassifier(LINEAR.clone()), LINEAR, TypeError, "DriftAwareClassifier, expected"),
         (linear_model.LogisticRegression(), LINEAR, TypeError, "LogisticRegression, expected a"),
     ]

@@ -101,5 +101,5 @@ def test_what_cannot_be_drawn_or_saved(tmp_path):
 
 def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install onlinels\[demos\]"):
+    with pytest.raises(ImportError, match=r"pip install 'onlinels\[demos\]'"):
         plot_filters("hand-designed", "bank.png")

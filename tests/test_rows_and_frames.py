@@ -654,6 +654,18 @@ def test_what_errors_advise_works(make, given, change):
     learn()
 
 
+@pytest.mark.parametrize("make", [R, S])
+def test_sets_and_numbers_beyond_float64_are_told(make):
+    for x, y, expected in [
+        (1.0, {2.0}, "^y is {2.0} of type set, expected a number. Pass one value instead of a set"),
+        ({2.0}, 1.0, "is {2.0} of type set, expected a number.* Pass one value instead of a set"),
+        (10**400, 1.0, r"^x\['a'\] is a number beyond float64, expected .* at most 1e\+150"),
+        (-np.inf, 1.0, r"^x\['a'\] is -inf, expected"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=expected):
+            make().learn_one({"a": x}, y)
+
+
 def test_columns_of_several_kinds_are_told_at_once():
     frame = TEXTS.assign(c="3", d=pd.Timestamp("2026-01-01"), e=1j)
     expected = "'a' of .*'b' of .*'c' of .*'d' of .*'e' of .*"

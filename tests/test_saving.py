@@ -148,9 +148,9 @@ def step(model, make, what, one, some):
 @given(st.data())
 def test_a_model_that_is_loaded_at_any_moments_answers_bit_for_bit(kind, data):
     rows, make = data.draw(cases(kind, max_rows=140))
-    decays = [{}, {"forgetting_factor": 0.97}, {"half_life": 20.0}]
-    make = functools.partial(make, **data.draw(st.sampled_from(decays)))
-    model, twin = make(), make()
+    decays = data.draw(st.sampled_from([{}, {"forgetting_factor": 0.97}, {"half_life": 20.0}]))
+    make = functools.partial(make, **decays)
+    model, twin, held = make(), make(), []
     random = np.random.default_rng(data.draw(st.integers(0, 999)))
     # Single rows come many times on end: solutions follow them then.
     moves = np.repeat(random.choice(["one", "many", "unlearn", "merge", "answer"], 8), 9)
@@ -158,6 +158,13 @@ def test_a_model_that_is_loaded_at_any_moments_answers_bit_for_bit(kind, data):
         if random.random() < 0.3:
             twin = onlinels.loads(onlinels.dumps(twin))
         start, stop = sorted(random.integers(0, len(rows), 2))
+        if what == "unlearn":
+            # A file is refused if other rows, or decayed ones at full weight, were taken out.
+            if decays or not held:
+                continue
+            start = held.pop(random.integers(len(held)))
+        elif what != "answer":
+            held += [start] if what == "one" else range(start, stop + 1)
         one, some = rows.take([start]), rows.take(range(start, stop + 1))
         assert step(model, make, what, one, some) == step(twin, make, what, one, some)
     assert np.array_equal(model.output_weights, twin.output_weights)
@@ -215,12 +222,11 @@ def test_what_cannot_be_saved_says_so(tmp_path):
     with pytest.raises(TypeError, match="model is of type object"):
         onlinels.save(object(), path)
     with_function = compose.FuncTransformer(len) | LeastSquaresClassifier()
-    with pytest.raises(
-        TypeError, match=r"(?s)Pipeline\.steps\..*FuncTransformer.*leave out other steps"
-    ):
+    message = r"^Pipeline\.steps\.0\.1 is of type FuncTransformer, which .* Call its .* pipeline\.$"
+    with pytest.raises(TypeError, match=message):
         onlinels.save(with_function, path)
     for step, instead in (
-        (compose.FuncTransformer(len), "a call of its function before the pipeline"),
+        (compose.FuncTransformer(len), "Call its function before the pipeline"),
         (feature_extraction.RBFSampler(), "HiddenLayer"),
         (preprocessing.LDA(), "FeatureHasher"),
         (compose.SelectType(date), r"SelectType.types is .*date.*numbers\.Number"),

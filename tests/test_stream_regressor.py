@@ -331,7 +331,7 @@ def test_intervals_are_those_of_the_distribution():
     assert model.predict_interval_many([x], 0.5) == [ends]
     frame = model.predict_interval_many(pd.DataFrame([x]), 0.5)
     assert frame.to_dict("records") == [{"lower": lower, "upper": upper}]
-    lowers, uppers = model.predict_interval_many(np.ones((2, 1)))
+    lowers, uppers = model.predict_interval_many(pd.DataFrame([x, x])).to_numpy().T
     assert (lowers < uppers).all()
     for level in (0.0, 1.0, math.nan, "0.9"):
         for call, rows in (("one", x), ("many", [x])):
@@ -372,7 +372,8 @@ def test_bad_input_leaves_no_trace(delay):
     stream = strategies.Stream(samples, [float(n**2) for n in range(9)])
     model, twin = (learnt(stream, StreamRegressor(label_delay=delay)) for _ in range(2))
     calls = [("learn_one", *each) for each in BAD_CALLS]
-    for call, X, y, message in calls + [("learn_many", *each) for each in BAD_BATCHES]:
+    calls += [("learn_many", X, y, laws.in_batch(message)) for X, y, message in BAD_BATCHES]
+    for call, X, y, message in calls:
         with pytest.raises((ValueError, TypeError), match=message):
             getattr(model, call)(X, y)
     assert_alike(model, twin, samples)

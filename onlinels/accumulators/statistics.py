@@ -64,7 +64,7 @@ def is_sound(statistics: Any) -> bool:
     fits = len(statistics._taken) == n_features and all(len(a) == n_targets for a in by_target)
     fits = fits and (mean is None or len(mean.origin) == sum(shape))
     if fits and not (n_features > MOST_CHECKED or statistics._sums.is_definite(statistics._taken)):
-        raise ValueError("its A'A is indefinite, expected the A'A of rows")
+        raise ValueError("its A'A is indefinite, expected the A'A of real rows")
     return fits
 
 

@@ -72,7 +72,8 @@ class Table(NamedTuple):
         if unknown is not None:
             problem = f"The model has learnt the feature {unknown!r}, which no step before it makes"
             raise ValueError(
-                f"{problem} in the exported graph. Train on the same features throughout."
+                f"{problem} in the exported graph. Train on the same features throughout; if you "
+                "pass input_shape, pass the shape of the images that the model has learnt."
             )
         # A column that the model does not know counts as 0.
         arranged = np.zeros((len(self.names), *rows.shape[1:]), rows.dtype)

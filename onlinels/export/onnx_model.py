@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from math import prod
 from os import PathLike
 from typing import Any
@@ -57,7 +58,7 @@ def onnx(
     Raises
     ------
     ImportError
-        If onnx is not installed: ``pip install onlinels[onnx]``.
+        If onnx is not installed: ``pip install 'onlinels[onnx]'``.
     ValueError
         If the model has learnt nothing, or a part cannot be exported, which the message names:
         deskewing, other transformers, labels of several types, weights beyond float32 or of 2 GiB.
@@ -84,7 +85,7 @@ def onnx(
     ===============  ======================================  ==================================
 
     Lists in the metadata are JSON. The caller of a WindowedClassifier keeps the last `window`
-    samples.
+    samples. A row with NaN has NaN as scores and probabilities, and the label of the first class.
 
     The file uses version 17 of the operators and computes in float32. Scores are (x - m) W + b
     about the mean m of the features, so a large mean costs no further digits once the rows are
@@ -108,6 +109,8 @@ def onnx(
     >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), ["low", "low", "high"])
     >>> export.onnx(model, pathlib.Path(tempfile.mkdtemp()) / "model.onnx")
     """
+    if find_spec("onnx") is None:
+        raise ImportError("onnx is not installed. Run: pip install 'onlinels[onnx]'")
     path, parts, graph = check_path("path", path), parts_of(model), Graph()
     linear = parts.linear
     value, given, names = _input(graph, parts, input_shape)
@@ -178,11 +181,12 @@ def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | 
                 return after
             problem = f"The step {name!r} takes images or windows, and a table comes before it"
             raise ValueError(f"{problem}. Put it first in the pipeline.")
-    problem = f"The step {name!r} is a {type(step).__name__}, which ONNX export does not know"
+    problem = f"The step {name!r} is of type {type(step).__name__}, which ONNX export does not know"
     raise ValueError(
         f"{problem}, expected StandardScaler, HiddenLayer, ImagePreprocessing, "
-        "ConvolutionalFeatures, WindowFeatures or MiniRocketFeatures. Apply the step before the "
-        "exported model: train and export a pipeline that begins after it."
+        "ConvolutionalFeatures, WindowFeatures or MiniRocketFeatures. Export the last step alone, "
+        'with onlinels.export.onnx(model["LeastSquaresClassifier"], path) for instance, and apply '
+        "the steps before it yourself."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from onlinels.checks import Floats, Matrix
+from onlinels.checks import Floats, Matrix, check_made
 from onlinels.features.images import Shape
 from onlinels.labels import Label
 from onlinels.linear.classifier import LeastSquaresClassifier
@@ -48,7 +48,7 @@ class Linear(NamedTuple):
     @property
     def is_classifier(self) -> bool:
         """Whether the outputs are classes."""
-        return self.kind is LeastSquaresClassifier
+        return issubclass(self.kind, LeastSquaresClassifier)
 
 
 def linear_of(model: LinearModel) -> Linear:
@@ -75,6 +75,12 @@ def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
     """Return labels as an array of one type; raise ValueError if there is no such array."""
     labels = label_array(classes)
     if labels.dtype.kind not in "biufU":
+        for label in classes:
+            ends = isinstance(label, str) and label.endswith("\0")
+            if ends or (isinstance(label, int) and not -(2**63) <= label < 2**63):
+                expected = "expected texts without a NUL at the end and whole numbers of 64 bits"
+                problem = f"The label {label!r} does not fit {output}, {expected}"
+                raise ValueError(f"{problem}. Train a model on other labels.")
         kinds = ", ".join(sorted({type(label).__name__ for label in classes}))
         problem = f"The labels are of the types {kinds}, expected all str, all int, all bool or all"
         raise ValueError(
@@ -132,6 +138,7 @@ class Parts(NamedTuple):
 
 def parts_of(model: Any) -> Parts:
     """Return the parts of a model; raise ValueError if it is of another kind."""
+    check_made(model)
     if is_pipeline(model):
         *steps, (_, last) = model.steps.items()
         parts = parts_of(last)
@@ -155,8 +162,9 @@ def parts_of(model: Any) -> Parts:
             return Parts(steps, linear, shape=model._image_shape)
     if isinstance(model, LinearModel):
         return Parts((), linear_of(model))
-    problem = f"The model is a {type(model).__name__}, expected a linear model of onlinels"
+    problem = f"model is of type {type(model).__name__}, expected a linear model of onlinels"
+    remedy = "Pass model.to_river()" if hasattr(model, "to_river") else "Train one of these"
     raise ValueError(
         f"{problem}, a ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
-        "DriftAwareClassifier, or a pipeline that ends in one. Train one of these."
+        f"DriftAwareClassifier, or a pipeline that ends in one. {remedy}."
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from onlinels.checks import check_made
 from onlinels.export.parts import Linear, labels_of, linear_of
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresRegressor
-from onlinels.pipelines import is_pipeline
-from onlinels.wrappers import DriftAwareClassifier
+from onlinels.pipelines import is_pipeline, last_step
+from onlinels.wrappers import DriftAwareClassifier, MetaClassifier
 
 
 def to_sklearn(model: Any) -> Any:
@@ -36,7 +38,7 @@ def to_sklearn(model: Any) -> Any:
     Raises
     ------
     ImportError
-        If scikit-learn is not installed.
+        If scikit-learn is not installed: ``pip install 'onlinels[sklearn]'``.
     ValueError
         If the model has learnt nothing, has fewer than two classes or labels of several types, or
         is more than one linear model. `onlinels.export.onnx` exports pipelines, hidden layers,
@@ -63,14 +65,22 @@ def to_sklearn(model: Any) -> Any:
     >>> export.to_sklearn(model).predict([[-1.0], [3.0]])
     array(['low', 'high'], dtype='<U4')
     """
+    if find_spec("sklearn") is None:
+        raise ImportError("scikit-learn is not installed. Run: pip install 'onlinels[sklearn]'")
+    check_made(model)
     if not is_pipeline(model) and isinstance(model, DriftAwareClassifier):
         model = model.classifier
     # Pipelines of river count as instances of the class of their last step.
     if is_pipeline(model) or not isinstance(model, LinearModel):
-        problem = f"model is a {type(model).__name__}, expected one linear model"
+        problem = f"model is of type {type(model).__name__}, expected one linear model"
+        remedy = "Train one of these"
+        if hasattr(model, "to_river"):
+            remedy = "Pass model.to_river()"
+        elif isinstance(last_step(model), (LinearModel, MetaClassifier)):
+            remedy = "Export it with onlinels.export.onnx(model, path)"
         raise ValueError(
             f"{problem}: LeastSquaresRegressor, LeastSquaresMultiTargetRegressor or "
-            "LeastSquaresClassifier. Export it with onlinels.export.onnx(model, path)."
+            f"LeastSquaresClassifier. {remedy}."
         )
     linear = linear_of(model)
     estimator = _classifier(linear) if linear.is_classifier else _regressor(linear)
@@ -85,7 +95,7 @@ def _regressor(linear: Linear) -> Any:
 
     estimator: Any = Ridge(alpha=linear.ridge, fit_intercept=linear.fit_intercept)
     estimator.coef_, estimator.intercept_ = linear.weights.T.copy(), linear.intercept.copy()
-    if linear.kind is LeastSquaresRegressor:
+    if issubclass(linear.kind, LeastSquaresRegressor):
         estimator.coef_, estimator.intercept_ = estimator.coef_[0], float(estimator.intercept_[0])
     return estimator
 

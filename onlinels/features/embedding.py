@@ -19,7 +19,7 @@ from onlinels.checks import (
     same,
 )
 from onlinels.features.images import followed_by
-from onlinels.rows import as_frame, as_numpy, check_mapping, output_row, output_table
+from onlinels.rows import as_frame, as_numpy, output_row, output_table
 from onlinels.saving import ANYTHING, MATRIX, NOTHING, WHOLE, savable, savable_settings, save_method
 
 PROBE_TEXTS = (
@@ -31,6 +31,12 @@ PROBE_TEXTS = (
 
 N_PROBE_IMAGES = 2
 """Number of images, drawn from a seed, whose embeddings identify a function of images."""
+
+PROBES_REMEDY = (
+    "Pass a shape such as probes=(224, 224, 3) for images, or a list of items like those of the "
+    "stream."
+)
+"""Remedy if a function cannot embed the probes."""
 
 N_PROJECTIONS = 16
 """Number of random projections of a probe's embedding that a file holds."""
@@ -87,7 +93,7 @@ class IdentifiedFunction:
                 "embed is None, expected a function: model files hold no functions. Load the model "
                 "with onlinels.load(path, embed=function)."
             )
-        values = _embedded(self.function, items)
+        values = _embeddings(self.function(items), items)
         if values.shape[1] != self.n_dimensions:
             raise ValueError(
                 f"embed returned {values.shape[1]} numbers for an item, expected "
@@ -96,8 +102,10 @@ class IdentifiedFunction:
         return values
 
     def attach(self, function: Callable[[list[Any]], Any]) -> None:
-        """Set the function of a loaded model, or raise ValueError if the fingerprint differs."""
-        fingerprint, n_dimensions = _fingerprint_of(function, self.probes)
+        """Set the function of a loaded model, or raise if the fingerprint differs."""
+        _check_callable(function)
+        remedy = "Pass the function with which the model was saved."
+        fingerprint, n_dimensions = _fingerprint_of(function, self.probes, remedy)
         if n_dimensions != self.n_dimensions or not _are_equal(fingerprint, self.fingerprint):
             raise ValueError(
                 f"embed={function!r} returns other embeddings for the probes than the function "
@@ -177,11 +185,7 @@ class Embedding(base.MiniBatchTransformer):
     def __post_init__(self) -> None:
         check_kind("prefix", self.prefix, (str,))
         given = self.embed
-        if not callable(given):
-            raise TypeError(
-                f"embed is of type {type(given).__name__}, expected a function from a list of "
-                "items to an array (n_items, n_dimensions). Pass the function itself."
-            )
+        _check_callable(given)
         if isinstance(given, IdentifiedFunction):
             # A clone has the function of the original.
             if same(given.probes, self.probes):
@@ -204,6 +208,9 @@ class Embedding(base.MiniBatchTransformer):
         -------
         list of dicts, array (n, n_dimensions), or frame
         """
+        if isinstance(X, (str, bytes)):
+            problem = f"X is of type {type(X).__name__}, expected a list of items"
+            raise TypeError(f"{problem}. Pass [X] for one item.")
         source = X if isinstance(X, (list, tuple)) else as_numpy(X)
         if not isinstance(source, (list, tuple, np.ndarray)):
             source = as_frame(source)
@@ -214,7 +221,11 @@ class Embedding(base.MiniBatchTransformer):
 
 def _item_of(x: Any, argument: str) -> Any:
     """Return the one value of a sample."""
-    check_mapping(x, argument)
+    if not isinstance(x, Mapping):
+        raise TypeError(
+            f"{argument} is of type {type(x).__name__}, expected a dict with one item to embed. "
+            f'Pass {{"item": {argument}}}, with the name of your choice.'
+        )
     if len(x) != 1:
         raise ValueError(
             f"{argument} has {len(x)} values, expected one item to embed, such as "
@@ -238,28 +249,50 @@ def _items_of(X: Any) -> list[Any]:
     return items
 
 
-def _embedded(function: Callable[[list[Any]], Any], items: list[Any]) -> Matrix:
-    """Return the embeddings of items, checked, in float32 or float64."""
-    values = np.asarray(as_numpy(function(items), "embed's result"))
+RESULT_REMEDIES = {
+    "missing": "Return finite numbers.",
+    "large": "Return smaller numbers.",
+    "text": "Return an array of numbers.",
+}
+"""Remedies for embeddings."""
+
+
+def _check_callable(function: Any) -> None:
+    if not callable(function):
+        raise TypeError(
+            f"embed is of type {type(function).__name__}, expected a function from a list of "
+            "items to an array (n_items, n_dimensions). Pass the function itself."
+        )
+
+
+def _embeddings(returned: Any, items: list[Any]) -> Matrix:
+    """Return what a function returned for items, checked, in float32 or float64."""
+    try:
+        values = np.asarray(as_numpy(returned, "embed's result"))
+    except ValueError as error:
+        problem = "embed returned lists of different lengths, expected one length"
+        raise ValueError(f"{problem}. Return one vector per item.") from error
     if values.ndim != 2 or len(values) != len(items) or not values.shape[1]:
         raise ValueError(
             f"embed returned an array of shape {values.shape} for {len(items)} items, expected "
             f"({len(items)}, n_dimensions). Return one vector per item."
         )
-    check_values("embed's result", values)
+    check_values("embed's result", values, RESULT_REMEDIES)
     return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
 
 
-def _fingerprint_of(function: Callable[[list[Any]], Any], probes: Any) -> tuple[Floats, int]:
+def _fingerprint_of(
+    function: Callable[[list[Any]], Any], probes: Any, remedy: str = PROBES_REMEDY
+) -> tuple[Floats, int]:
     """Return random projections of the embeddings of probes, and the length of an embedding."""
     items = _probe_items(probes)
     try:
-        values = _embedded(function, items).astype(np.float64)
+        returned = function(items)
     except Exception as error:
-        raise ValueError(
-            f"embed raised {type(error).__name__} for probes={probes!r}: {error}. Pass a shape "
-            "such as probes=(224, 224, 3) for images, or a list of items like those of the stream."
-        ) from error
+        reason = str(error).rstrip(".")
+        problem = f"embed raised {type(error).__name__} for probes={probes!r}: {reason}"
+        raise ValueError(f"{problem}, expected embeddings. {remedy}") from error
+    values = _embeddings(returned, items).astype(np.float64)
     n_dimensions = values.shape[1]
     # Of `random` alone numpy promises the same numbers in every version.
     projection = np.random.RandomState(0).random_sample((n_dimensions, N_PROJECTIONS)) - 0.5
@@ -270,7 +303,7 @@ def _probe_items(probes: Any) -> list[Any]:
     """Return the items that `probes` describes."""
     if isinstance(probes, str) and probes == "texts":
         return list(PROBE_TEXTS)
-    if isinstance(probes, tuple) and probes and all(type(side) is int for side in probes):
+    if isinstance(probes, tuple) and probes and all(type(n) is int and n > 0 for n in probes):
         pixels = np.random.RandomState(0).random_sample((N_PROBE_IMAGES, *probes))
         return list((256.0 * pixels).astype(np.uint8))
     if isinstance(probes, list) and len(probes) > 1:

@@ -64,7 +64,7 @@ MAX_LEVERAGE = 1e14
 MAX_RUNNING_LEVERAGE = 1e4
 """The same ratio for a recursion beside the sums, so that it keeps 12 digits in every direction."""
 
-RECURSION_REMEDY = 'set a larger ridge, or use accumulator="gram"'
+RECURSION_REMEDY = 'pass a larger number as ridge, or use accumulator="gram"'
 
 
 def _is_sound(recursion: Any) -> bool:

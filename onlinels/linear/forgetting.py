@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -65,10 +65,12 @@ def _time(value: Any, dates: bool) -> float | None:
     if dates and (value is None or not equals_itself(value)):
         return None
     if isinstance(value, bool) or not isinstance(value, datetime if dates else numbers.Real):
+        remedy = "Pass half_life as a timedelta if times are datetimes, otherwise as a number."
+        if dates and isinstance(value, date):
+            remedy = "Pass datetime.combine(t, time()) for midnight."
         raise TypeError(
             f"t holds {value!r} of type {type(value).__name__}, expected "
-            f"{'datetimes' if dates else 'numbers'} to match half_life. Pass half_life as a "
-            "timedelta if times are dates, otherwise as a number."
+            f"{'datetimes' if dates else 'numbers'} to match half_life. {remedy}"
         )
     if not isinstance(value, datetime):
         return as_number(value)
@@ -182,8 +184,9 @@ class Clock:
             return read_times(t, n_rows, dates)
         if dates:
             raise ValueError(
-                f"t is None, expected dates, because half_life={self.half_life!r} is a timedelta. "
-                "Pass the date of every row, or make the model with a number as half_life."
+                f"t is None, expected datetimes, because half_life={self.half_life!r} is a "
+                "timedelta. Pass the datetime of every row, or make the model with a number as "
+                "half_life."
             )
         return None
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import numbers
-import reprlib
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +34,6 @@ from onlinels.checks import (
     check_mergeable,
     check_weights,
     checked_assignment,
-    levels_to_caller,
     read_only,
     row_blocks,
     uncast,
@@ -83,6 +80,7 @@ from onlinels.rows import (
     read_batch,
     read_row,
     read_sample,
+    warn_once,
 )
 from onlinels.saving import (
     ANYTHING,
@@ -108,9 +106,6 @@ N_SHOWN_FEATURES = 10
 
 MIN_NOISE_SHARE = float(np.finfo(np.float64).eps)
 """Residual sum of squares, relative to that of the targets, below which rounding prevails."""
-
-MAX_WARNED_SETS = 64
-"""Number of sets of absent columns that a model remembers to have warned about."""
 
 MIN_DEGREES_OF_FREEDOM = 1e-9
 """Degrees of freedom, relative to the weight of the rows, below which they count as 0."""
@@ -1048,19 +1043,7 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
 def read_asked(model: LinearModel, X: Any) -> Batch:
     """Read rows to predict; warn once about every set of columns that a frame lacks."""
     batch = read_batch(X)
-    absent, unknown = model._columns.differences(batch)
-    key = hash(frozenset(absent))
-    if absent and key not in model._warned:
-        others = f" (X also has {reprlib.repr(unknown)})" if unknown else ""
-        warnings.warn(
-            f"X lacks {len(absent)} of the {len(model._columns)} columns that the model has "
-            f"learnt: {reprlib.repr(absent)}. They count as 0. Check the spelling{others}; "
-            "if 0 is intended, add columns of 0, or pass a list of dicts.",
-            UserWarning,
-            stacklevel=levels_to_caller(),
-        )
-        # After the warning: if it raises, it is repeated on the next call.
-        model._warned = (*model._warned[1 - MAX_WARNED_SETS :], key)
+    warn_once(model, len(model._columns), *model._columns.differences(batch))
     return batch
 
 

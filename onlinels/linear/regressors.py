@@ -636,7 +636,7 @@ def read_numbers(y: Any, n_rows: int) -> Floats:
     check_one_column(y, SEVERAL_TARGETS_REMEDY)
     values = y
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
-        entries = enumerate(as_list(y, each="target"))
+        entries = enumerate(as_list(y, each="target per row"))
         values = np.array([read_number(f"y[{i}]", value, TARGET_REMEDIES) for i, value in entries])
     if len(values) != n_rows:
         raise ValueError(

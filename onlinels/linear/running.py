@@ -127,7 +127,7 @@ class RunningSolution:
         return trust > 0.0
 
     def after_rows(self, statistics: Statistics, recursion: Recursion) -> RunningSolution:
-        """Return the running solution for a recursion that has learnt rows and was asked again."""
+        """Return the running solution after `predict_learn_many` taught the recursion a block."""
         new = RunningSolution(statistics.count, recursion, self.trust, self.valid_until)
         new.refine(statistics, recursion)
         return new

@@ -92,8 +92,7 @@ class Writer:
         except ValueError as error:
             # Names of private attributes mean nothing to readers of the error.
             place = path.rpartition("._")[0] or path
-            instead = f" Use {SAVABLE_INSTEAD[made]} instead." if made in SAVABLE_INSTEAD else ""
-            raise TypeError(f"{place} holds {error}. {SAVING_REMEDY}{instead}") from error
+            raise TypeError(_not_savable(place, made, error)) from error
 
     def _object(self, value: Any, path: str) -> Node:
         written = WRITTEN_FORMS.get(type(value), _itself)(value)
@@ -122,8 +121,17 @@ def _known_dtype(value: Any) -> str:
     return str(little)
 
 
+def _not_savable(place: str, made: type, error: ValueError) -> str:
+    """Return the message for a value of this type; `error` describes the value."""
+    if made not in SAVABLE_INSTEAD:
+        return f"{place} holds {error}. {SAVING_REMEDY}"
+    problem = f"{place} is of type {made.__name__}, which cannot be saved"
+    return f"{problem}. {SAVABLE_INSTEAD[made]}"
+
+
 def _typed(value: Any) -> str:
-    return f"{repr(value)[:80]} of type {type(value).__name__}"
+    # In one line: river's models have several.
+    return f"{' '.join(repr(value).split())[:80]} of type {type(value).__name__}"
 
 
 def _pairs(found: dict[Any, Any]) -> list[Any]:

@@ -300,16 +300,16 @@ _saved_as_filled(
     compose.Grouper, {"transformer": STEP, "by": BY_FIELD}, {"transformers": table(NAME, STEP)}
 )
 
-HIDDEN_LAYER_REMEDY = "onlinels.HiddenLayer"
-TEXT_STEPS_REMEDY = "BagOfWords, TFIDF or FeatureHasher"
+HIDDEN_LAYER_REMEDY = "Use onlinels.HiddenLayer instead."
+TEXT_STEPS_REMEDY = "Use BagOfWords, TFIDF or FeatureHasher instead."
 SAVABLE_INSTEAD.update(
     {
-        compose.FuncTransformer: "a call of its function before the pipeline",
+        compose.FuncTransformer: "Call its function before the pipeline.",
         feature_extraction.RBFSampler: HIDDEN_LAYER_REMEDY,
         feature_extraction.RandomTreesEmbedding: HIDDEN_LAYER_REMEDY,
         preprocessing.GaussianRandomProjector: HIDDEN_LAYER_REMEDY,
         preprocessing.SparseRandomProjector: HIDDEN_LAYER_REMEDY,
-        feature_selection.PoissonInclusion: "SelectKBest or VarianceThreshold",
+        feature_selection.PoissonInclusion: "Use SelectKBest or VarianceThreshold instead.",
         preprocessing.LDA: TEXT_STEPS_REMEDY,
         preprocessing.GapEncoder: TEXT_STEPS_REMEDY,
     }

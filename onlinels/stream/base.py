@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -26,7 +27,7 @@ from onlinels.numerics import (
     becoming,
     shallow_copy,
 )
-from onlinels.rows import Name, check_aligned, samples_of, source_of
+from onlinels.rows import Name, as_numpy, check_aligned, samples_of, source_of, warn_once
 from onlinels.saving import locked_copy, locked_state, save_method
 from onlinels.stream.experts import Memories
 from onlinels.stream.features import MIN_BLOCK_ROWS, Activations, RunningScaler
@@ -36,6 +37,9 @@ from onlinels.stream.waiting import Waiting, sample_key
 BLOCK_ROWS = 256
 """Maximum number of rows of a batch that are learnt together."""
 
+
+MAX_LABEL_DELAY = sys.maxsize - 1
+"""Largest delay: a deque stores one label more."""
 
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row: with more, a block of the widest rows could outgrow the ridge."""
@@ -48,6 +52,9 @@ class StreamModel(ABC):
     # Forecasts whose labels have not arrived yet.
     _waiting: Waiting
 
+    # Hashes of the sets of absent columns in the latest warnings; not part of the state.
+    _warned: tuple[int, ...] = ()
+
     save = save_method
     __copy__ = locked_copy
     __setattr__ = checked_assignment
@@ -55,6 +62,11 @@ class StreamModel(ABC):
     def __init__(self, seed: int, label_delay: int) -> None:
         self.seed = check_count("seed", seed, 0)
         self.label_delay = check_count("label_delay", label_delay, 0)
+        if label_delay > MAX_LABEL_DELAY:
+            raise ValueError(
+                f"label_delay={label_delay!r} must be at most {MAX_LABEL_DELAY}. Pass the number "
+                "of rows between a row and its label."
+            )
         self._lock = Lock()
         self._columns = StreamColumns()
         self._scaler = RunningScaler()
@@ -64,7 +76,27 @@ class StreamModel(ABC):
         self._seen: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return locked_state(self) | {"_seen": None}
+        state = locked_state(self) | {"_seen": None}
+        state.pop("_warned", None)
+        return state
+
+    def __add__(self, other: Any) -> Self:
+        """Raise TypeError: models of streams cannot be merged."""
+        kind = type(self).__name__
+        raise TypeError(
+            f"{kind} + {type(other).__name__} is not possible, expected models that merge: what a "
+            f"{kind} has learnt depends on the order of the rows. Let one model learn all rows, or "
+            "add linear models, such as LeastSquaresClassifier."
+        )
+
+    __radd__ = __add__
+
+    def _read_asked(self, X: Any) -> list[Sample]:
+        """Read rows to predict; warn once about every set of columns that X lacks."""
+        samples = read_stream_batch(X)
+        check_not_empty("X", len(samples))
+        warn_once(self, *self._columns.differences(as_numpy(X)))
+        return samples
 
     @property
     def feature_names(self) -> tuple[Name, ...]:

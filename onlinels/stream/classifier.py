@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from onlinels.checks import Floats, Integers, check_not_empty, row_blocks
+from onlinels.checks import Floats, Integers, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.numerics import Calls, Lock, State, apply, shallow_copy
 from onlinels.rows import check_mapping, labels_like, samples_of, source_of, table_like
@@ -29,7 +29,7 @@ from onlinels.stream.base import StreamModel, put_in_place, read_weight
 from onlinels.stream.cells import MAX_REMEMBERED_LABELS, Cells, Lookup
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
-from onlinels.stream.rows import N_TEXT_HASHES, Sample, StreamColumns, StreamRow, read_stream_batch
+from onlinels.stream.rows import N_TEXT_HASHES, Sample, StreamColumns, StreamRow
 from onlinels.stream.softmax import Softmax, to_probabilities
 from onlinels.stream.waiting import MAX_WAITING_FORECASTS, Waiting, sample_key
 
@@ -562,7 +562,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         activations, recent = self._activations, [*self._recent, *columns.tolist()]
         wide = activations.of(features)
         # The last label that was known when each row was predicted.
-        missing = [-1] * (self.label_delay + 1 - len(self._recent))
+        missing = [-1] * min(n_rows, self.label_delay + 1 - len(self._recent))
         last_labels = [*missing, *recent][:n_rows]
         for row, values in forecasts.items():
             last_labels[row] = int(values[LAST_LABEL])
@@ -882,8 +882,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return self._mixture(self._forecast(sample_key(x), row))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        samples, source = read_stream_batch(X), source_of(X)
-        check_not_empty("X", len(samples))
+        samples, source = self._read_asked(X), source_of(X)
         if not self._recent:
             waiting = self._waiting.copied()
             _watch(waiting, samples_of(X))

@@ -12,7 +12,7 @@ import numpy as np
 from river import base
 from scipy.special import ndtri
 
-from onlinels.checks import Floats, check_not_empty, read_number
+from onlinels.checks import Floats, read_number
 from onlinels.linear.regressors import (
     TARGET_REMEDIES,
     Ends,
@@ -40,7 +40,7 @@ from onlinels.saving import (
 from onlinels.stream.base import StreamModel, put_in_place, read_weight
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
-from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
+from onlinels.stream.rows import Sample, StreamColumns, StreamRow
 from onlinels.stream.waiting import Waiting, sample_key
 
 N_LAGS = 2
@@ -649,8 +649,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _forecast_many(self, X: Any) -> tuple[Any, Floats]:
         """Return the source of a batch and the forecasts (n_rows,), and store the forecasts."""
-        rows = self._columns.placed(read_stream_batch(X))
-        check_not_empty("X", len(rows))
+        rows = self._columns.placed(self._read_asked(X))
         forecaster, forecasts = self._forecaster(), np.empty(len(rows))
 
         def packed() -> Iterator[Floats]:

@@ -22,6 +22,7 @@ from onlinels.rows import (
     as_frame,
     as_numpy,
     check_distinct,
+    feature_key,
     plain_name,
     read_row,
     reader_of,
@@ -53,8 +54,10 @@ class StreamRow(NamedTuple):
     texts: Sequence[int] = ()
 
 
-def read_stream_row(x: Any) -> Sample:
+def read_stream_row(x: Any, argument: str = "x") -> Sample:
     """Read one river sample of numbers, arrays and texts; None, NaN and pandas.NA are gaps.
+
+    `argument` is the name of the sample in messages.
 
     Examples
     --------
@@ -65,10 +68,10 @@ def read_stream_row(x: Any) -> Sample:
     if isinstance(x, Mapping):
         others = {name: each for name, each in x.items() if isinstance(each, str) or is_gap(each)}
     if not others:
-        return *read_row(x, STREAM_REMEDIES), [], []
+        return *read_row(x, STREAM_REMEDIES, argument), [], []
     check_distinct(x)
     known = {name: value for name, value in x.items() if name not in others}
-    numbers = read_row(known, STREAM_REMEDIES)
+    numbers = read_row(known, STREAM_REMEDIES, argument)
     texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
     named = [(plain_name(name), text) for name, text in texts.items()]
     return *numbers, named, [plain_name(name) for name in others if name not in texts]
@@ -80,7 +83,9 @@ def read_stream_batch(X: Any) -> list[Sample]:
     Numbers that are gaps are NaN.
     """
     # Row by row if there are other values than numbers, texts and gaps: errors name the value.
-    samples = _read_dicts(X) or _read_matrix(X) or [read_stream_row(x) for x in samples_of(X)]
+    samples = _read_dicts(X) or _read_matrix(X)
+    if not samples:
+        samples = [read_stream_row(x, f"X[{row}]") for row, x in enumerate(samples_of(X))]
     # Equal layouts become one object: its rows are placed together.
     layouts: dict[Layout, Layout] = {}
     return [(layouts.setdefault(of, of), row, texts, gaps) for of, row, texts, gaps in samples]
@@ -222,6 +227,26 @@ class StreamColumns:
     def columns_of(self, name: Name) -> list[int]:
         """Return the columns of a name: of its number, its array and its texts."""
         return [*self._columns.columns_of(name).tolist(), *self._texts.get(name, {}).values()]
+
+    def differences(self, X: Any) -> tuple[int, list[Name], list[Name]]:
+        """Return the number of names, the names that a frame or array lacks, and its other names.
+
+        Dicts lack no names, and neither do frames with pandas' Sparse columns
+        (`onlinels.rows.Columns.differences`).
+        """
+        if isinstance(X, (list, tuple)):
+            return 0, [], []
+        of_texts = {column for each in self._texts.values() for column in each.values()}
+        numbers = (name for column, name in enumerate(self.names) if column not in of_texts)
+        known = {feature_key(name): name for name in (*numbers, *self._texts)}
+        if isinstance(X, ARRAY_TYPES):
+            given: list[Any] = [*range(X.shape[1])]
+        else:
+            frame = as_frame(X)
+            given = [*known] if nw.Unknown() in frame.schema.values() else frame.columns
+        keys = {feature_key(name): name for name in given}
+        absent = [name for key, name in known.items() if key not in keys]
+        return len(known), absent, [name for key, name in keys.items() if key not in known]
 
     def extended_and_read(self, x: Any) -> tuple[StreamColumns, StreamRow]:
         """Return columns extended by the features of a river sample, and the sample as a row."""

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+import re
 import tracemalloc
 from collections import deque
 from unittest import mock
@@ -596,3 +597,8 @@ def assert_not_saved(model, path, match, error=OSError):
         model.save(path)
     assert held() == before
     return raised.value
+
+
+def in_batch(message):
+    """Return a pattern for a message about "x" that matches if "X[3]" is named instead."""
+    return re.sub(r"^x(?=\\| )", r"[xX](\\[\\d\\])?", message)
