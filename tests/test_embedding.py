@@ -277,3 +277,18 @@ def failing(items):
 def test_bad_input_is_refused(call, match, error):
     with pytest.raises(error, match=match):
         call()
+
+
+def test_functions_whose_vectors_depend_on_other_items_are_refused():
+    random = np.random.default_rng(0)
+
+    def centred(texts):
+        lengths = np.array([[len(text), text.count(" ")] for text in texts], dtype=float)
+        return lengths - lengths.mean(axis=0)
+
+    def noisy(texts):
+        return random.normal(size=(len(texts), 3))
+
+    for function in (centred, noisy):
+        with pytest.raises(ValueError, match="another vector for an item alone"):
+            Embedding(function)

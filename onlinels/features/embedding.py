@@ -153,7 +153,8 @@ class Embedding(base.MiniBatchTransformer):
     TypeError
         If `embed` is not callable.
     ValueError
-        If `embed` fails on the probes, or does not return one vector of finite numbers per item.
+        If `embed` fails on the probes, does not return one vector of finite numbers per item, or
+        returns another vector for an item alone than in a list.
 
     Notes
     -----
@@ -163,7 +164,8 @@ class Embedding(base.MiniBatchTransformer):
 
     A model file holds a fingerprint of the function and never the function:
     ``onlinels.load(path, embed=embed)`` compares the fingerprints and refuses another function. A
-    model that is loaded without `embed` can be inspected and merged. Pipelines merge if the
+    model that is loaded without `embed` can be inspected and merged; a merged model has the function
+    of the first model. Pipelines merge if the
     fingerprints of their functions are equal.
 
     Examples
@@ -287,12 +289,19 @@ def _fingerprint_of(
     """Return random projections of the embeddings of probes, and the length of an embedding."""
     items = _probe_items(probes)
     try:
-        returned = function(items)
+        returned, alone = function(items), function(items[:1])
     except Exception as error:
         reason = str(error).rstrip(".")
         problem = f"embed raised {type(error).__name__} for probes={probes!r}: {reason}"
         raise ValueError(f"{problem}, expected embeddings. {remedy}") from error
     values = _embeddings(returned, items).astype(np.float64)
+    first = _embeddings(alone, items[:1]).astype(np.float64)
+    if first.shape[1:] != values.shape[1:] or not _are_equal(first, values[:1]):
+        raise ValueError(
+            "embed returned another vector for an item alone than for the item in a list, expected "
+            "one vector per item that depends on this item alone. Put a network into evaluation "
+            "mode (network.eval() in torch), and use no statistics of the list."
+        )
     n_dimensions = values.shape[1]
     # Of `random` alone numpy promises the same numbers in every version.
     projection = np.random.RandomState(0).random_sample((n_dimensions, N_PROJECTIONS)) - 0.5
