@@ -164,9 +164,8 @@ class Embedding(base.MiniBatchTransformer):
 
     A model file holds a fingerprint of the function and never the function:
     ``onlinels.load(path, embed=embed)`` compares the fingerprints and refuses another function. A
-    model that is loaded without `embed` can be inspected and merged; a merged model has the function
-    of the first model. Pipelines merge if the
-    fingerprints of their functions are equal.
+    model that is loaded without `embed` can be inspected and merged. Pipelines merge if the
+    fingerprints of their functions are equal; the merged model has the function of the first model.
 
     Examples
     --------
