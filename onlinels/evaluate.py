@@ -7,7 +7,7 @@ import re
 import reprlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -140,8 +140,11 @@ class Arguments:
     """The arguments of a model's `learn_one` beside x and y."""
 
     def __init__(self, model: Any) -> None:
-        taken = signature(last_step(model).learn_one).parameters
-        self._takes_all = any(each.kind is Parameter.VAR_KEYWORD for each in taken.values())
+        taken: Mapping[str, Parameter] = {}
+        with suppress(ValueError):  # Compiled code may not tell its arguments.
+            taken = signature(last_step(model).learn_one).parameters
+        kinds = [each.kind for each in taken.values()]
+        self._takes_all = not kinds or Parameter.VAR_KEYWORD in kinds
         self._names = [name for name in taken if name not in ("x", "y")]
         self._kind = type(last_step(model)).__name__
 

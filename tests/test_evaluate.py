@@ -43,7 +43,7 @@ from onlinels import (
     iter_progressive_val_score,
     progressive_val_score,
 )
-from onlinels.evaluate import update_many
+from onlinels.evaluate import Arguments, update_many
 from onlinels.rows import labels_like, numbers_like, samples_of, source_of, table_like
 from support.strategies import examples, rows
 
@@ -809,3 +809,11 @@ def test_scores_that_cannot_be_drawn_or_said():
 def test_moments_and_delays_are_names_of_features(how, said):
     with pytest.raises(ValueError, match=f"{said} is not a feature of row 0 of the stream"):
         progressive_val_score(LeastSquaresClassifier(1.0), PAIRS, metric=metrics.Accuracy(), **how)
+
+
+def test_models_that_do_not_tell_their_arguments_are_given_all():
+    class Compiled:
+        # A function of C without a signature.
+        learn_one = max
+
+    Arguments(Compiled()).check(["w", "z"], "{}")
