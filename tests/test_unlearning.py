@@ -85,8 +85,11 @@ def test_a_model_that_has_unlearnt_everything_starts_anew(case):
 def test_a_ridge_of_removed_rows_does_not_stay_in_the_recursive_form(ridge):
     model, X = LeastSquaresRegressor(ridge, "recursive"), np.arange(300.0)[:, None]
     model.learn_many(X, 32.0 + 1.8 * X[:, 0])
+    model.learn_one({0: 5.0}, 1.0, w=0.0)
     model.unlearn_many(X, 32.0 + 1.8 * X[:, 0])
-    assert model.ridge_ == 0.0
+    assert (model.ridge_, model.count) == (0.0, 1)
+    model.unlearn_one({0: 5.0}, 1.0, w=0.0)
+    assert model.count == 0
     new = LeastSquaresRegressor(ridge, "recursive")
     for each in (model, new):
         each.learn_one({0: 1.0}, 5.0)
