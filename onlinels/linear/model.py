@@ -1035,11 +1035,11 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
     statistics = model._statistics.without(rows, names)
     if statistics.holds_ridge and model._settings.chooses_penalty and not statistics.weight:
         # A ridge chosen from the removed rows must not stay inside the sums.
-        new = make_statistics(model._settings)
-        new = new.grown(statistics.n_features, statistics.n_targets)
+        size = statistics.n_features, statistics.n_targets
+        anew: Statistics = make_statistics(model._settings).grown(*size)
         # Rows of weight 0 stay.
-        new._count = statistics.count
-        return new
+        anew._count = statistics.count
+        return anew
     return statistics
 
 
