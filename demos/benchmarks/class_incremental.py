@@ -254,7 +254,8 @@ def shuffled(random: np.random.Generator, train: Rows, classes: Array) -> Iterat
 
 def sorted_scores(model: LeastSquaresClassifier, X: Array) -> Array:
     """Return scores (n, n_classes) with the classes in the order of their labels."""
-    return model.scores_many(X)[:, np.argsort(np.array(model.classes))]
+    scores: Array = model.scores_many(X)[:, np.argsort(np.array(model.classes))]
+    return scores
 
 
 if __name__ == "__main__":
