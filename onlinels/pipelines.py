@@ -139,13 +139,12 @@ def _difference(step: Any, other: Any) -> str:
         return f"type: {type(step).__name__} and {type(other).__name__}"
     mine, theirs = step._get_params(), other._get_params()
     names = [name for name in mine if not same(mine[name], theirs[name])]
-    differing = {name: (repr(mine[name]), repr(theirs[name])) for name in names}
-    # Functions that differ may have the same name.
-    for name, (value, of_other) in differing.items():
-        if value != of_other:
-            return f"{name}: {value} and {of_other}"
-    for name, (value, _) in differing.items():
-        return f"{name}, which is called {value} in both"
+    for name in names:
+        if repr(mine[name]) != repr(theirs[name]):
+            return f"{name}: {mine[name]!r} and {theirs[name]!r}"
+    if names:
+        # Functions that differ may have the same name.
+        return f"{names[0]}, which is called {mine[names[0]]!r} in both"
     # Layers of this package draw weights by name, in any order.
     alike = isinstance(step, FIXED_STEPS) or same(step, other)
     return "" if alike else "their random numbers (pass a seed, if there is one)"

@@ -212,19 +212,15 @@ def orders(train: Rows, test: Rows, classes: Array) -> Table:
     table = table_of(
         "ridge", "order", "mini-batches", "correct, %", "other labels", "largest difference"
     )
-    chosen = LeastSquaresClassifier()
-    chosen.learn_many(train.X, train.y)
-    for ridge in ("auto", round(chosen.ridge_, 1)):
-        at_once = LeastSquaresClassifier(ridge, priors="equal")
-        at_once.learn_many(train.X, train.y)
+    at_once = LeastSquaresClassifier(priors="equal")
+    at_once.learn_many(train.X, train.y)
+    for ridge in ("auto", round(at_once.ridge_, 1)):
+        at_once.ridge = ridge
         labels, scores = np.asarray(at_once.predict_many(test.X)), sorted_scores(at_once, test.X)
-        correct = percent((labels == test.y).mean())
-        table.add_row(str(ridge), "as they are", "1", correct, "", "")
+        table.add_row(str(ridge), "as they are", "1", percent((labels == test.y).mean()), "", "")
         for seed in range(N_ORDERS):
-            random, model = (
-                np.random.default_rng(seed),
-                LeastSquaresClassifier(ridge, priors="equal"),
-            )
+            model = LeastSquaresClassifier(ridge, priors="equal")
+            random = np.random.default_rng(seed)
             batches = list(shuffled(random, train, classes))
             for batch in batches:
                 model.learn_many(batch.X, batch.y)

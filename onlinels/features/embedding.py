@@ -139,7 +139,8 @@ class Embedding(base.MiniBatchTransformer):
     embed : callable
         Function that takes a list of n items and returns an array (n, n_dimensions), a tensor on
         the CPU, or anything else that numpy converts. The vector of an item must depend on this
-        item alone, which is not checked: for a torch network, call ``network.eval()`` first.
+        item alone: for a torch network, call ``network.eval()`` first. The first probe is compared
+        with itself in a list, which shows most functions for which this does not hold.
     probes : "texts", tuple of int, or list
         Items whose embeddings identify the function in files and in merges. "texts": three
         sentences. A shape such as (224, 224, 3): two uint8 arrays of random pixels. Otherwise a

@@ -119,7 +119,8 @@ def _centre_of(statistics: Statistics) -> Matrix | None:
         mean = np.where(deviations > 0.0, mean, 0.0)
         if not (np.abs(mean) > MAX_UNSTORED_MEAN * deviations).any():
             return None
-    centre = np.clip(mean, *np.array([-1.0, 1.0]) * np.finfo(np.float32).max).astype(np.float32)
+    largest = np.finfo(np.float32).max
+    centre = np.clip(mean, -largest, largest).astype(np.float32)
     return centre[None] if centre.any() else None
 
 

@@ -93,9 +93,10 @@ class StreamModel(ABC):
 
     def _read_asked(self, X: Any) -> list[Sample]:
         """Read rows to predict; warn once about every set of columns that X lacks."""
+        X = as_numpy(X)
         samples = read_stream_batch(X)
         check_not_empty("X", len(samples))
-        warn_once(self, *self._columns.differences(as_numpy(X)))
+        warn_once(self, *self._columns.differences(X))
         return samples
 
     @property
