@@ -1,8 +1,11 @@
 """Models from sums that were computed elsewhere equal models that have learnt the rows."""
 
+import sqlite3
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -299,3 +302,36 @@ def test_one_query_over_many_rows(n_rows):
     np.testing.assert_allclose(weights, learnt.output_weights, rtol=0.0, atol=1e-12 * largest)
     answers = made.predict_many(frame[:100]), learnt.predict_many(frame[:100])
     assert answers[0].to_list() == answers[1].to_list()
+
+
+@pytest.mark.parametrize("connect", [duckdb.connect, sqlite3.connect], ids=["duckdb", "sqlite"])
+def test_the_query_of_the_guide(connect):
+    guide = Path(__file__).parents[1] / "demos" / "guide" / "deploy.md"
+    _, _, after = guide.read_text().partition("```sql\n")
+    query, _, _ = after.partition("```")
+    random = np.random.default_rng(0)
+    rows = [
+        (float(a), float(b), "wet" if a + b > 0 else "dry")
+        for a, b in random.normal(size=(500, 2)).round(3)
+    ]
+    missing = [(None, 1.0, "wet"), (1.0, None, "dry"), (1.0, 1.0, None)]
+    with connect(":memory:") as database:
+        database.execute("CREATE TABLE readings (a DOUBLE, b DOUBLE, label VARCHAR(9))")
+        database.executemany("INSERT INTO readings VALUES (?, ?, ?)", rows + missing)
+        labels, counts, a, b, aa, ab, bb = zip(*database.execute(query).fetchall(), strict=True)
+    made = classifier_from_sums(
+        LeastSquaresClassifier(ridge=1.0),
+        np.array([[sum(aa), sum(ab)], [sum(ab), sum(bb)]]),
+        np.column_stack([a, b]),
+        counts,
+        labels,
+        feature_names=["a", "b"],
+    )
+    learnt = LeastSquaresClassifier(ridge=1.0)
+    learnt.learn_many(
+        pl.DataFrame([row[:2] for row in rows], schema=["a", "b"], orient="row"),
+        [row[2] for row in rows],
+    )
+    order = [made.classes.index(label) for label in learnt.classes]
+    np.testing.assert_allclose(made.output_weights[:, order], learnt.output_weights, rtol=1e-12)
+    assert made.count == 500
