@@ -240,13 +240,13 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
     number = as_number(value)
     if number is None:
         text = str(value) if isinstance(value, TIME_TYPES) else reprlib.repr(value)
-        came = f"{name} is {text} of type {type(value).__name__}"
+        fault = f"{name} is {text} of type {type(value).__name__}"
         remedy = _remedy_for(name, value, remedies)
-        raise TypeError(f"{came}, expected {remedies.get('expected', 'a number')}. {remedy}")
+        raise TypeError(f"{fault}, expected {remedies.get('expected', 'a number')}. {remedy}")
     if not abs(number) <= MAX_VALUE:
         is_beyond = np.isinf(number) and isinstance(value, numbers.Rational)
-        came = "a number beyond float64" if is_beyond else str(number)
-        raise ValueError(f"{name} is {came}, {_expected(number, remedies)}")
+        got = "a number beyond float64" if is_beyond else str(number)
+        raise ValueError(f"{name} is {got}, {_expected(number, remedies)}")
     return number
 
 
@@ -680,9 +680,9 @@ def _as_floats(w: Any, name: str) -> Floats:
     entries = [np.nan if each is None else as_number(each) for each in given]
     if weights.dtype.kind != "O" or None in entries:
         row = entries.index(None) if None in entries else 0
-        came, place = given[row], f"[{row}]" if weights.ndim else ""
+        got, place = given[row], f"[{row}]" if weights.ndim else ""
         raise TypeError(
-            f"{name}{place} is {reprlib.repr(came)} of type {type(came).__name__}, expected a "
+            f"{name}{place} is {reprlib.repr(got)} of type {type(got).__name__}, expected a "
             f"number. Pass float({name}{place}) if it stands for a number."
         )
     return np.array(entries, dtype=np.float64).reshape(weights.shape)
@@ -723,8 +723,8 @@ def check_mergeable(model: Any, other: Any) -> None:
         if not same(mine[name], theirs[name])
     ]
     if differing:
-        came = f"other has different settings ({', '.join(differing)})"
-        raise ValueError(f"{came}, expected equal ones. Make all models with one model's empty().")
+        fault = f"other has different settings ({', '.join(differing)})"
+        raise ValueError(f"{fault}, expected equal ones. Make all models with one model's empty().")
 
 
 def same(a: Any, b: Any) -> bool:

@@ -268,12 +268,12 @@ def _numbers(name: str, values: Any, shape: tuple[int | str, ...]) -> Matrix:
     array = _array(name, values)
     fits = array.ndim == len(shape) and array.size > 0
     if not fits or any(n not in (m, str(n)) for n, m in zip(shape, array.shape, strict=True)):
-        came = f"has the shape {array.shape}"
+        fault = f"has the shape {array.shape}"
         if not array.ndim:
-            came = f"is {reprlib.repr(values)} of type {type(values).__name__}"
+            fault = f"is {reprlib.repr(values)} of type {type(values).__name__}"
         sizes = ", ".join(map(str, shape)) + "," * (len(shape) == 1)
         expected = f"an array of shape ({sizes})" + " without a 0" * (array.size == 0)
-        raise ValueError(f"{name} {came}, expected {expected}. Pass one.")
+        raise ValueError(f"{name} {fault}, expected {expected}. Pass one.")
     convert = "int" if name in ("count", "counts") else "float"
     if array.dtype.kind not in "iufO":
         problem = f"{name} is of dtype {array.dtype}, expected numbers"
@@ -314,11 +314,11 @@ def _counts(name: str, values: Matrix) -> list[int]:
     counts: list[int] = _whole(values).tolist()
     if not _is_whole(values) or min(counts) < 1 or sum(counts) > MAX_ROWS:
         if name == "count":
-            came, remedy = values.item(), "Pass the number of rows."
+            got, remedy = values.item(), "Pass the number of rows."
         else:
-            came, remedy = values.tolist(), "Leave out classes without rows."
+            got, remedy = values.tolist(), "Leave out classes without rows."
         raise ValueError(
-            f"{name}={came!r}, expected whole numbers of at least 1, in all at most {MAX_ROWS}. "
+            f"{name}={got!r}, expected whole numbers of at least 1, in all at most {MAX_ROWS}. "
             f"{remedy}"
         )
     return counts

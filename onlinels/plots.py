@@ -64,8 +64,8 @@ def plot_filters(
     (57, 57, 3)
     """
     if recipes(filters):
-        came = f"filters={filters!r} are made from examples, but no examples were given"
-        raise ValueError(f"{came}. Pass the `bank` of ConvolutionalFeatures.from_examples(X, y).")
+        fault = f"filters={filters!r} are made from examples, but no examples were given"
+        raise ValueError(f"{fault}. Pass the `bank` of ConvolutionalFeatures.from_examples(X, y).")
     picture = mosaic(make_bank(filters).filters, n_columns)
     inches = (picture.shape[1] * PIXEL_INCHES, picture.shape[0] * PIXEL_INCHES)
 

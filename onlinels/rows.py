@@ -323,8 +323,8 @@ def _is_in_cpu_memory(tensor: Any) -> bool:
 def check_mapping(x: Any, argument: str = "x") -> None:
     """Raise TypeError unless a sample is a mapping; do not read its values."""
     if not isinstance(x, Mapping):
-        came = f"{argument} is of type {type(x).__name__}, expected a dict of features"
-        raise TypeError(f"{came}. {remedy_by(argument, x, SAMPLE_REMEDIES, OTHER_SAMPLE_REMEDY)}")
+        fault = f"{argument} is of type {type(x).__name__}, expected a dict of features"
+        raise TypeError(f"{fault}. {remedy_by(argument, x, SAMPLE_REMEDIES, OTHER_SAMPLE_REMEDY)}")
 
 
 def read_row(
@@ -448,8 +448,8 @@ def _read_frame(X: Any, argument: str) -> Batch:
         if not (kind.is_numeric() or kind == nw.Boolean or _is_sparse(frame, name))
     }
     if odd:
-        came = ", ".join(f"a column {name!r} of type {kind}" for name, kind in odd.items())
-        raise TypeError(f"{argument} has {came}, expected numbers. {TEXT_COLUMN_REMEDY}")
+        columns = ", ".join(f"a column {name!r} of type {kind}" for name, kind in odd.items())
+        raise TypeError(f"{argument} has {columns}, expected numbers. {TEXT_COLUMN_REMEDY}")
 
     def place(where: tuple[int, ...]) -> str:
         return f"in row {where[0]} of column {names[where[1]]!r}"
@@ -677,10 +677,10 @@ class Columns:
             if self._plain or isinstance(layout, range):
                 named = [key for key in (*self._index, *keys) if not isinstance(key, int)]
                 if named:
-                    came = "Columns are those of a plain array, expected names as before, such as"
+                    fault = "Columns are those of a plain array, expected names as before, such as"
                     if self._plain:
-                        came = "Columns have names, expected those of a plain array as before, not"
-                    raise ValueError(f"{came} {named[0]!r}. Learn and predict in one form.")
+                        fault = "Columns have names, expected those of a plain array as before, not"
+                    raise ValueError(f"{fault} {named[0]!r}. Learn and predict in one form.")
             located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
             self._last = last = layout, located
         return last[1]

@@ -119,14 +119,14 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Flo
     if timestamp is None or not all(isinstance(x, Mapping) for x in rows):
         return rows, np.zeros(len(rows)), False
     if not all(timestamp in x for x in rows):
-        came = f"x has no {timestamp!r}, expected the time of every reading under this name"
-        raise ValueError(f"{came}. Pass the time, or leave timestamp out.")
+        fault = f"x has no {timestamp!r}, expected the time of every reading under this name"
+        raise ValueError(f"{fault}. Pass the time, or leave timestamp out.")
     stamps = [x[timestamp] for x in rows]
     dates = isinstance(stamps[0], DATE_TYPES) if stamps else False
     for stamp in stamps:
         if not isinstance(stamp, DATE_TYPES if dates else Real) or isinstance(stamp, bool):
-            came = f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}"
-            raise TypeError(f"{came}, expected only seconds, or only dates. Convert the time.")
+            fault = f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}"
+            raise TypeError(f"{fault}, expected only seconds, or only dates. Convert the time.")
     rows = [dict(x) for x in rows]
     for x in rows:
         # Not a comparison of names: a numpy scalar is compared with every entry of a tuple.
@@ -146,9 +146,9 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
     missing = {*range(len(columns))} - {*columns.locate(fewest).tolist()}
     expected = f"expected exactly {list(columns.names)}, as in the first reading"
     if known is not columns:
-        came = f"A reading has a new channel {known.names[len(columns)]!r}, {expected}"
+        fault = f"A reading has a new channel {known.names[len(columns)]!r}, {expected}"
         remedy = "Leave the channel out, or make a new model for all channels with clone()"
-        raise ValueError(f"{came}. {remedy}.")
+        raise ValueError(f"{fault}. {remedy}.")
     if missing:
         problem = f"A reading lacks the channel {columns.names[min(missing)]!r}, {expected}"
         remedy = "Fill in the channel's last value (last | x), or leave the reading out"
@@ -313,8 +313,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         label_rule: str = "last",
     ) -> None:
         if not isinstance(classifier, base.Classifier):
-            came = f"classifier is of type {type(classifier).__name__}, expected a classifier"
-            raise TypeError(f"{came}, or a pipeline that ends in one. Pass a classifier.")
+            fault = f"classifier is of type {type(classifier).__name__}, expected a classifier"
+            raise TypeError(f"{fault}, or a pipeline that ends in one. Pass a classifier.")
         check_choice("label_rule", label_rule, LABEL_RULES)
         check_positive("largest_gap", largest_gap)
         if largest_gap < 1.0:
@@ -474,9 +474,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         rows, times, dates = read_stamps(rows, self.timestamp)
         batch = read_readings(rows)
         if state.dates not in (None, dates):
-            was, came = ("dates", "numbers") if state.dates else ("numbers", "dates")
+            was, are = ("dates", "numbers") if state.dates else ("numbers", "dates")
             expected = f"expected {was} as before"
-            raise TypeError(f"Times are {came}, {expected}. Convert them, or call restart().")
+            raise TypeError(f"Times are {are}, {expected}. Convert them, or call restart().")
         columns = channels_of(state.columns, batch.layouts)
         state = replace(state, columns=columns, dates=dates)
         readings = columns.place(batch.layouts, batch.values).astype(np.float64)
@@ -505,9 +505,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             return state, samples
         passed = np.inf if last is None else now - last
         if passed <= 0.0:
-            came = f"{self.timestamp!r} is {now!r}, expected a later time than {last!r}"
+            fault = f"{self.timestamp!r} is {now!r}, expected a later time than {last!r}"
             remedy = "Leave out readings that are late, or call restart()."
-            raise ValueError(f"{came} of the reading before. {remedy}")
+            raise ValueError(f"{fault} of the reading before. {remedy}")
         if last is None or (rate and passed * rate > self.largest_gap * (1.0 + MAX_LEAD)):
             # No window includes samples from before the gap.
             known = state.columns, state.n_windows, state.dates
@@ -524,9 +524,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             # Both ends have a weight, so that a sample at a reading's time equals it exactly.
             samples = (1.0 - share) * state.reading + share * reading
         elif abs(passed - spacing) > MAX_SPACING_DIFFERENCE * spacing:
-            came = f"{self.timestamp!r} is {now!r}, {passed:g} s after the reading before"
+            fault = f"{self.timestamp!r} is {now!r}, {passed:g} s after the reading before"
             expected = f"{spacing:g} s as between the first two readings, within 10%"
-            raise ValueError(f"{came}, expected {expected}. Pass sample_rate, or call restart().")
+            raise ValueError(f"{fault}, expected {expected}. Pass sample_rate, or call restart().")
         return replace(state, time=now, reading=reading, spacing=spacing), samples
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
@@ -619,6 +619,8 @@ def windows_of(
     for _ in model._follow(rows, labels, due) if rows else ():
         pass
     if not due:
-        came = f"{len(rows)} readings fill no window of {window} that has a label"
-        raise ValueError(f"{came}, expected at least one. Pass more readings, or a shorter window.")
+        fault = f"{len(rows)} readings fill no window of {window} that has a label"
+        raise ValueError(
+            f"{fault}, expected at least one. Pass more readings, or a shorter window."
+        )
     return np.stack([sample["window"] for sample, _ in due]), [label for _, label in due]

@@ -365,12 +365,12 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         self, classifier: base.Estimator, detector: Detector | None = None, keep: float = 0.0
     ) -> None:
         if not isinstance(last_step(classifier), LeastSquaresClassifier):
-            came = f"classifier is of type {type(last_step(classifier)).__name__}"
+            fault = f"classifier is of type {type(last_step(classifier)).__name__}"
             expected = "expected a LeastSquaresClassifier, or a pipeline that ends in one"
-            raise TypeError(f"{came}, {expected}. Pass LeastSquaresClassifier().")
+            raise TypeError(f"{fault}, {expected}. Pass LeastSquaresClassifier().")
         if detector is not None and not isinstance(detector, Detector):
-            came = f"detector is of type {type(detector).__name__}"
-            raise TypeError(f"{came}, expected a drift detector. Pass river.drift.ADWIN().")
+            fault = f"detector is of type {type(detector).__name__}"
+            raise TypeError(f"{fault}, expected a drift detector. Pass river.drift.ADWIN().")
         check_between("keep", keep, 0.0, 1.0)
         self.classifier = classifier
         usual: Any = ADWIN
@@ -610,10 +610,10 @@ class CalibratedClassifier(WrappedClassifier):
         scores = isinstance(last, ScoringClassifier)
         # StreamClassifier learns a scale of its own, and does not merge.
         if not scores or not hasattr(last, "merge"):
-            came = f"{type(last).__name__}{', which calibrates itself' if scores else ''}"
+            got = f"{type(last).__name__}{', which calibrates itself' if scores else ''}"
             known = "a LeastSquaresClassifier or ShallowConvClassifier, or a pipeline with one last"
             remedy = "Pass LeastSquaresClassifier()."
-            raise TypeError(f"classifier is of type {came}, expected {known}. {remedy}")
+            raise TypeError(f"classifier is of type {got}, expected {known}. {remedy}")
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SOFTMAX_SCALES))
         self._lock = Lock()

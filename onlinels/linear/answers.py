@@ -175,8 +175,8 @@ def model_of(answers: Answers) -> LinearModel:
     statistics._count, statistics._weight = answers.n_rows, answers.weight
     if answers.centre is not None:
         if answers.centre.shape != (1, size[0]):
-            came = f"centre has the shape {answers.centre.shape}, expected {(1, size[0])}"
-            raise ValueError(f"{came}. Save the model again.")
+            fault = f"centre has the shape {answers.centre.shape}, expected {(1, size[0])}"
+            raise ValueError(f"{fault}. Save the model again.")
         origin = np.zeros(sum(size))
         origin[: size[0]] = answers.centre[0]
         statistics._mean = Mean(origin, np.zeros(sum(size)))

@@ -306,9 +306,9 @@ class StreamColumns:
         if columns is self._columns and crowded is self._crowded:
             return self
         if len(columns) > MAX_FEATURES:
-            came = f"x raises the number of features to {len(columns)}"
+            fault = f"x raises the number of features to {len(columns)}"
             remedy = "Hash them with river's FeatureHasher(n_features=1024)."
-            raise ValueError(f"{came}, expected at most {MAX_FEATURES}. {remedy}")
+            raise ValueError(f"{fault}, expected at most {MAX_FEATURES}. {remedy}")
         made = StreamColumns()
         made._columns, made._texts, made._crowded = columns, texts, crowded
         return made
