@@ -211,7 +211,8 @@ class InverseSums(SumsOfProducts):
                 'or use accumulator="gram" or "orthogonal".'
             )
         if not self._is_inside(penalties):
-            return self.as_gram().solve(penalties, diagonal, n_rows)
+            sums = self.as_gram()
+            return sums.solve(penalties, _own_diagonal(sums, diagonal), n_rows)
         weights = self.recursion.weights.copy(order="F")
         weights[diagonal <= 0.0] = 0.0
         return weights
@@ -219,7 +220,8 @@ class InverseSums(SumsOfProducts):
     def covariance(self, penalties: float | Floats, diagonal: Floats) -> tuple[Floats, float]:
         """Return (A'A + D)^-1 and the trace of its product with A'A."""
         if not self._is_inside(penalties):
-            return self.as_gram().covariance(penalties, diagonal)
+            sums = self.as_gram()
+            return sums.covariance(penalties, _own_diagonal(sums, diagonal))
         matrix, inside = self.recursion.inverse(), self.recursion.penalties
         return matrix, len(inside) - float(inside @ matrix.diagonal())
 
@@ -244,7 +246,8 @@ def _recursion_of(
     sums: GramSums, diagonal: Floats, ridge: float, penalties: Floats, may_round: bool = True
 ) -> Recursion:
     """Return the recursion of sums; with `may_round`, eigenvalues below 0 by rounding become 0."""
-    weights, upper = sums.solve(penalties, diagonal, maxsize), sums.gram.upper()
+    weights = sums.solve(penalties, _own_diagonal(sums, diagonal), maxsize)
+    upper = sums.gram.upper()
     try:
         return Recursion.of_gram(upper, weights, penalties, ridge)
     except ValueError:
@@ -306,10 +309,10 @@ class RecursiveAccumulator(Accumulator):
     not have, or if features differ by many orders of magnitude.
 
     **Digits.** A direction in which A'A has grown to s keeps about ``16 - log10(s / c)`` digits.
-    Removing rows, `merge` and a new ridge lose as many digits again, and raise if fewer than six
-    digits of the weights would be correct: P and W are compared with a `GramSketch`, which learns
-    every row beside them, so the digits lost by all earlier rows count too. Rows that outweigh the
-    earlier rows and the ridge in a direction by 1e14 raise.
+    Removing rows loses as many digits again. Removing rows, `merge` and a new ridge raise if fewer
+    than six digits of the weights would be correct: P and W are compared with a `GramSketch`, which
+    learns every row beside them, so the digits lost by all earlier rows count too. Rows that
+    outweigh the earlier rows and the ridge in a direction by 1e14 raise.
 
     **Forgetting.** The rows and the ridge decay together. When the ridge d falls below c/2, it is
     set to c again, for all features at once; `ridge_diagonal` shows d. This costs about ``3 M^3``
@@ -365,3 +368,13 @@ def _decayed(recursion: Recursion, decay: float) -> Recursion:
     if decay == 0.0:
         return Recursion(recursion.n_features, recursion.n_targets, recursion.ridge)
     return recursion.scaled(decay) if decay != 1.0 else recursion
+
+
+def _own_diagonal(sums: GramSums, squares: Floats) -> Floats:
+    """Return the diagonal of A'A; 0 if a feature contains only rounding errors, by its squares.
+
+    A'A from an inverse errs along the rows. With sums of squares from the rows as its diagonal, it
+    would err in all directions, which costs as many digits again.
+    """
+    tiny = np.finfo(np.float64).tiny
+    return np.where(squares > 0.0, np.maximum(sums.gram.diagonal(), tiny), 0.0)

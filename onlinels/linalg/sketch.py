@@ -191,12 +191,15 @@ class GramSketch:
             deviation = 1.0
         else:
             units = directions / np.sqrt(eigenvalues)
-            excess = product(images.T, recursion.times(images)) - known
+            # In these units V'K V is the identity. V'K P K V, whitened afterwards, would lose twice
+            # as many digits: the rounding errors of its large entries reach the small directions.
+            whitened = np.asfortranarray(images @ units)
+            excess = product(whitened.T, recursion.times(whitened)) - np.eye(len(used))
             errors = product(images.T, recursion.weights)
             errors -= self.products[n_features:, used].T / sizes[:, None]
             fits = np.linalg.norm(units.T @ errors, axis=0)[targets > 0.0]
             deviation = max(
-                float(np.linalg.norm(units.T @ excess @ units)),
+                float(np.linalg.norm(excess)),
                 float((fits / np.sqrt(targets[targets > 0.0])).max(initial=0.0)),
                 rounding / float(eigenvalues[0]),
             )
