@@ -61,8 +61,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
         - A number is the ridge itself. 0.0 gives the minimum-norm (pseudo-inverse) solution.
         - "auto" selects the ridge from the statistics alone
-          (`onlinels.linalg.selection.select_ridge`). It mistakes much of the signal for noise where
-          fewer rows are remembered than there are features: pass a number or a KFold there.
+          (`onlinels.linalg.selection.select_ridge`). With forgetting, if fewer rows are remembered
+          than there are features, it can mistake most of the signal for noise: pass a number or a
+          KFold.
         - `KFold` selects the ridge by exact cross-validation from statistics in folds.
         - "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes and M features. With an
           intercept, the sums of squares are about the mean.
@@ -81,7 +82,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         Factor in (0, 1] by which every row learnt multiplies the weight of all earlier rows.
     half_life : float or timedelta, optional
         Time in which the weight of a row halves, in units of the times `t` of the rows. A row
-        without `t` lets one unit pass. The rows decay, the ridge does not. See
+        without `t` lets one unit pass. The ridge does not decay, except with
+        accumulator="recursive" (`onlinels.RecursiveAccumulator`). See
         `onlinels.linear.forgetting.Clock`.
     priors : None, "learnt", "equal" or dict
         Prior probabilities of the classes, for linear discriminant analysis from the same
@@ -128,10 +130,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     the model updates its last solution with every row instead of solving again. It solves again at
     multiples of max(1,024, 16 M rounded up to a power of two) rows, and after any change that is
     not a single row. The updated weights may differ from solved weights by rounding; the sums do
-    not differ. With ridge="paper" or 0.0, scaling="standard", a forgetting_factor or half_life,
-    accumulator="orthogonal", or nearly collinear features, every prediction after a row solves the
-    weights. Then prefer accumulator="recursive" with a number as ridge, which never solves;
-    `onlinels.RecursiveAccumulator` describes the cost of forgetting.
+    not differ. With accumulator="orthogonal", and with "gram" and ridge="paper" or 0.0,
+    scaling="standard", a forgetting_factor or half_life, or nearly collinear features, every
+    prediction after a row solves for the weights. Then prefer accumulator="recursive" with a number
+    as ridge, which never solves; `onlinels.RecursiveAccumulator` describes the cost of forgetting.
 
     **When a ridge is selected.** After every row from the second to the 16th, then whenever the
     number of rows has grown by a sixteenth (with a KFold by a quarter; with more than 128 features
@@ -148,8 +150,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     standardised features, the s_j are those of the rows at the last selection, and a feature that
     begins to vary later gets the s_j of its first two values. The last solution can therefore be
     updated, and the size of the batches changes no solution. An explicit "standard" follows every
-    row, and every prediction between single rows solves the weights. `ridge_diagonal` is the ridge
-    in force on each feature.
+    row, and every prediction between single rows solves for the weights. In the recursive form, the
+    s_j are always those at the last selection, and no prediction solves. `ridge_diagonal` is the
+    ridge in force on each feature.
 
     **New features and classes.** They can appear at any time; the weights are those of a model that
     had known them from the first row. A feature that is absent from a sample counts as 0. If a
@@ -396,8 +399,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         (see the notes of the class), a row costs ``3 M^2`` operations for M features, in matrix
         products over blocks of 32 or 64 rows. A block ends where the ridge is selected and before a
         new class, which is often while few rows are known. With ridge="paper" or 0.0,
-        scaling="standard", accumulator="orthogonal", or forgetting in the Gram form, every
-        prediction solves the weights, and the call costs as much as the loop.
+        scaling="standard", accumulator="orthogonal", or forgetting in the Gram form, the call costs
+        as much as the loop; except in the recursive form, every prediction then solves for the
+        weights.
 
         References
         ----------

@@ -409,7 +409,7 @@ class LinearModel(base.Estimator, ABC):
 
     @property
     def ridge_(self) -> float:
-        """The ridge in force, as a number."""
+        """The ridge that was set or selected; `ridge_diagonal` is what forgetting has left of it."""
         with self._lock:
             return self._in_force()[0] if self._solution is None else self._solution.ridge
 
