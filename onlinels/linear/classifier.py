@@ -139,7 +139,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     number of rows has grown by a sixteenth (with a KFold by a quarter; with more than 128 features
     by more, up to doublings). While rows are forgotten, also after four times the rows, or the
     time, in which weights fall to 1/e. Merging, unlearning, `fade` and a change of the ridge also
-    lead to a new selection. The guide's page "Choose the accumulator and the ridge" has the
+    lead to a new selection. The guide's page "Choose the settings of a linear model" has the
     details.
 
     **Units of features.** With scaling="standard", multiplying a feature by a constant changes no
