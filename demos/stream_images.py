@@ -59,7 +59,7 @@ FEWEST_ROWS = 4
 """The first half then contains two rows, which fix the features."""
 DIGITS_TEST_ROWS = 500
 BATCHES = 60
-"""Default number of mini-batches; each prediction after learning solves the weights anew."""
+"""Default number of mini-batches; each prediction after learning solves for the weights again."""
 SMALLEST_WINDOW = 100
 """Rows of the recent accuracy, unless a mini-batch is larger."""
 

@@ -42,14 +42,15 @@ def answers_only(model: Model, float32: bool = False) -> Model:
         Whether to round output weights to float32, which halves their bytes in the file.
         Predictions are still computed in float64. A least-squares score changes by at most
         ``2^-24 sum_j |x_j - m_j| |W_jk|``, where m is the mean of the rows learnt (0 without an
-        intercept), plus the rounding errors of float64. Weights below 1e-38 lose more digits.
+        intercept), plus the rounding errors of float64. Weights of magnitude below 1e-38 lose more
+        digits.
 
     Returns
     -------
     model
         A model of the same class. Without float32, its scores and probabilities equal those of the
-        model to the last bit if the model predicts with solved weights. They are equal to rounding
-        if an updated or recursive solution predicts single rows.
+        model to the last bit if the model predicts with newly computed weights. They are equal to
+        rounding if an updated or recursive solution predicts single rows.
 
     Raises
     ------
@@ -57,8 +58,9 @@ def answers_only(model: Model, float32: bool = False) -> Model:
         If the model is of another class. StreamClassifier and StreamRegressor adapt with every row:
         they have no answers-only form.
     ValueError
-        If the features of a network are not fixed yet, or a weight exceeds the range of float32. If
-        float32=True and the model is already answers-only: it does not contain the means.
+        If the features of a network are not fixed yet, if a weight exceeds the range of float32, or
+        if float32=True and the model is already answers-only, because it does not contain the
+        means.
 
     Notes
     -----
@@ -104,9 +106,9 @@ def saved_bytes(model: Any) -> dict[str, int]:
     Returns
     -------
     dict
-        "sums" are the bytes that only learning needs. "weights" is 0 before the weights are solved,
-        for example by a prediction. "features" includes all other arrays: input weights, filters,
-        windows, and the means that an answers-only model keeps if they are far from 0.
+        "sums" are the bytes that only learning needs. "weights" is 0 before the weights are
+        computed, for example by a prediction. "features" includes all other arrays: input weights,
+        filters, windows, and the means that an answers-only model keeps if they are far from 0.
 
     Raises
     ------

@@ -785,10 +785,10 @@ def progressive_val_score(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not valid; nothing has changed then. If the model rejects a row: the
-        batches before the row have been learnt, and the batch of the row has not. If rows are
-        learnt one by one, as with a delay, all rows before it have been learnt. The metric counts
-        the rows that have been learnt.
+        If an argument is not valid; nothing has changed then. Also if the model rejects a row; then
+        the batches before the row have been learnt, and the batch of the row has not. If rows are
+        learnt one by one, as with a delay, all rows before the rejected row have been learnt. The
+        metric counts the rows that have been learnt.
     ImportError
         If `progress` is True and rich is not installed.
 

@@ -80,9 +80,9 @@ def classifier_from_sums(
     TypeError, ValueError
         If no rows can have these sums: shapes differ, a number is not finite, counts are not whole,
         the Gram matrix is not symmetric or is indefinite, or a Cauchy-Schwarz inequality does not
-        hold. Means in place of sums are not always noticed. If the settings need the rows:
-        accumulator="orthogonal", or a KFold as ridge. If so many digits are lost that the sums
-        about the mean are indefinite: pass an origin.
+        hold. Means in place of sums are not always noticed. Also if the settings need rows
+        (accumulator="orthogonal", or a KFold as ridge), or if so many digits are lost that the sums
+        about the mean are indefinite; in this case, pass an origin.
 
     Notes
     -----

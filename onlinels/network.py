@@ -344,7 +344,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """The classifier of hidden activations, or of pixels during the warm-up."""
         with self._lock:
             if self._fixed is not None:
-                # These settings can change at any time, and count when weights are solved.
+                # These settings can change at any time, and count when weights are computed.
                 self._fixed.classifier.ridge = self.classifier.ridge
                 self._fixed.classifier.priors = self.classifier.priors
                 return self._fixed.classifier
@@ -556,7 +556,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         Returns
         -------
         array, series or list of n labels
-            Predictions in the kind of `X`; None for an image before which nothing was learnt.
+            Predictions in the kind of `X`; None for images before the first learnt image.
 
         Raises
         ------
@@ -566,7 +566,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         Notes
         -----
         The cost is that of `LeastSquaresClassifier.predict_learn_many` on hidden activations. With
-        the paper's ridge, the default without a preset, the weights are solved anew for every
+        the paper's ridge, the default without a preset, the weights are computed again for every
         image: use a linear layer whose ridge is a number or "auto".
 
         Examples

@@ -82,8 +82,8 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     Raises
     ------
     TypeError, ValueError
-        If a file cannot be read, holds several models, or does not fit the others. If the save of a
-        site that was merged before is missing. If something else has written the output. If rows
+        If a file cannot be read, holds several models, or does not fit the others; if the save of a
+        site that was merged before is missing; if something else has written the output; or if rows
         would count twice: those of an output and a site that is in it, or of two outputs with the
         same site. The message names the files, and nothing is written.
     OSError

@@ -129,7 +129,7 @@ def publish(fitted: BaseEstimator, estimator: BaseEstimator) -> None:
 
 
 class IncrementalModel(BaseEstimator):
-    """Base of both estimators: a river model learns the rows; weights are solved on demand."""
+    """Base of both estimators: a river model learns the rows; weights are computed on demand."""
 
     n_features_in_: int
     feature_names_in_: Matrix
@@ -250,7 +250,7 @@ class IncrementalModel(BaseEstimator):
             new._model, new._solutions = new._new_model(targets), {}
         else:
             self._check_unchanged()
-            # Before the rows: after an interrupt in between, the weights are solved again.
+            # Before the rows: after an interrupt in between, the weights are computed again.
             self._solutions.clear()
         if new._model.ridge == "auto":
             # The estimator selects alpha when it solves; the river model need not.

@@ -223,7 +223,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         Returns
         -------
         array, series or list of n_rows labels
-            Predictions, in the kind of `X`. A row before which nothing was learnt has None.
+            Predictions, in the kind of `X`. None for rows before the first learnt row.
 
         Raises
         ------

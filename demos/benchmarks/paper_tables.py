@@ -13,7 +13,7 @@ python -c "from onlinels.datasets import download; download('norb', 'data/norb')
 
 Every finished run is a line in a results file, so the same command resumes after an interruption.
 Training images are learnt in mini-batches, so that most of the memory is that of the statistics:
-about 4 n_hidden^2 bytes, and the same again while the weights are solved.
+about 4 n_hidden^2 bytes, and the same again while the weights are computed.
 
 For svhn and cifar10, the paper uses OverFeat's filters, which may not be redistributed. Pass their
 file with --filters; without it, the filters are patches of the training images. Data that cannot be

@@ -104,7 +104,7 @@ class Accumulator(Statistics):
 
     @property
     def fixed_ridge(self) -> float | None:
-        """The ridge inside the statistics; None if a ridge enters only when weights are solved."""
+        """The ridge inside the statistics; None if it enters only when weights are computed."""
         return None if self.recursion is None else self.recursion.ridge
 
     def ridge_diagonal(self, ridge: float) -> Floats:

@@ -213,7 +213,7 @@ def cross_validation_errors(
 ) -> Callable[[Floats], Floats]:
     """Return a function that computes the cross-validation errors of ridges.
 
-    For each fold, weights are solved from the rows of all other folds, and the weighted squared
+    For each fold, weights are computed from the rows of all other folds, and the weighted squared
     errors on the rows of the fold are summed over all targets: e = |y|^2 - 2 w'A'y + w'A'A w needs
     no row.
 

@@ -613,7 +613,7 @@ class Statistics:
         -----
         For M features, ``M^3 / 3`` operations in the Gram form and ``2/3 M^3`` in the orthogonal
         form; see `onlinels.linalg.solve` for these and the rank tolerance. In the recursive form,
-        solving for the ridge inside is a copy. Every other call solves the weights again;
+        solving for the ridge inside is a copy. Every other call computes the weights again;
         `onlinels.LeastSquaresClassifier` describes when a model updates its solution instead.
 
         Examples

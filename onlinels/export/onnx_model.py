@@ -60,9 +60,9 @@ def onnx(
     ImportError
         If onnx is not installed: ``pip install 'onlinels[onnx]'``.
     ValueError
-        If the model has learnt nothing, or a part cannot be exported, which the message names:
-        deskewing, other transformers, labels of several types, weights beyond float32 or of 2 GiB.
-        No file is written then.
+        If the model has learnt nothing, or if a part cannot be exported: deskewing, other
+        transformers, labels of mixed types, weights outside the range of float32, or 2 GiB of
+        weights or more. The message names the part. No file is written then.
     OSError
         If the file cannot be written. An existing file at `path` stays unchanged.
 
@@ -84,8 +84,9 @@ def onnx(
     values           float32 (batch, n_targets)              metadata "targets", of regressors
     ===============  ======================================  ==================================
 
-    Lists in the metadata are JSON. The caller of a WindowedClassifier keeps the last `window`
-    samples. A row with NaN has NaN as scores and probabilities, and the label of the first class.
+    Lists in the metadata are JSON. For a WindowedClassifier, the caller must store the last
+    `window` samples and pass them as X. A row with NaN has NaN as scores and probabilities, and the
+    label of the first class.
 
     The file uses version 17 of the operators and computes in float32. Scores are (x - m) W + b
     about the mean m of the features, so a large mean costs no further digits once the rows are

@@ -21,7 +21,7 @@ def to_sklearn(model: Any) -> Any:
     Parameters
     ----------
     model : LeastSquaresRegressor, LeastSquaresMultiTargetRegressor or LeastSquaresClassifier
-        Or a DriftAwareClassifier around a LeastSquaresClassifier. It does not change.
+        Or a DriftAwareClassifier around a LeastSquaresClassifier. The model does not change.
 
     Returns
     -------
@@ -40,8 +40,8 @@ def to_sklearn(model: Any) -> Any:
     ImportError
         If scikit-learn is not installed: ``pip install 'onlinels[sklearn]'``.
     ValueError
-        If the model has learnt nothing, has fewer than two classes or labels of several types, or
-        is more than one linear model. `onlinels.export.onnx` exports pipelines, hidden layers,
+        If the model has learnt nothing, has fewer than two classes or labels of mixed types, or is
+        more than one linear model. `onlinels.export.onnx` exports pipelines, hidden layers,
         calibrated probabilities and networks.
 
     Notes
@@ -53,7 +53,7 @@ def to_sklearn(model: Any) -> Any:
     digits. Tools that convert the estimator may not support all labels: skl2onnx returns wrong
     labels, without an error, if labels are fractions such as 0.5.
 
-    The cost is that of solving the weights, if rows were learnt since the last prediction, and
+    The cost is that of solving for the weights, if rows were learnt since the last prediction, and
     ``8 n_features n_targets`` bytes.
 
     Examples

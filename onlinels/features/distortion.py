@@ -91,9 +91,9 @@ class Distortion:
     Notes
     -----
     The displacements at two pixels a distance d apart along an axis have the correlation
-    exp(-d^2 / (4 smoothness^2)), up to 1e-3 (smoothness >= 1), everywhere in the image. The
-    article scales uniform noise by alpha = 34 and smooths it by 4 pixels, which is a strength of
-    1.4 here.
+    exp(-d^2 / (4 smoothness^2)), up to 1e-3 (smoothness >= 1), everywhere in the image. Simard et
+    al. scale uniform noise by alpha = 34 and smooth it by 4 pixels, which is a strength of 1.4
+    here.
 
     References
     ----------

@@ -84,9 +84,9 @@ class ReceptiveFields:
 
     Notes
     -----
-    Features need positions: columns of plain arrays, or names such as "h12", ("h", 12) or 12.
-    In the article, rectangles have an area above 10 pixels and avoid the blank border of the
-    images.
+    Features need positions: columns of plain arrays, or names such as "h12", ("h", 12) or 12. In
+    McDonnell et al. (2015), rectangles have an area above 10 pixels and avoid the blank border of
+    the images.
 
     References
     ----------

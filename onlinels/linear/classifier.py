@@ -50,9 +50,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     """Classify by ridge regression on one-hot labels, learnt online and exactly.
 
     After any sequence of `learn_one`, `learn_many` and `merge`, the output weights equal the batch
-    solution W = (A'A + c S)^-1 A'Y on all rows learnt (equation 3 of the paper, with samples as
-    rows). The order of the rows and the size of the batches do not matter. There is no learning
-    rate, and no row is kept.
+    solution W = (A'A + c S^2)^-1 A'Y on all rows learnt (equation 3 of McDonnell and Vladusich,
+    with samples as rows), where S = diag(s_j) holds the units of the features. With an intercept, A
+    and Y are about the means of the rows and the labels. The order of the rows and the size of the
+    batches do not matter. There is no learning rate, and no row is kept.
 
     Parameters
     ----------
@@ -61,18 +62,20 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
         - A number is the ridge itself. 0.0 gives the minimum-norm (pseudo-inverse) solution.
         - "auto" selects the ridge from the statistics alone
-          (`onlinels.linalg.selection.select_ridge`). It mistakes much of the signal for noise where
-          fewer rows are remembered than there are features: pass a number or a KFold there.
+          (`onlinels.linalg.selection.select_ridge`). With forgetting, if fewer rows are remembered
+          than there are features, it can mistake most of the signal for noise: pass a number or a
+          KFold.
         - `KFold` selects the ridge by exact cross-validation from statistics in folds.
-        - "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes and M features. With an
-          intercept, the sums of squares are about the mean.
+        - "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes and M features.
 
-        The ridge can be changed at any time, except to a KFold. In the recursive form every change
-        costs M^3 operations, also when "auto" makes it. See the notes for when a ridge is selected.
+        The ridge can be changed at any time, except to a KFold. With accumulator="recursive", every
+        change costs M^3 operations, also when "auto" makes it. See the notes for when a ridge is
+        selected.
     accumulator : "gram", "orthogonal" or "recursive"
         What the model remembers of the stream: sums of products ("gram"); the factor R of A = QR,
         which keeps the digits of nearly collinear features but cannot unlearn ("orthogonal"); or an
-        inverse and the weights, for predicting and learning row by row ("recursive"). See
+        inverse and the weights, for predicting and learning row by row ("recursive"). Below, these
+        are called the Gram form, the orthogonal form and the recursive form. See
         `onlinels.GramAccumulator` and the others.
     fit_intercept : bool
         Whether every class has an intercept. The intercept is exact and has no penalty: it is
@@ -81,7 +84,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         Factor in (0, 1] by which every row learnt multiplies the weight of all earlier rows.
     half_life : float or timedelta, optional
         Time in which the weight of a row halves, in units of the times `t` of the rows. A row
-        without `t` lets one unit pass. The rows decay, the ridge does not. See
+        without `t` lets one unit pass. The ridge does not decay, except with
+        accumulator="recursive" (`onlinels.RecursiveAccumulator`). See
         `onlinels.linear.forgetting.Clock`.
     priors : None, "learnt", "equal" or dict
         Prior probabilities of the classes, for linear discriminant analysis from the same
@@ -95,11 +99,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         - A dict {label: prior}: the priors need not sum to 1, and a label that is not in the dict
           counts as 1. ``{}`` gives equal priors without shrinkage.
     scaling : "auto", "standard" or None
-        The units S of the features on which the ridge acts.
+        The units s_j of the features on which the ridge acts.
 
-        - None: features as they are, S = I.
-        - "standard": features divided by their standard deviations s_j over all rows, S =
-          diag(s_j^2). Without an intercept, s_j is the root of the mean square.
+        - None: features as they are, s_j = 1.
+        - "standard": features divided by their standard deviations s_j over all rows. Without an
+          intercept, s_j is the root of the mean square.
         - "auto": where the ridge is selected, None or "standard", whichever has the higher
           likelihood ("standard" in the recursive form). With a number, "paper" or 0.0 as ridge,
           "auto" means None.
@@ -107,38 +111,38 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     Notes
     -----
     **Cost.** A model of M features needs about ``4 M^2`` bytes (``8 M^2`` up to 1,024 features),
-    and about as much again while weights are solved.
+    and about as much again while weights are computed.
 
     ============================================  ==========================
     step                                          operations
     ============================================  ==========================
     learn a row                                   ``M^2``
-    solve the weights                             ``M^3 / 3``
-    select a ridge and solve the weights          about 10 times as many
+    solve for the weights                         ``M^3 / 3``
+    select a ridge and solve for the weights      about 10 times as many
     predict and learn a row, with an updated      ``3 M^2``, and ``8 M^2``
     solution (below)                              bytes more
     predict and learn a row, in the recursive     ``3 M^2``
     form with a number as ridge
     ============================================  ==========================
 
-    Above 500 features, `learn_many` is faster than `learn_one`. The weights are solved when they
+    Above 500 features, `learn_many` is faster than `learn_one`. The weights are computed when they
     are first needed after learning.
 
     **Predictions between single rows.** While at least one prediction is made in max(4, M/16) rows,
     the model updates its last solution with every row instead of solving again. It solves again at
     multiples of max(1,024, 16 M rounded up to a power of two) rows, and after any change that is
-    not a single row. The updated weights may differ from solved weights by rounding; the sums do
-    not differ. With ridge="paper" or 0.0, scaling="standard", a forgetting_factor or half_life,
-    accumulator="orthogonal", or nearly collinear features, every prediction after a row solves the
-    weights. Then prefer accumulator="recursive" with a number as ridge, which never solves;
-    `onlinels.RecursiveAccumulator` describes the cost of forgetting.
+    not a single row. The updated weights may differ from newly computed weights by rounding; the
+    sums do not differ. With accumulator="orthogonal", and with "gram" and ridge="paper" or 0.0,
+    scaling="standard", a forgetting_factor or half_life, or nearly collinear features, every
+    prediction after a row solves for the weights. Then prefer accumulator="recursive" with a number
+    as ridge, which never solves; `onlinels.RecursiveAccumulator` describes the cost of forgetting.
 
     **When a ridge is selected.** After every row from the second to the 16th, then whenever the
     number of rows has grown by a sixteenth (with a KFold by a quarter; with more than 128 features
-    by more, up to doublings). While rows are forgotten, also after four times the rows, or the
-    time, in which weights fall to 1/e. Merging, unlearning, `fade` and a change of the ridge also
-    lead to a new selection. The guide's page "Choose the accumulator and the ridge" has the
-    details.
+    by more, up to doublings). With forgetting, also each time that four times the memory has
+    passed; the memory is the number of rows, or the time, in which weights fall to 1/e. Merging,
+    unlearning, `fade` and a change of the ridge also lead to a new selection. The guide's page
+    "Choose the settings of a linear model" has the details.
 
     **Units of features.** With scaling="standard", multiplying a feature by a constant changes no
     prediction; with an intercept, neither does adding a constant. The model equals ridge regression
@@ -148,8 +152,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     standardised features, the s_j are those of the rows at the last selection, and a feature that
     begins to vary later gets the s_j of its first two values. The last solution can therefore be
     updated, and the size of the batches changes no solution. An explicit "standard" follows every
-    row, and every prediction between single rows solves the weights. `ridge_diagonal` is the ridge
-    in force on each feature.
+    row, and every prediction between single rows solves for the weights. In the recursive form, the
+    s_j are always those at the last selection, and no prediction solves. `ridge_diagonal` is the
+    ridge in force on each feature.
 
     **New features and classes.** They can appear at any time; the weights are those of a model that
     had known them from the first row. A feature that is absent from a sample counts as 0. If a
@@ -160,7 +165,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     **Priors.** A rare class has small least-squares scores, so by default it is hardly ever
     predicted. With `priors`, the score of class k is its linear discriminant function
     x'R^-1 m_k - m_k'R^-1 m_k / 2 + log p_k. m_k is the mean of the class, p_k its prior, and
-    R = (S_w + c S) / n the covariance within classes: S_w is the scatter of the rows about the
+    R = (S_w + c S^2) / n the covariance within classes: S_w is the scatter of the rows about the
     means of their classes, and n the weight of all rows. With an intercept, x and m_k are about the
     mean of all rows. The probabilities are the softmax of the scores: Bayes' rule for normal
     classes with one covariance.
@@ -187,6 +192,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     these are faster, otherwise in dense blocks of 64 MiB. The values of a dict are numbers or
     arrays: an array under "h" counts as the features ("h", 0), ("h", 1), … Columns of a plain array
     are named 0, 1, …
+
+    References
+    ----------
+    M. D. McDonnell and T. Vladusich, "Enhanced image classification with a fast-learning shallow
+    convolutional neural network", IJCNN 2015.
 
     Examples
     --------
@@ -383,7 +393,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         Returns
         -------
         array, series or list of n_rows labels
-            In the kind of `X`. None for a row before which nothing was learnt.
+            In the kind of `X`. None for rows before the first learnt row.
 
         Raises
         ------
@@ -396,8 +406,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         (see the notes of the class), a row costs ``3 M^2`` operations for M features, in matrix
         products over blocks of 32 or 64 rows. A block ends where the ridge is selected and before a
         new class, which is often while few rows are known. With ridge="paper" or 0.0,
-        scaling="standard", accumulator="orthogonal", or forgetting in the Gram form, every
-        prediction solves the weights, and the call costs as much as the loop.
+        scaling="standard", accumulator="orthogonal", or forgetting in the Gram form, the call costs
+        as much as the loop; except in the recursive form, every prediction then solves for the
+        weights.
 
         References
         ----------
@@ -445,7 +456,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def variance_many(self, X: Any) -> Any:
         """Return the variances of the scores, a column per class, in the kind of `X`.
 
-        The score of class k has the variance s_k^2 x'(A'A + c I)^-1 x, plus the variance of the
+        The score of class k has the variance s_k^2 x'(A'A + c S^2)^-1 x, plus the variance of the
         intercept. s_k^2 = RSS_k / (n - p) is the residual sum of squares divided by the total
         weight of the rows minus the effective number of parameters. The variance measures how far
         the score may be from its limit for infinitely many rows. The label of a row, 0 or 1,

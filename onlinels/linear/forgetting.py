@@ -95,8 +95,9 @@ class Clock:
 
     With the forgetting factor f, a row learnt k rows ago has the weight w f^k. With the half-life
     h, a row of time s has the weight w 2^(-(now - s) / h), where now is the latest time learnt. The
-    ridge does not decay. The model minimises sum_k w_k d_k ||y_k - W'a_k||^2 + c ||W||^2 with these
-    decays d_k.
+    model minimises sum_k w_k d_k ||y_k - W'a_k||^2 + c ||W||^2 with these decays d_k. The ridge c
+    does not decay, except with accumulator="recursive": there it decays with the rows, and is reset
+    when it falls below c/2.
 
     A late row, with a timestamp before now, gets the weight that it would have if it had come in
     time, and does not change the clock. So with timestamps the order of rows does not matter.

@@ -1,4 +1,4 @@
-"""The linear model: columns, statistics and a ridge; weights are solved on demand."""
+"""The linear model: columns, statistics and a ridge; weights are computed on demand."""
 
 from __future__ import annotations
 
@@ -303,9 +303,9 @@ def linear_is_sound(model: Any) -> bool:
 class LinearModel(base.Estimator, ABC):
     """A linear model with features by name and statistics of the rows.
 
-    Weights are solved on demand. The ridge enters when weights are solved, unless the statistics
-    hold it inside (the recursive form). A change of the statistics is planned as a whole and
-    applied in one C loop. Rare changes make new objects, which replace the old ones.
+    Weights are computed on demand. The ridge enters when weights are computed, unless the
+    statistics hold it inside (the recursive form). A change of the statistics is planned as a whole
+    and applied in one C loop. Rare changes make new objects, which replace the old ones.
 
     If predictions are made between single rows, a recursion beside the sums updates the last
     solution (`onlinels.linear.running`).
@@ -409,7 +409,7 @@ class LinearModel(base.Estimator, ABC):
 
     @property
     def ridge_(self) -> float:
-        """The ridge in force, as a number."""
+        """The ridge that was set or selected; forgetting may leave less: see `ridge_diagonal`."""
         with self._lock:
             return self._in_force()[0] if self._solution is None else self._solution.ridge
 
@@ -551,8 +551,8 @@ class LinearModel(base.Estimator, ABC):
         ------
         TypeError, ValueError
             If the input cannot be read, if the rows detectably exceed the rows learnt, or if fewer
-            than six digits of the weights would remain in the recursive form. The model is then
-            unchanged. The orthogonal form cannot unlearn.
+            than six digits of the weights would remain with accumulator="recursive". The model is
+            then unchanged. With "orthogonal", a model cannot unlearn.
 
         Notes
         -----
@@ -560,8 +560,8 @@ class LinearModel(base.Estimator, ABC):
         again. Unlearning costs as much as learning, and a copy of the statistics. Digits are lost
         in proportion to the sums of squares removed relative to those that stay: unlearning a row
         whose squares are 1e8 times those of the other rows costs 8 digits, and 1e14 times nearly
-        all. The recursive form loses up to twice as many digits, and raises if fewer than six would
-        be left. The Gram form does not check.
+        all. With accumulator="recursive", up to twice as many digits are lost, and the call raises
+        if fewer than six would be left. With "gram", nothing is checked.
 
         Examples
         --------
@@ -655,7 +655,7 @@ class LinearModel(base.Estimator, ABC):
     def fade(self, keep: float) -> None:
         """Multiply the weight of every row learnt so far by a factor, in place.
 
-        Afterwards the output weights solve (k A'A + c I) W = k A'Y on the rows learnt, where k is
+        Afterwards the output weights solve (k A'A + c S^2) W = k A'Y on the rows learnt, where k is
         the factor: the batch solution on rows of k times their weights, with the same ridge.
 
         Parameters

@@ -270,7 +270,7 @@ def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats
 def penalties_of(
     ridge: float, units: Floats | None, statistics: Statistics
 ) -> tuple[float | Floats, Floats | None]:
-    """Return the penalty of every feature, and the diagonal for solving the weights.
+    """Return the penalty of every feature, and the diagonal for solving for the weights.
 
     With units u, the penalties are c u^2. Constant features have the unit 0, and the weight 0.
     """

@@ -157,13 +157,15 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     """Predict a number by ridge regression, learnt online and exactly.
 
     After any sequence of `learn_one`, `learn_many`, `unlearn_*` and `merge`, the output weights
-    equal the batch solution w = (A'A + c S)^-1 A'y on all rows learnt. The order of the rows and
-    the size of the batches do not matter. There is no learning rate, and no row is kept.
+    equal the batch solution w = (A'A + c S^2)^-1 A'y on all rows learnt, where S = diag(s_j) holds
+    the units of the features. With an intercept, A and y are about their means. The order of the
+    rows and the size of the batches do not matter. There is no learning rate, and no row is kept.
 
     Parameters
     ----------
     ridge : float, "auto", "paper" or KFold
-        The penalty c >= 0 on the weights, or how to select it.
+        The penalty c >= 0 on the weights, or how to select it. With forgetting, if fewer rows are
+        remembered than there are features, pass a number or a KFold.
     accumulator : "gram", "orthogonal" or "recursive"
         What the model remembers of the stream.
     fit_intercept : bool
@@ -173,7 +175,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     half_life : float or timedelta, optional
         Time in which the weight of a row halves.
     scaling : "auto", "standard" or None
-        The units S of the features on which the ridge acts.
+        The units s_j of the features on which the ridge acts.
 
     Notes
     -----
@@ -217,8 +219,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         Returns
         -------
         float, or river.proba.Gaussian
-            The distribution has the variance s^2 (1 + x'(A'A + c I)^-1 x), plus the variance of the
-            intercept. s^2 = RSS / (n - p) is the residual sum of squares divided by the total
+            The distribution has the variance s^2 (1 + x'(A'A + c S^2)^-1 x), plus the variance of
+            the intercept. s^2 = RSS / (n - p) is the residual sum of squares divided by the total
             weight of the rows minus the effective number of parameters. The variance, and `sigma`,
             are infinite unless n is greater than p; so they are infinite before anything is learnt.
 
@@ -303,8 +305,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         Returns
         -------
         array, series or list of n_rows floats
-            In the kind of `X`, with distributions as in `predict_many`; 0.0 for a row before which
-            nothing was learnt.
+            In the kind of `X`, with distributions as in `predict_many`; 0.0 for rows before the
+            first learnt row.
 
         Raises
         ------
@@ -315,7 +317,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         -----
         The cost is that of `LeastSquaresClassifier.predict_learn_many`. Distributions cost a
         fraction more where rows are predicted in blocks, and ``M^3`` operations a row more where
-        every prediction solves the weights.
+        every prediction solves for the weights.
 
         References
         ----------
@@ -415,7 +417,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     Parameters
     ----------
     ridge : float, "auto", "paper" or KFold
-        The penalty c >= 0 on the weights, or how to select it. All targets share one ridge.
+        The penalty c >= 0 on the weights, or how to select it. All targets share one ridge. With
+        forgetting, if fewer rows are remembered than there are features, pass a number or a KFold.
     accumulator : "gram", "orthogonal" or "recursive"
         What the model remembers of the stream.
     fit_intercept : bool

@@ -44,8 +44,8 @@ class RunningSolution:
     predicted_at : int
         Count of rows at the last prediction.
     recursion : Recursion, optional
-        None if solving is as fast, or rounding errors are too large: then predictions solve the
-        sums.
+        None if solving is as fast, or rounding errors are too large: then predictions compute the
+        weights from the sums.
     trust : float
         Smallest eigenvalue of the system scaled to unit diagonal, or its estimate, divided by 1e-3,
         at most 1. Below 1, the first prediction after a row refines the recursion by the sums.

@@ -444,11 +444,11 @@ def load(file: File, embed: Embed | None = None) -> Any:
     FileNotFoundError
         If the file does not exist.
     ValueError
-        If the file was not written by `save`, is damaged, or was written by a version with another
-        format, which the error names. Until this is known, memory is bounded by the size of the
-        file, by 50 times the size of names and labels, and by 256 MiB for input weights that a
-        seed draws. If this version of numpy draws other weights; the error names the version that
-        saved the file. Also if a file object is closed, or not open for reading.
+        If the file was not written by `save`, is damaged, has another format (the error names the
+        version that wrote it), or needs random weights that this version of numpy draws differently
+        (the error names the version that saved the file); or if a file object is closed or not open
+        for reading. Until the file is verified, memory is bounded by the size of the file, by 50
+        times the size of names and labels, and by 256 MiB for input weights that a seed draws.
 
     Notes
     -----

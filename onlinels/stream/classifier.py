@@ -232,12 +232,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     The model standardises every row by the rows before it and adds features: 160 fixed random
     units, and the shares of the classes among the latest rows in the cells of 40 random partitions
-    of two or three features. Four recursive least-squares models learn the row: with and without
-    units and cells, each with a long and a short memory. The forecast mixes the four by their
-    recent errors, made before learning each row. When a short-memory model is clearly better than
-    the corresponding long-memory model, the long-memory model is reset to a copy of it. Scale,
-    features, forgetting and the share of each model therefore follow the stream, and no
-    hyperparameter has to be set.
+    of two or three features. Four recursive least-squares models learn the row: two with the added
+    features and two without, in each pair one with a long and one with a short memory. The forecast
+    is an average of the four, weighted by their recent errors on rows that they had not yet learnt.
+    When a short-memory model is clearly better than the corresponding long-memory model, the
+    long-memory model is reset to a copy of it. Scale, features, forgetting and the share of each
+    model therefore follow the stream, and no hyperparameter has to be set.
 
     Parameters
     ----------
@@ -266,9 +266,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     Scores are those of the forecast: a mixture of least-squares outputs within [-0.5, 1.5]. Before
     the first row is learnt, every value is accepted and `predict_one` returns None.
 
-    **Late labels.** The last label learnt is also a feature: in many streams it is the best one.
-    A row whose label is late must therefore be learnt with the label that was the last one when
-    the row was predicted. The model stores every forecast, under a hash of the sample, until
+    **Late labels.** The last label learnt is also a feature: in many streams it is the best one. A
+    row whose label is late must therefore be learnt with the label that was the last one when the
+    row was predicted. The model stores every forecast, under a hash of the sample, until
     `learn_one` supplies the label; it stores at most 4,096 forecasts of a few numbers each. A row
     is late if other rows were learnt between its forecast and its label. A late row is learnt with
     the last label and the scaled features of its forecast; experts are judged by the scores that
@@ -277,8 +277,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     labels arrive, the less a recent error reduces an expert's share, and the longer it counts.
     While labels are late, the scale follows the predicted rows, from the first one on, so a
     prediction changes later predictions. If the model learns samples that it did not predict, or
-    that a transformer has changed since the prediction, `label_delay` tells which label was the
-    last one; without it, late labels reduce accuracy.
+    that a transformer has changed since the prediction, `label_delay` is used to determine which
+    label was the last one at the time; without it, late labels reduce accuracy.
 
     **Weights and ridge.** Each expert's weights are the exact ridge solution on the rows so far,
     with the features as they were when each row was learnt. In a long memory, rows since its last
@@ -313,7 +313,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     ===================================  ==========================================================
 
     **Exceptions.** If a call raises, also by an interrupt from the keyboard or for lack of memory,
-    the model is as before the call or as after it, bit for bit, and can be used further. A batch is
+    the model is as before the call or as after it, bit for bit, and remains usable. A batch is
     checked as a whole before it is learnt; an interrupt between two of its blocks is raised after
     the last block.
 

@@ -4,10 +4,10 @@ python demos/benchmarks/speed/memory.py
 python demos/benchmarks/speed/memory.py --n-hidden 40000
 python demos/benchmarks/speed/memory.py --quick
 
-First, a classifier of ten classes learns 3,000 random rows in batches of 1,000, solves its weights,
-and learns more rows. The memory includes Python and its libraries. Then rows of 30 features and ten
-classes are learnt one by one, as dicts; every hundredth row is predicted first. A window is 1,000
-rows, and figures are medians of ten windows.
+First, a classifier of ten classes learns 3,000 random rows in batches of 1,000, computes its
+weights, and learns more rows. The memory includes Python and its libraries. Then rows of 30
+features and ten classes are learnt one by one, as dicts; every hundredth row is predicted first. A
+window is 1,000 rows, and figures are medians of ten windows.
 """
 
 from __future__ import annotations

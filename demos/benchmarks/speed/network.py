@@ -147,7 +147,7 @@ def measure_image(data: ImageData, n_hidden: int, warm_up: int, repeats: int) ->
             SINGLE,
         ),
     }
-    # After a mini-batch, the first prediction solves the weights and starts the inverse.
+    # After a mini-batch, the first prediction computes the weights and starts the inverse.
     predict_then_learn(both, single)
     pieces = {name: ours for name, (ours, _, _) in measured.items()}
     floors = {f"bare {name}": floor for name, (_, floor, _) in measured.items()}

@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def make_model(n_features: int) -> LeastSquaresClassifier:
-    """Return a model that has learnt rows and solved its weights."""
+    """Return a model that has learnt rows and computed its weights."""
     random = np.random.default_rng(0)
     model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
     rows = random.random((500, n_features))

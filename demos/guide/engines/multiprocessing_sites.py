@@ -1,4 +1,4 @@
-"""Four parts are learnt in two processes, and added up: the model of all rows."""
+"""Two processes learn four parts; the merged model equals a model of all rows."""
 
 from multiprocessing import get_context
 

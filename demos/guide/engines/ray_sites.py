@@ -1,4 +1,4 @@
-"""Ray learns every block where it lies, and adds up what was learnt."""
+"""Ray learns every block where it is stored, and merges the models."""
 
 import ray.data
 from ray.data.aggregate import AggregateFnV2

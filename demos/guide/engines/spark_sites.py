@@ -1,4 +1,4 @@
-"""Spark learns every part where it lies, and adds up by a tree of merges."""
+"""Spark learns every part where it is stored, and merges the models in a tree."""
 
 import pandas as pd  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
