@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -157,6 +157,8 @@ def test_auto_is_a_function_of_the_rows(data, solver, scaling):
     if data.draw(st.booleans()):
         X = data.draw(strategies.few_rows(min_rows=4))
         n_rows = len(X)
+    # Rows that are fitted without an error are the likelier the smaller the ridge is, to rounding.
+    assume(np.linalg.matrix_rank(X - X.mean(axis=0)) < n_rows - 1)
     w = random.integers(1, 4, n_rows)
     y = X[:, 0] + random.normal(size=n_rows)
     model = IncrementalRidge(solver=solver, scaling=scaling)
