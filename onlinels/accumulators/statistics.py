@@ -314,26 +314,27 @@ class Statistics:
                 past = added = decay = 0.0
                 mean = Mean.zero(len(mean.origin))
             squares = self._target_squares * decay
-        calls: Calls = ()
-        state: State = ()
-        if len(joining.values) or decay != 1.0:
-            calls, state = self._sums.plan_rows(joining, decay)
+        calls, state = self._sums.plan_rows(joining, decay)
         changes = {
             "_count": self._count + int(rows.sign) * len(rows.targets),
             "_weight": max(0.0, past + added),
             "_mean": mean,
             "_target_squares": squares,
         }
-        if rows.sign < 0.0 or (self._weight_taken and decay != 1.0):
-            taken = self._taken * decay, self._targets_taken * decay, self._weight_taken * decay
+        if rows.sign < 0.0 or decay != 1.0:
+            taken, weight_taken = self._taken * decay, self._weight_taken * decay
+            targets_taken = self._targets_taken * decay
             if rows.sign < 0.0:
-                out = joining.squares(), abs(added)
-                targets = rows.with_target_squares(taken[1])
-                taken = taken[0] + out[0], targets, taken[2] + out[1]
+                taken += joining.squares()
+                weight_taken += abs(added)
+                targets_taken = rows.with_target_squares(targets_taken)
                 if len(joining.values):
                     self._check_left(state, decay, squares)
-            names = "_taken", "_targets_taken", "_weight_taken"
-            changes |= dict(zip(names, taken, strict=True))
+            changes |= {
+                "_taken": taken,
+                "_targets_taken": targets_taken,
+                "_weight_taken": weight_taken,
+            }
         return calls, (*state, *((self, *change) for change in changes.items()))
 
     def removal(
@@ -394,13 +395,7 @@ class Statistics:
     def clearing(self) -> tuple[Calls, State]:
         """Return the update that removes everything, including rounding errors."""
         calls, state = self.plan(Rows.none(self.n_features), 0.0)
-        nothing = {
-            "_count": 0,
-            "_weight_taken": 0.0,
-            "_taken": np.zeros(self.n_features),
-            "_targets_taken": np.zeros(self.n_targets),
-        }
-        return calls, (*state, *((self, *each) for each in nothing.items()))
+        return calls, (*state, (self, "_count", 0))
 
     # Rare changes, which make a new object.
 
