@@ -454,7 +454,22 @@ class Statistics:
     def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
         """Raise ValueError if the statistics of two streams cannot be added."""
         self.check_room(n_features, n_targets)
-        check_sums(self, other)
+        other.products.check_has_sums()
+        if self.count + other.count > MAX_ROWS:
+            raise ValueError(
+                f"other has learnt {other.count} rows, expected at most {MAX_ROWS} together with "
+                f"the {self.count} learnt here, because rows are counted in 64 bits. Do not merge "
+                "the two models."
+            )
+        with np.errstate(over="ignore"):
+            squares = [self.raw_squares(), other.raw_squares()]
+            largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
+        if not sum(largest) < np.inf:
+            raise ValueError(
+                f"other has sums of squares of {largest[1]:g}, expected at most the largest "
+                f"float64 together with the {largest[0]:g} here. Rescale features or weights of "
+                "rows."
+            )
 
     def merged(self, placed: Any) -> Any:
         """Return the sum of these statistics and `placed`, which has all columns and may change."""
@@ -672,23 +687,4 @@ class Statistics:
             sums.target_squares + self._weight * targets**2,
             self._weight,
             n_free=1,
-        )
-
-
-def check_sums(mine: Any, other: Any) -> None:
-    """Raise ValueError if rows are too many, or squares exceed float64."""
-    other.products.check_has_sums()
-    if mine.count + other.count > MAX_ROWS:
-        raise ValueError(
-            f"other has learnt {other.count} rows, expected at most {MAX_ROWS} together with "
-            f"the {mine.count} learnt here, because rows are counted in 64 bits. Do not merge the "
-            "two models."
-        )
-    with np.errstate(over="ignore"):
-        squares = [mine.raw_squares(), other.raw_squares()]
-        largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
-    if not sum(largest) < np.inf:
-        raise ValueError(
-            f"other has sums of squares of {largest[1]:g}, expected at most the largest float64 "
-            f"together with the {largest[0]:g} here. Rescale features or weights of rows."
         )
