@@ -471,16 +471,6 @@ class Statistics:
                 "rows."
             )
 
-    def merged(self, placed: Any) -> Any:
-        """Return the sum of these statistics and `placed`, which has all columns and may change."""
-        if not self.holds_ridge:
-            placed.absorb(self, 1.0)
-            return placed
-        # The ridge inside these statistics stays.
-        new = self.copied().grown(placed.n_features, placed.n_targets)
-        new.absorb(placed, 1.0)
-        return new
-
     def absorb(self, other: Self, w: float) -> None:
         """Add w times checked statistics of at most as many columns, in place.
 
