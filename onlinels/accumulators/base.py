@@ -184,10 +184,10 @@ class Accumulator(Statistics):
         self.check_holds("other", other.count, other.weight, other.raw_squares())
         self._become(self._combined(other, -1.0))
 
-    def _combined(self, other: Self, w: float) -> Self:
-        """Return new statistics: these plus w times the other."""
+    def _combined(self, other: Self, sign: float) -> Self:
+        """Return new statistics: these plus (sign 1) or minus (-1) the other."""
         new = self.copied().grown(other.n_features, other.n_targets)
-        new.absorb(other, w)
+        new.absorb(other, sign)
         return new
 
     def scale(self, factor: float) -> None:

@@ -94,9 +94,7 @@ class FoldedStatistics(Statistics):
 
     def _by_fold(self, rows: Rows) -> list[Rows]:
         """Return the rows of every fold."""
-        places = np.zeros(0, dtype=np.intp)
-        if len(rows.targets):
-            places = hashed_folds(self._hashes, rows.values, self.n_folds)
+        places = hashed_folds(self._hashes, rows.values, self.n_folds)
         return [rows.some(places == fold) for fold in range(self.n_folds)]
 
     def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
@@ -166,11 +164,11 @@ class FoldedStatistics(Statistics):
         vars(new).update({name: value for name, value in vars(self).items() if name not in own})
         return new
 
-    def absorb(self, other: Self, w: float) -> None:
-        """Add w times checked statistics of at most as many columns, in place, fold by fold."""
-        super().absorb(other, w)
+    def absorb(self, other: Self, sign: float) -> None:
+        """Add or subtract checked statistics of at most as many columns, in place, by fold."""
+        super().absorb(other, sign)
         for mine, theirs in zip(self._folds, other._folds, strict=True):
-            mine.absorb(theirs, w)
+            mine.absorb(theirs, sign)
 
     def select_ridge(self, standardised: bool) -> Choice:
         """Return the ridge with the smallest squared error on held-out folds.

@@ -471,14 +471,13 @@ class Statistics:
                 "rows."
             )
 
-    def absorb(self, other: Self, w: float) -> None:
-        """Add w times checked statistics of at most as many columns, in place.
+    def absorb(self, other: Self, sign: float) -> None:
+        """Add (sign 1) or subtract (-1) checked statistics of at most as many columns, in place.
 
-        With w = -1 they are subtracted. No other object may use these statistics meanwhile, because
-        the change is not made at once.
+        No other object may use these statistics meanwhile, because the change is not made at once.
         """
         if (
-            w < 0.0
+            sign < 0.0
             and other._count == self._count
             and self._weight <= (1 + REMOVAL_TOLERANCE) * other._weight
         ):
@@ -486,27 +485,27 @@ class Statistics:
             return
         n_features, n_targets = self.n_features, self.n_targets
         before = np.concatenate((self._sums.squares(), self._target_squares))
-        if w > 0.0:
+        if sign > 0.0:
             out = other._taken, other._targets_taken, other._weight_taken
         else:
             out = other._sums.squares(), other.raw_squares()[1], other._weight
-        self._taken = self._taken + abs(w) * enlarged(out[0], n_features)
-        self._targets_taken = self._targets_taken + abs(w) * enlarged(out[1], n_targets)
-        self._weight_taken += abs(w) * out[2]
-        self._sums.add(other._sums, w)
+        self._taken = self._taken + enlarged(out[0], n_features)
+        self._targets_taken = self._targets_taken + enlarged(out[1], n_targets)
+        self._weight_taken += out[2]
+        self._sums.add(other._sums, sign)
         theirs = enlarged(other._target_squares, n_targets)
-        self._target_squares = self._target_squares + w * theirs
-        self._absorb_mean(other, w)
-        self._count += other._count if w > 0.0 else -other._count
-        self._weight = max(0.0, self._weight + w * other._weight)
-        if w < 0.0:
+        self._target_squares = self._target_squares + sign * theirs
+        self._absorb_mean(other, sign)
+        self._count += int(sign) * other._count
+        self._weight = max(0.0, self._weight + sign * other._weight)
+        if sign < 0.0:
             self._sums.check_removal(before, self._target_squares)
         else:
             self._sums.check_addition(self._target_squares)
 
-    def _absorb_mean(self, other: Self, w: float) -> None:
+    def _absorb_mean(self, other: Self, sign: float) -> None:
         """Move the mean, in place; the sums learn the difference of both means as a row."""
-        weight, mean = w * other._weight, self._mean
+        weight, mean = sign * other._weight, self._mean
         if mean is None or other._mean is None or not weight:
             return
         places = map(growth, other._sums.shape, self._sums.shape)
@@ -521,10 +520,10 @@ class Statistics:
         else:
             difference, pair_weight = mean.difference(theirs), self._weight * (abs(weight) / total)
             features, targets = np.split(difference[None], [self.n_features], axis=1)
-            row = Rows(features, targets, pair_weight, float(np.sign(w)))
+            row = Rows(features, targets, pair_weight, sign)
             apply(self._sums.plan_rows(row, 1.0))
-            self._target_squares = row.with_target_squares(self._target_squares, row.sign)
-            if w < 0.0:
+            self._target_squares = row.with_target_squares(self._target_squares, sign)
+            if sign < 0.0:
                 self._taken = self._taken + row.squares()
             self._mean = mean.moved(difference, weight / total)
 
