@@ -148,14 +148,12 @@ class InverseSums(SumsOfProducts):
             learnt.absorb(grown.with_sums(gram, theirs.cross), -1.0)
         sketch.absorb(learnt, w)
         self.sketch = sketch
-        self.feature_squares = self.feature_squares + w * enlarged(other.squares(), size[0])
+        squares = self.feature_squares + w * enlarged(other.squares(), size[0])
+        self.feature_squares = squares
+        # 0 where only rounding errors can be left.
+        held = np.where(squares <= MAX_ROUNDING_SHARE * sketch.peaks[: size[0]], 0.0, squares)
         ridge, penalties = self.recursion.ridge, self.recursion.full_penalties
-        self.recursion = _recursion_of(sums, self._held_squares(), ridge, penalties, w > 0.0)
-
-    def _held_squares(self) -> Floats:
-        """Return the sums of squares of features, with 0 where only rounding errors can be left."""
-        squares, peaks = self.feature_squares, self.sketch.peaks[: len(self.feature_squares)]
-        return np.where(squares <= MAX_ROUNDING_SHARE * peaks, 0.0, squares)
+        self.recursion = _recursion_of(sums, held, ridge, penalties, w > 0.0)
 
     def with_ridge(
         self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
