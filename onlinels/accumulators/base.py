@@ -79,15 +79,13 @@ class Accumulator(Statistics):
         rows, n_targets = self._read(activations, targets, w)
         size = rows.values.shape[1], n_targets
         self.check_room(*size)
-        grown, blocks = (
-            self.grown(*size),
-            list(row_blocks(len(rows.values), size[0], MIN_BLOCK_ROWS)),
-        )
+        grown = self.grown(*size)
+        blocks = list(row_blocks(len(rows.values), size[0], MIN_BLOCK_ROWS))
         if len(blocks) == 1 or self.recursion is not None:
             self._become(grown, grown.plan(rows))
-            return
-        apply(Update(((vars(self).update, vars(grown)),)))
-        apply_in_blocks(blocks, lambda block: self.plan(rows.some(block)))
+        else:
+            self._become(grown)
+            apply_in_blocks(blocks, lambda block: self.plan(rows.some(block)))
 
     def downdate(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
         """Remove rows from the statistics, in place: the inverse of `update`.

@@ -534,8 +534,6 @@ class Statistics:
 
         The ridge acts on features in units (n_features,) above 0; the units are 1 by default.
         """
-        if not self.holds_ridge:
-            return self
         known = self.diagonal, self._target_squares
         return self._with_products(self._sums.with_ridge(ridge, units, *known))
 
