@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Self
 
@@ -362,7 +363,12 @@ class Statistics:
         names: Names = ((), ()),
     ) -> None:
         """Raise ValueError if rows cannot be removed, or detectably exceed the rows learnt."""
-        self._sums.check_can_remove()
+        self._sums.check_has_sums()
+        if self._sums.removal_error:
+            raise ValueError(
+                f"{self._sums.removal_error}. To unlearn rows, use GramAccumulator or "
+                'accumulator="gram" from the first row on.'
+            )
         if count > self._count:
             raise ValueError(
                 f"{name} has {count} rows, expected at most the {self._count} learnt. "
@@ -668,10 +674,9 @@ class Statistics:
         # If `centre` has no rows, its means are 0, and every prediction is 0.
         difference = centre._mean.difference(self._mean)
         features, targets = np.split(difference, [self.n_features])
-        return Sums(
-            sums.gram + self._weight * np.outer(features, features),
-            sums.cross + self._weight * np.outer(features, targets),
-            sums.target_squares + self._weight * targets**2,
-            self._weight,
-            n_free=1,
+        return replace(
+            sums,
+            gram=sums.gram + self._weight * np.outer(features, features),
+            cross=sums.cross + self._weight * np.outer(features, targets),
+            target_squares=sums.target_squares + self._weight * targets**2,
         )
