@@ -302,9 +302,9 @@ class Statistics:
             squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
         elif added and abs(past + added) > EMPTY_TOLERANCE * (past + abs(added)):
             # If the past has no weight, its rounding errors are dropped.
-            before, decay = (mean, decay) if past else (None, 0.0)
+            decay = decay if past else 0.0
             after = past + added
-            joining, theirs, own = centred(rows, self.n_targets, abs(added), before, past / after)
+            joining, theirs, own = centred(rows, self.n_targets, abs(added), mean, past / after)
             squares = self._target_squares * decay + rows.sign * own
             difference = mean.difference(theirs)
             mean = mean.moved(difference, added / after) if past else theirs.settled()
