@@ -1016,7 +1016,6 @@ def learnt_sparse(model: LinearModel, rows: Checked) -> State:
     clock, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
     weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), n_rows)
     statistics = model._statistics.scaled(past).grown(*shape).named(rows.columns.names)
-    assert isinstance(statistics, Statistics)
     learnt = sums_of_sparse(rows.values, rows.targets, weights, shape[1], statistics.is_centred)
     statistics.check_joins(learnt, *shape)
     statistics.absorb(learnt, 1.0)
