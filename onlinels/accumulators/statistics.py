@@ -205,13 +205,8 @@ class Statistics:
 
     def raw_squares(self) -> tuple[Floats, Floats]:
         """Return the weighted sums of squares of features and targets, not about their means."""
-        features, targets = self._sums.squares(), self._target_squares.copy()
-        if self._mean is None:
-            return features, targets
-        return (
-            features + self._weight * self.feature_mean**2,
-            targets + self._weight * self.target_mean**2,
-        )
+        features = self._sums.squares() + self._weight * self.feature_mean**2
+        return features, self._target_squares + self._weight * self.target_mean**2
 
     def squares_taken(self) -> tuple[Floats, Floats]:
         """Return the raw sums of squares of features and targets of the removed rows."""
