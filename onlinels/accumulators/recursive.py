@@ -38,7 +38,6 @@ class GramBeforeRidge(GramSums):
         self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
     ) -> InverseSums:
         """Return an inverse that holds a ridge on features in units."""
-        check_fixable(ridge)
         new = InverseSums(*self.shape, ridge)
         new.feature_squares = self.squares()
         new.recursion = _recursion_of(self, diagonal, ridge, _penalties(ridge, units, diagonal))
@@ -72,7 +71,8 @@ class InverseSums(SumsOfProducts):
     holds_ridge = True
 
     def __init__(self, n_features: int, n_targets: int, ridge: float) -> None:
-        self.recursion = Recursion(n_features, n_targets, float(ridge))
+        check_fixable(ridge)
+        self.recursion = Recursion(n_features, n_targets, ridge)
         self.feature_squares = np.zeros(n_features)
         self.sketch = GramSketch(n_features, n_targets)
 
@@ -333,8 +333,6 @@ class RecursiveAccumulator(Accumulator):
     __setattr__ = checked_assignment
 
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
-        if ridge is not None:
-            check_fixable(ridge)
         sums = GramBeforeRidge() if ridge is None else InverseSums(0, 0, ridge)
         super().__init__(sums, n_features, n_targets)
 
