@@ -75,12 +75,11 @@ class FactorSums(SumsOfProducts):
         return (), ((self, "factor", factor), (self, "rotated", rotated))
 
     def add(self, other: Self, w: float) -> None:
-        """Add w times sums of at most as many columns, in place: factor the stacked factors."""
+        """Add sums of at most as many columns, in place: factor the stacked factors; w is 1."""
         n_features = len(other.factor)
         if n_features:
-            root = np.sqrt(w)
-            wide = enlarged(other.factor * root, n_features, len(self.factor))
-            targets = enlarged(other.rotated * root, n_features, self.rotated.shape[1])
+            wide = enlarged(other.factor, n_features, len(self.factor))
+            targets = enlarged(other.rotated, n_features, self.rotated.shape[1])
             self.factor, self.rotated = with_rows(
                 self.factor, self.rotated, wide, lambda part: targets[:, part], n_features
             )
