@@ -79,15 +79,13 @@ class Accumulator(Statistics):
         rows, n_targets = self._read(activations, targets, w)
         size = rows.values.shape[1], n_targets
         self.check_room(*size)
-        grown, blocks = (
-            self.grown(*size),
-            list(row_blocks(len(rows.values), size[0], MIN_BLOCK_ROWS)),
-        )
+        grown = self.grown(*size)
+        blocks = list(row_blocks(len(rows.values), size[0], MIN_BLOCK_ROWS))
         if len(blocks) == 1 or self.recursion is not None:
             self._become(grown, grown.plan(rows))
-            return
-        apply(Update(((vars(self).update, vars(grown)),)))
-        apply_in_blocks(blocks, lambda block: self.plan(rows.some(block)))
+        else:
+            self._become(grown)
+            apply_in_blocks(blocks, lambda block: self.plan(rows.some(block)))
 
     def downdate(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
         """Remove rows from the statistics, in place: the inverse of `update`.
@@ -184,10 +182,10 @@ class Accumulator(Statistics):
         self.check_holds("other", other.count, other.weight, other.raw_squares())
         self._become(self._combined(other, -1.0))
 
-    def _combined(self, other: Self, w: float) -> Self:
-        """Return new statistics: these plus w times the other."""
+    def _combined(self, other: Self, sign: float) -> Self:
+        """Return new statistics: these plus (sign 1) or minus (-1) the other."""
         new = self.copied().grown(other.n_features, other.n_targets)
-        new.absorb(other, w)
+        new.absorb(other, sign)
         return new
 
     def scale(self, factor: float) -> None:

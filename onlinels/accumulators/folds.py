@@ -94,9 +94,7 @@ class FoldedStatistics(Statistics):
 
     def _by_fold(self, rows: Rows) -> list[Rows]:
         """Return the rows of every fold."""
-        places = np.zeros(0, dtype=np.intp)
-        if len(rows.targets):
-            places = hashed_folds(self._hashes, rows.values, self.n_folds)
+        places = hashed_folds(self._hashes, rows.values, self.n_folds)
         return [rows.some(places == fold) for fold in range(self.n_folds)]
 
     def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
@@ -162,15 +160,14 @@ class FoldedStatistics(Statistics):
     def without_folds(self) -> Statistics:
         """Return the statistics of all rows; both objects share memory."""
         new = Statistics.__new__(Statistics)
-        own = {"_folds", "_hashes", "_n_named"}
-        vars(new).update({name: value for name, value in vars(self).items() if name not in own})
+        vars(new).update({name: vars(self)[name] for name in STATISTICS_FIELDS})
         return new
 
-    def absorb(self, other: Self, w: float) -> None:
-        """Add w times checked statistics of at most as many columns, in place, fold by fold."""
-        super().absorb(other, w)
+    def absorb(self, other: Self, sign: float) -> None:
+        """Add or subtract checked statistics of at most as many columns, in place, by fold."""
+        super().absorb(other, sign)
         for mine, theirs in zip(self._folds, other._folds, strict=True):
-            mine.absorb(theirs, w)
+            mine.absorb(theirs, sign)
 
     def select_ridge(self, standardised: bool) -> Choice:
         """Return the ridge with the smallest squared error on held-out folds.
@@ -198,14 +195,6 @@ class FoldedStatistics(Statistics):
             last,
             SQUARED_ERROR_TOLERANCE,
         )
-
-
-def joined_statistics(parts: Sequence[Statistics]) -> Statistics:
-    """Return new statistics that have learnt the rows of all parts."""
-    total = parts[0].copied()
-    for part in parts[1:]:
-        total.absorb(part, 1.0)
-    return total
 
 
 def cross_validation_errors(
@@ -254,8 +243,11 @@ def cross_validation_errors(
     with np.errstate(over="ignore", invalid="ignore"):  # Errors beyond float64 count as infinite.
         for number, held_out in enumerate(folds):
             if held_out.weight > 0.0:
-                train = joined_statistics([*folds[:number], *folds[number + 1 :]])
-                sums = train.sums_about(train), held_out.sums_about(train)
+                first, *others = *folds[:number], *folds[number + 1 :]
+                train = first.copied()
+                for fold in others:
+                    train.absorb(fold, 1.0)
+                sums = train.sums(), held_out.sums_about(train)
                 if standardised:
                     factors = reciprocal(train.deviations)
                     sums = in_units(sums[0], factors), in_units(sums[1], factors)

@@ -74,7 +74,7 @@ class Mean(NamedTuple):
 
 
 def centred(
-    rows: Rows, n_targets: int, total: float, before: Mean | None, share: float
+    rows: Rows, n_targets: int, total: float, before: Mean, share: float
 ) -> tuple[Rows, Mean, Floats]:
     """Return rows centred for sums about the mean, their mean, and the squares of their targets.
 
@@ -92,10 +92,10 @@ def centred(
         Number of targets.
     total : float
         Sum W of the weights, above 0.
-    before : Mean, optional
-        The mean before these rows; None if there were no other rows.
+    before : Mean
+        The mean before these rows.
     share : float
-        N / (N + W), where N is the weight of the rows before.
+        N / (N + W), where N is the weight of the rows before; 0 if there were no other rows.
     """
     # Relative to the first row with a weight: the mean of a constant is then exactly its value.
     row = 0 if isinstance(rows.w, float) else int(np.argmax(rows.w > 0.0))
@@ -122,16 +122,14 @@ def centred(
         first_target = enlarged(rows.targets[row].copy(), n_targets)
         target_shift = with_target_sums(np.zeros(n_targets), targets, weights) / total
     mean = Mean(np.concatenate((first, first_target)), np.concatenate((shift, target_shift)))
-    moved = np.zeros(len(mean.origin))
-    if before is not None:
-        moved = -np.sqrt(share) * before.difference(mean)
+    moved = -np.sqrt(share) * before.difference(mean)
     values -= shift - moved[:n_features]
     target_moved = moved[n_features:]
     if targets.ndim == 1:
         # The weight of the other classes by subtraction from the sum: exactly 0 for one class.
         squares = by_class * ((in_all - by_class) / in_all) + in_all * target_moved**2
         # Rows about their mean sum up to 0, so the origin of the labels does not matter.
-        origin = None if before is None else target_shift - target_moved
+        origin = target_shift - target_moved if share else None
     else:
         targets -= (target_shift - target_moved)[: targets.shape[1]]
         squares = with_target_sums(np.zeros(n_targets), targets**2, weights)

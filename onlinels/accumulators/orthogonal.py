@@ -75,12 +75,11 @@ class FactorSums(SumsOfProducts):
         return (), ((self, "factor", factor), (self, "rotated", rotated))
 
     def add(self, other: Self, w: float) -> None:
-        """Add w times sums of at most as many columns, in place: factor the stacked factors."""
+        """Add sums of at most as many columns, in place: factor the stacked factors; w is 1."""
         n_features = len(other.factor)
         if n_features:
-            root = np.sqrt(w)
-            wide = enlarged(other.factor * root, n_features, len(self.factor))
-            targets = enlarged(other.rotated * root, n_features, self.rotated.shape[1])
+            wide = enlarged(other.factor, n_features, len(self.factor))
+            targets = enlarged(other.rotated, n_features, self.rotated.shape[1])
             self.factor, self.rotated = with_rows(
                 self.factor, self.rotated, wide, lambda part: targets[:, part], n_features
             )
@@ -104,11 +103,11 @@ class FactorSums(SumsOfProducts):
 
     def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
         """Return the W of (A'A + D) W = A'Y; see `onlinels.linalg.solve.solve_factor`."""
-        return solve_factor(*self._copies(), penalties, diagonal)
+        return solve_factor(self.factor, self.rotated, penalties, diagonal)
 
     def covariance(self, penalties: float | Floats, diagonal: Floats) -> tuple[Floats, float]:
         """Return (A'A + D)^-1 and the trace of its product with A'A."""
-        return invert_factor(self._copies()[0], penalties, diagonal)
+        return invert_factor(self.factor, penalties, diagonal)
 
     def explained_squares(self, output_weights: Floats) -> Floats:
         """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
@@ -119,9 +118,6 @@ class FactorSums(SumsOfProducts):
     def explained_products(self, output_weights: Floats) -> Floats:
         """Return W'A'Y, (n_targets, n_targets)."""
         return product((self.factor @ output_weights).T, self.rotated)
-
-    def _copies(self) -> tuple[Floats, Floats]:
-        return self.factor.copy(order="F"), self.rotated.copy(order="F")
 
 
 @savable(STATISTICS_FIELDS | {"_sums": made_of(FactorSums)}, is_sound)

@@ -38,7 +38,6 @@ class GramBeforeRidge(GramSums):
         self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
     ) -> InverseSums:
         """Return an inverse that holds a ridge on features in units."""
-        check_fixable(ridge)
         new = InverseSums(*self.shape, ridge)
         new.feature_squares = self.squares()
         new.recursion = _recursion_of(self, diagonal, ridge, _penalties(ridge, units, diagonal))
@@ -72,7 +71,8 @@ class InverseSums(SumsOfProducts):
     holds_ridge = True
 
     def __init__(self, n_features: int, n_targets: int, ridge: float) -> None:
-        self.recursion = Recursion(n_features, n_targets, float(ridge))
+        check_fixable(ridge)
+        self.recursion = Recursion(n_features, n_targets, ridge)
         self.feature_squares = np.zeros(n_features)
         self.sketch = GramSketch(n_features, n_targets)
 
@@ -148,14 +148,12 @@ class InverseSums(SumsOfProducts):
             learnt.absorb(grown.with_sums(gram, theirs.cross), -1.0)
         sketch.absorb(learnt, w)
         self.sketch = sketch
-        self.feature_squares = self.feature_squares + w * enlarged(other.squares(), size[0])
+        squares = self.feature_squares + w * enlarged(other.squares(), size[0])
+        self.feature_squares = squares
+        # 0 where only rounding errors can be left.
+        held = np.where(squares <= MAX_ROUNDING_SHARE * sketch.peaks[: size[0]], 0.0, squares)
         ridge, penalties = self.recursion.ridge, self.recursion.full_penalties
-        self.recursion = _recursion_of(sums, self._held_squares(), ridge, penalties, w > 0.0)
-
-    def _held_squares(self) -> Floats:
-        """Return the sums of squares of features, with 0 where only rounding errors can be left."""
-        squares, peaks = self.feature_squares, self.sketch.peaks[: len(self.feature_squares)]
-        return np.where(squares <= MAX_ROUNDING_SHARE * peaks, 0.0, squares)
+        self.recursion = _recursion_of(sums, held, ridge, penalties, w > 0.0)
 
     def with_ridge(
         self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
@@ -338,8 +336,6 @@ class RecursiveAccumulator(Accumulator):
     __setattr__ = checked_assignment
 
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
-        if ridge is not None:
-            check_fixable(ridge)
         sums = GramBeforeRidge() if ridge is None else InverseSums(0, 0, ridge)
         super().__init__(sums, n_features, n_targets)
 

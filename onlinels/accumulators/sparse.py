@@ -37,8 +37,6 @@ def takes_sparse(statistics: Any, rows: Any) -> bool:
     """
     if not isinstance(rows, SPARSE_TYPES) or type(statistics.products) is not GramSums:
         return False
-    if statistics.n_folds > 1:
-        return False
     n_rows, n_columns = rows.shape
     pairs = float((np.diff(rows.indptr).astype(np.float64) ** 2).sum())
     dense = SECONDS_OF_PRODUCT * n_rows * n_columns**2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Self
 
@@ -204,13 +205,8 @@ class Statistics:
 
     def raw_squares(self) -> tuple[Floats, Floats]:
         """Return the weighted sums of squares of features and targets, not about their means."""
-        features, targets = self._sums.squares(), self._target_squares.copy()
-        if self._mean is None:
-            return features, targets
-        return (
-            features + self._weight * self.feature_mean**2,
-            targets + self._weight * self.target_mean**2,
-        )
+        features = self._sums.squares() + self._weight * self.feature_mean**2
+        return features, self._target_squares + self._weight * self.target_mean**2
 
     def squares_taken(self) -> tuple[Floats, Floats]:
         """Return the raw sums of squares of features and targets of the removed rows."""
@@ -301,9 +297,9 @@ class Statistics:
             squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
         elif added and abs(past + added) > EMPTY_TOLERANCE * (past + abs(added)):
             # If the past has no weight, its rounding errors are dropped.
-            before, decay = (mean, decay) if past else (None, 0.0)
+            decay = decay if past else 0.0
             after = past + added
-            joining, theirs, own = centred(rows, self.n_targets, abs(added), before, past / after)
+            joining, theirs, own = centred(rows, self.n_targets, abs(added), mean, past / after)
             squares = self._target_squares * decay + rows.sign * own
             difference = mean.difference(theirs)
             mean = mean.moved(difference, added / after) if past else theirs.settled()
@@ -314,26 +310,27 @@ class Statistics:
                 past = added = decay = 0.0
                 mean = Mean.zero(len(mean.origin))
             squares = self._target_squares * decay
-        calls: Calls = ()
-        state: State = ()
-        if len(joining.values) or decay != 1.0:
-            calls, state = self._sums.plan_rows(joining, decay)
+        calls, state = self._sums.plan_rows(joining, decay)
         changes = {
             "_count": self._count + int(rows.sign) * len(rows.targets),
             "_weight": max(0.0, past + added),
             "_mean": mean,
             "_target_squares": squares,
         }
-        if rows.sign < 0.0 or (self._weight_taken and decay != 1.0):
-            taken = self._taken * decay, self._targets_taken * decay, self._weight_taken * decay
+        if rows.sign < 0.0 or decay != 1.0:
+            taken, weight_taken = self._taken * decay, self._weight_taken * decay
+            targets_taken = self._targets_taken * decay
             if rows.sign < 0.0:
-                out = joining.squares(), abs(added)
-                targets = rows.with_target_squares(taken[1])
-                taken = taken[0] + out[0], targets, taken[2] + out[1]
+                taken += joining.squares()
+                weight_taken += abs(added)
+                targets_taken = rows.with_target_squares(targets_taken)
                 if len(joining.values):
                     self._check_left(state, decay, squares)
-            names = "_taken", "_targets_taken", "_weight_taken"
-            changes |= dict(zip(names, taken, strict=True))
+            changes |= {
+                "_taken": taken,
+                "_targets_taken": targets_taken,
+                "_weight_taken": weight_taken,
+            }
         return calls, (*state, *((self, *change) for change in changes.items()))
 
     def removal(
@@ -361,7 +358,12 @@ class Statistics:
         names: Names = ((), ()),
     ) -> None:
         """Raise ValueError if rows cannot be removed, or detectably exceed the rows learnt."""
-        self._sums.check_can_remove()
+        self._sums.check_has_sums()
+        if self._sums.removal_error:
+            raise ValueError(
+                f"{self._sums.removal_error}. To unlearn rows, use GramAccumulator or "
+                'accumulator="gram" from the first row on.'
+            )
         if count > self._count:
             raise ValueError(
                 f"{name} has {count} rows, expected at most the {self._count} learnt. "
@@ -394,13 +396,7 @@ class Statistics:
     def clearing(self) -> tuple[Calls, State]:
         """Return the update that removes everything, including rounding errors."""
         calls, state = self.plan(Rows.none(self.n_features), 0.0)
-        nothing = {
-            "_count": 0,
-            "_weight_taken": 0.0,
-            "_taken": np.zeros(self.n_features),
-            "_targets_taken": np.zeros(self.n_targets),
-        }
-        return calls, (*state, *((self, *each) for each in nothing.items()))
+        return calls, (*state, (self, "_count", 0))
 
     # Rare changes, which make a new object.
 
@@ -459,26 +455,30 @@ class Statistics:
     def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
         """Raise ValueError if the statistics of two streams cannot be added."""
         self.check_room(n_features, n_targets)
-        check_sums(self, other)
+        other.products.check_has_sums()
+        if self.count + other.count > MAX_ROWS:
+            raise ValueError(
+                f"other has learnt {other.count} rows, expected at most {MAX_ROWS} together with "
+                f"the {self.count} learnt here, because rows are counted in 64 bits. Do not merge "
+                "the two models."
+            )
+        with np.errstate(over="ignore"):
+            squares = [self.raw_squares(), other.raw_squares()]
+            largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
+        if not sum(largest) < np.inf:
+            raise ValueError(
+                f"other has sums of squares of {largest[1]:g}, expected at most the largest "
+                f"float64 together with the {largest[0]:g} here. Rescale features or weights of "
+                "rows."
+            )
 
-    def merged(self, placed: Any) -> Any:
-        """Return the sum of these statistics and `placed`, which has all columns and may change."""
-        if not self.holds_ridge:
-            placed.absorb(self, 1.0)
-            return placed
-        # The ridge inside these statistics stays.
-        new = self.copied().grown(placed.n_features, placed.n_targets)
-        new.absorb(placed, 1.0)
-        return new
+    def absorb(self, other: Self, sign: float) -> None:
+        """Add (sign 1) or subtract (-1) checked statistics of at most as many columns, in place.
 
-    def absorb(self, other: Self, w: float) -> None:
-        """Add w times checked statistics of at most as many columns, in place.
-
-        With w = -1 they are subtracted. No other object may use these statistics meanwhile, because
-        the change is not made at once.
+        No other object may use these statistics meanwhile, because the change is not made at once.
         """
         if (
-            w < 0.0
+            sign < 0.0
             and other._count == self._count
             and self._weight <= (1 + REMOVAL_TOLERANCE) * other._weight
         ):
@@ -486,27 +486,27 @@ class Statistics:
             return
         n_features, n_targets = self.n_features, self.n_targets
         before = np.concatenate((self._sums.squares(), self._target_squares))
-        if w > 0.0:
+        if sign > 0.0:
             out = other._taken, other._targets_taken, other._weight_taken
         else:
             out = other._sums.squares(), other.raw_squares()[1], other._weight
-        self._taken = self._taken + abs(w) * enlarged(out[0], n_features)
-        self._targets_taken = self._targets_taken + abs(w) * enlarged(out[1], n_targets)
-        self._weight_taken += abs(w) * out[2]
-        self._sums.add(other._sums, w)
+        self._taken = self._taken + enlarged(out[0], n_features)
+        self._targets_taken = self._targets_taken + enlarged(out[1], n_targets)
+        self._weight_taken += out[2]
+        self._sums.add(other._sums, sign)
         theirs = enlarged(other._target_squares, n_targets)
-        self._target_squares = self._target_squares + w * theirs
-        self._absorb_mean(other, w)
-        self._count += other._count if w > 0.0 else -other._count
-        self._weight = max(0.0, self._weight + w * other._weight)
-        if w < 0.0:
+        self._target_squares = self._target_squares + sign * theirs
+        self._absorb_mean(other, sign)
+        self._count += int(sign) * other._count
+        self._weight = max(0.0, self._weight + sign * other._weight)
+        if sign < 0.0:
             self._sums.check_removal(before, self._target_squares)
         else:
             self._sums.check_addition(self._target_squares)
 
-    def _absorb_mean(self, other: Self, w: float) -> None:
+    def _absorb_mean(self, other: Self, sign: float) -> None:
         """Move the mean, in place; the sums learn the difference of both means as a row."""
-        weight, mean = w * other._weight, self._mean
+        weight, mean = sign * other._weight, self._mean
         if mean is None or other._mean is None or not weight:
             return
         places = map(growth, other._sums.shape, self._sums.shape)
@@ -521,10 +521,10 @@ class Statistics:
         else:
             difference, pair_weight = mean.difference(theirs), self._weight * (abs(weight) / total)
             features, targets = np.split(difference[None], [self.n_features], axis=1)
-            row = Rows(features, targets, pair_weight, float(np.sign(w)))
+            row = Rows(features, targets, pair_weight, sign)
             apply(self._sums.plan_rows(row, 1.0))
-            self._target_squares = row.with_target_squares(self._target_squares, row.sign)
-            if w < 0.0:
+            self._target_squares = row.with_target_squares(self._target_squares, sign)
+            if sign < 0.0:
                 self._taken = self._taken + row.squares()
             self._mean = mean.moved(difference, weight / total)
 
@@ -535,8 +535,6 @@ class Statistics:
 
         The ridge acts on features in units (n_features,) above 0; the units are 1 by default.
         """
-        if not self.holds_ridge:
-            return self
         known = self.diagonal, self._target_squares
         return self._with_products(self._sums.with_ridge(ridge, units, *known))
 
@@ -671,29 +669,9 @@ class Statistics:
         # If `centre` has no rows, its means are 0, and every prediction is 0.
         difference = centre._mean.difference(self._mean)
         features, targets = np.split(difference, [self.n_features])
-        return Sums(
-            sums.gram + self._weight * np.outer(features, features),
-            sums.cross + self._weight * np.outer(features, targets),
-            sums.target_squares + self._weight * targets**2,
-            self._weight,
-            n_free=1,
-        )
-
-
-def check_sums(mine: Any, other: Any) -> None:
-    """Raise ValueError if rows are too many, or squares exceed float64."""
-    other.products.check_has_sums()
-    if mine.count + other.count > MAX_ROWS:
-        raise ValueError(
-            f"other has learnt {other.count} rows, expected at most {MAX_ROWS} together with "
-            f"the {mine.count} learnt here, because rows are counted in 64 bits. Do not merge the "
-            "two models."
-        )
-    with np.errstate(over="ignore"):
-        squares = [mine.raw_squares(), other.raw_squares()]
-        largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
-    if not sum(largest) < np.inf:
-        raise ValueError(
-            f"other has sums of squares of {largest[1]:g}, expected at most the largest float64 "
-            f"together with the {largest[0]:g} here. Rescale features or weights of rows."
+        return replace(
+            sums,
+            gram=sums.gram + self._weight * np.outer(features, features),
+            cross=sums.cross + self._weight * np.outer(features, targets),
+            target_squares=sums.target_squares + self._weight * targets**2,
         )

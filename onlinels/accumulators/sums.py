@@ -214,14 +214,6 @@ class SumsOfProducts(ABC):
         """Raise ValueError if the sums can neither learn nor be solved."""
         return
 
-    def check_can_remove(self) -> None:
-        """Raise ValueError if rows cannot be removed from this form."""
-        if self.removal_error:
-            raise ValueError(
-                f"{self.removal_error}. To unlearn rows, use GramAccumulator or "
-                'accumulator="gram" from the first row on.'
-            )
-
     def check_removal(self, before: Floats, target_squares: Floats) -> None:
         """Raise ValueError if a removal of rows has left too few digits.
 

@@ -68,8 +68,7 @@ class NoSums(SumsOfProducts):
         """Numbers of features and of targets."""
         return self._shape
 
-    check_has_sums = check_can_remove = refused
-    plan_rows = add = reindexed = gram_and_cross = squares = refused
+    check_has_sums = plan_rows = add = reindexed = gram_and_cross = squares = refused
     solve = covariance = explained_squares = refused
 
 

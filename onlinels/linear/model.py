@@ -631,8 +631,13 @@ class LinearModel(base.Estimator, ABC):
             elif self._is_blank:
                 # This model has learnt nothing, so the ridge that the other has selected stays.
                 statistics, outputs["_penalty"] = theirs, other._penalty.placed(known, size[0])
+            elif mine.holds_ridge:
+                # The ridge inside the statistics of this model stays.
+                statistics = mine.copied().grown(*size)
+                statistics.absorb(theirs, 1.0)
             else:
-                statistics = mine.merged(theirs)
+                statistics = theirs
+                statistics.absorb(mine, 1.0)
             outputs |= {"_columns": columns, "_clock": clock}
             self._put_in_place(statistics.named(columns.names), **outputs)
         return self
@@ -1011,7 +1016,6 @@ def learnt_sparse(model: LinearModel, rows: Checked) -> State:
     clock, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
     weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), n_rows)
     statistics = model._statistics.scaled(past).grown(*shape).named(rows.columns.names)
-    assert isinstance(statistics, Statistics)
     learnt = sums_of_sparse(rows.values, rows.targets, weights, shape[1], statistics.is_centred)
     statistics.check_joins(learnt, *shape)
     statistics.absorb(learnt, 1.0)

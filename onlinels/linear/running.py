@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -33,6 +34,7 @@ MAX_ROWS_BETWEEN_PREDICTIONS, FEATURES_PER_ROW_BETWEEN = 4, 16
     }
 )
 @final
+@dataclass(eq=False)
 class RunningSolution:
     """A recursion that learns rows beside the sums, and the count of rows at the last prediction.
 
@@ -53,17 +55,10 @@ class RunningSolution:
         Count of rows up to which the recursion can replace a solution of the sums.
     """
 
-    def __init__(
-        self,
-        predicted_at: int,
-        recursion: Recursion | None = None,
-        trust: float = 1.0,
-        valid_until: int = 0,
-    ) -> None:
-        self.predicted_at = predicted_at
-        self.recursion = recursion
-        self.trust = trust
-        self.valid_until = valid_until
+    predicted_at: int
+    recursion: Recursion | None = None
+    trust: float = 1.0
+    valid_until: int = 0
 
     @classmethod
     def after_solving(
