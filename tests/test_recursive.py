@@ -17,6 +17,7 @@ from onlinels import (
     LeastSquaresRegressor,
     RecursiveAccumulator,
 )
+from onlinels.linalg.sketch import GramSketch
 from support import laws, strategies
 
 ridges = st.floats(1e-3, 1e3)
@@ -540,3 +541,16 @@ def test_a_row_that_is_refused_leaves_the_units_of_features():
     model.learn_many(X, random.normal(size=320) + X[:, 0])
     row = {0: 1e60, 1: 0.0, 2: 7.0}  # The constant feature begins to vary.
     laws.assert_refused(lambda: model.learn_one(row, 1.0), model, "outweigh")
+
+
+@given(st.integers(1, 16), st.integers(0, 2**32 - 1))
+def test_a_sketch_of_few_features_is_known_along_all_vectors(n_features, seed):
+    """Where the features of one of two models have moved, their vectors differ."""
+    random = np.random.default_rng(seed)
+    sketch, moved = GramSketch(n_features, 2), GramSketch(n_features, 2)
+    order = random.permutation(n_features)
+    moved = moved.reindexed(order, np.arange(2))
+    rows, targets, w = random.normal(size=(9, n_features)), random.normal(size=(9, 2)), np.ones(9)
+    for each in (sketch, moved):
+        each.learn(rows, targets, w)
+    np.testing.assert_allclose(sketch.along(moved.vectors).products, moved.products, atol=1e-12)

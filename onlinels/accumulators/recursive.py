@@ -119,11 +119,22 @@ class InverseSums(SumsOfProducts):
     def check_removal(self, before: Floats, target_squares: Floats) -> None:
         """Raise ValueError if a removal of rows has left too few digits."""
         self.sketch.note_peaks(before)
-        self.sketch.check("Removing these rows leaves", self.recursion, target_squares)
+        self._check("Removing these rows leaves", target_squares)
 
     def check_addition(self, target_squares: Floats) -> None:
         """Raise ValueError if sums that were added, by way of A'A, have left too few digits."""
-        self.sketch.check("Merging these rows leaves", self.recursion, target_squares)
+        self._check("Merging these rows leaves", target_squares)
+
+    def _check(self, cause: str, target_squares: Floats) -> None:
+        # Features that contain only rounding errors have weights of 0 in every solution.
+        recursion, held = shallow_copy(self.recursion), self._held_squares() > 0.0
+        recursion.weights = np.where(held[:, None], recursion.weights, 0.0)
+        self.sketch.check(cause, recursion, target_squares)
+
+    def _held_squares(self) -> Floats:
+        """Return the sums of squares of features, with 0 where only rounding errors can be left."""
+        squares, peaks = self.feature_squares, self.sketch.peaks[: len(self.feature_squares)]
+        return np.where(squares <= MAX_ROUNDING_SHARE * peaks, 0.0, squares)
 
     def as_gram(self) -> GramSums:
         """Return A'A and A'Y, computed in ``M^3`` operations."""
@@ -142,18 +153,16 @@ class InverseSums(SumsOfProducts):
         gram = theirs.gram.full()
         learnt = sketch.with_sums(gram, theirs.cross)
         if other.recursion is not None:
-            # The error of the other inverse, seen along the vectors of the other sketch.
+            # The error of the other inverse: its vectors have moved with its features.
             grown = other.sketch.reindexed(*places)
-            learnt.absorb(grown, 1.0)
-            learnt.absorb(grown.with_sums(gram, theirs.cross), -1.0)
+            error = grown.with_sums(gram, theirs.cross)
+            error.absorb(grown, -1.0)
+            learnt.absorb(error.along(sketch.vectors), -1.0)
         sketch.absorb(learnt, w)
         self.sketch = sketch
-        squares = self.feature_squares + w * enlarged(other.squares(), size[0])
-        self.feature_squares = squares
-        # 0 where only rounding errors can be left.
-        held = np.where(squares <= MAX_ROUNDING_SHARE * sketch.peaks[: size[0]], 0.0, squares)
+        self.feature_squares = self.feature_squares + w * enlarged(other.squares(), size[0])
         ridge, penalties = self.recursion.ridge, self.recursion.full_penalties
-        self.recursion = _recursion_of(sums, held, ridge, penalties, w > 0.0)
+        self.recursion = _recursion_of(sums, self._held_squares(), ridge, penalties, w > 0.0)
 
     def with_ridge(
         self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats

@@ -136,6 +136,17 @@ class GramSketch:
         )
         return new
 
+    def along(self, vectors: Floats) -> GramSketch:
+        """Return the sketch along other vectors, of which the part in the span of V is seen.
+
+        With at most 16 features, V spans all vectors.
+        """
+        new = self.copied()
+        squares = np.square(self.vectors).sum(axis=0)[:, None]
+        shares = product(self.vectors.T, vectors) / np.where(squares > 0.0, squares, 1.0)
+        new.vectors, new.products = vectors, product(self.products, shares)
+        return new
+
     def reindexed(self, features: Integers, targets: Integers) -> GramSketch:
         """Return a sketch of the given features and targets; -1 stands for a new column."""
         new, others = GramSketch(), np.flatnonzero(features < 0)
