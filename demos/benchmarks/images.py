@@ -35,7 +35,7 @@ def main() -> None:
     settings = {"n_hidden": arguments.n_hidden} | dict(arguments.set)
     try:
         data = read_images(arguments.data, arguments.validate)
-        model = ShallowConvClassifier.from_preset("mnist", **settings)
+        model = ShallowConvClassifier.from_preset(arguments.preset, **settings)
         check_warm_up(arguments.data, len(data.x_train), model.warm_up)
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
@@ -48,7 +48,7 @@ def main() -> None:
 
 def run(data: ImageData, settings: dict[str, Any], arguments: argparse.Namespace) -> float:
     """Learn all training images in one pass of mini-batches; return the test error."""
-    model, watch = ShallowConvClassifier.from_preset("mnist", **settings), Stopwatch()
+    model, watch = ShallowConvClassifier.from_preset(arguments.preset, **settings), Stopwatch()
     for batch in bar(row_slices(len(data.x_train), arguments.batch_size), "Learning"):
         with watch.stage("learning"):
             model.learn_many(data.x_train[batch], data.y_train[batch])
@@ -69,6 +69,7 @@ def parser_of_options() -> argparse.ArgumentParser:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("--data", type=Path, required=True, help=".npz file or folder of IDX files")
+    add("--preset", choices=["mnist", "mnist-paper"], default="mnist", help="(%(default)s)")
     add("--n-hidden", type=positive, default=6400, help="hidden units (%(default)s)")
     other = "another setting of the network, such as pooling=gaussian; may be repeated"
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help=other)
