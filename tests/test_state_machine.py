@@ -76,6 +76,11 @@ class Truth:
     """Whether the statistics are in folds, which a ridge is selected from less often."""
 
     @property
+    def squares(self):
+        """Weighted sum of squares of the rows that are in."""
+        return sum(float((row.w * np.square([*row.x.values()])).sum()) for row in self.rows)
+
+    @property
     def count(self):
         """Rows of which nothing was taken out."""
         return sum(row.whole for row in self.rows)
@@ -438,11 +443,8 @@ class Calls(RuleBasedStateMachine):
         except ValueError as refusal:
             if not self.truth.recursive or "digits of the weights" not in str(refusal):
                 raise
-            squares = sum(
-                float((row.w * np.square([*row.x.values()])).sum())
-                for row in (*truth.rows, *self.truth.rows)
-            )
-            assert self.smallest < 1e-4 * (1.0 + truth.moved + self.truth.moved + squares)
+            size = truth.moved + truth.squares + self.truth.moved + self.truth.squares
+            assert self.smallest < 1e-4 * (1.0 + size)
             laws.assert_unchanged(before, self.model, pickle.dumps)
             laws.assert_unchanged(kept, other, pickle.dumps)
             return
@@ -609,7 +611,8 @@ class Calls(RuleBasedStateMachine):
         if fixed is None:
             return self.truth.moved
         self.smallest = min(self.smallest, fixed)
-        return 10.0 * self.truth.moved * (fixed / self.smallest) ** 0.5
+        growth = (fixed / self.smallest) ** 0.5
+        return 10.0 * self.truth.moved * growth + self.truth.squares * (growth - 1.0)
 
     def check_ridge(self, model):
         rows = self.truth.rows if model.ridge == "paper" else self.truth.selected
