@@ -76,11 +76,6 @@ class Truth:
     """Whether the statistics are in folds, which a ridge is selected from less often."""
 
     @property
-    def squares(self):
-        """Weighted sum of squares of the rows that are in."""
-        return sum(float((row.w * np.square([*row.x.values()])).sum()) for row in self.rows)
-
-    @property
     def count(self):
         """Rows of which nothing was taken out."""
         return sum(row.whole for row in self.rows)
@@ -443,8 +438,7 @@ class Calls(RuleBasedStateMachine):
         except ValueError as refusal:
             if not self.truth.recursive or "digits of the weights" not in str(refusal):
                 raise
-            size = truth.moved + truth.squares + self.truth.moved + self.truth.squares
-            assert self.smallest < 1e-4 * (1.0 + size)
+            assert self.smallest < 1e-4 * (1.0 + truth.moved + self.truth.moved)
             laws.assert_unchanged(before, self.model, pickle.dumps)
             laws.assert_unchanged(kept, other, pickle.dumps)
             return
@@ -609,10 +603,10 @@ class Calls(RuleBasedStateMachine):
         """
         fixed = self.fixed_ridge(model)
         if fixed is None:
-            return self.truth.moved
+            # Sums that an inverse has joined have the digits that it has left.
+            return self.truth.moved * (1.0 + self.truth.moved / self.smallest)
         self.smallest = min(self.smallest, fixed)
-        growth = (fixed / self.smallest) ** 0.5
-        return 10.0 * self.truth.moved * growth + self.truth.squares * (growth - 1.0)
+        return 10.0 * self.truth.moved * (fixed / self.smallest) ** 0.5
 
     def check_ridge(self, model):
         rows = self.truth.rows if model.ridge == "paper" else self.truth.selected
