@@ -177,7 +177,7 @@ class InverseSums(SumsOfProducts):
         # The sums come from an inverse, which has few digits where its ridge, or rows that were
         # removed, outweigh the rows, and where rows are nearly dependent.
         cause = f"ridge={ridge:g} in place of {inside.ridge:g} leaves"
-        self.sketch.check(cause, new.recursion, target_squares)
+        new._check(cause, target_squares)
         return new
 
     def with_units(self, features: Integers, units: Floats) -> Self:
