@@ -14,6 +14,7 @@ from onlinels.accumulators.statistics import MAX_ROWS, Statistics
 from onlinels.checks import Floats, Integers, Matrix, check_made, check_values
 from onlinels.labels import Classes, as_list, read_label
 from onlinels.linalg.selection import KFold
+from onlinels.linalg.fingerprints import unknown_prints
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.rows import Columns, Name, plain_names, sorted_names
@@ -421,7 +422,8 @@ def _statistics(sums: Sums, is_centred: bool) -> Statistics:
     if is_centred:
         origin = np.concatenate((at, to)).astype(float)
         made._mean = Mean(origin, _as_floats(np.concatenate((left, right)) / n)).settled()
-    if not made.products.is_definite(made._taken):
+    made._prints = unknown_prints(len(made._rounding.squares))
+    if not made.is_definite():
         raise ValueError(
             f"gram is indefinite, expected sums of products of rows. {SUMS_REMEDY} If they are, "
             "large means have cost their digits: subtract an origin near the means from the rows "

@@ -23,6 +23,7 @@ from narwhals.dependencies import (
     is_pandas_like_series,
 )
 from narwhals.exceptions import DuplicateError
+from numpy.typing import NDArray
 from river.utils.dataframe import to_native_frame, to_native_series, to_numpy
 from scipy import sparse
 from scipy.linalg.blas import ddot
@@ -654,6 +655,33 @@ class Columns:
         if key not in self._index:
             self._index[key] = len(self._index)
             self._names[key] = plain_name(name)
+
+    def staying(self, gone: NDArray[np.bool_]) -> Integers:
+        """Return the columns that stay when features that no row has left go.
+
+        The entries of an array go together, and so do the outputs of a transformer. The columns of
+        a plain array stay: a position is not a name.
+        """
+        groups = [self._group(name) for name in self.names]
+        stay = {group for group, is_gone in zip(groups, gone.tolist(), strict=True) if not is_gone}
+        return np.flatnonzero([self._plain or group in stay for group in groups])
+
+    def _group(self, name: Name) -> tuple[str, Name]:
+        key = feature_key(name)
+        if isinstance(name, tuple) and len(name) == 2 and name[0] in self._lengths:
+            return "array", name[0]
+        is_output = isinstance(key, int) and not isinstance(name, int)
+        return ("output", OUTPUT_NAME) if is_output else ("name", key)
+
+    def only(self, kept: Integers) -> Columns:
+        """Return columns of the features at the given places; `self` if these are all."""
+        if len(kept) == len(self):
+            return self
+        names = self.names
+        staying = [names[place] for place in kept.tolist()]
+        arrays = {name[0] for name in staying if isinstance(name, tuple) and name}
+        lengths = {name: length for name, length in self._lengths.items() if name in arrays}
+        return Columns.known(staying, lengths, self._plain)
 
     def columns_of(self, name: Name) -> Integers:
         """Return the columns of a name, or of all entries of an array; none if it is unknown."""

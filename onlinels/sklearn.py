@@ -292,7 +292,7 @@ class IncrementalModel(BaseEstimator):
             X, targets = shallow_copy(self)._read_rows(X, y, False)
             weights = self._weights_of(targets, sample_weight, False)
             self._solutions.clear()
-            self._model._unlearn(self._batch(X), targets, weights)
+            self._model._unlearn(self._batch(X), targets, weights, keeps_features=True)
         return self
 
     def merge(self, other: Self) -> Self:

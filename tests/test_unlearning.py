@@ -115,11 +115,11 @@ def test_a_class_leaves_with_its_last_row_and_may_come_back():
     model.learn_many([{"a": 1.0}, {"a": 2.0}, {"b": 3.0}, {"a": 5.0}], ["x", "y", "z", "y"])
     model.unlearn_one({"b": 3.0}, "z")
     assert model.classes == ("x", "y")
-    assert model.feature_names == ("a", "b")
-    assert model.output_weights.shape == (2, 2)
-    assert not model.output_weights[1].any()
+    assert model.feature_names == ("a",)
+    assert model.output_weights.shape == (1, 2)
     model.learn_one({"b": 3.0}, "z")
     assert model.classes == ("x", "y", "z")
+    assert model.feature_names == ("a", "b")
     # Absent features and zeros may be taken out.
     model.unlearn_one({"a": 1.0, "new": 0.0}, "x")
     assert model.feature_names == ("a", "b")
@@ -219,7 +219,7 @@ def test_what_was_taken_out_before_a_merger_is_remembered_after_it(accumulator, 
     for row in random.permutation(50):
         other.unlearn_one(gone[row], y[row])
     for merged in (model + other, other + model):
-        assert merged.output_weights[merged.feature_names.index("b")].item() == 0.0
+        assert merged.feature_names == ("a",)
         merged.unlearn_one({"a": 0.5, "b": 0.0}, 1.0)
 
 
@@ -290,7 +290,8 @@ def unlearn_some(data, rows, unlearn, weights_of):
         taken = squares.sum() - squares[left].sum()
         error = laws.fit_error(W, diagonal, rows.take(left), fit_intercept, taken=taken)
         assert error < 1e-6
-    assert all("Remove only" in said or 'accumulator="gram"' in said for said in refusals)
+    expected = "Remove only", "expected at least 6", 'accumulator="gram"'
+    assert all(any(words in said for words in expected) for said in refusals)
 
 
 lopsided_ridges = st.one_of(st.just(1.0), st.sampled_from([1e-8, 1e-5, 1e-3, 0.1, 30.0, 1e3]))

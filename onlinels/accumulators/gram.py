@@ -19,6 +19,7 @@ from onlinels.linalg.solve import (
     MIN_EIGENVALUE_FOR_UPDATES,
     inverse_of_gram,
     invert_gram,
+    smallest_present_eigenvalue,
     solve_gram,
 )
 from onlinels.numerics import Calls, State, product, shallow_copy
@@ -87,9 +88,15 @@ class GramSums(SumsOfProducts):
         """Return the diagonal of A'A."""
         return self.gram.diagonal()
 
-    def is_definite(self, taken: Floats) -> bool:
+    def smallest_eigenvalue(
+        self, penalties: float | Floats, diagonal: Floats
+    ) -> tuple[float, float]:
+        """Return the result of `onlinels.linalg.solve.smallest_present_eigenvalue`."""
+        return smallest_present_eigenvalue(self.gram, penalties, diagonal)
+
+    def is_definite(self, largest: Floats) -> bool:
         """Tell whether no eigenvalue of A'A is far below 0, by a Cholesky factor."""
-        sizes = np.sqrt(np.abs(self.squares()) + taken)
+        sizes = np.sqrt(np.abs(self.squares()) + largest)
         sizes[sizes == 0.0] = 1.0
         gram = self.gram.upper() / sizes
         gram /= sizes[:, None]

@@ -17,8 +17,9 @@ from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import gathered, growth
 from onlinels.linalg.recursion import EPS, MIN_WEIGHT_FACTOR, Recursion
+from onlinels.linalg.rounding import MAX_ROUNDING
 from onlinels.linalg.selection import check_ridge
-from onlinels.linalg.sketch import MAX_ROUNDING_SHARE, GramSketch
+from onlinels.linalg.sketch import GramSketch
 from onlinels.linalg.solve import ridge_and_units
 from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
@@ -35,7 +36,12 @@ class GramBeforeRidge(GramSums):
     holds_ridge = True
 
     def with_ridge(
-        self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
+        self,
+        ridge: float,
+        units: Floats | None,
+        diagonal: Floats,
+        rounding: Floats,
+        target_squares: Floats,
     ) -> InverseSums:
         """Return an inverse that holds a ridge on features in units."""
         new = InverseSums(*self.shape, ridge)
@@ -116,25 +122,20 @@ class InverseSums(SumsOfProducts):
             (self, "feature_squares", squares),
         )
 
-    def check_removal(self, before: Floats, target_squares: Floats) -> None:
+    def check_removal(self, rounding: Floats, target_squares: Floats) -> None:
         """Raise ValueError if a removal of rows has left too few digits."""
-        self.sketch.note_peaks(before)
-        self._check("Removing these rows leaves", target_squares)
+        self._check("Removing these rows leaves", rounding, target_squares)
 
-    def check_addition(self, target_squares: Floats) -> None:
+    def check_addition(self, rounding: Floats, target_squares: Floats) -> None:
         """Raise ValueError if sums that were added, by way of A'A, have left too few digits."""
-        self._check("Merging these rows leaves", target_squares)
+        self._check("Merging these rows leaves", rounding, target_squares)
 
-    def _check(self, cause: str, target_squares: Floats) -> None:
+    def _check(self, cause: str, rounding: Floats, target_squares: Floats) -> None:
         # Features that contain only rounding errors have weights of 0 in every solution.
-        recursion, held = shallow_copy(self.recursion), self._held_squares() > 0.0
+        recursion, squares = shallow_copy(self.recursion), self.feature_squares
+        held = squares > MAX_ROUNDING * rounding[: len(squares)]
         recursion.weights = np.where(held[:, None], recursion.weights, 0.0)
-        self.sketch.check(cause, recursion, target_squares)
-
-    def _held_squares(self) -> Floats:
-        """Return the sums of squares of features, with 0 where only rounding errors can be left."""
-        squares, peaks = self.feature_squares, self.sketch.peaks[: len(self.feature_squares)]
-        return np.where(squares <= MAX_ROUNDING_SHARE * peaks, 0.0, squares)
+        self.sketch.check(cause, recursion, rounding, target_squares)
 
     def as_gram(self) -> GramSums:
         """Return A'A and A'Y, computed in ``M^3`` operations."""
@@ -162,10 +163,15 @@ class InverseSums(SumsOfProducts):
         self.sketch = sketch
         self.feature_squares = self.feature_squares + w * enlarged(other.squares(), size[0])
         ridge, penalties = self.recursion.ridge, self.recursion.full_penalties
-        self.recursion = _recursion_of(sums, self._held_squares(), ridge, penalties, w > 0.0)
+        self.recursion = _recursion_of(sums, self.feature_squares, ridge, penalties, w > 0.0)
 
     def with_ridge(
-        self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
+        self,
+        ridge: float,
+        units: Floats | None,
+        diagonal: Floats,
+        rounding: Floats,
+        target_squares: Floats,
     ) -> Self:
         """Return an inverse that holds another ridge on features in units."""
         check_fixable(ridge)
@@ -177,7 +183,7 @@ class InverseSums(SumsOfProducts):
         # The sums come from an inverse, which has few digits where its ridge, or rows that were
         # removed, outweigh the rows, and where rows are nearly dependent.
         cause = f"ridge={ridge:g} in place of {inside.ridge:g} leaves"
-        new._check(cause, target_squares)
+        new._check(cause, rounding, target_squares)
         return new
 
     def with_units(self, features: Integers, units: Floats) -> Self:

@@ -10,7 +10,9 @@ from scipy import sparse
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.mean import Mean
 from onlinels.accumulators.statistics import Statistics
+from onlinels.accumulators.sums import target_prints
 from onlinels.checks import SPARSE_TYPES, Floats
+from onlinels.linalg.fingerprints import Prints, numbers_of
 from onlinels.numerics import product
 
 SECONDS_OF_PAIR, SECONDS_OF_ENTRY, SECONDS_OF_PRODUCT = 5e-9, 1.5e-8, 2.5e-11
@@ -73,6 +75,9 @@ def sums_of_sparse(
     sums = GramSums(n_features, n_targets)
     made = Statistics(sums, is_centred)
     made._count, made._weight = len(w), weight
+    used = w > 0.0
+    made._weightless = len(w) - int(np.count_nonzero(used))
+    made._prints = np.hstack((sparse_prints(rows[used]), target_prints(targets[used], n_targets)))
     if not weight:
         return made
     rows = rows.astype(np.float64)
@@ -123,6 +128,15 @@ def sums_of_sparse(
         origin = np.concatenate((mean, target_mean))
         made._mean = Mean(origin, np.zeros(len(origin)))
     return made
+
+
+def sparse_prints(rows: Any) -> Prints:
+    """Return the fingerprints of the columns of sparse rows."""
+    numbers = numbers_of(rows.data.astype(np.float64, copy=False))
+    sums = np.zeros((2, rows.shape[1]), np.uint64)
+    np.add.at(sums[0], rows.indices, numbers)
+    np.add.at(sums[1], rows.indices, numbers * numbers)
+    return sums
 
 
 def _about_mean(values: Floats, w: Floats) -> tuple[Floats, Floats]:

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy, dsbmv
 
 from onlinels.accumulators.mean import CONSTANT_TOLERANCE, Mean, centred
@@ -21,13 +22,14 @@ from onlinels.checks import (
     check_room,
 )
 from onlinels.linalg.covariance import Covariance
-from onlinels.linalg.packed import gathered, growth
+from onlinels.linalg.fingerprints import Prints, are_constant, are_zero, numbers_of
+from onlinels.linalg.packed import gathered, growth, stacked
 from onlinels.linalg.recursion import MAX_RUNNING_LEVERAGE, Recursion
+from onlinels.linalg.rounding import EPS, MAX_ROUNDING, Rounding
 from onlinels.linalg.selection import Sums, check_penalties
-from onlinels.linalg.sketch import MAX_ROUNDING_SHARE
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
 from onlinels.rows import Name
-from onlinels.saving import SHARE, VECTOR, WHOLE, is_instance, made_of, maybe, savable
+from onlinels.saving import SHARE, VECTOR, WHOLE, array, is_instance, made_of, maybe, savable
 
 MAX_ROWS = int(np.iinfo(np.int64).max)
 """Largest number of rows that can be counted."""
@@ -47,6 +49,9 @@ EMPTY_TOLERANCE = 1e-14
 ROWS_BETWEEN_ORIGINS = 64
 """Number of single rows after which the origin of the mean becomes the mean."""
 
+LEARN_AGAIN = "Learn the rows that are to stay again, in a new model."
+"""Remedy for removals that would leave too few digits."""
+
 REMOVED_SUM_NAMES = (
     "The weight of the rows to remove",
     "The sum of squares of feature {!r} in the rows to remove",
@@ -61,10 +66,10 @@ Names = tuple[Sequence[Name], Sequence[Name]]
 def is_sound(statistics: Any) -> bool:
     """Return whether the parts of loaded statistics fit each other."""
     n_features, n_targets = shape = statistics._sums.shape
-    mean, by_target = statistics._mean, (statistics._targets_taken, statistics._target_squares)
-    fits = len(statistics._taken) == n_features and all(len(a) == n_targets for a in by_target)
+    mean, sizes = statistics._mean, map(len, (statistics._prints.T, statistics._rounding.squares))
+    fits = len(statistics._target_squares) == n_targets and set(sizes) == {sum(shape)}
     fits = fits and (mean is None or len(mean.origin) == sum(shape))
-    if fits and not (n_features > MOST_CHECKED or statistics._sums.is_definite(statistics._taken)):
+    if fits and not (n_features > MOST_CHECKED or statistics.is_definite()):
         raise ValueError("its A'A is indefinite, expected the A'A of real rows")
     return fits
 
@@ -74,15 +79,17 @@ def _attribute(path: str, doc: str) -> Any:
     return property(attrgetter(path), doc=doc)
 
 
+PRINTS = array("u8", 2)
+
 STATISTICS_FIELDS = {
     "_sums": is_instance(SumsOfProducts),
     "_mean": maybe(made_of(Mean)),
     "_count": WHOLE,
+    "_weightless": WHOLE,
     "_weight": SHARE,
     "_target_squares": VECTOR,
-    "_weight_taken": SHARE,
-    "_taken": VECTOR,
-    "_targets_taken": VECTOR,
+    "_prints": PRINTS,
+    "_rounding": made_of(Rounding),
 }
 """Fields of statistics in a saved model."""
 
@@ -121,29 +128,30 @@ class Statistics:
         n_features, n_targets = sums.shape
         self._sums = sums
         self._mean = Mean.zero(n_features + n_targets) if is_centred else None
-        self._count, self._weight = 0, 0.0
+        self._count, self._weightless, self._weight = 0, 0, 0.0
         # Weighted sums of squares, about the mean if there is one.
         self._target_squares = np.zeros(n_targets)
-        # Sums of the removed rows, whose rounding errors stay; for targets, not about the mean.
-        self._weight_taken = 0.0
-        self._taken, self._targets_taken = np.zeros(n_features), np.zeros(n_targets)
+        # Of the rows that had a weight: which features and targets are 0, or constant.
+        self._prints = np.zeros((2, n_features + n_targets), dtype=np.uint64)
+        self._rounding = Rounding.none(n_features + n_targets)
 
     # Properties of the rows.
 
     @property
     def n_features(self) -> int:
         """Number of columns of the activations."""
-        return len(self._taken)
+        return len(self._rounding.squares) - len(self._target_squares)
 
     @property
     def n_targets(self) -> int:
         """Number of targets (classes)."""
-        return len(self._targets_taken)
+        return len(self._target_squares)
 
     # Read by C functions, several times a row. Measured: a third of the time of Python functions.
     count: int = _attribute("_count", "Number of rows learnt, whatever their weights.")
     weight: float = _attribute("_weight", "Current total weight of the rows learnt.")
     products: SumsOfProducts = _attribute("_sums", "The sums of products, in one form.")
+    rounding: Rounding = _attribute("_rounding", "Rounding errors that removals have left.")
     recursion: Recursion | None = _attribute(
         "_sums.recursion", "The recursion that learns every row, if the sums are one; else None."
     )
@@ -177,18 +185,20 @@ class Statistics:
         With an intercept it is about the mean. It is 0 where only rounding errors can be left.
         """
         squares = self._sums.squares()
-        nothing = (squares < MIN_SUM_OF_SQUARES) | (squares <= MAX_ROUNDING_SHARE * self._taken)
-        return self._varying(np.where(nothing, 0.0, squares), self.feature_mean)
+        squares[squares < MIN_SUM_OF_SQUARES] = 0.0
+        return self._told(squares, slice(0, self.n_features))
 
     @property
     def target_squares(self) -> Floats:
         """Weighted sum of squares of every target, (n_targets,), as a new array; see `diagonal`."""
-        return self._varying(self._target_squares.copy(), self.target_mean)
+        return self._told(self._target_squares.copy(), slice(self.n_features, None))
 
-    def _varying(self, squares: Floats, mean: Floats) -> Floats:
-        """Return sums of squares about means, in place, with 0 where only rounding is left."""
+    def _told(self, squares: Floats, columns: slice) -> Floats:
+        """Return sums of squares, in place, with 0 where they cannot be told from rounding."""
+        squares[squares <= MAX_ROUNDING * self._rounding.squares[columns]] = 0.0
         if self._mean is not None:
             with np.errstate(over="ignore"):  # An infinite bound makes the squares 0.
+                mean = self._mean.value[columns]
                 squares[squares <= CONSTANT_TOLERANCE**2 * self._weight * mean**2] = 0.0
         return squares
 
@@ -208,18 +218,45 @@ class Statistics:
         features = self._sums.squares() + self._weight * self.feature_mean**2
         return features, self._target_squares + self._weight * self.target_mean**2
 
-    def squares_taken(self) -> tuple[Floats, Floats]:
-        """Return the raw sums of squares of features and targets of the removed rows."""
-        return self._taken + self._weight_taken * self.feature_mean**2, self._targets_taken
+    def raw_rounding(self) -> tuple[Floats, Floats]:
+        """Return the standard errors that removals have left in `raw_squares`."""
+        rounding = self._rounding
+        features, targets = np.split(rounding.squares, [self.n_features])
+        weight = rounding.weight
+        return features + weight * self.feature_mean**2, targets + weight * self.target_mean**2
 
-    def held_targets(self, share: float = MAX_ROUNDING_SHARE) -> Floats:
-        """Return the sum of squares of every target, with 0 up to a share of the removed squares.
+    def held_targets(self, share: float = MAX_ROUNDING * EPS) -> Floats:
+        """Return the raw sum of squares of every target, with 0 where little is left.
 
-        For labels, the sums are the weights of the classes.
+        Little is a share of the largest sum before a removal. For labels, the sums are the weights
+        of the classes.
         """
-        squares, taken = self.raw_squares()[1], self.squares_taken()[1]
-        remaining: Floats = np.where(squares > share * taken, squares, 0.0)
+        squares = self.raw_squares()[1]
+        largest = self.raw_rounding()[1] / EPS
+        remaining: Floats = np.where(squares > share * largest, squares, 0.0)
         return remaining
+
+    @property
+    def are_zero(self) -> NDArray[np.bool_]:
+        """Which features, then which targets, are 0 in every row that had a weight."""
+        return are_zero(self._prints)
+
+    @property
+    def are_gone(self) -> NDArray[np.bool_]:
+        """Which features, then which targets, no row has left, nor any part of a row's weight."""
+        left, errors = np.concatenate(self.raw_squares()), np.concatenate(self.raw_rounding())
+        return self.are_zero & (left <= REMOVAL_TOLERANCE * errors / EPS)
+
+    @property
+    def are_constant(self) -> NDArray[np.bool_]:
+        """Which features, then targets, have one value in all these rows; 0 if not centred."""
+        if self._mean is None:
+            return self.are_zero
+        return are_constant(self._prints, self._count - self._weightless)
+
+    def is_definite(self) -> bool:
+        """Tell whether the sums of products may be those of rows."""
+        return self._sums.is_definite(self._rounding.largest_squares[: self.n_features])
 
     # Rows.
 
@@ -259,14 +296,27 @@ class Statistics:
         `sample` (n_features + n_targets,) is a row followed by its targets. A recursion beside the
         sums learns the row too.
         """
-        mean, past, n_features = self._mean, self._weight * decay, len(self._taken)
-        if (self._weight_taken and decay != 1.0) or not (past and 0 < n_features < len(sample)):
-            # The first row is the mean. It is learnt as a batch; so is any row without columns, or
-            # while the sums of removed rows decay.
+        squares, rounding = self._target_squares, self._rounding
+        mean, past, n_features = self._mean, self._weight * decay, len(sample) - len(squares)
+        is_plain = past and w and 0 < n_features < len(sample)
+        if not is_plain or (rounding.weight and decay != 1.0):
+            # The first row is the mean. It is learnt as a batch; so is any row without columns or
+            # weight, or while the rounding errors of removed rows decay.
             row = Rows(sample[None, :n_features], sample[None, n_features:], w)
             return self._plan_many(row, decay)
-        count, weight, squares = self._count + 1, past + w, self._target_squares
-        state: State = ((self, "_count", count), (self, "_weight", weight))
+        count, weight = self._count + 1, past + w
+        *errors, additions = rounding
+        rounding = Rounding(*errors, additions * decay * decay + 1.0)
+        state: State = (
+            (self, "_count", count),
+            (self, "_weight", weight),
+            (self, "_rounding", rounding),
+        )
+        numbers, (sums, sums_of_squares) = numbers_of(sample), self._prints
+        printing = (
+            (np.add, sums, numbers, sums),
+            (np.add, sums_of_squares, numbers * numbers, sums_of_squares),
+        )
         moving: Calls = ()
         if mean is not None:
             share = w / weight
@@ -287,12 +337,12 @@ class Statistics:
         if recursion is not None:
             more = recursion.plan(sample, recursion.errors(sample), w, most=MAX_RUNNING_LEVERAGE)
             calls, changes = calls + more[0], changes + more[1]
-        return (squaring, *moving, *calls), state + changes
+        return (squaring, *printing, *moving, *calls), state + changes
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan as `plan` does, for any number of rows."""
         past, added = self._weight * decay, rows.sign * float(rows.weights().sum())
-        mean, joining = self._mean, rows
+        mean, joining, difference = self._mean, rows, np.zeros(len(self._rounding.squares))
         if mean is None:
             squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
         elif added and abs(past + added) > EMPTY_TOLERANCE * (past + abs(added)):
@@ -311,27 +361,32 @@ class Statistics:
                 mean = Mean.zero(len(mean.origin))
             squares = self._target_squares * decay
         calls, state = self._sums.plan_rows(joining, decay)
+        n_rows, rounding = len(rows.targets), self._rounding.scaled(decay)
+        if rows.sign > 0.0:
+            rounding = rounding.after(n_rows)
+        elif len(joining.values):
+            before = decay * self._squares()
+            out = np.concatenate((joining.squares(), before[self.n_features :] - squares))
+            rounding = rounding.after_removal(before, out, past, -added, difference, n_rows)
+            self._check_left(state, rounding, squares)
         changes = {
-            "_count": self._count + int(rows.sign) * len(rows.targets),
+            "_count": self._count + int(rows.sign) * n_rows,
             "_weight": max(0.0, past + added),
             "_mean": mean,
             "_target_squares": squares,
+            "_prints": self._printed(rows.prints(self.n_targets), rows.sign),
+            "_weightless": self._weightless + int(rows.sign) * rows.n_weightless,
+            "_rounding": rounding,
         }
-        if rows.sign < 0.0 or decay != 1.0:
-            taken, weight_taken = self._taken * decay, self._weight_taken * decay
-            targets_taken = self._targets_taken * decay
-            if rows.sign < 0.0:
-                taken += joining.squares()
-                weight_taken += abs(added)
-                targets_taken = rows.with_target_squares(targets_taken)
-                if len(joining.values):
-                    self._check_left(state, decay, squares)
-            changes |= {
-                "_taken": taken,
-                "_targets_taken": targets_taken,
-                "_weight_taken": weight_taken,
-            }
         return calls, (*state, *((self, *change) for change in changes.items()))
+
+    def _printed(self, prints: Prints, sign: float) -> Prints:
+        """Return the fingerprints after more rows, or fewer."""
+        return self._prints + prints if sign > 0.0 else self._prints - prints
+
+    def _squares(self) -> Floats:
+        """Return the sums of squares of the features, followed by those of the targets."""
+        return np.concatenate((self._sums.squares(), self._target_squares))
 
     def removal(
         self, rows: Rows, n_targets: int, names: Names = ((), ())
@@ -347,6 +402,14 @@ class Statistics:
         grown = self.grown(rows.values.shape[1], n_targets)
         if len(rows.targets) == self._count and self._weight <= (1.0 + REMOVAL_TOLERANCE) * weight:
             return grown, grown.clearing()
+        left = self._weight - weight
+        n_left = self._count - self._weightless - len(rows.targets) + rows.n_weightless
+        if n_left > 0 and abs(left) <= EMPTY_TOLERANCE * weight:
+            raise ValueError(
+                f"The rows that would stay have the weight {left:g}, expected a weight that can be "
+                f"told from the rounding of {weight:g}, the weight of the rows to remove. "
+                f"{LEARN_AGAIN}"
+            )
         return grown, grown.plan(rows._replace(sign=-1.0))
 
     def check_holds(
@@ -371,7 +434,8 @@ class Statistics:
             )
         sums = (np.array([weight]), *squares)
         held = (np.array([self._weight]), *self.raw_squares())
-        before = (np.zeros(1), *self.squares_taken())
+        errors = (np.array([self._rounding.weight]), *self.raw_rounding())
+        before = [each / EPS for each in errors]
         compared = zip(REMOVED_SUM_NAMES, ((), *names), sums, held, before, strict=True)
         for what, known, out, there, earlier in compared:
             n = len(out)
@@ -386,17 +450,17 @@ class Statistics:
                     "their current weights."
                 )
 
-    def _check_left(self, state: State, decay: float, target_squares: Floats) -> None:
+    def _check_left(self, state: State, rounding: Rounding, target_squares: Floats) -> None:
         """Raise ValueError if a planned removal would leave too few digits."""
         left = shallow_copy(self._sums)
         vars(left).update((name, value) for owner, name, value in state if owner is self._sums)
-        before = np.concatenate((self._sums.squares(), self._target_squares))
-        left.check_removal(decay * before, target_squares)
+        left.check_removal(rounding.squares, target_squares)
 
     def clearing(self) -> tuple[Calls, State]:
         """Return the update that removes everything, including rounding errors."""
         calls, state = self.plan(Rows.none(self.n_features), 0.0)
-        return calls, (*state, (self, "_count", 0))
+        nothing = {"_count": 0, "_weightless": 0, "_prints": np.zeros_like(self._prints)}
+        return calls, (*state, *((self, *change) for change in nothing.items()))
 
     # Rare changes, which make a new object.
 
@@ -414,6 +478,10 @@ class Statistics:
         """Return a copy without checked rows, and with features that only these had set to 0."""
         new, update = self.copied().removal(rows, self.n_targets, names)
         apply(update)
+        if new._mean is not None:
+            # Exactly, whatever rounding has left.
+            gone = new.are_gone
+            new._mean = Mean(*(np.where(gone, 0.0, each) for each in new._mean))
         unused = (new.diagonal == 0.0) & (new.raw_squares()[0] != 0.0)
         if unused.any():
             new._sums = new._sums.without(unused)
@@ -439,8 +507,9 @@ class Statistics:
         if self._mean is not None:
             new._mean = self._mean.reindexed(self.n_features, features, targets)
         new._sums = self._sums.reindexed(features, targets)
-        new._taken = gathered(self._taken, features)
-        new._targets_taken = gathered(self._targets_taken, targets)
+        columns = stacked(features, targets, self.n_features)
+        new._prints = gathered(self._prints, np.arange(2), columns)
+        new._rounding = self._rounding.reindexed(self.n_features, features, targets)
         new._target_squares = gathered(self._target_squares, targets)
         return new
 
@@ -484,32 +553,34 @@ class Statistics:
         ):
             apply(self.clearing())
             return
-        n_features, n_targets = self.n_features, self.n_targets
-        before = np.concatenate((self._sums.squares(), self._target_squares))
-        if sign > 0.0:
-            out = other._taken, other._targets_taken, other._weight_taken
-        else:
-            out = other._sums.squares(), other.raw_squares()[1], other._weight
-        self._taken = self._taken + enlarged(out[0], n_features)
-        self._targets_taken = self._targets_taken + enlarged(out[1], n_targets)
-        self._weight_taken += out[2]
+        places = [*map(growth, other._sums.shape, self._sums.shape)]
+        rounding = self._rounding.joined(other._rounding.reindexed(other.n_features, *places))
+        before, weight = self._squares(), self._weight
         self._sums.add(other._sums, sign)
-        theirs = enlarged(other._target_squares, n_targets)
+        theirs = enlarged(other._target_squares, self.n_targets)
         self._target_squares = self._target_squares + sign * theirs
-        self._absorb_mean(other, sign)
+        difference = self._absorb_mean(other, places, sign)
         self._count += int(sign) * other._count
-        self._weight = max(0.0, self._weight + sign * other._weight)
+        self._weightless += int(sign) * other._weightless
+        self._weight = max(0.0, weight + sign * other._weight)
+        columns = stacked(*places, other.n_features)
+        self._prints = self._printed(gathered(other._prints, np.arange(2), columns), sign)
         if sign < 0.0:
-            self._sums.check_removal(before, self._target_squares)
+            out = before - self._squares()
+            rounding = rounding.after_removal(before, out, weight, other._weight, difference, 0)
+            self._sums.check_removal(rounding.squares, self._target_squares)
         else:
-            self._sums.check_addition(self._target_squares)
+            self._sums.check_addition(rounding.squares, self._target_squares)
+        self._rounding = rounding
 
-    def _absorb_mean(self, other: Self, sign: float) -> None:
-        """Move the mean, in place; the sums learn the difference of both means as a row."""
-        weight, mean = sign * other._weight, self._mean
+    def _absorb_mean(self, other: Self, places: Sequence[Integers], sign: float) -> Floats:
+        """Move the mean, in place; the sums learn the difference of both means as a row.
+
+        Return this difference; 0 if rows are not centred.
+        """
+        weight, mean, none = sign * other._weight, self._mean, np.zeros(len(self._rounding.squares))
         if mean is None or other._mean is None or not weight:
-            return
-        places = map(growth, other._sums.shape, self._sums.shape)
+            return none
         theirs = other._mean.reindexed(other.n_features, *places)
         total = self._weight + weight
         if not self._weight:
@@ -524,9 +595,9 @@ class Statistics:
             row = Rows(features, targets, pair_weight, sign)
             apply(self._sums.plan_rows(row, 1.0))
             self._target_squares = row.with_target_squares(self._target_squares, sign)
-            if sign < 0.0:
-                self._taken = self._taken + row.squares()
             self._mean = mean.moved(difference, weight / total)
+            return difference
+        return none
 
     # A ridge inside the sums.
 
@@ -535,7 +606,7 @@ class Statistics:
 
         The ridge acts on features in units (n_features,) above 0; the units are 1 by default.
         """
-        known = self.diagonal, self._target_squares
+        known = self.diagonal, self._rounding.squares, self._target_squares
         return self._with_products(self._sums.with_ridge(ridge, units, *known))
 
     def with_units(self, features: Integers, units: Floats) -> Self:
@@ -575,7 +646,7 @@ class Statistics:
         """Return the scores (n_targets,) of a recursion for a sample with targets of 0."""
         mean = self._mean
         if mean is None:
-            return recursion.scores(sample[: len(self._taken)])
+            return recursion.scores(sample[: len(sample) - len(self._target_squares)])
         origin, offset = mean
         sample = sample - origin
         sample -= offset

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
+from onlinels.linalg.fingerprints import Prints, prints_of, prints_of_labels
+from onlinels.linalg.packed import PackedSymmetric
 from onlinels.linalg.recursion import Recursion
-from onlinels.numerics import Calls, State, product
+from onlinels.linalg.solve import smallest_present_eigenvalue
+from onlinels.numerics import Calls, State, enlarged, product
 
 
 class Rows(NamedTuple):
@@ -47,6 +50,16 @@ class Rows(NamedTuple):
     def weights(self) -> Floats:
         """Return the weights as a vector (n,)."""
         return np.broadcast_to(np.asarray(self.w, dtype=np.float64), len(self.values))
+
+    def prints(self, n_targets: int) -> Prints:
+        """Return the fingerprints of the features, then of the targets, of rows with a weight."""
+        rows = self.some(self.weights() > 0.0) if self.n_weightless else self
+        return np.hstack((prints_of(rows.values), target_prints(rows.targets, n_targets)))
+
+    @property
+    def n_weightless(self) -> int:
+        """Number of rows of weight 0."""
+        return len(self.targets) - int(np.count_nonzero(self.weights()))
 
     def some(self, which: slice | NDArray[np.bool_]) -> Rows:
         """Return some of the rows."""
@@ -186,7 +199,12 @@ class SumsOfProducts(ABC):
     # A ridge inside the sums. By default there is none.
 
     def with_ridge(
-        self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
+        self,
+        ridge: float,
+        units: Floats | None,
+        diagonal: Floats,
+        rounding: Floats,
+        target_squares: Floats,
     ) -> Any:
         """Return sums that hold a ridge on features in units; `self` if the form holds no ridge."""
         return self
@@ -203,27 +221,41 @@ class SumsOfProducts(ABC):
         """Return the sums with the rounding errors of features, given as a mask, removed."""
         return self
 
-    def is_definite(self, taken: Floats) -> bool:
+    def is_definite(self, largest: Floats) -> bool:
         """Tell whether A'A may be that of rows: whether no eigenvalue is far below 0.
 
-        `taken` (n_features,) are the squares of rows that were taken out, whose errors stay.
+        `largest` (n_features,) are the sums of squares before removals, whose errors stay.
         """
         return True
+
+    def smallest_eigenvalue(
+        self, penalties: float | Floats, diagonal: Floats
+    ) -> tuple[float, float]:
+        """Return the result of `onlinels.linalg.solve.smallest_present_eigenvalue`."""
+        gram = PackedSymmetric.of(self.gram_and_cross()[0])
+        return smallest_present_eigenvalue(gram, penalties, diagonal)
 
     def check_has_sums(self) -> None:
         """Raise ValueError if the sums can neither learn nor be solved."""
         return
 
-    def check_removal(self, before: Floats, target_squares: Floats) -> None:
+    def check_removal(self, rounding: Floats, target_squares: Floats) -> None:
         """Raise ValueError if a removal of rows has left too few digits.
 
-        `before` (n_features + n_targets,) are the sums of squares before the removal.
+        `rounding` (n_features + n_targets,) are the standard errors of the sums of squares.
         """
         return
 
-    def check_addition(self, target_squares: Floats) -> None:
+    def check_addition(self, rounding: Floats, target_squares: Floats) -> None:
         """Raise ValueError if sums that were added have left too few digits."""
         return
+
+
+def target_prints(targets: Matrix, n_targets: int) -> Prints:
+    """Return the fingerprints of targets, or of one-hot targets of labels."""
+    if targets.ndim == 1:
+        return prints_of_labels(targets, n_targets)
+    return enlarged(prints_of(targets), 2, n_targets)
 
 
 def with_target_sums(sums: Floats, targets: Matrix, w: Floats) -> Floats:

@@ -231,7 +231,7 @@ def gathered(array: Matrix, *places: Integers) -> Matrix:
     """
     if all(map(is_growth, places, array.shape)):
         return enlarged(array, *map(len, places))
-    made = np.zeros([len(each) for each in places], order="F")
+    made = np.zeros([len(each) for each in places], array.dtype, order="F")
     known = [np.flatnonzero(each >= 0) for each in places]
     made[np.ix_(*known)] = array[np.ix_(*(a[k] for a, k in zip(places, known, strict=True)))]
     return made

@@ -9,8 +9,9 @@ from scipy.linalg.blas import dgemv, dger, dscal
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import gathered, stacked
 from onlinels.linalg.recursion import EPS, Recursion
+from onlinels.linalg.rounding import MAX_ROUNDING
 from onlinels.numerics import Calls, product
-from onlinels.saving import COLUMNS, VECTOR, savable
+from onlinels.saving import COLUMNS, savable
 
 N_VECTORS = 16
 """Number of vectors of a sketch. With at most 16 features, the sketch shows every direction."""
@@ -23,18 +24,15 @@ from 1e-8 to 1e3): with up to 16 features no accepted removal leaves an error of
 with up to 40 features one removal in 1,000 does.
 """
 
-MAX_ROUNDING_SHARE = 1e-13
-"""Sum of squares, relative to the removed rows, up to which only rounding errors are left."""
-
 GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
 
 
 def _is_sound(sketch: GramSketch) -> bool:
     fits = sketch.vectors.shape[1:] == sketch.products.shape[1:] == (N_VECTORS,)
-    return fits and sketch.n_targets >= 0 and len(sketch.products) == len(sketch.peaks)
+    return fits and sketch.n_targets >= 0
 
 
-@savable({"vectors": COLUMNS, "products": COLUMNS, "peaks": VECTOR}, _is_sound)
+@savable({"vectors": COLUMNS, "products": COLUMNS}, _is_sound)
 class GramSketch:
     """Hold A'A V and Y'A V, which show whether an inverse and weights still fit the rows.
 
@@ -52,9 +50,6 @@ class GramSketch:
         V.
     products : ndarray (n_features + n_targets, 16)
         A'A V, followed by Y'A V.
-    peaks : ndarray (n_features + n_targets,)
-        The largest sums of squares of features and targets before a removal of rows. The products
-        have rounding errors of this size.
 
     Notes
     -----
@@ -75,7 +70,6 @@ class GramSketch:
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         self.vectors = _vectors_of(np.arange(n_features), n_features)
         self.products = np.zeros((n_features + n_targets, N_VECTORS), order="F")
-        self.peaks = np.zeros(n_features + n_targets)
 
     @property
     def n_features(self) -> int:
@@ -90,7 +84,7 @@ class GramSketch:
     def copied(self) -> GramSketch:
         """Return a copy that learns on its own."""
         new = GramSketch()
-        new.vectors, new.peaks = self.vectors, self.peaks.copy()
+        new.vectors = self.vectors
         new.products = self.products.copy(order="F")
         return new
 
@@ -101,8 +95,7 @@ class GramSketch:
         adding = (dger, 1.0, sample, image, 1, 1, products, 0, 0, 1)
         if decay == 1.0:
             return (adding,)
-        fading = ((dscal, decay, each) for each in (products.ravel("K"), self.peaks))
-        return (*fading, adding)
+        return (dscal, decay, products.ravel("K")), adding
 
     def learn(self, rows: Floats, targets: Floats, w: Floats) -> None:
         """Add rows (n, n_features) with targets (n, n_targets) and weights (n,), in place."""
@@ -116,17 +109,11 @@ class GramSketch:
         """Return a copy with the weight of every row multiplied by a factor."""
         new = self.copied()
         new.products *= factor
-        new.peaks *= factor
         return new
 
     def absorb(self, other: GramSketch, w: float) -> None:
         """Add w times the products of another sketch with the same vectors, in place."""
         self.products += w * other.products
-        self.peaks = np.maximum(self.peaks, other.peaks)
-
-    def note_peaks(self, squares: Floats) -> None:
-        """Store the sums of squares (n_features + n_targets,) before a removal of rows."""
-        self.peaks = np.maximum(self.peaks, squares)
 
     def with_sums(self, gram: Floats, cross: Floats) -> GramSketch:
         """Return a sketch of A'A and A'Y along the same vectors."""
@@ -154,16 +141,15 @@ class GramSketch:
         new.vectors[features >= 0] = self.vectors[features[features >= 0]]
         rows = stacked(features, targets, self.n_features)
         new.products = gathered(self.products, rows, np.arange(N_VECTORS))
-        new.peaks = gathered(self.peaks, rows)
         return new
 
     def without(self, features: NDArray[np.bool_]) -> GramSketch:
         """Return a sketch with features, given as a mask, set to 0 in every row."""
         new = self.copied()
-        new.products[: len(features)][features] = new.peaks[: len(features)][features] = 0.0
+        new.products[: len(features)][features] = 0.0
         return new
 
-    def check(self, cause: str, recursion: Recursion, targets: Floats) -> None:
+    def check(self, cause: str, recursion: Recursion, rounding: Floats, targets: Floats) -> None:
         """Raise ValueError unless six digits of an inverse and its weights are correct.
 
         With K = A'A + D, V'K P K V equals V'K V, and V'K W equals V'A'Y. The largest differences
@@ -176,13 +162,16 @@ class GramSketch:
             Beginning of the message, with the operation that loses digits.
         recursion : Recursion
             P and W.
+        rounding : ndarray (n_features + n_targets,)
+            Standard errors that removals of rows have left in the sums of squares.
         targets : ndarray (n_targets,)
             Sums of squares of the targets, with which errors of the fit are compared.
         """
         n_features = recursion.n_features
         # If only rounding is left of a target, errors are compared with the earlier target.
-        largest = self.peaks[n_features:]
-        targets = np.where(targets <= MAX_ROUNDING_SHARE * largest, largest, targets)
+        errors_of_targets = rounding[n_features:]
+        is_lost = targets <= MAX_ROUNDING * errors_of_targets
+        targets = np.where(is_lost, errors_of_targets / EPS, targets)
         penalties = recursion.penalties[:, None]
         images = self.products[:n_features] + penalties * self.vectors
         used = np.flatnonzero(self.vectors.any(axis=0))
@@ -196,9 +185,9 @@ class GramSketch:
         images = np.asfortranarray(images[:, used] / sizes)
         known = product(vectors.T, images)
         eigenvalues, directions = np.linalg.eigh(0.5 * (known + known.T))
-        peaks = np.square(vectors).T @ (self.peaks[:n_features] + recursion.penalties)
-        rounding = EPS * float(peaks.max())
-        if not (are_positive and eigenvalues[0] > rounding):
+        own = rounding[:n_features] + EPS * recursion.penalties
+        error = float((np.square(vectors).T @ own).max())
+        if not (are_positive and eigenvalues[0] > error):
             deviation = 1.0
         else:
             units = directions / np.sqrt(eigenvalues)
@@ -212,7 +201,7 @@ class GramSketch:
             deviation = max(
                 float(np.linalg.norm(excess)),
                 float((fits / np.sqrt(targets[targets > 0.0])).max(initial=0.0)),
-                rounding / float(eigenvalues[0]),
+                error / float(eigenvalues[0]),
             )
         # Errors in directions that the vectors do not span are equally large on average.
         deviation *= max(1.0, n_features / len(used))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, qr, svd
+from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh, qr, svd
 from scipy.linalg.lapack import dtpmqrt, dtpqrt, dtrcon, dtrtrs
 
 from onlinels.checks import Floats, Integers
@@ -221,6 +221,39 @@ def invert_gram(
         solved = _scaled(symmetric(inverse_of_factored(factor)), scale)[chosen]
     inverse[chosen] = solved
     return inverse, float(rank - own @ solved.diagonal())
+
+
+def smallest_present_eigenvalue(
+    gram: PackedSymmetric, ridge: float | Floats, diagonal: Floats
+) -> tuple[float, float]:
+    """Return the smallest eigenvalue of A'A + D, and the largest that counts as 0, if any does.
+
+    The system is scaled to unit diagonal. Directions with eigenvalues that count as 0, those of
+    linearly dependent features, are left out; without any, the second result is infinite.
+    Parameters are those of `solve_gram`. The first result may be up to M times too small.
+
+    Examples
+    --------
+    >>> gram, squares = PackedSymmetric.of(np.array([[3.0, 3.0], [3.0, 3.0]])), np.full(2, 3.0)
+    >>> smallest, largest_zero = smallest_present_eigenvalue(gram, 1.0, squares)
+    >>> round(smallest, 9), largest_zero
+    (0.25, inf)
+    >>> smallest, largest_zero = smallest_present_eigenvalue(gram, 0.0, squares)
+    >>> round(smallest, 9), f"{largest_zero:.0e}"
+    (2.0, '2e-12')
+    """
+    active = np.flatnonzero(diagonal > 0.0)
+    if not active.size:
+        return 1.0, np.inf
+    scale = _scale_of(diagonal, np.broadcast_to(ridge, diagonal.shape))
+    smallest = _cholesky_factor(gram, scale)[1]
+    if smallest > (MIN_EIGENVALUE if np.any(ridge) else active.size * RANK_TOLERANCE):
+        return smallest, np.inf
+    square = _scaled(gram.upper()[np.ix_(active, active)], scale[active])
+    eigenvalues = eigvalsh(square, lower=False, overwrite_a=True)
+    largest_zero = RANK_TOLERANCE * float(eigenvalues[-1])
+    present = eigenvalues[eigenvalues > largest_zero]
+    return float(present[0]), largest_zero if len(present) < len(eigenvalues) else np.inf
 
 
 def _of_penalties_alone(penalties: Floats) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.statistics import REMOVAL_TOLERANCE
+from onlinels.accumulators.statistics import REMOVAL_TOLERANCE, Statistics
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
@@ -304,7 +304,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         """Return the number of rows of every class, 0 for new classes, as a new array."""
         return enlarged(np.array(self._class_counts, dtype=np.int64), n_classes)
 
-    def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
+    def _without(
+        self, batch: Batch, read: Targets, w: float | Floats
+    ) -> tuple[Statistics, dict[str, Any]]:
         targets, classes = read
         unknown = classes.labels[len(self.classes) :]
         if unknown:
@@ -325,7 +327,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         kept = np.flatnonzero((counts > 0) | (left.held_targets(REMOVAL_TOLERANCE) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
         news = {"_classes": classes, "_class_counts": counts[kept].tolist()}
-        self._put_in_place(left.reindexed(np.arange(left.n_features), kept), **news)
+        return left.reindexed(np.arange(left.n_features), kept), news
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         classes = self._classes.extended(other.classes)

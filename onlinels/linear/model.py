@@ -20,7 +20,8 @@ from onlinels.accumulators.mean import CONSTANT_TOLERANCE
 from onlinels.accumulators.orthogonal import FactorSums
 from onlinels.accumulators.recursive import GramBeforeRidge
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
-from onlinels.accumulators.statistics import Statistics
+from onlinels.accumulators.digits import MAX_LOST, lost_by_removals
+from onlinels.accumulators.statistics import LEARN_AGAIN, Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import (
     MIN_BLOCK_ROWS,
@@ -537,7 +538,9 @@ class LinearModel(base.Estimator, ABC):
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Unlearn rows: the model is then as if it had never learnt them.
 
-        A class leaves `classes` with its last row. Features stay, with no effect.
+        A class leaves `classes` with its last row, and a feature leaves `feature_names` with the
+        last row in which it is not 0. The entries of an array, and the outputs of a transformer,
+        leave together; the columns of a plain array stay.
 
         Parameters
         ----------
@@ -551,17 +554,17 @@ class LinearModel(base.Estimator, ABC):
         ------
         TypeError, ValueError
             If the input cannot be read, if the rows detectably exceed the rows learnt, or if fewer
-            than six digits of the weights would remain with accumulator="recursive". The model is
-            then unchanged. With "orthogonal", a model cannot unlearn.
+            than six digits of the fit would remain. The model is then unchanged. With
+            "orthogonal", a model cannot unlearn.
 
         Notes
         -----
         At the same ridge, the model is the one that never learnt the rows; the ridge is selected
-        again. Unlearning costs as much as learning, and a copy of the statistics. Digits are lost
-        in proportion to the sums of squares removed relative to those that stay: unlearning a row
-        whose squares are 1e8 times those of the other rows costs 8 digits, and 1e14 times nearly
-        all. With accumulator="recursive", up to twice as many digits are lost, and the call raises
-        if fewer than six would be left. With "gram", nothing is checked.
+        again. Unlearning costs as much as learning, a copy of the statistics, and ``M^3 / 3``
+        operations for M features to count the digits that are left. Digits are lost in proportion
+        to the sums of squares removed relative to those that stay, the ridge included: unlearning a
+        row whose squares are 1e8 times those of the other rows costs 8 of 16 digits, and 1e10 times
+        is refused. With accumulator="recursive", up to twice as many digits are lost.
 
         Examples
         --------
@@ -575,9 +578,36 @@ class LinearModel(base.Estimator, ABC):
         with self._lock:
             self._unlearn(*read_rows(self, X, y, w))
 
-    def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
-        """Remove rows whose targets are read: all rows, or none if an error is raised."""
-        self._put_in_place(without(self, batch, read.values, w))
+    def _unlearn(
+        self, batch: Batch, read: Targets, w: float | Floats, keeps_features: bool = False
+    ) -> None:
+        """Remove rows whose targets are read: all rows, or none if an error is raised.
+
+        Features that no row has left go, unless `keeps_features` is true.
+        """
+        statistics, news = self._without(batch, read, w)
+        if not keeps_features:
+            if not (statistics.count or statistics.weight):
+                self._become_empty()
+                return
+            size = statistics.n_features, statistics.n_targets
+            kept = self._columns.staying(statistics.are_gone[: size[0]])
+            if len(kept) < size[0]:
+                news["_columns"] = self._columns.only(kept)
+                statistics = statistics.reindexed(kept, np.arange(size[1]))
+                statistics = statistics.named(news["_columns"].names)
+        self._put_in_place(statistics, **news)
+
+    def _without(
+        self, batch: Batch, read: Targets, w: float | Floats
+    ) -> tuple[Statistics, dict[str, Any]]:
+        """Return the statistics without some rows, and the other attributes that change."""
+        return without(self, batch, read.values, w), {}
+
+    def _become_empty(self) -> None:
+        """Forget everything but the settings."""
+        new = vars(self.empty()) | {"_lock": self._lock}
+        apply(Update(state=tuple((self, name, value) for name, value in new.items())))
 
     def _put_in_place(self, statistics: Statistics, **attributes: Any) -> None:
         """Replace the statistics and other attributes at once; a choice of the ridge is due."""
@@ -693,8 +723,7 @@ class LinearModel(base.Estimator, ABC):
             check_between("keep", keep, 0.0, 1.0)
             self._statistics.products.check_has_sums()
             if keep == 0.0:
-                new = vars(self.empty()) | {"_lock": self._lock}
-                apply(Update(state=tuple((self, name, value) for name, value in new.items())))
+                self._become_empty()
             elif keep < 1.0:
                 self._put_in_place(self._statistics.scaled(float(keep)).restored())
 
@@ -1037,6 +1066,7 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
         )
     rows, names = Rows(uncast(known), targets, w), (model.feature_names, model._outputs)
     statistics = model._statistics.without(rows, names)
+    check_digits(model, statistics)
     if statistics.holds_ridge and model._settings.chooses_penalty and not statistics.weight:
         # A ridge chosen from the removed rows must not stay inside the sums.
         size = statistics.n_features, statistics.n_targets
@@ -1045,6 +1075,29 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
         anew._count = statistics.count
         return anew
     return statistics
+
+
+def check_digits(model: LinearModel, statistics: Statistics) -> None:
+    """Raise ValueError if a removal of rows leaves fewer than six digits of the fit.
+
+    `statistics` are those that are to replace the statistics of the model.
+    """
+    inside = statistics.recursion
+    lost, cause = lost_by_removals(statistics, 0.0 if inside is None else inside.ridge)
+    if lost > MAX_LOST and inside is None:
+        # A ridge hides rounding errors. It is selected only if it is needed.
+        left = shallow_copy(model)
+        vars(left).update(_statistics=statistics, _penalty=Penalty(), _running=None)
+        lost, cause = lost_by_removals(statistics, *penalties_of(*left._in_force(), statistics))
+    if lost <= MAX_LOST:
+        return
+    n_features, digits = statistics.n_features, int(np.clip(-np.log10(lost), 0, 5))
+    names = (*model.feature_names, *model._outputs)
+    raise ValueError(
+        f"Removing these rows leaves about {digits} digits of the weights, expected at least 6, "
+        f"because the removed rows outweigh the rows that stay in "
+        f"{'feature' if cause < n_features else 'target'} {names[cause]!r}. {LEARN_AGAIN}"
+    )
 
 
 def read_asked(model: LinearModel, X: Any) -> Batch:

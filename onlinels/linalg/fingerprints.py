@@ -1,0 +1,85 @@
+"""Fingerprints of columns: whether a column is 0, or constant, in the rows that stay.
+
+Rounding errors can hide what is left in sums of squares after rows were removed. Sums of whole
+numbers have no rounding errors. So every value gets a whole number h of 21 bits, 0 for 0, and two
+sums are kept for each column: of h and of h^2 over all rows. Both add up when models are merged and
+subtract when rows are removed. n sum(h^2) = sum(h)^2 only if all h are equal (Cauchy and Schwarz).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinels.checks import Integers, Matrix
+
+Prints = NDArray[np.uint64]
+"""Sums of h and of h^2 of every column, (2, n_columns)."""
+
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number near 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
+section 6.4): its products with the bits of similar values differ in their first bits."""
+
+DROPPED_BITS = np.uint64(43)
+
+ROWS_AT_ONCE = 64
+"""Number of rows of a batch whose numbers fit into the cache."""
+
+
+def numbers_of(values: Matrix) -> Prints:
+    """Return the number h of every value, in an array of the same shape.
+
+    Examples
+    --------
+    >>> numbers_of(np.array([0.0, -0.0, 1.0, -1.0, 1.0])).tolist()
+    [0, 0, 1037824, 2086400, 1037824]
+    """
+    # Adding 0 makes -0.0 the same as 0.0.
+    numbers: Prints = (values + 0.0).view(np.uint64) * MULTIPLIER
+    numbers >>= DROPPED_BITS
+    return numbers
+
+
+def prints_of(values: Matrix) -> Prints:
+    """Return the sums of h and of h^2 of every column of a batch (n_rows, n_columns)."""
+    sums = np.zeros((2, values.shape[1]), np.uint64)
+    for start in range(0, len(values), ROWS_AT_ONCE):
+        numbers = numbers_of(values[start : start + ROWS_AT_ONCE].astype(np.float64, copy=False))
+        sums[0] += numbers.sum(axis=0)
+        numbers *= numbers
+        sums[1] += numbers.sum(axis=0)
+    return sums
+
+
+def prints_of_labels(columns: Integers, n_targets: int) -> Prints:
+    """Return the sums of the one-hot targets of labels, given as columns."""
+    one = numbers_of(np.ones(1))
+    counts = np.bincount(columns, minlength=n_targets).astype(np.uint64)
+    return np.stack((counts * one, counts * one * one))
+
+
+def unknown_prints(n_columns: int) -> Prints:
+    """Return sums that no rows have, for rows that are not known: never 0, never constant."""
+    return np.array([[1], [0]], np.uint64).repeat(n_columns, axis=1)
+
+
+def are_zero(prints: Prints) -> NDArray[np.bool_]:
+    """Return which columns are 0 in every row."""
+    return prints[0] == 0
+
+
+def are_constant(prints: Prints, count: int) -> NDArray[Any]:
+    """Return which columns have one value in all of `count` rows.
+
+    Sums of more than four million rows overflow, by whole multiples of 2^64, which cancel.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.1, 0.0, 1.0], [0.1, 0.0, 2.0], [0.1, 0.0, 1.0]])
+    >>> are_constant(prints_of(rows), 3)
+    array([ True,  True, False])
+    """
+    sums, squares = prints
+    return np.uint64(count) * squares == sums * sums

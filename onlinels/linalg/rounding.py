@@ -1,0 +1,139 @@
+"""Rounding errors that removed rows have left in sums of squares."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from onlinels.checks import Floats, Integers
+from onlinels.linalg.packed import gathered, stacked
+from onlinels.saving import SHARE, VECTOR, savable
+
+EPS = float(np.finfo(np.float64).eps)
+
+UNIT_ROUNDOFF = EPS / 2
+"""Largest relative error of one rounding."""
+
+MAX_WHOLE = 2.0**40
+"""Sum of squares up to which other than whole numbers are hardly ever rounded to whole numbers."""
+
+MAX_ROUNDING = 16.0
+"""Multiple of the estimated rounding error up to which a sum of squares may be nothing else."""
+
+ROWS_PER_PRODUCT = 256
+"""Number of rows whose products are summed up before they are added to the sums."""
+
+
+@savable(
+    {"squares": VECTOR, "sums": VECTOR, "weight": SHARE, "additions": SHARE},
+    lambda rounding: (
+        rounding.squares.shape == rounding.sums.shape
+        and bool((rounding.squares >= 0.0).all() and (rounding.sums >= 0.0).all())
+    ),
+)
+class Rounding(NamedTuple):
+    """Standard errors of sums from which rows were removed.
+
+    Adding rows rounds sums at their size. The errors stay when rows are removed and the sums
+    shrink, so they are noted at every removal. Before the first removal they are 0: the errors of
+    rows that only add up are as small as those of any float64 sum.
+
+    Attributes
+    ----------
+    squares : ndarray (n_features + n_targets,)
+        Standard errors of the sums of squares of the features, followed by those of the targets.
+    sums : ndarray (n_features + n_targets,)
+        Standard errors of the sums of the features and of the targets: of their means, times the
+        weight of the rows.
+    weight : float
+        Standard error of the weight of the rows.
+    additions : float
+        Number of additions since the last removal; with forgetting, as they count now.
+    """
+
+    squares: Floats
+    sums: Floats
+    weight: float = 0.0
+    additions: float = 0.0
+
+    @classmethod
+    def none(cls, size: int) -> Rounding:
+        """Return the errors of empty sums of squares of `size` features and targets."""
+        return cls(*np.zeros((2, size)))
+
+    @property
+    def largest_squares(self) -> Floats:
+        """Sums of squares before removals, up to a small factor, (n_features + n_targets,)."""
+        return self.squares / EPS
+
+    def scaled(self, decay: float) -> Rounding:
+        """Return the errors of sums that are multiplied by a factor."""
+        squares, sums, weight, additions = self
+        return Rounding(squares * decay, sums * decay, weight * decay, additions * decay**2)
+
+    def after(self, n_rows: int) -> Rounding:
+        """Return the errors after a batch of rows is added."""
+        return self._replace(additions=self.additions + n_additions(n_rows))
+
+    def after_removal(
+        self,
+        squares: Floats,
+        removed_squares: Floats,
+        past: float,
+        removed: float,
+        difference: Floats,
+        n_rows: int,
+    ) -> Rounding:
+        """Return the errors after rows are removed.
+
+        Parameters
+        ----------
+        squares, removed_squares : ndarray (n_features + n_targets,)
+            Sums of squares before the removal, and what the removal subtracts from them.
+        past, removed : float
+            Weights of all rows before the removal, and of the rows removed.
+        difference : ndarray (n_features + n_targets,)
+            Mean of the removed rows minus the mean before; 0 if rows are not centred.
+        n_rows : int
+            Number of rows removed.
+        """
+        each = UNIT_ROUNDOFF * np.sqrt(self.additions + n_additions(n_rows))
+        # The mean moves by this times the difference, and rounds as it does so. Squares about it
+        # contain removed * past / left times the square of the difference.
+        left = past - removed
+        share = removed / left if left > 0.0 else 0.0
+        of_mean = 2.0 * EPS * share**2 * past * difference**2
+        # Sums of whole numbers are exact.
+        rounded = (squares % 1.0 != 0.0) | (removed_squares % 1.0 != 0.0) | (squares > MAX_WHOLE)
+        return Rounding(
+            np.hypot(self.squares, np.hypot(rounded * each * squares, of_mean)),
+            np.hypot(self.sums, 2.0 * EPS * removed * np.abs(difference)),
+            float(np.hypot(self.weight, each * past)),
+        )
+
+    def joined(self, other: Rounding) -> Rounding:
+        """Return the errors of the sum of two sums."""
+        return Rounding(
+            np.hypot(self.squares, other.squares),
+            np.hypot(self.sums, other.sums),
+            float(np.hypot(self.weight, other.weight)),
+            self.additions + other.additions + 1.0,
+        )
+
+    def reindexed(self, n_features: int, features: Integers, targets: Integers) -> Rounding:
+        """Return the errors of the given features and targets; 0 for the column -1."""
+        places = stacked(features, targets, n_features)
+        squares, sums = gathered(self.squares, places), gathered(self.sums, places)
+        return self._replace(squares=squares, sums=sums)
+
+
+def n_additions(n_rows: int) -> int:
+    """Return how many times a product of a batch of rows is rounded at the size of the sums.
+
+    Examples
+    --------
+    >>> n_additions(1), n_additions(100), n_additions(256_000)
+    (1, 100, 1256)
+    """
+    return min(n_rows, ROWS_PER_PRODUCT) + n_rows // ROWS_PER_PRODUCT
