@@ -12,6 +12,7 @@ from river import base
 from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.pipelines import copied, steps_of
 from onlinels.rows import check_mapping
+from onlinels.saving import in_plain_types
 from onlinels.wrappers import WrappedClassifier
 
 
@@ -106,7 +107,10 @@ def debug_one(model: Any, x: Mapping[Any, Any]) -> str:
         strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))[
             :N_SHOWN_FEATURES
         ]
-        lines += [f"    {name} = {_value(x, name)}: {effect:+.5f}" for name, effect in strongest]
+        lines += [
+            f"    {in_plain_types(name)} = {_value(x, name)}: {effect:+.5f}"
+            for name, effect in strongest
+        ]
     return "\n".join(lines)
 
 

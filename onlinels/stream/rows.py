@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from river.utils.dataframe import to_numpy
 
-from onlinels.checks import MAX_VALUE, STREAM_REMEDIES, Floats, is_unknown
+from onlinels.checks import MAX_VALUE, STREAM_REMEDIES, Floats, is_unknown, plain_value
 from onlinels.rows import (
     ARRAY_TYPES,
     PLAIN_NUMBER_TYPES,
@@ -23,10 +23,10 @@ from onlinels.rows import (
     as_numpy,
     check_distinct,
     feature_key,
-    plain_name,
     read_row,
     reader_of,
     samples_of,
+    spelling,
 )
 from onlinels.saving import LABEL, NOTHING, TEXT, WHOLE, made_of, savable, table
 
@@ -72,9 +72,10 @@ def read_stream_row(x: Any, argument: str = "x") -> Sample:
     check_distinct(x)
     known = {name: value for name, value in x.items() if name not in others}
     numbers = read_row(known, STREAM_REMEDIES, argument)
-    texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
-    named = [(plain_name(name), text) for name, text in texts.items()]
-    return *numbers, named, [plain_name(name) for name in others if name not in texts]
+    # Not `str`, which returns another text for some subclasses, such as enumerations.
+    texts = {name: str.__str__(text) for name, text in others.items() if isinstance(text, str)}
+    named = [(plain_value(name), text) for name, text in texts.items()]
+    return *numbers, named, [plain_value(name) for name in others if name not in texts]
 
 
 def read_stream_batch(X: Any) -> list[Sample]:
@@ -144,8 +145,8 @@ def _as_samples(
     if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= MAX_VALUE:
         return []
     check_distinct((*names, *texts))
-    layout: tuple[Name, ...] = tuple(map(plain_name, names))
-    plain = {plain_name(name): column for name, column in texts.items()}
+    layout: tuple[Name, ...] = tuple(map(plain_value, names))
+    plain = {plain_value(name): column for name, column in texts.items()}
     unknown = values != values
     if not plain and not unknown.any():
         return [(layout, row, [], []) for row in values]
@@ -153,7 +154,7 @@ def _as_samples(
     for row, has_gaps in enumerate(unknown.any(axis=1).tolist()):
         gaps = list(compress(layout, unknown[row])) if has_gaps else []
         gaps += [name for name, column in plain.items() if not isinstance(column[row], str)]
-        named = [(name, str(each[row])) for name, each in plain.items() if name not in gaps]
+        named = [(name, str.__str__(each[row])) for name, each in plain.items() if name not in gaps]
         samples.append((layout, values[row], named, gaps))
     return samples
 
@@ -296,11 +297,11 @@ class StreamColumns:
             new = [(name, text) for name, text in named if text not in texts.get(name, {})]
             full = {name for name, _ in new if len(texts.get(name, {})) == MAX_CATEGORIES}
             new = [(name, text) for name, text in new if name not in full]
-            for name in sorted(full - crowded.keys(), key=repr):
+            for name in sorted(full - crowded.keys(), key=spelling):
                 crowded = crowded | {name: len(crowded)}
             # Together and sorted, so that the order of a dict's keys does not matter.
             columns = columns.extended([(*layout, *new)])
-            for name, text in sorted(new, key=repr):
+            for name, text in sorted(new, key=spelling):
                 (column,) = columns.columns_of((name, text))
                 texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
         if columns is self._columns and crowded is self._crowded:
@@ -340,4 +341,4 @@ class StreamColumns:
         for name in gaps:
             row[self.columns_of(name)] = np.nan
         # Sorted, so that the order of a dict's keys does not matter.
-        return StreamRow(row, sorted(gaps, key=repr), sorted(hashed))
+        return StreamRow(row, sorted(gaps, key=spelling), sorted(hashed))
