@@ -375,6 +375,8 @@ def _plain_moment(value: datetime.datetime) -> Any:
     return plain.astimezone(datetime.UTC) if plain.tzinfo else plain
 
 
+MICROSECOND = datetime.timedelta(microseconds=1)
+
 PLAIN_FORMS: dict[type, Callable[[Any], Any]] = {
     str: str.__str__,
     bytes: bytes,
@@ -384,11 +386,9 @@ PLAIN_FORMS: dict[type, Callable[[Any], Any]] = {
     datetime.datetime: _plain_moment,
     datetime.date: lambda value: datetime.date.fromisoformat(value.isoformat()),
     datetime.time: lambda value: datetime.time.fromisoformat(value.isoformat()),
-    datetime.timedelta: lambda value: value // datetime.timedelta.resolution * MICROSECOND,
+    datetime.timedelta: lambda value: value // MICROSECOND * MICROSECOND,
 }
 """Conversions to plain values by class, for subclasses too; `_plain_number` converts numbers."""
-
-MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def equals_itself(value: Any) -> bool:

@@ -143,7 +143,10 @@ def _without_each(x: Mapping[Any, Any]) -> Iterator[tuple[Any, dict[Any, Any], d
                 yield (name, *place), {**x, name: rest}, {**x, name: rest}
         else:
             blank = 0 if isinstance(value, Number) else "" if isinstance(value, str) else None
-            yield name, {key: x[key] for key in x if key != name}, {**x, name: blank}
+            others = dict(x)
+            # Not a comparison of names: a numpy scalar is compared with every entry of a tuple.
+            del others[name]
+            yield name, others, {**x, name: blank}
 
 
 def _value(x: Mapping[Any, Any], name: Any) -> Any:

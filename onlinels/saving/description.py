@@ -223,9 +223,9 @@ def _table(pairs: list[list[Any]]) -> dict[Any, Any]:
 
 def _keys(found: Iterable[Any]) -> list[Any]:
     """Return the keys for a dict or set; raise if so many share a hash that it becomes slow."""
-    keys = [key if isinstance(key, np.generic) else in_plain_types(key) for key in found]
+    keys = [*map(in_plain_types, found)]
     for key in keys:
-        if not (is_plain(key) or isinstance(key, np.generic)):
+        if not is_plain(key):
             raise ValueError(_typed(key))
     if keys and max(Counter(map(hash, keys)).values()) > MAX_NAMES_PER_HASH:
         raise ValueError(f"more than {MAX_NAMES_PER_HASH} names have the same hash")

@@ -50,7 +50,7 @@ def in_plain_types(value: Any) -> Any:
         return value
     if isinstance(value, tuple):
         return replaced(value, lambda entries: tuple(map(in_plain_types, entries)))
-    return plain_value(value)
+    return replaced(value, plain_value)
 
 
 ANYTHING = Field("anything", lambda value: True)

@@ -23,6 +23,7 @@ from onlinels.rows import (
     as_numpy,
     check_distinct,
     feature_key,
+    plain_names,
     read_row,
     reader_of,
     samples_of,
@@ -96,10 +97,13 @@ def _read_dicts(X: Any) -> list[Sample]:
     """Read dicts of plain numbers with the same names; return [] for anything else."""
     if not isinstance(X, (list, tuple)) or not X or type(X[0]) is not dict or not X[0]:
         return []
-    names = [*X[0]]
-    if any(type(x) is not dict or x.keys() != X[0].keys() for x in X):
+    names = plain_names(X[0])
+    if any(type(x) is not dict or len(x) != len(names) for x in X):
         return []
-    picked = [[x[name] for name in names] for x in X]
+    try:
+        picked = [[x[name] for name in names] for x in X]
+    except KeyError:
+        return []
     if not PLAIN_NUMBER_TYPES.issuperset(map(type, chain.from_iterable(picked))):
         return []
     try:

@@ -13,7 +13,7 @@ import numpy as np
 
 from onlinels.checks import Floats
 from onlinels.numerics import Calls, apply, shallow_copy
-from onlinels.rows import Name, feature_key, key_text
+from onlinels.rows import Name, feature_key, key_text, plain_names
 from onlinels.saving import PLACES, VECTOR, made_of, savable
 from onlinels.stream.features import RunningScaler
 from onlinels.stream.rows import StreamColumns, is_gap
@@ -48,7 +48,7 @@ def sample_key(x: Mapping[Any, Any]) -> int:
     """
     if not x:
         return 0
-    pick, pack, names = _reader_of(tuple(x))
+    pick, pack, names = _reader_of(plain_names(x))
     values = pick(x)
     try:
         packed = pack(*values)
