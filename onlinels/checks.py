@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
+from fractions import Fraction
 from functools import cache
 from inspect import Parameter, isabstract, signature
 from pathlib import Path
@@ -320,6 +321,74 @@ def plain_scalar(value: Any) -> Any:
         return value
     # The item of a long double is a long double.
     return float(value) if isinstance(value, np.longdouble) else value.item()
+
+
+def plain_value(value: Any) -> Any:
+    """Return the plain Python value that stands for all names or labels equal to this one.
+
+    Equal values of different types differ in their text and bytes, as 1, 1.0 and True do, or a
+    text and a member of a `StrEnum`. Whatever is made of the text or the bytes of a name starts
+    from its plain value. If no plain value has the same hash and is equal, `value` is returned.
+
+    Examples
+    --------
+    >>> plain_value(np.str_("a")), plain_value(True), plain_value(Fraction(1, 2))
+    ('a', 1, 0.5)
+    >>> plain_value(("h", np.int64(0))), plain_value("a")
+    (('h', 0), 'a')
+    """
+    if type(value) is str or type(value) is int:
+        return value
+    value = plain_scalar(value)
+    convert = next((PLAIN_FORMS[kind] for kind in PLAIN_FORMS if isinstance(value, kind)), None)
+    if convert is None and hasattr(value, "as_integer_ratio"):
+        convert = _plain_number
+    return value if convert is None else replaced(value, convert)
+
+
+def replaced(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """Return the converted value if it is equal and has the same hash, else the value itself."""
+    try:
+        plain = convert(value)
+        return plain if plain == value and hash(plain) == hash(value) else value
+    except (TypeError, ValueError, ArithmeticError):
+        return value
+
+
+def _plain_number(value: Any) -> Any:
+    """Return a number as an int if it is whole, else as a float if one is equal, or a fraction."""
+    numerator, denominator = value.as_integer_ratio()
+    exact = Fraction(int(numerator), int(denominator))
+    if exact.denominator == 1:
+        return exact.numerator
+    return float(exact) if float(exact) == exact else exact
+
+
+def _plain_complex(value: complex) -> Any:
+    # The sum with 0 removes the sign of a zero.
+    return complex(value.real + 0.0, value.imag + 0.0) if value.imag else plain_value(value.real)
+
+
+def _plain_moment(value: datetime.datetime) -> Any:
+    # Equal moments may have different time zones.
+    plain = datetime.datetime.fromisoformat(value.isoformat())
+    return plain.astimezone(datetime.UTC) if plain.tzinfo else plain
+
+
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+PLAIN_FORMS: dict[type, Callable[[Any], Any]] = {
+    str: str.__str__,
+    bytes: bytes,
+    tuple: lambda value: tuple(map(plain_value, value)),
+    frozenset: lambda value: frozenset(map(plain_value, value)),
+    complex: _plain_complex,
+    datetime.datetime: _plain_moment,
+    datetime.date: lambda value: datetime.date.fromisoformat(value.isoformat()),
+    datetime.time: lambda value: datetime.time.fromisoformat(value.isoformat()),
+    datetime.timedelta: lambda value: value // MICROSECOND * MICROSECOND,
+}
+"""Conversions to plain values by class, for subclasses too; `_plain_number` converts numbers."""
 
 
 def equals_itself(value: Any) -> bool:

@@ -12,6 +12,7 @@ from river import base
 from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.pipelines import copied, steps_of
 from onlinels.rows import check_mapping
+from onlinels.saving import in_plain_types
 from onlinels.wrappers import WrappedClassifier
 
 
@@ -106,7 +107,10 @@ def debug_one(model: Any, x: Mapping[Any, Any]) -> str:
         strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))[
             :N_SHOWN_FEATURES
         ]
-        lines += [f"    {name} = {_value(x, name)}: {effect:+.5f}" for name, effect in strongest]
+        lines += [
+            f"    {in_plain_types(name)} = {_value(x, name)}: {effect:+.5f}"
+            for name, effect in strongest
+        ]
     return "\n".join(lines)
 
 
@@ -139,7 +143,10 @@ def _without_each(x: Mapping[Any, Any]) -> Iterator[tuple[Any, dict[Any, Any], d
                 yield (name, *place), {**x, name: rest}, {**x, name: rest}
         else:
             blank = 0 if isinstance(value, Number) else "" if isinstance(value, str) else None
-            yield name, {key: x[key] for key in x if key != name}, {**x, name: blank}
+            others = dict(x)
+            # Not a comparison of names: a numpy scalar is compared with every entry of a tuple.
+            del others[name]
+            yield name, others, {**x, name: blank}
 
 
 def _value(x: Mapping[Any, Any], name: Any) -> Any:

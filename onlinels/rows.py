@@ -9,10 +9,14 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from enum import Enum
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import compress
 from operator import itemgetter
 from typing import Any
+from uuid import UUID
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -46,13 +50,13 @@ from onlinels.checks import (
     dense,
     equals_itself,
     levels_to_caller,
-    plain_scalar,
+    plain_value,
     read_number,
     remedy_by,
     within_bounds,
 )
 from onlinels.numerics import shallow_copy
-from onlinels.saving import FLAG, LABEL, WHOLE, row, savable, table
+from onlinels.saving import FLAG, LABEL, WHOLE, in_plain_types, row, savable, table
 
 Row = Mapping[Any, Any]
 Name = Hashable
@@ -62,18 +66,6 @@ OUTPUT_NAME = "h"
 
 
 # Names of features
-
-
-def plain_name(name: Name) -> Name:
-    """Return a name as a plain Python value: numpy scalars as Python's, 1.0 and True as 1."""
-    name = plain_scalar(name)
-    if isinstance(name, tuple):
-        return tuple(map(plain_name, name))
-    if isinstance(name, frozenset):
-        return frozenset(map(plain_name, name))
-    if isinstance(name, (bool, float)) and name == name // 1:
-        return int(name)
-    return str(name) if isinstance(name, str) else name
 
 
 PLAIN_NAME_TYPES = frozenset({str, int})
@@ -98,7 +90,7 @@ def plain_names(names: Iterable[Name]) -> tuple[Name, ...]:
     known = tuple(names)
     if PLAIN_NAME_TYPES.issuperset(map(type, known)):
         return known
-    plain = tuple(map(plain_name, known))
+    plain = tuple(map(plain_value, known))
     if not all(map(equals_itself, plain)):
         odd = next(name for name in plain if not equals_itself(name))
         raise ValueError(
@@ -119,8 +111,8 @@ def feature_key(name: Name) -> Name:
     >>> feature_key("h3"), feature_key(("h", 3)), feature_key(3), feature_key("3")
     (3, 3, 3, '3')
     """
-    name = plain_name(name)
-    if isinstance(name, str) and (match := re.fullmatch(OUTPUT_NAME + r"(0|[1-9]\d*)", name)):
+    name = plain_value(name)
+    if type(name) is str and (match := re.fullmatch(OUTPUT_NAME + r"(0|[1-9]\d*)", name)):
         return int(match[1])
     if isinstance(name, tuple) and len(name) == 2 and name[0] == OUTPUT_NAME:
         return name[1] if isinstance(name[1], int) else name
@@ -143,15 +135,48 @@ def check_distinct(names: Iterable[Name]) -> list[Name]:
 
 
 def key_text(key: Name) -> str:
-    """Return a text for the key of a feature, which is the same in every process."""
-    parts = key if isinstance(key, tuple) else (key,)
-    # The order of a set is not the same in every process.
-    if any(isinstance(p, (set, frozenset)) or repr(p) == object.__repr__(p) for p in parts):
+    """Return a text for the key of a feature, the same in every process and for equal keys.
+
+    Raises
+    ------
+    TypeError
+        If the key is, or contains, an object of a class whose equal objects may differ in text.
+    """
+    if not _is_spelt(key):
         raise TypeError(
-            f"Feature name {key!r} has no fixed spelling, expected text or a number. Rename "
-            "the feature."
+            f"Feature name {key!r} of type {type(key).__name__} has no fixed spelling, expected "
+            "text or a number. Rename the feature."
         )
-    return f"{type(key).__name__}:{key!r}"
+    return f"{type(key).__name__}:{spelling(key)}"
+
+
+SPELT_TYPES = frozenset(
+    {str, int, float, complex, Fraction, bytes, type(None), UUID, datetime, date, time, timedelta}
+)
+"""Types of plain values that have the same text if they are equal."""
+
+
+def _is_spelt(key: Name) -> bool:
+    if isinstance(key, (tuple, frozenset)):
+        return type(key) in (tuple, frozenset) and all(map(_is_spelt, key))
+    # A member of another enumeration is equal to itself only.
+    is_member = isinstance(key, Enum) and type(key).__eq__ is object.__eq__
+    return is_member or type(key) in SPELT_TYPES
+
+
+def spelling(key: Name) -> str:
+    """Return the `repr` of a plain value, with the entries of a set in order.
+
+    Examples
+    --------
+    >>> spelling(("a", frozenset({"c", "b"})))
+    "('a', frozenset({'b', 'c'}))"
+    """
+    if isinstance(key, tuple):
+        return f"({', '.join(map(spelling, key))}{',' * (len(key) == 1)})"
+    if isinstance(key, frozenset):
+        return f"frozenset({{{', '.join(sorted(map(spelling, key)))}}})"
+    return repr(key)
 
 
 def sorted_names(names: Iterable[Name]) -> list[Name]:
@@ -170,8 +195,8 @@ def _sorting_key(name: Name) -> tuple[Any, ...]:
     if isinstance(key, int):
         return (0, key)
     if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int):
-        return (1, repr(key[0]), key[1])
-    return (2, type(key).__name__, repr(key))
+        return (1, spelling(key[0]), key[1])
+    return (2, type(key).__name__, spelling(key))
 
 
 @dataclass(frozen=True)
@@ -654,7 +679,7 @@ class Columns:
         key = feature_key(name)
         if key not in self._index:
             self._index[key] = len(self._index)
-            self._names[key] = plain_name(name)
+            self._names[key] = plain_value(name)
 
     def staying(self, gone: NDArray[np.bool_]) -> Integers:
         """Return the columns that stay when features that no row has left go.
@@ -945,6 +970,7 @@ def labels_like(source: Any, labels: Sequence[Any]) -> Any:
     if not isinstance(source, nw.DataFrame):
         return list(labels)
     in_pandas = source.implementation.is_pandas_like()
+    labels = labels if in_pandas else [*map(in_plain_types, labels)]
     array = label_array(labels if in_pandas else [y for y in labels if y is not None])
     if array.dtype == np.uint64 and len(array) == len(labels):
         # Pyarrow does not infer unsigned integers from a list.
@@ -978,6 +1004,7 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
     if not isinstance(source, nw.DataFrame):
         return [dict(zip(names, row, strict=True)) for row in values.tolist()]
     if not source.implementation.is_pandas_like():
+        names = [*map(in_plain_types, names)]
         twice = [name for name, times in Counter(map(str, names)).items() if times > 1]
         if twice:
             raise ValueError(
@@ -1012,4 +1039,5 @@ def output_table(source: Any, values: Matrix, as_array: bool, prefix: str = "") 
 
 @lru_cache(maxsize=16)
 def _output_names(length: int, prefix: str) -> tuple[str, ...]:
-    return tuple(f"{prefix}{OUTPUT_NAME}{index}" for index in range(length))
+    # Not the text of the prefix: equal prefixes, such as members of a StrEnum, share this cache.
+    return tuple(prefix + OUTPUT_NAME + str(index) for index in range(length))

@@ -37,6 +37,7 @@ from onlinels.checks import (
     dense,
 )
 from onlinels.features.hidden import HiddenLayer
+from onlinels.features.input_weights import DIFFERENCE_KINDS
 from onlinels.labels import Classes, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
@@ -64,6 +65,7 @@ from onlinels.linear.regressors import (
 )
 from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_copy, zero_added
 from onlinels.rows import Batch, Layout, as_numpy, label_array, read_batch
+from onlinels.saving import in_plain_types
 from onlinels.scoring import probabilities_of
 
 FIXED_PARAMETERS = {
@@ -1095,6 +1097,7 @@ def plain_labels(argument: str, labels: Any) -> Any:
 
 def exact_array(argument: str, labels: Sequence[Any]) -> Matrix:
     """Return labels as an array (n,); raise unless an array holds exactly these labels."""
+    labels = [*map(in_plain_types, labels)]
     different = list(dict.fromkeys(labels))
     array = label_array(labels)
     if array.dtype == object and all(isinstance(label, numbers.Real) for label in different):
@@ -1179,7 +1182,8 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the input weights, and compute the scales of columns."""
-        labels = y if str(self.input_weights).endswith("difference") else None
+        kind = self.input_weights
+        labels = y if isinstance(kind, str) and kind in DIFFERENCE_KINDS else None
         with held(self):
             seed = self.random_state
             if not isinstance(seed, numbers.Integral):

@@ -12,6 +12,7 @@ from onlinels.linear.model import LinearModel
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import is_pipeline
 from onlinels.rows import Name, label_array
+from onlinels.saving import in_plain_types
 from onlinels.scoring import SPREAD_PROBABILITY
 from onlinels.windowed import WindowedClassifier
 from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
@@ -73,6 +74,7 @@ def linear_of(model: LinearModel) -> Linear:
 
 def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
     """Return labels as an array of one type; raise ValueError if there is no such array."""
+    classes = tuple(map(in_plain_types, classes))
     labels = label_array(classes)
     if labels.dtype.kind not in "biufU":
         for label in classes:

@@ -381,7 +381,7 @@ def largest_pixel(
     # sum).
     largest = MAX_PIXEL[dtype]
     features = {"map": MAX_NORMALIZED_FEATURE[dtype], "image": MAX_FEATURE[dtype]}
-    feature = features.get(str(stage.normalization), MAX_FEATURE[next_dtype])
+    feature = features.get(stage.normalization or "", MAX_FEATURE[next_dtype])
     before = log10(largest) * 2.0 / stage.before_pooling.exponent
     allowed = 10.0 ** min(log10(largest), before, log10(feature) / stage.power)
     filters = stage.grouped(filters)

@@ -20,6 +20,7 @@ from onlinels.checks import (
     check_kind,
     check_part,
     checked_assignment,
+    plain_value,
 )
 from onlinels.features.images import followed_by, not_made
 from onlinels.features.input_weights import (
@@ -459,7 +460,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         self, names: tuple[Name, ...], features: Matrix, labels: list[Label] | None
     ) -> InputWeights:
         """Return differences of examples of distinct classes as input weights."""
-        kind, seed, fields = str(self.input_weights), self.seed, self.receptive_fields
+        kind, seed, fields = plain_value(self.input_weights), self.seed, self.receptive_fields
         if labels is None:
             problem = f"input_weights={kind!r} without y, expected labels of the examples"
             raise ValueError(f"{problem}. Pass y, or random input weights.")
@@ -482,7 +483,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         weights[:n_made] = made.weights
         for feature, name in enumerate(names[n_made:], start=n_made):
             key = key_text(feature_key(name))
-            weights[feature] = draw_row(str(self.input_weights), seed, key, n_hidden)
+            weights[feature] = draw_row(plain_value(self.input_weights), seed, key, n_hidden)
         if self.receptive_fields is not None:
             weights[n_made:] *= visible(self.receptive_fields, names[n_made:], n_hidden, seed).T
         return FixedWeights(names, weights, offsets=made.offsets)

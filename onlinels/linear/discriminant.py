@@ -65,7 +65,7 @@ def read_priors(priors: Any) -> Priors:
     if priors is None:
         return None
     if isinstance(priors, str) and priors in ("learnt", "equal"):
-        return str(priors)
+        return str.__str__(priors)
     if not isinstance(priors, Mapping):
         raise ValueError(
             f'priors={priors!r} is not known. Pass None, "learnt", "equal" or a dict '

@@ -22,6 +22,7 @@ from onlinels.saving.fields import (
     WRITTEN_FORMS,
     Kind,
     check_fields,
+    in_plain_types,
     is_plain,
     state_of,
 )
@@ -88,7 +89,7 @@ class Writer:
             if made in CONTAINERS_BY_TYPE:
                 name, take = CONTAINERS_BY_TYPE[made]
                 return {name: self.node(take(value), path)}
-            raise ValueError(_typed(value))
+            return self.node(_plain(value), path)
         except ValueError as error:
             # Names of private attributes mean nothing to readers of the error.
             place = path.rpartition("._")[0] or path
@@ -108,6 +109,15 @@ class Writer:
         # Parts are numbered before the whole, here and when they are loaded.
         self._described[id(value)] = value, {"same": next(self._numbers)}
         return {"object": kind.name, "state": nodes}
+
+
+def _plain(value: Any) -> Any:
+    """Return a label or name of another type in plain types, or raise ValueError."""
+    # For example a member of a StrEnum, whose class may not exist where the file is read.
+    plain = in_plain_types(value)
+    if plain is value or not is_plain(plain):
+        raise ValueError(_typed(value))
+    return plain
 
 
 def _itself(value: Any) -> Any:
@@ -213,9 +223,9 @@ def _table(pairs: list[list[Any]]) -> dict[Any, Any]:
 
 def _keys(found: Iterable[Any]) -> list[Any]:
     """Return the keys for a dict or set; raise if so many share a hash that it becomes slow."""
-    keys = list(found)
+    keys = [*map(in_plain_types, found)]
     for key in keys:
-        if not (is_plain(key) or isinstance(key, np.generic)):
+        if not is_plain(key):
             raise ValueError(_typed(key))
     if keys and max(Counter(map(hash, keys)).values()) > MAX_NAMES_PER_HASH:
         raise ValueError(f"more than {MAX_NAMES_PER_HASH} names have the same hash")

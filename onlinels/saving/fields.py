@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from onlinels.checks import equals_itself
+from onlinels.checks import equals_itself, plain_value, replaced
 from onlinels.numerics import Lock
 
 PLAIN_TYPES = (str, int, bool, float, type(None))
@@ -38,6 +38,21 @@ def is_plain(value: Any) -> bool:
     return all(map(is_plain, value)) if type(value) is tuple else type(value) in PLAIN_TYPES
 
 
+def in_plain_types(value: Any) -> Any:
+    """Return a label or name of any type as an equal value of plain types, if there is one.
+
+    Examples
+    --------
+    >>> in_plain_types(np.str_("a")), in_plain_types((True, np.float32(0.5)))
+    ('a', (True, 0.5))
+    """
+    if type(value) in PLAIN_TYPES:
+        return value
+    if isinstance(value, tuple):
+        return replaced(value, lambda entries: tuple(map(in_plain_types, entries)))
+    return replaced(value, plain_value)
+
+
 ANYTHING = Field("anything", lambda value: True)
 NOTHING = Field("None", lambda value: value is None)
 FLAG = Field("True or False", lambda value: type(value) is bool)
@@ -48,7 +63,9 @@ REAL = Field("a number", lambda value: isinstance(value, float) and value == val
 FINITE = Field("a finite number", lambda value: isinstance(value, float) and isfinite(value))
 POSITIVE = Field("a number above 0", lambda value: isinstance(value, float) and value > 0.0)
 SHARE = Field("a number of at least 0", lambda value: isinstance(value, float) and value >= 0.0)
-LABEL = Field("a label or name", lambda value: is_plain(value) and equals_itself(value))
+LABEL = Field(
+    "a label or name", lambda value: is_plain(in_plain_types(value)) and equals_itself(value)
+)
 
 
 def maybe(field: Field) -> Field:

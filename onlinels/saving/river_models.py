@@ -28,6 +28,7 @@ from onlinels.saving.fields import (
     Field,
     Fields,
     State,
+    in_plain_types,
     is_plain,
     listed,
     made_of,
@@ -39,7 +40,9 @@ from onlinels.saving.fields import (
 
 NUMBER = Field("a number", lambda n: isinstance(n, (int, float, np.number)) and type(n) is not bool)
 # Values of rows become names of categories; they may be numpy scalars.
-NAME = Field("a name", lambda value: is_plain(value) or isinstance(value, np.generic))
+NAME = Field(
+    "a name", lambda value: is_plain(in_plain_types(value)) or isinstance(value, np.generic)
+)
 NAMES = Field("names", lambda value: type(value) is set and all(map(NAME.fits, value)))
 
 BYTES = Field("bytes", lambda value: type(value) is bytes)

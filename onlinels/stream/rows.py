@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from river.utils.dataframe import to_numpy
 
-from onlinels.checks import MAX_VALUE, STREAM_REMEDIES, Floats, is_unknown
+from onlinels.checks import MAX_VALUE, STREAM_REMEDIES, Floats, is_unknown, plain_value
 from onlinels.rows import (
     ARRAY_TYPES,
     PLAIN_NUMBER_TYPES,
@@ -23,10 +23,11 @@ from onlinels.rows import (
     as_numpy,
     check_distinct,
     feature_key,
-    plain_name,
+    plain_names,
     read_row,
     reader_of,
     samples_of,
+    spelling,
 )
 from onlinels.saving import LABEL, NOTHING, TEXT, WHOLE, made_of, savable, table
 
@@ -72,9 +73,10 @@ def read_stream_row(x: Any, argument: str = "x") -> Sample:
     check_distinct(x)
     known = {name: value for name, value in x.items() if name not in others}
     numbers = read_row(known, STREAM_REMEDIES, argument)
-    texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
-    named = [(plain_name(name), text) for name, text in texts.items()]
-    return *numbers, named, [plain_name(name) for name in others if name not in texts]
+    # Not `str`, which returns another text for some subclasses, such as enumerations.
+    texts = {name: str.__str__(text) for name, text in others.items() if isinstance(text, str)}
+    named = [(plain_value(name), text) for name, text in texts.items()]
+    return *numbers, named, [plain_value(name) for name in others if name not in texts]
 
 
 def read_stream_batch(X: Any) -> list[Sample]:
@@ -95,10 +97,13 @@ def _read_dicts(X: Any) -> list[Sample]:
     """Read dicts of plain numbers with the same names; return [] for anything else."""
     if not isinstance(X, (list, tuple)) or not X or type(X[0]) is not dict or not X[0]:
         return []
-    names = [*X[0]]
-    if any(type(x) is not dict or x.keys() != X[0].keys() for x in X):
+    names = plain_names(X[0])
+    if any(type(x) is not dict or len(x) != len(names) for x in X):
         return []
-    picked = [[x[name] for name in names] for x in X]
+    try:
+        picked = [[x[name] for name in names] for x in X]
+    except KeyError:
+        return []
     if not PLAIN_NUMBER_TYPES.issuperset(map(type, chain.from_iterable(picked))):
         return []
     try:
@@ -144,8 +149,8 @@ def _as_samples(
     if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= MAX_VALUE:
         return []
     check_distinct((*names, *texts))
-    layout: tuple[Name, ...] = tuple(map(plain_name, names))
-    plain = {plain_name(name): column for name, column in texts.items()}
+    layout: tuple[Name, ...] = tuple(map(plain_value, names))
+    plain = {plain_value(name): column for name, column in texts.items()}
     unknown = values != values
     if not plain and not unknown.any():
         return [(layout, row, [], []) for row in values]
@@ -153,7 +158,7 @@ def _as_samples(
     for row, has_gaps in enumerate(unknown.any(axis=1).tolist()):
         gaps = list(compress(layout, unknown[row])) if has_gaps else []
         gaps += [name for name, column in plain.items() if not isinstance(column[row], str)]
-        named = [(name, str(each[row])) for name, each in plain.items() if name not in gaps]
+        named = [(name, str.__str__(each[row])) for name, each in plain.items() if name not in gaps]
         samples.append((layout, values[row], named, gaps))
     return samples
 
@@ -296,11 +301,11 @@ class StreamColumns:
             new = [(name, text) for name, text in named if text not in texts.get(name, {})]
             full = {name for name, _ in new if len(texts.get(name, {})) == MAX_CATEGORIES}
             new = [(name, text) for name, text in new if name not in full]
-            for name in sorted(full - crowded.keys(), key=repr):
+            for name in sorted(full - crowded.keys(), key=spelling):
                 crowded = crowded | {name: len(crowded)}
             # Together and sorted, so that the order of a dict's keys does not matter.
             columns = columns.extended([(*layout, *new)])
-            for name, text in sorted(new, key=repr):
+            for name, text in sorted(new, key=spelling):
                 (column,) = columns.columns_of((name, text))
                 texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
         if columns is self._columns and crowded is self._crowded:
@@ -340,4 +345,4 @@ class StreamColumns:
         for name in gaps:
             row[self.columns_of(name)] = np.nan
         # Sorted, so that the order of a dict's keys does not matter.
-        return StreamRow(row, sorted(gaps, key=repr), sorted(hashed))
+        return StreamRow(row, sorted(gaps, key=spelling), sorted(hashed))
