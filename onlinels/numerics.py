@@ -15,7 +15,7 @@ from math import prod
 from operator import call, is_, methodcaller
 from threading import RLock, local
 from time import monotonic
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -114,10 +114,14 @@ class Lock(LockOfPython):  # type: ignore[misc]
     alone
     """
 
-    def __new__(cls) -> Self:
+    a_fork_is_near: ClassVar[bool] = False
+
+    def __new__(cls) -> Lock:
         """Return a new lock, which is released."""
-        new: Self = super().__new__(cls)
+        new: Lock = super().__new__(cls)
         LIVE_LOCKS[id(new)] = new
+        if Lock.a_fork_is_near:
+            new.__class__ = GatedLock
         return new
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -179,6 +183,7 @@ def _live_locks() -> list[Lock]:
 def _hold_all_for_fork() -> None:
     """Let running calls end and new calls wait, and hold all locks."""
     FORK_GATE.acquire()
+    Lock.a_fork_is_near = True
     locks = _live_locks()
     for lock in locks:
         lock.__class__ = GatedLock
@@ -202,6 +207,7 @@ def _release_held_for_fork() -> None:
 
 def _end_fork(is_child: bool) -> None:
     _release_held_for_fork()
+    Lock.a_fork_is_near = False
     for lock in _live_locks():
         lock.__class__ = Lock
         if is_child:
