@@ -1,6 +1,6 @@
 """Processes that are forked while threads learn: models in the new process are whole, and usable.
 
-Every case runs in a process of its own, because pytest's process should not be forked. Since 3.12,
+They run in a process of their own, because pytest's process should not be forked. Since 3.12,
 Python warns of any fork beside threads.
 """
 
@@ -115,6 +115,28 @@ check(False)
 print(results)
 """
 
+INSIDE = """
+# A function of the user's own forks in the middle of a call of a model.
+results = []
+
+
+def embed(items):
+    if threading.current_thread() is not threading.main_thread():
+        results.append(in_child(lambda: whole.predict_one({"item": 2.0})))
+    return [[float(item), 1.0] for item in items]
+
+
+whole = onlinels.DriftAwareClassifier(
+    onlinels.Embedding(embed, [1.0, 2.0]) | onlinels.LeastSquaresClassifier(1.0), drift.NoDrift()
+)
+whole.learn_one({"item": 1.0}, "a")
+thread = threading.Thread(target=whole.learn_one, args=({"item": 2.0}, "b"))
+thread.start()
+thread.join()
+whole.learn_one({"item": 3.0}, "a")
+print(sorted({*results}))
+"""
+
 LATE = """
 # A thread uses a model until the new process has ended, as if it waited for that process.
 numerics.FORK_PATIENCE = 0.2
@@ -155,35 +177,10 @@ results.append(in_child(lambda: busy.predict_many(X)))
 print(results)
 """
 
-INSIDE = """
-# A function of the user's own forks in the middle of a call of a model.
-results = []
 
-
-def embed(items):
-    if threading.current_thread() is not threading.main_thread():
-        results.append(in_child(lambda: whole.predict_one({"item": 2.0})))
-    return [[float(item), 1.0] for item in items]
-
-
-whole = onlinels.DriftAwareClassifier(
-    onlinels.Embedding(embed, [1.0, 2.0]) | onlinels.LeastSquaresClassifier(1.0), drift.NoDrift()
-)
-whole.learn_one({"item": 1.0}, "a")
-thread = threading.Thread(target=whole.learn_one, args=({"item": 2.0}, "b"))
-thread.start()
-thread.join()
-whole.learn_one({"item": 3.0}, "a")
-print(sorted({*results}))
-"""
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [(WHOLE, [True] * 3), (LATE, [True] * 2), (INSIDE, [True])],
-    ids=["whole", "late", "inside"],
-)
-def test_models_in_a_forked_process_are_whole(code, expected):
-    command = [sys.executable, "-W", "ignore", "-c", HEAD + code]
+def test_models_in_a_forked_process_are_whole():
+    # In one process, because it takes seconds to start.
+    command = [sys.executable, "-W", "ignore", "-c", "\n".join((HEAD, WHOLE, INSIDE, LATE))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert (done.returncode, done.stdout) == (0, f"{expected}\n"), done.stderr
+    expected = f"{[True] * 3}\n{[True]}\n{[True] * 2}\n"
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
