@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, starmap, takewhile
+from itertools import chain, compress, repeat, starmap, takewhile
 from math import prod
 from operator import call, is_, methodcaller
 from threading import RLock, local
@@ -114,6 +114,7 @@ class Lock(LockOfPython):  # type: ignore[misc]
     alone
     """
 
+    # Whether a thread is about to fork.
     a_fork_is_near: ClassVar[bool] = False
 
     def __new__(cls) -> Lock:
@@ -189,7 +190,9 @@ def _hold_all_for_fork() -> None:
         lock.__class__ = GatedLock
     deadline = monotonic() + FORK_PATIENCE
     while True:
-        HELD_FOR_FORK.extend(takewhile(lambda each: LockOfPython.acquire(each, False), locks))
+        # A C loop, as in `all_held`.
+        acquired = takewhile(bool, map(LockOfPython.acquire, locks, repeat(False)))
+        HELD_FOR_FORK.extend(compress(locks, acquired))
         if len(HELD_FOR_FORK) == len(locks):
             return
         # Wait while holding none, as in `all_held`.

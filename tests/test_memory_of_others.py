@@ -300,6 +300,28 @@ def test_owned_arrays_are_equal_writeable_and_in_the_same_order(data):
     assert owned(found) is found
 
 
+class Opened(LeastSquaresRegressor):
+    """A subclass with a part that copies and pickles make anew."""
+
+    def __getstate__(self):
+        return {name: part for name, part in super().__getstate__().items() if name != "opened"}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        vars(self)["opened"] = ["new"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_subclasses_may_restore_more(tmp_path, way):
+    model = Opened(1.0)
+    vars(model)["opened"] = ["old"]
+    model.learn_many(X, X[:, 0])
+    found, memory = WAYS[way](model, tmp_path)
+    content = memory.content()
+    found.learn_many(X, X[:, 1])
+    assert (found.opened, memory.content()) == (["new"], content)
+
+
 # -- arrays that go in and come out ---------------------------------------------------------------
 
 
