@@ -32,6 +32,7 @@ from onlinels.checks import (
     check_weights,
 )
 from onlinels.labels import as_list, check_one_column
+from onlinels.numerics import restore
 from onlinels.pipelines import (
     answers_at_once,
     last_step,
@@ -591,6 +592,8 @@ class ProgressiveScore:
     cumulative: Floats
     windowed: Floats
     seconds: Floats
+
+    __setstate__ = restore
 
     def __repr__(self) -> str:
         """Return the metric, the model and the number of rows in one line."""

@@ -13,8 +13,8 @@ from onlinels.accumulators.mean import Mean
 from onlinels.accumulators.statistics import MAX_ROWS, Statistics
 from onlinels.checks import Floats, Integers, Matrix, check_made, check_values
 from onlinels.labels import Classes, as_list, read_label
-from onlinels.linalg.selection import KFold
 from onlinels.linalg.fingerprints import unknown_prints
+from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.rows import Columns, Name, plain_names, sorted_names

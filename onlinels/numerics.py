@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, starmap, takewhile
+from functools import partial
+from itertools import chain, compress, repeat, starmap, takewhile
 from math import prod
-from operator import call, methodcaller
+from operator import call, is_, methodcaller
 from threading import RLock, local
-from typing import Any, NamedTuple, Self, TypeVar
+from time import monotonic
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from scipy.linalg.blas import dgemm, dgemv, sgemm, sgemv
@@ -95,8 +98,14 @@ def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls
         raise raised
 
 
-class Lock(type(RLock())):  # type: ignore[misc]
+LockOfPython: Any = type(RLock())
+
+
+class Lock(LockOfPython):  # type: ignore[misc]
     """A re-entrant lock; its copies and unpickled locks are new locks.
+
+    A fork waits until no thread holds a lock: models in the new process are as before or after a
+    call, and can be used.
 
     Examples
     --------
@@ -105,8 +114,121 @@ class Lock(type(RLock())):  # type: ignore[misc]
     alone
     """
 
+    # Whether a thread is about to fork.
+    a_fork_is_near: ClassVar[bool] = False
+
+    def __new__(cls) -> Lock:
+        """Return a new lock, which is released."""
+        new: Lock = super().__new__(cls)
+        LIVE_LOCKS[id(new)] = new
+        if Lock.a_fork_is_near:
+            new.__class__ = GatedLock
+        return new
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Lock, ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Lock:
+        return Lock()
+
+
+class GatedLock(Lock):
+    """A lock while a thread is about to fork: running calls go on, and new calls wait."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Acquire the lock after the fork, or at once in a call that holds a lock already."""
+        if not any(lock._is_owned() for lock in _live_locks()):
+            if not blocking:
+                return False
+            with FORK_GATE:
+                pass
+        # By then, the class of this lock has changed back.
+        return bool(LockOfPython.acquire(self, blocking, timeout))
+
+    __enter__ = acquire
+
+
+class AbandonedLock(Lock):
+    """A lock in a forked process whose holder is a thread of the old process."""
+
+    def acquire(self, *_: Any) -> bool:
+        """Raise RuntimeError: the model may be half changed."""
+        raise RuntimeError(
+            f"A thread of the parent process was using the model for {FORK_PATIENCE:g} s when this "
+            "process was forked, expected that no call runs. Load the model from a file, or fork "
+            "before the call."
+        )
+
+    __enter__ = acquire
+
+
+LIVE_LOCKS: WeakValueDictionary[int, Lock] = WeakValueDictionary()
+"""All locks of this process, by identity."""
+
+FORK_PATIENCE = 20.0
+"""Seconds that a fork waits for running calls: a call may wait for the very thread that forks."""
+
+FORK_GATE = RLock()
+"""Held by a thread that forks."""
+
+HELD_FOR_FORK: list[Lock] = []
+"""The locks held by the thread that forks."""
+
+
+def _live_locks() -> list[Lock]:
+    # By a list of weak references, because other threads make and drop locks meanwhile.
+    found = (reference() for reference in LIVE_LOCKS.valuerefs())
+    return [lock for lock in found if lock is not None]
+
+
+def _hold_all_for_fork() -> None:
+    """Let running calls end and new calls wait, and hold all locks."""
+    FORK_GATE.acquire()
+    Lock.a_fork_is_near = True
+    locks = _live_locks()
+    for lock in locks:
+        lock.__class__ = GatedLock
+    deadline = monotonic() + FORK_PATIENCE
+    while True:
+        # A C loop, as in `all_held`.
+        acquired = takewhile(bool, map(LockOfPython.acquire, locks, repeat(False)))
+        HELD_FOR_FORK.extend(compress(locks, acquired))
+        if len(HELD_FOR_FORK) == len(locks):
+            return
+        # Wait while holding none, as in `all_held`.
+        busy = locks[len(HELD_FOR_FORK)]
+        _release_held_for_fork()
+        if not LockOfPython.acquire(busy, True, max(0.0, deadline - monotonic())):
+            return
+        busy.release()
+
+
+def _release_held_for_fork() -> None:
+    while HELD_FOR_FORK:
+        HELD_FOR_FORK.pop().release()
+
+
+def _end_fork(is_child: bool) -> None:
+    _release_held_for_fork()
+    Lock.a_fork_is_near = False
+    for lock in _live_locks():
+        lock.__class__ = Lock
+        if is_child:
+            # The threads that hold the other locks do not exist in this process.
+            if lock.acquire(False):
+                lock.release()
+            else:
+                lock.__class__ = AbandonedLock
+                del LIVE_LOCKS[id(lock)]
+    FORK_GATE.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_hold_all_for_fork,
+        after_in_parent=partial(_end_fork, False),
+        after_in_child=partial(_end_fork, True),
+    )
 
 
 @contextmanager
@@ -126,6 +248,75 @@ def all_held(*locks: Lock) -> Iterator[None]:
         with order[len(held)]:
             pass
 
+
+TYPES_WITHOUT_ARRAYS = frozenset((str, int, float, bool, bytes, type(None)))
+"""Types of most names, labels and numbers."""
+
+
+def owned(value: Any) -> Any:
+    """Return a restored value with its arrays in memory of their own, which is writeable.
+
+    Updates write into arrays without regard to numpy's flags. A pickle of protocol 5, joblib or Ray
+    may restore arrays in memory of others: of a file, or of all processes. Lists and dicts are
+    changed in place.
+
+    Examples
+    --------
+    >>> foreign = np.frombuffer(bytes(8))
+    >>> mine = owned(("name", [foreign]))[1][0]
+    >>> mine.flags.writeable, np.shares_memory(mine, foreign)
+    (True, False)
+    """
+    if isinstance(value, np.ndarray):
+        return _owned_array(value)
+    if isinstance(value, dict):
+        for key, part in zip(list(value), _owned_parts(value.values()), strict=True):
+            value[key] = part
+    elif isinstance(value, (tuple, list, deque)):
+        parts = _owned_parts(value)
+        if all(map(is_, parts, value)):
+            return value
+        if isinstance(value, tuple):
+            return tuple.__new__(type(value), parts)  # Also for any NamedTuple.
+        value.clear()
+        value.extend(parts)
+    return value
+
+
+def _owned_array(array: Matrix) -> Matrix:
+    flags = array.flags
+    if flags.owndata and flags.writeable and type(array) is np.ndarray:
+        return array
+    # In the same order, as BLAS needs it, and in the byte order of this machine.
+    return array.astype(array.dtype.newbyteorder("="), order="K", subok=False)
+
+
+def _owned_parts(values: Iterable[Any]) -> list[Any]:
+    return [each if type(each) in TYPES_WITHOUT_ARRAYS else owned(each) for each in values]
+
+
+def restore(self: Any, state: dict[str, Any]) -> None:
+    """Restore an object from its state, with all arrays in memory of its own."""
+    vars(self).update(zip(state, _owned_parts(state.values()), strict=True))
+
+
+def deep_copy(self: Any, memo: dict[int, Any]) -> Any:
+    """Return a deep copy; copies of arrays have memory of their own already.
+
+    Measured: two thirds of the time of a copy that is restored.
+    """
+    new = object.__new__(type(self))
+    memo[id(self)] = new
+    state = copy.deepcopy(self.__getstate__() or {}, memo)
+    if type(self).__setstate__ is restore:
+        vars(new).update(state)
+    else:
+        new.__setstate__(state)
+    return new
+
+
+restore.__name__ = restore.__qualname__ = "__setstate__"
+deep_copy.__name__ = deep_copy.__qualname__ = "__deepcopy__"
 
 Thing = TypeVar("Thing")
 
@@ -315,7 +506,7 @@ class Frozen:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled state; numpy does not pickle that an array is read-only."""
-        vars(self).update(state)
+        restore(self, state)
         Frozen.__post_init__(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -63,7 +63,16 @@ from onlinels.linear.regressors import (
     check_level,
     t_quantile,
 )
-from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_copy, zero_added
+from onlinels.numerics import (
+    Lock,
+    Update,
+    all_held,
+    apply,
+    product,
+    restore,
+    shallow_copy,
+    zero_added,
+)
 from onlinels.rows import Batch, Layout, as_numpy, label_array, read_batch
 from onlinels.saving import in_plain_types
 from onlinels.scoring import probabilities_of
@@ -172,6 +181,8 @@ class IncrementalModel(BaseEstimator):
                 state["_model"] = copy.copy(self._model)
                 state["_solutions"] = self._solutions.copy()
             return state
+
+    __setstate__ = restore
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -186,6 +186,10 @@ class Embedding(base.MiniBatchTransformer):
 
     def __post_init__(self) -> None:
         check_kind("prefix", self.prefix, (str,))
+        if isinstance(self.probes, list):
+            # Copied, because the caller may reuse the memory of arrays.
+            own = [each.copy() if isinstance(each, np.ndarray) else each for each in self.probes]
+            vars(self)["probes"] = own
         given = self.embed
         _check_callable(given)
         if isinstance(given, IdentifiedFunction):

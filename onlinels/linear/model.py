@@ -14,13 +14,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from river import base
 
+from onlinels.accumulators.digits import MAX_LOST, lost_by_removals
 from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.mean import CONSTANT_TOLERANCE
 from onlinels.accumulators.orthogonal import FactorSums
 from onlinels.accumulators.recursive import GramBeforeRidge
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
-from onlinels.accumulators.digits import MAX_LOST, lost_by_removals
 from onlinels.accumulators.statistics import LEARN_AGAIN, Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import (

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.checks import Matrix
+from onlinels.numerics import owned
 from onlinels.saving.fields import (
     DEFAULT_FACTORIES,
     KINDS_BY_NAME,
@@ -166,7 +167,8 @@ class Builder:
     """Make checked values from descriptions: only those of known kinds, and each object once."""
 
     def __init__(self, read_array: Callable[[str], Matrix], n_described: int) -> None:
-        self._read_array = cache(read_array)
+        # Owned at once: otherwise all arrays would be in memory twice, until the last is read.
+        self._read_array = cache(lambda name: owned(read_array(name)))
         self._most_values = MAX_VALUES_PER_BYTE * n_described
         self._n_values = 0
         self._most_computed = MAX_COMPUTED_BYTES

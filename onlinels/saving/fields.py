@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onlinels.checks import equals_itself, plain_value, replaced
-from onlinels.numerics import Lock
+from onlinels.numerics import Lock, deep_copy, restore
 
 PLAIN_TYPES = (str, int, bool, float, type(None))
 """Types of labels and names, besides tuples of them."""
@@ -211,10 +211,16 @@ def saved(
 ) -> Declared:
     """Declare the state of a class, so that its objects can be saved and loaded.
 
-    Parameters are those of `Kind`. By default, the state is the one used for pickling.
+    Parameters are those of `Kind`. By default, the state is the one used for pickling. However
+    objects are restored, from files, pickles or as copies, their arrays are their own
+    (`onlinels.numerics.restore`).
     """
     package = made.__module__.partition(".")[0]
     name = made.__name__ if package == "onlinels" else f"{package}.{made.__name__}"
+    if package == "onlinels" and not (issubclass(made, tuple) or hasattr(made, "__setstate__")):
+        made.__setstate__ = restore  # type: ignore[attr-defined]
+        if not hasattr(made, "__deepcopy__"):
+            made.__deepcopy__ = deep_copy  # type: ignore[attr-defined]
     check, make = check or ANYTHING.fits, make or partial(_remade, made)
     SAVABLE_KINDS[made] = Kind(name, fields, check, take, make, computed or (lambda state: 0))
     # If a module is executed again, its first classes stay, because other modules hold them.

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.numerics import Calls, apply, shallow_copy
+from onlinels.numerics import Calls, apply, owned, shallow_copy
 from onlinels.rows import Name, feature_key, key_text, plain_names
 from onlinels.saving import PLACES, VECTOR, made_of, savable
 from onlinels.stream.features import RunningScaler
@@ -214,7 +214,7 @@ class Waiting:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.columns, self.scaler, keys, counts, sizes, values = state.values()
+        self.columns, self.scaler, keys, counts, sizes, values = owned(state).values()
         fits = len(set(keys.tolist())) == len(keys) == len(counts) == len(sizes)
         if not fits or (sizes < 0).any() or sizes.sum() != len(values):
             raise ValueError("the parts of its Waiting do not fit")

@@ -1,0 +1,472 @@
+"""Models restored in the memory of others, as joblib, Ray and shared buffers do: they own theirs.
+
+Other tests see what a model answers. Here, the memory that it was restored from is compared byte by
+byte after every call, and is then overwritten, which must not change the model.
+"""
+
+import copy
+import functools
+import io
+import json
+import pickle
+import subprocess
+import sys
+import zipfile
+from collections import deque
+
+import joblib
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import datasets, linear_model, metrics
+
+from onlinels import (
+    ZCA,
+    ConvolutionalFeatures,
+    Embedding,
+    HiddenLayer,
+    ImagePreprocessing,
+    LeastSquaresRegressor,
+    MiniRocketFeatures,
+    Patches,
+    evaluate,
+)
+from onlinels.from_sums import regressor_from_sums
+from onlinels.numerics import owned
+from onlinels.sklearn import HiddenLayerTransformer, IncrementalRidge, IncrementalRidgeClassifier
+from support import savable_models
+from support.laws import learnt, saved
+from support.strategies import cases, examples, kinds
+
+GARBAGE = b"\xa5"
+
+
+def state(model):
+    """Return all that a model's file says, with the digests of its arrays.
+
+    Unlike the bytes of the file, it is the same if two parts hold equal arrays in place of one.
+    """
+    with zipfile.ZipFile(io.BytesIO(saved(model))) as file:
+        said = json.loads(file.read("model.json"))
+
+    def read(node):
+        if isinstance(node, list):
+            return [read(each) for each in node]
+        if isinstance(node, dict):
+            if node.keys() == {"array"}:
+                return said["arrays"][node["array"]]
+            return {key: read(each) for key, each in node.items()}
+        return node
+
+    return read(said["model"])
+
+
+class Buffers:
+    """The buffers of a pickle of protocol 5."""
+
+    def __init__(self, buffers):
+        self.buffers = buffers
+
+    def content(self):
+        return [bytes(each) for each in self.buffers]
+
+    def spoil(self):
+        for each in self.buffers:
+            memory = memoryview(each).cast("B")
+            if not memory.readonly:
+                memory[:] = GARBAGE * len(memory)
+
+
+class File:
+    """A file whose arrays are mapped into memory."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def content(self):
+        return self.path.read_bytes()
+
+    def spoil(self):
+        with self.path.open("rb+") as file:
+            file.write(GARBAGE * self.path.stat().st_size)
+
+
+def in_buffers(of_array, model, folder):
+    found = []
+    content = pickle.dumps(model, protocol=5, buffer_callback=found.append)
+    buffers = [of_array(each.raw()) for each in found]
+    return pickle.loads(content, buffers=buffers), Buffers(buffers)
+
+
+def mapped(mode, model, folder):
+    path = folder / f"model {mode}"
+    joblib.dump(model, path)
+    return joblib.load(path, mmap_mode=mode), File(path)
+
+
+def at_an_odd_address(memory):
+    """Return shared memory in which numbers are not aligned."""
+    return memoryview(bytearray(GARBAGE + memory.tobytes()))[1:]
+
+
+WAYS = {
+    "read-only buffers": functools.partial(in_buffers, bytes),
+    "shared buffers": functools.partial(in_buffers, bytearray),
+    "odd addresses": functools.partial(in_buffers, at_an_odd_address),
+    # The restored model would share the memory of the model itself.
+    "own memory": functools.partial(in_buffers, lambda memory: memory),
+    **{f"mapped {mode}": functools.partial(mapped, mode) for mode in ("r", "r+", "c")},
+    "deep copy": lambda model, folder: (copy.deepcopy(model), Buffers([])),
+    "copy": lambda model, folder: (copy.copy(model), Buffers([])),
+}
+
+
+OTHER_WAYS = [way for way in WAYS if way != "shared buffers"]
+
+
+@pytest.mark.parametrize("name", savable_models.MODELS)
+@pytest.mark.parametrize("in_all_ways", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_restored_model_goes_on_in_memory_of_its_own(tmp_path, name, in_all_ways):
+    make, learn = savable_models.MODELS[name]
+    # Without all ways: shared buffers, and one of the others in turn.
+    turn = [*savable_models.MODELS].index(name) % len(OTHER_WAYS)
+    ways = [*WAYS] if in_all_ways else ["shared buffers", OTHER_WAYS[turn]]
+    random = np.random.default_rng(0)
+    model = make(random)
+    learn(model, random)
+    before, ahead = state(model), pickle.loads(pickle.dumps(model))
+    learn(ahead, np.random.default_rng(7))
+    further = pickle.loads(pickle.dumps(ahead))
+    learn(further, np.random.default_rng(8))
+    for way in ways:
+        if way == "copy" and not hasattr(model, "__copy__"):
+            continue  # A shallow copy of river's pipelines shares their steps.
+        restored = WAYS[way]
+        found, memory = restored(model, tmp_path)
+        content = memory.content()
+        learn(found, np.random.default_rng(7))
+        assert memory.content() == content, way
+        assert state(model) == before, way
+        if way != "own memory":
+            memory.spoil()
+        assert state(found) == state(ahead), way
+        learn(found, np.random.default_rng(8))
+        assert state(found) == state(further), way
+        # The other way round: what the model learns reaches none that was restored.
+        found, memory = restored(model, tmp_path)
+        original = pickle.loads(pickle.dumps(model))
+        learn(model, np.random.default_rng(7))
+        assert state(found) == before, way
+        model = original
+
+
+def outcome(call, *values):
+    """Return what a call answers or refuses, to the last bit."""
+    try:
+        answer = call(*values)
+    except ValueError as error:
+        return str(error)
+    return answer.tolist() if isinstance(answer, np.ndarray) else repr(answer)
+
+
+def step(model, make, what, one, some):
+    """Change a model in one way, and return the outcome."""
+    match what:
+        case "merge":
+            return outcome(lambda: model.merge(learnt(make, some)).count)
+        case "unlearn":
+            return outcome(model.unlearn_many, one.X, one.y, one.w)
+        case "ridge":
+            return outcome(setattr, model, "ridge", 2.0)
+        case "answer":
+            return outcome(model.predict_many, some.X)
+        case "learn many":
+            return outcome(model.learn_many, some.X, some.y, some.w)
+    (x,) = one.dicts()
+    return outcome(model.learn_one, x, one.y[0], one.w[0])
+
+
+STEPS = "learn one", "learn many", "unlearn", "merge", "ridge", "answer"
+
+
+@kinds
+@examples(15)
+@given(st.data())
+def test_any_steps_of_a_restored_model_are_in_memory_of_its_own(tmp_path_factory, kind, data):
+    rows, make = data.draw(cases(kind, max_rows=20))
+    decays = data.draw(st.sampled_from([{}, {"forgetting_factor": 0.97}, {"half_life": 20.0}]))
+    make = functools.partial(make, **decays)
+    model, folder = make(), tmp_path_factory.mktemp("drawn")
+    places = st.integers(0, len(rows) - 1)
+    start = rows.take(range(data.draw(places) + 1))
+    model.learn_many(start.X, start.y, start.w)
+    step(model, make, "answer", start, start)
+    before, twin = state(model), pickle.loads(pickle.dumps(model))
+    way = data.draw(st.sampled_from([*WAYS]))
+    found, memory = WAYS[way](model, folder)
+    content = memory.content()
+    if way != "own memory" and data.draw(st.booleans()):
+        memory.spoil()
+        content = memory.content()
+    for what in data.draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=5)):
+        one, some = rows.take([data.draw(places)]), rows.take(range(data.draw(places), len(rows)))
+        assert step(found, make, what, one, some) == step(twin, make, what, one, some)
+        assert state(found) == state(twin)
+        assert memory.content() == content
+    assert state(model) == before
+
+
+X = np.random.default_rng(0).normal(size=(60, 5))
+ESTIMATORS = {
+    "ridge": lambda: IncrementalRidge(1.0).partial_fit(X, X[:, :2]),
+    "auto": lambda: IncrementalRidge().partial_fit(X, X.sum(axis=1)),
+    "recursive": lambda: IncrementalRidge(1.0, solver="recursive").partial_fit(X, X[:, 0]),
+    "classifier": lambda: IncrementalRidgeClassifier().partial_fit(
+        X, X[:, 0] > 0, classes=[False, True]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_restored_estimator_goes_on_in_memory_of_its_own(tmp_path, name):
+    def seen(estimator):
+        return state(estimator.to_river()), estimator.coef_.tolist(), estimator.predict(X).tolist()
+
+    def go_on(estimator):
+        targets = estimator.predict(X[:9])
+        estimator.partial_fit(X[:9], targets).partial_fit(X[9:10], targets[:1])
+
+    model = ESTIMATORS[name]()
+    before, ahead = seen(model), copy.deepcopy(model)
+    go_on(ahead)
+    for way, restored in WAYS.items():
+        found, memory = restored(model, tmp_path)
+        content = memory.content()
+        # The last solution is restored, too.
+        assert seen(found) == before, way
+        go_on(found)
+        assert memory.content() == content, way
+        if way != "own memory":
+            memory.spoil()
+        assert seen(found) == seen(ahead), way
+        assert seen(model) == before, way
+
+
+def test_other_results_are_restored_in_memory_of_their_own(tmp_path):
+    layer = HiddenLayerTransformer(20).fit(X)
+    score = evaluate.progressive_val_score(
+        linear_model.Perceptron(), datasets.Phishing(), metric=metrics.Accuracy(), window=500
+    )
+    for way, restored in WAYS.items():
+        if way == "own memory":
+            continue
+        (found, curve), memory = restored((layer, score), tmp_path)
+        memory.spoil()
+        np.testing.assert_array_equal(found.transform(X), layer.transform(X))
+        np.testing.assert_array_equal(curve.rows, score.rows)
+        np.testing.assert_array_equal(curve.windowed, score.windowed)
+
+
+@given(st.data())
+def test_owned_arrays_are_equal_writeable_and_in_the_same_order(data):
+    shape = tuple(data.draw(st.lists(st.integers(0, 3), max_size=3)))
+    dtype = np.dtype(data.draw(st.sampled_from(["f8", "f4", "i8", "?", ">f8", "U3", "O"])))
+    values = np.arange(np.prod(shape, dtype=int) + 2).astype(dtype)
+    part = values[1:-1].reshape(shape, order=data.draw(st.sampled_from("CF")))
+    kind = data.draw(st.sampled_from([np.ndarray, np.memmap]))
+    part = part.view(kind)
+    part.flags.writeable = data.draw(st.booleans())
+    holder = data.draw(
+        st.sampled_from(
+            [
+                lambda a: a,
+                lambda a: [1, a],
+                lambda a: ("a", (a,)),
+                lambda a: {"a": {"b": a}},
+                lambda a: deque([a], 3),
+            ]
+        )
+    )
+    found = owned(holder(part))
+    while not isinstance(found, np.ndarray):
+        found = [*found.values()][-1] if isinstance(found, dict) else found[-1]
+    assert type(found) is np.ndarray
+    assert found.flags.owndata
+    assert found.flags.writeable
+    assert found.dtype == part.dtype.newbyteorder("=")
+    assert found.flags.f_contiguous == part.flags.f_contiguous
+    np.testing.assert_array_equal(found, part)
+    assert owned(found) is found
+
+
+class Opened(LeastSquaresRegressor):
+    """A subclass with a part that copies and pickles make anew."""
+
+    def __getstate__(self):
+        return {name: part for name, part in super().__getstate__().items() if name != "opened"}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        vars(self)["opened"] = ["new"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_subclasses_may_restore_more(tmp_path, way):
+    model = Opened(1.0)
+    vars(model)["opened"] = ["old"]
+    model.learn_many(X, X[:, 0])
+    found, memory = WAYS[way](model, tmp_path)
+    content = memory.content()
+    found.learn_many(X, X[:, 1])
+    assert (found.opened, memory.content()) == (["new"], content)
+
+
+# -- arrays that go in and come out ---------------------------------------------------------------
+
+
+class Reusing:
+    """A model whose caller reuses the memory of all arrays that it passed, as soon as it may."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __getattr__(self, name):
+        value = getattr(self.model, name)
+        if not callable(value):
+            return value
+
+        def call(*arguments, **named):
+            passed = copy.deepcopy((arguments, named))
+            answer = value(*passed[0], **passed[1])
+            spoil(passed)
+            return answer
+
+        return call
+
+
+def spoil(value):
+    """Overwrite all arrays in a value."""
+    if isinstance(value, dict):
+        spoil([*value.values()])
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            spoil(each)
+    elif isinstance(value, np.ndarray):
+        value[...] = value.dtype.type(77) if value.dtype.kind in "fiub" else ""
+
+
+@pytest.mark.parametrize("name", savable_models.MODELS)
+def test_arrays_that_were_passed_may_be_overwritten(name):
+    make, learn = savable_models.MODELS[name]
+    models = [make(np.random.default_rng(0)) for _ in range(2)]
+    for seed in (1, 2):
+        learn(models[0], np.random.default_rng(seed))
+        learn(Reusing(models[1]), np.random.default_rng(seed))
+        assert saved(models[0]) == saved(models[1])
+
+
+def pixels(images):
+    return [image.ravel() for image in images]
+
+
+SETTINGS = {
+    "filters": lambda values: ConvolutionalFeatures(values),
+    "probes": lambda values: Embedding(pixels, probes=list(values)),
+    "differences": lambda values: HiddenLayer.from_examples(
+        values[:, 0], [0, 1, 0, 1], 5, "difference"
+    ),
+    "whitening": lambda values: ImagePreprocessing.from_examples(values, whitening=ZCA(0.1)),
+    "windows": lambda values: MiniRocketFeatures.from_examples(values[:, :, :2], n_features=84),
+    "patches": lambda values: ConvolutionalFeatures.from_examples(
+        values, [0, 1, 0, 1], filters=Patches(4, 3)
+    ),
+    "sums": lambda values: regressor_from_sums(
+        LeastSquaresRegressor(1.0),
+        np.ascontiguousarray(values[0]) @ values[0].T,
+        *(values[0] @ values[1, 0], values[0].sum(axis=1)),
+        *(values[1, 0].sum(), values[1, 0] @ values[1, 0]),
+        values.shape[2],
+        origin=values[2, :, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_arrays_that_a_model_was_made_of_may_be_overwritten(name):
+    values = np.random.default_rng(0).random((4, 12, 12))
+    model = SETTINGS[name](values)
+    before = state(model)
+    spoil(values)
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("kind", ["image", "readings"])
+def test_a_buffer_may_be_used_again_for_every_sample(kind):
+    def learnt_from(buffer):
+        random = np.random.default_rng(0)
+        make, _ = savable_models.MODELS["network" if kind == "image" else "windowed"]
+        model = make(random)
+        for number in range(9):
+            values = random.random((8, 8) if kind == "image" else (7, 2))
+            if buffer is not None:
+                buffer[...] = values
+                values = buffer
+            if kind == "image":
+                model.learn_one({"image": values}, number % 3)
+            else:
+                model.learn_many(values, [number % 2] * 7)
+            if buffer is not None:
+                spoil(buffer)
+        return state(model)
+
+    assert learnt_from(None) == learnt_from(np.empty((8, 8) if kind == "image" else (7, 2)))
+
+
+@pytest.mark.parametrize("name", savable_models.LINEAR)
+def test_arrays_that_were_returned_stay_as_they_are(name):
+    make, learn = savable_models.MODELS[name]
+    random = np.random.default_rng(0)
+    model = make(random)
+    learn(model, random)
+    taken, before = {}, {}
+    for attribute in ("output_weights", "intercept", "ridge_diagonal"):
+        taken[attribute] = getattr(model, attribute)
+        before[attribute] = np.copy(taken[attribute])
+    for other in (model, copy.copy(model), pickle.loads(pickle.dumps(model))):
+        learn(other, random)
+        for attribute, array in taken.items():
+            np.testing.assert_array_equal(array, before[attribute])
+
+
+# -- the workers of joblib ------------------------------------------------------------------------
+
+IN_WORKERS = """
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.multioutput import MultiOutputRegressor
+from onlinels.sklearn import IncrementalRidge
+
+X = np.random.default_rng(0).normal(size=(700, 600))
+y = X @ np.arange(600.0)
+parts = [slice(0, 300), slice(300, 700)]
+# Above 1 MB, joblib maps the arrays of a model into the memory of all workers.
+model = IncrementalRidge(1.0).fit(X, y)
+pool = Parallel(n_jobs=2)
+found = pool(delayed(IncrementalRidge.partial_fit)(model, X[part], y[part]) for part in parts)
+for part, each in zip(parts, found):
+    twin = IncrementalRidge(1.0).fit(X, y).partial_fit(X[part], y[part])
+    np.testing.assert_allclose(each.coef_, twin.coef_, rtol=1e-9)
+several = MultiOutputRegressor(IncrementalRidge(1.0), n_jobs=2)
+for part in parts:
+    several.partial_fit(X[part], np.stack((y, -y), axis=1)[part])
+np.testing.assert_allclose(several.estimators_[1].coef_, -model.coef_, rtol=1e-9)
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_large_models_learn_in_the_workers_of_joblib():
+    command = [sys.executable, "-c", IN_WORKERS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
