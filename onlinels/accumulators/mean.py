@@ -17,8 +17,11 @@ from onlinels.linalg.packed import PANEL_COLUMNS, gathered, stacked
 from onlinels.numerics import enlarged
 from onlinels.saving import VECTOR, Field, savable
 
-CONSTANT_TOLERANCE = 1e-14
-"""Relative deviation from the mean, or from the only value, up to which a feature is constant."""
+CONSTANT_TOLERANCE = 2.0 * float(np.finfo(np.float64).eps)
+"""Relative deviation from the mean, or from the only value, up to which a feature is constant.
+
+These are two to four units in the last place: what rounding does to values that would be equal.
+"""
 
 MEAN_FIELD = Field(
     f"{VECTOR.said}, of values up to {MAX_VALUE:g}",

@@ -19,6 +19,7 @@ from onlinels.checks import (
     MIN_SUM_OF_SQUARES,
     Floats,
     Integers,
+    Matrix,
     check_room,
 )
 from onlinels.linalg.covariance import Covariance
@@ -201,6 +202,17 @@ class Statistics:
                 mean = self._mean.value[columns]
                 squares[squares <= CONSTANT_TOLERANCE**2 * self._weight * mean**2] = 0.0
         return squares
+
+    @property
+    def dropped(self) -> Floats:
+        """Sums of squares of features that count as constant, (n_features,); 0 for others."""
+        return np.where(self.diagonal == 0.0, np.maximum(self._sums.squares(), 0.0), 0.0)
+
+    @property
+    def are_narrow(self) -> NDArray[np.bool_]:
+        """Which features count as constant although they vary, (n_features,)."""
+        # After a removal, the squares may be rounding errors.
+        return (self.dropped > 0.0) & (self._rounding.squares[: self.n_features] == 0.0)
 
     @property
     def deviations(self) -> Floats:
@@ -641,6 +653,13 @@ class Statistics:
         for each in self._mean:
             targets -= each[n_features:]
         return values, targets, self.target_mean
+
+    def about_mean(self, rows: Matrix) -> Floats:
+        """Return rows about their mean, in a new array, to the last digit."""
+        about = np.array(rows, dtype=np.float64)
+        for each in self._mean or ():
+            about -= each[: self.n_features]
+        return about
 
     def scores_by(self, recursion: Recursion, sample: Floats) -> Floats:
         """Return the scores (n_targets,) of a recursion for a sample with targets of 0."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import numbers
+import reprlib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from operator import attrgetter
 from sys import maxsize
 from typing import Any, ClassVar, NamedTuple, Self
@@ -35,6 +38,7 @@ from onlinels.checks import (
     check_mergeable,
     check_weights,
     checked_assignment,
+    levels_to_caller,
     read_only,
     row_blocks,
     uncast,
@@ -72,6 +76,7 @@ from onlinels.numerics import (
     zero_added,
 )
 from onlinels.rows import (
+    MAX_WARNED_SETS,
     Batch,
     Columns,
     Layout,
@@ -85,6 +90,7 @@ from onlinels.rows import (
 )
 from onlinels.saving import (
     ANYTHING,
+    FLAG,
     MATRIX,
     NOTHING,
     REAL,
@@ -105,7 +111,12 @@ SUMS_BY_ACCUMULATOR: dict[str, Any] = {
 N_SHOWN_FEATURES = 10
 """Number of features that `debug_one` shows for each output."""
 
-MIN_NOISE_SHARE = float(np.finfo(np.float64).eps)
+EPS = float(np.finfo(np.float64).eps)
+
+MAX_INTERCEPT_ERROR = 1e-10
+"""Rounding error of the intercept, relative to the deviation of the targets, that is left alone."""
+
+MIN_NOISE_SHARE = EPS
 """Residual sum of squares, relative to that of the targets, below which rounding prevails."""
 
 MIN_DEGREES_OF_FREEDOM = 1e-9
@@ -123,6 +134,7 @@ OVERFLOW_HANDLING: Any = {"over": "ignore", "invalid": "ignore"}
         "intercept": VECTOR,
         "spread": NOTHING,
         "rule": maybe(made_of(Discriminant)),
+        "is_far": FLAG,
     },
 )
 class Solution(NamedTuple):
@@ -137,6 +149,8 @@ class Solution(NamedTuple):
     spread: tuple[Floats, Covariance] | None = None
     # For classifiers with priors: the map from least-squares scores to discriminant scores.
     rule: Discriminant | None = None
+    # Whether features are so far from 0 that x'W and the intercept would lose digits to each other.
+    is_far: bool = False
 
 
 class Targets(NamedTuple):
@@ -778,6 +792,7 @@ class LinearModel(base.Estimator, ABC):
             if recursion is not None:
                 weights = recursion.weights.copy(order="F")
             else:
+                warn_of_narrow_features(self, statistics)
                 penalties, diagonal = penalties_of(ridge, units, statistics)
                 weights = statistics.solve(penalties, diagonal)
                 # Before a ridge is selected, the paper's ridge is in force, which changes with
@@ -786,7 +801,8 @@ class LinearModel(base.Estimator, ABC):
                 keeps = self._settings.follows_rows and ridge > 0.0 and not is_paper
                 parts = statistics, weights, ridge, penalties
                 self._running = RunningSolution.after_solving(running if keeps else None, *parts)
-            solution = Solution(ridge, units, weights, statistics.intercept(weights))
+            intercept, is_far = statistics.intercept(weights), are_far(statistics, weights)
+            solution = Solution(ridge, units, weights, intercept, is_far=is_far)
             self._solution = solution
         return solution
 
@@ -830,8 +846,7 @@ class LinearModel(base.Estimator, ABC):
         if recursion is not None:
             scores = statistics.scores_by(recursion, sample)
         else:
-            scores = sample[: statistics.n_features] @ solution.output_weights
-            scores += solution.intercept
+            scores = outputs_of(statistics, solution, sample[None, : statistics.n_features])[0]
         # Measured: avoiding the call saves a percent of the time of predicting and learning a row.
         return scores if self._settings.priors is None else self._answers(scores)
 
@@ -1111,9 +1126,49 @@ def scores_of(model: LinearModel, batch: Batch) -> Floats:
     """Return the scores (n, n_targets) of rows that are read."""
     activations = model._columns.place(batch.layouts, batch.matrix)
     solution = model._solved()
-    scores: Floats = product(activations, solution.output_weights)
-    scores += solution.intercept
-    return model._answers(scores)
+    return model._answers(outputs_of(model._statistics, solution, activations))
+
+
+def outputs_of(statistics: Statistics, solution: Solution, rows: Any) -> Floats:
+    """Return the least-squares outputs (n, n_targets) of rows, an array or a csr_array."""
+    outputs: Floats
+    if solution.is_far and isinstance(rows, np.ndarray):
+        outputs = product(statistics.about_mean(rows), solution.output_weights)
+        outputs += statistics.target_mean
+    else:
+        outputs = product(rows, solution.output_weights)
+        outputs += solution.intercept
+    return outputs
+
+
+def are_far(statistics: Statistics, weights: Floats) -> bool:
+    """Tell whether the outputs of rows are better computed about the mean of the features."""
+    if not (statistics.is_centred and statistics.weight):
+        return False
+    with np.errstate(**OVERFLOW_HANDLING):
+        errors = EPS * (np.abs(statistics.feature_mean) @ np.abs(weights))
+        sizes = np.sqrt(statistics.target_squares / statistics.weight)
+        return bool((errors > MAX_INTERCEPT_ERROR * sizes).any())
+
+
+def warn_of_narrow_features(model: Any, statistics: Statistics) -> None:
+    """Warn, once for every set, of features that vary too little to have a weight."""
+    narrow = statistics.are_narrow
+    if not narrow.any():
+        return
+    names = tuple(compress(model.feature_names, narrow))
+    key = hash(("narrow", frozenset(names)))
+    if key in model._warned:
+        return
+    place = int(narrow.argmax())
+    warnings.warn(
+        f"{len(names)} of {len(narrow)} features vary by rounding alone, as far as float64 can "
+        f"tell, and count as constant: {reprlib.repr(names)}. If x[{names[0]!r}] varies, subtract "
+        f"a fixed value near {statistics.feature_mean[place]:g} from it before it is rounded.",
+        UserWarning,
+        stacklevel=levels_to_caller(),
+    )
+    model._warned = (*model._warned[1 - MAX_WARNED_SETS :], key)
 
 
 def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:

@@ -21,6 +21,9 @@ RENEWAL_ROWS, RENEWAL_ROWS_PER_FEATURE = 1024, 16
 Learning never amplifies the errors of an inverse relative to the sums: the errors only add up.
 """
 
+MAX_DROPPED_SHARE = 1e-12
+"""Sum of squares, relative to the ridge, of a feature that counts as constant, for a recursion."""
+
 MAX_ROWS_BETWEEN_PREDICTIONS, FEATURES_PER_ROW_BETWEEN = 4, 16
 """A recursion learns rows only while every 4 rows, or features / 16, have a prediction."""
 
@@ -81,6 +84,9 @@ class RunningSolution:
             # The first row with a weight is learnt as a batch, which a recursion cannot learn.
             return new
         if not statistics.products.allows_running_solution:
+            return new
+        if (statistics.dropped > MAX_DROPPED_SHARE * np.asarray(penalties)).any():
+            # The inverse would know of squares that the weights leave out.
             return new
         with suppress(MemoryError):  # Without a recursion, the next solution takes longer.
             full = np.array(np.broadcast_to(penalties, n_features))
