@@ -30,6 +30,7 @@ from onlinels.checks import (
     check_kind,
     check_not_negative,
     check_weights,
+    readable,
 )
 from onlinels.labels import as_list, check_one_column
 from onlinels.pipelines import (
@@ -224,7 +225,7 @@ def _times(t: Any, n_rows: int) -> list[Any]:
     """Return a time per row; a single time is repeated for all rows."""
     if hasattr(t, "__next__"):
         raise TypeError(f"t is of type {type(t).__name__}, expected times. Pass list(t).")
-    times = [t] * n_rows if np.ndim(t) == 0 else as_list(t, "time per row", "t")
+    times = [t] * n_rows if np.ndim(readable(t)) == 0 else as_list(t, "time per row", "t")
     if len(times) != n_rows:
         raise ValueError(f"t has {len(times)} times, expected {n_rows}. Pass one time per row.")
     return times

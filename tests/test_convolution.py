@@ -340,7 +340,6 @@ def test_many_images_in_any_form(batch):
         ([{"image": np.ones((8, 8))}, {"image": np.ones((9, 9))}], "one shape. Resize"),
         ([{"image": np.ones((8, 8)), "mask": 1.0}], "expected one image"),
         ([{0: 1.0}], "image_shape"),
-        ([], "0 rows"),
     ],
 )
 def test_bad_images(X, message):
