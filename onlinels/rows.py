@@ -919,7 +919,7 @@ def label_array(labels: Sequence[Any]) -> Matrix:
     return array
 
 
-def labels_like(source: Any, labels: Sequence[Any], classes: Sequence[Any]) -> Any:
+def labels_like(source: Any, labels: Sequence[Any], classes: Sequence[Any] = ()) -> Any:
     """Return one label per row: an array, a series of the frame's library, or a list.
 
     If there are no labels, the result is of the type that the model's `classes` have.

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from sklearn.base import (
@@ -38,6 +38,7 @@ from onlinels.checks import (
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.labels import Classes, read_labels
+from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
     LinearModel,
@@ -131,6 +132,9 @@ def publish(fitted: BaseEstimator, estimator: BaseEstimator) -> None:
 class IncrementalModel(BaseEstimator):
     """Base of both estimators: a river model learns the rows; weights are computed on demand."""
 
+    # What `alpha` may be, for messages.
+    _alphas: ClassVar[str]
+
     n_features_in_: int
     feature_names_in_: Matrix
 
@@ -185,6 +189,9 @@ class IncrementalModel(BaseEstimator):
                 raise ValueError(f'alpha={alpha!r} is not known. Pass "auto" or a number.')
         else:
             for each in np.ravel(np.asarray(alpha, dtype=object)).tolist():
+                if not isinstance(each, numbers.Real) or isinstance(each, bool):
+                    problem = f"alpha={reprlib.repr(alpha)} must be {self._alphas}"
+                    raise TypeError(f"{problem}. {_alpha_remedy(each)}")
                 check_not_negative("alpha", each)
         check_scaling(self.scaling, "auto")
 
@@ -502,6 +509,14 @@ def solved(
     return Solution(weights[order], intercept, alpha, units)
 
 
+def _alpha_remedy(alpha: Any) -> str:
+    """Return the remedy for an alpha that is not a number."""
+    if isinstance(alpha, KFold):
+        of_river = f"LeastSquaresRegressor or LeastSquaresClassifier with ridge={alpha!r}"
+        return f'Pass "auto", or cross-validate with a {of_river}.'
+    return 'Pass "auto" or a number.'
+
+
 def alpha_of(
     statistics: Statistics, alpha: Any, scaling: str | None
 ) -> tuple[float | Floats, Floats | None]:
@@ -611,6 +626,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     >>> bool(np.allclose(model.coef_, Ridge(alpha=1.0).fit(X, y).coef_, rtol=1e-12))
     True
     """
+
+    _alphas = '"auto", a number of at least 0, or a list of one such number per target'
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
@@ -828,6 +845,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     >>> round(model.score(X[1500:], y[1500:]), 2)
     0.87
     """
+
+    _alphas = '"auto" or a number of at least 0'
 
     _declared = NO_DECLARED_LABELS
     # Factors of the labels that class_weight="balanced" has computed.
