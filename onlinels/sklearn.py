@@ -512,8 +512,8 @@ def solved(
 def _alpha_remedy(alpha: Any) -> str:
     """Return the remedy for an alpha that is not a number."""
     if isinstance(alpha, KFold):
-        of_river = f"LeastSquaresRegressor or LeastSquaresClassifier with ridge={alpha!r}"
-        return f'Pass "auto", or cross-validate with a {of_river}.'
+        of_river = "LeastSquaresRegressor or LeastSquaresClassifier"
+        return f'Pass "auto", which needs no folds, or pass the KFold to a {of_river}.'
     return 'Pass "auto" or a number.'
 
 

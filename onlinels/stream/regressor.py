@@ -573,7 +573,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         Raises
         ------
         TypeError, ValueError
-            If `X` cannot be read, or has no rows.
+            If `X` cannot be read.
         """
         with self._lock:
             source, forecasts = self._forecast_many(X)
