@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -98,10 +99,14 @@ def stream(kind: Any, n_rows: int, step: int = 1) -> list[tuple[dict[Any, Any], 
 # Reading models
 
 
-def named(**arrays: Any) -> Arrays:
-    """Return values as arrays; labels in arrays of objects as text."""
-    made = {name: np.asarray(value) for name, value in arrays.items()}
-    return {name: each.astype(str) if each.dtype == object else each for name, each in made.items()}
+def named(**values: Any) -> Arrays:
+    """Return values as arrays; a series of text as an array of text."""
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    for name, array in arrays.items():
+        if array.dtype == object:
+            assert all(isinstance(each, str) for each in array.tolist()), name
+            arrays[name] = array.astype(str)
+    return arrays
 
 
 def table(rows: list[dict[Any, float]], names: Iterable[Any]) -> np.ndarray:
@@ -166,7 +171,7 @@ SETTINGS: list[dict[str, Any]] = [
     *({**form, "ridge": "auto", "scaling": None} for form in FORMS[:2]),
     *({**form, "ridge": 0.5, "forgetting_factor": 0.98} for form in FORMS),
     *({**form, "ridge": 2.0, "fit_intercept": False} for form in FORMS),
-    {"ridge": KFold(3)},
+    {"ridge": KFold(5)},
     {"ridge": KFold(4), "scaling": "standard"},
     {"ridge": "auto", "forgetting_factor": 0.99},
     {"ridge": 0.5, "half_life": 30.0},
@@ -331,6 +336,18 @@ def times_of_rows() -> Arrays:
     return regressed(model, X[90:100])
 
 
+@entry
+def dates_of_rows() -> Arrays:
+    X, y = iris()
+    model = LeastSquaresClassifier(0.5, half_life=timedelta(days=3), accumulator="recursive")
+    start = datetime(2026, 1, 1)
+    for number, (x, label) in enumerate(zip(dicts(X[:90]), y.tolist(), strict=False)):
+        model.learn_one(x, label, t=start + timedelta(hours=5 * number + number % 3))
+    return classified(model, framed(X[120:])) | named(
+        single=[[*model.scores_one(x).values()] for x in dicts(X[90:95])]
+    )
+
+
 # Kinds of rows
 
 
@@ -387,7 +404,7 @@ ENTRIES |= {
     f"merged, {text_of(settings)}": partial(merged, **settings)
     for settings in (
         {},
-        {"ridge": KFold(3)},
+        {"ridge": KFold(5)},
         {"accumulator": "orthogonal"},
         {"accumulator": "recursive", "ridge": 1.0},
         {"ridge": 1.0, "forgetting_factor": 0.99},
@@ -714,12 +731,12 @@ def colours(n_images: int) -> tuple[np.ndarray, np.ndarray]:
 
 @entry
 def network_of_house_numbers() -> Arrays:
-    return network("svhn", *colours(80), ridge=1e-2)[0]
+    return network("svhn", *colours(80), ridge=1e-5)[0]
 
 
 @entry
 def network_of_photos() -> Arrays:
-    return network("cifar10", *colours(120), warm_up=100, ridge=1e-2)[0]
+    return network("cifar10", *colours(120), warm_up=100, ridge=1e-6)[0]
 
 
 @entry
@@ -802,6 +819,17 @@ def windowed(timestamp: str | None, **settings: Any) -> Arrays:
 @entry
 def windows() -> Arrays:
     return windowed(None)
+
+
+@entry
+def windows_through_minirocket() -> Arrays:
+    windows, kinds = waves()
+    rows = [dict(zip("xy", row, strict=True)) for row in np.concatenate(windows).tolist()]
+    layer = MiniRocketFeatures.from_examples(windows[:20], n_features=84, seed=1)
+    model = WindowedClassifier(layer | LeastSquaresClassifier(1.0), window=16, hop=4)
+    model.learn_many(rows[:500], np.repeat(kinds, 16)[:500])
+    answers = table(model.predict_proba_many(rows[500:])[::5], (0, 1))
+    return named(probabilities=answers)
 
 
 @entry
