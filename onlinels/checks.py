@@ -140,9 +140,20 @@ def plain_array(name: str, values: Any) -> Matrix:
 
 
 def readable(values: Any) -> Any:
-    """Return values that numpy can read: a series of 128-bit integers, as polars has, as a list."""
-    is_wide = str(getattr(values, "dtype", "")) in ("Int128", "UInt128")
-    return values.to_list() if is_wide else values
+    """Return values that numpy can read: 128-bit integers, as polars has them, as a list.
+
+    Sums of integers in a database are such integers.
+    """
+    if str(getattr(values, "dtype", "")) in WIDE_INTEGERS:
+        return values.to_list()
+    # Of the libraries' frames only those of polars have rows().
+    if hasattr(type(values), "rows") and not WIDE_INTEGERS.isdisjoint(map(str, values.dtypes)):
+        return values.rows()
+    return values
+
+
+WIDE_INTEGERS = frozenset({"Int128", "UInt128"})
+"""Types of integers that numpy lacks."""
 
 
 def within_bounds(values: Matrix) -> bool:
@@ -714,8 +725,10 @@ def check_mass(
 
     `names` returns the names of the columns for the message.
     """
+    if not values.size:
+        return
     heaviest = w if isinstance(w, float) else float(w.max())
-    if heaviest <= 1.0 or not values.size:
+    if heaviest <= 1.0:
         return
     largest = max(-float(values.min()), float(values.max()), 1.0)
     if heaviest > MAX_VALUE**2 / largest**2:

@@ -469,10 +469,13 @@ def _read_frame(X: Any, argument: str) -> Batch:
 
 def numbers_in(frame: nw.DataFrame[Any], dtype: Any = np.float64) -> Matrix:
     """Return a frame of numbers and booleans as an array; missing numbers are NaN."""
+    return to_numpy(without_wide_integers(frame), dtype)
+
+
+def without_wide_integers(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """Return a frame whose 128-bit integers, which numpy lacks, are converted to floats."""
     wide = [name for name, kind in frame.schema.items() if kind in (nw.Int128(), nw.UInt128())]
-    # Numpy has no integers of 128 bits.
-    frame = frame.with_columns(nw.col(*wide).cast(nw.Float64())) if wide else frame
-    return to_numpy(frame, dtype)
+    return frame.with_columns(nw.col(*wide).cast(nw.Float64())) if wide else frame
 
 
 def _is_wholly_sparse(frame: nw.DataFrame[Any]) -> bool:

@@ -35,6 +35,7 @@ from onlinels.checks import (
     check_values,
     check_weights,
     dense,
+    readable,
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.labels import Classes, read_labels
@@ -64,7 +65,15 @@ from onlinels.linear.regressors import (
     t_quantile,
 )
 from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_copy, zero_added
-from onlinels.rows import Batch, Layout, as_numpy, label_array, read_batch
+from onlinels.rows import (
+    Batch,
+    Layout,
+    as_frame,
+    as_numpy,
+    label_array,
+    read_batch,
+    without_wide_integers,
+)
 from onlinels.scoring import probabilities_of
 
 FIXED_PARAMETERS = {
@@ -379,7 +388,7 @@ class IncrementalModel(BaseEstimator):
     def _rows_to_predict(self, X: Any) -> Any:
         """Return checked rows to predict."""
         check_is_fitted(self)
-        return validate_data(self, as_numpy(X), **VALIDATION_SETTINGS, reset=False)
+        return validate_data(self, readable_rows(X), **VALIDATION_SETTINGS, reset=False)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -507,6 +516,12 @@ def solved(
     intercept = statistics.intercept(weights)
     order = model._columns.locate(layout)
     return Solution(weights[order], intercept, alpha, units)
+
+
+def readable_rows(X: Any) -> Any:
+    """Return rows as scikit-learn can read them, with the names of their columns."""
+    X = as_numpy(X)
+    return X if readable(X) is X else without_wide_integers(as_frame(X)).to_native()
 
 
 def _alpha_remedy(alpha: Any) -> str:
@@ -661,7 +676,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         if np.ma.is_masked(y):
             raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
-        X, y = as_numpy(X), as_numpy(y, "y")
+        X, y = readable_rows(X), as_numpy(readable(y), "y")
         X, y = validate_data(
             self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
         )
@@ -928,7 +943,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             return self._learn(X, y, sample_weight, begins, _declared=labels)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
-        X, y = as_numpy(X), plain_labels("y", as_numpy(y, "y"))
+        X, y = readable_rows(X), plain_labels("y", as_numpy(readable(y), "y"))
         X, y = validate_data(self, X, y, **VALIDATION_SETTINGS, reset=begins)
         check_classification_targets(y)
         labels, which = np.unique(y, return_inverse=True)
@@ -1204,7 +1219,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             if not isinstance(seed, numbers.Integral):
                 seed = int(check_random_state(seed).randint(2**31))
             new = shallow_copy(self)
-            X = validate_data(new, as_numpy(X), dtype=VALIDATION_SETTINGS["dtype"])
+            X = validate_data(new, readable_rows(X), dtype=VALIDATION_SETTINGS["dtype"])
             settings = self.n_hidden, self.input_weights, self.activation, int(seed)
             flags: dict[str, Any] = {"bias": self.bias, "standardize": self.standardize}
             new._layer = HiddenLayer.from_examples(X, labels, *settings, **flags)
@@ -1216,7 +1231,9 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Return activations (n_samples, n_hidden)."""
         with held(self):
             check_is_fitted(self, "_layer")
-            X = validate_data(self, as_numpy(X), dtype=VALIDATION_SETTINGS["dtype"], reset=False)
+            X = validate_data(
+                self, readable_rows(X), dtype=VALIDATION_SETTINGS["dtype"], reset=False
+            )
             layer = self._layer
         # A fixed layer needs no lock: several threads may transform at once.
         activations: Floats = layer.transform_many(X)

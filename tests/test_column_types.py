@@ -20,7 +20,9 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     StreamRegressor,
+    regressor_from_sums,
 )
+from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 
 VALUES = [1, 2, 4, 5]
 DECIMALS = list(map(decimal.Decimal, VALUES))
@@ -160,3 +162,27 @@ def test_all_else_is_refused_by_a_message_of_this_package(name):
         for learn in (model.learn_many, model.predict_learn_many):
             assert is_refused_in_style(lambda: learn(*arguments(OTHERS[name]))), place  # noqa: B023
         assert pickle.dumps(model) == before
+
+
+@pytest.mark.skipif(not hasattr(pl, "Int128"), reason="a version of polars without these integers")
+def test_wide_integers_of_databases_in_sums_and_estimators_of_scikit_learn():
+    """DuckDB's sum of integers is one of 128 bits."""
+    X, y = np.array([[1, 3], [2, 1], [4, 2], [5, 0]]), np.array([3, 1, 2, 2])
+    wide, of_y = pl.DataFrame(X, schema=["a", "b"]).cast(pl.Int128), pl.Series(y).cast(pl.Int128)
+    answers = IncrementalRidge(1.0).fit(wide, of_y, of_y).unlearn(wide[:1], of_y[:1]).predict(wide)
+    plain = IncrementalRidge(1.0).fit(X, y, y).unlearn(X[:1], y[:1]).predict(X)
+    assert (answers == plain).all()
+    classes = IncrementalRidgeClassifier(1.0).fit(wide, of_y).predict(wide)
+    assert (classes == IncrementalRidgeClassifier(1.0).fit(X, y).predict(X)).all()
+    assert IncrementalRidge(1.0).fit(X, wide).coef_.shape == (2, 2)
+
+    def in_wide_integers(values):
+        kind = pl.Series if np.ndim(values) == 1 else pl.DataFrame
+        return kind(values).cast(pl.Int128)
+
+    sums = X.T @ X, X.T @ y, X.sum(0)
+    totals = int(y.sum()), int(y @ y), len(y)
+    blank = LeastSquaresRegressor(1.0)
+    first = regressor_from_sums(blank, *map(in_wide_integers, sums), *totals)
+    second = regressor_from_sums(blank, *sums, *totals)
+    assert (first.output_weights == second.output_weights).all()

@@ -144,12 +144,18 @@ def targets_like(y, form):
 def assert_teaches_nothing(model, none, no_targets):
     """Check that learning and unlearning no rows leaves no trace."""
     before = pickle.dumps(model)
-    model.learn_many(none, no_targets)
-    for name in ("predict_learn_many", "predict_proba_learn_many"):
-        if hasattr(model, name):
-            assert n_rows(getattr(model, name)(none, no_targets)) == 0
-    if hasattr(model, "unlearn_many") and getattr(model, "features_fixed", True):
-        model.unlearn_many(none, no_targets)
+    weights = [] if isinstance(model, WindowedClassifier | Pipeline) else [[], np.zeros(0), 2.0]
+    for w in [None, *weights]:
+        given = {} if w is None else {"w": w}
+        model.learn_many(none, no_targets, **given)
+        for name in ("predict_learn_many", "predict_proba_learn_many"):
+            if hasattr(model, name):
+                assert n_rows(getattr(model, name)(none, no_targets, **given)) == 0
+        if hasattr(model, "unlearn_many") and getattr(model, "features_fixed", True):
+            model.unlearn_many(none, no_targets, **given)
+    if getattr(model, "half_life", None):
+        model.learn_many(none, no_targets, t=[])
+        model.predict_learn_many(none, no_targets, t=np.zeros(0))
     assert pickle.dumps(model) == before
 
 
