@@ -980,7 +980,7 @@ def _value_of(metric: Any) -> float:
         return float(metric.get())
     except StatisticsError:
         # A MacroAverage without predictions averages nothing; other metrics begin with a value.
-        return _value_of(metric.metric)
+        return _value_of(metric.metric) if hasattr(metric, "metric") else np.nan
     except (NotImplementedError, TypeError):
         return np.nan
 
