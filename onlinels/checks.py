@@ -137,7 +137,24 @@ def plain_array(name: str, values: Any) -> Matrix:
             f"{name} is a masked array, expected plain numbers. Fill the masked values with "
             f"{name}.filled()."
         )
-    return np.asarray(values)
+    return np.asarray(readable(values))
+
+
+def readable(values: Any) -> Any:
+    """Return values that numpy can read: 128-bit integers, as polars has them, as a list.
+
+    Sums of integers in a database are such integers.
+    """
+    if str(getattr(values, "dtype", "")) in WIDE_INTEGERS:
+        return values.to_list()
+    # Of the libraries' frames only those of polars have rows().
+    if hasattr(type(values), "rows") and not WIDE_INTEGERS.isdisjoint(map(str, values.dtypes)):
+        return values.rows()
+    return values
+
+
+WIDE_INTEGERS = frozenset({"Int128", "UInt128"})
+"""Types of integers that numpy lacks."""
 
 
 def within_bounds(values: Matrix) -> bool:
@@ -156,9 +173,18 @@ def _expected(value: float, remedies: Mapping[str, str]) -> str:
 
 def check_matrix(name: str, values: Any) -> Matrix:
     """Return `values` as a two-dimensional array of numbers with at least one row."""
+    array = check_rows(name, values)
+    check_not_empty(name, len(array))
+    return array
+
+
+def check_rows(name: str, values: Any) -> Matrix:
+    """Return `values` as a two-dimensional array of numbers; of float64 if it has no rows."""
     array = plain_array(name, values)
     check_two_dimensional(name, array)
-    check_not_empty(name, len(array))
+    if not len(array):
+        # The dtype of an array without values says nothing: pandas and numpy make it up.
+        return np.zeros(array.shape)
     check_values(name, array, TABLE_REMEDIES)
     return array
 
@@ -176,9 +202,11 @@ def check_two_dimensional(name: str, array: Matrix) -> None:
     """Raise ValueError unless an array has rows and columns."""
     if array.ndim != 2:
         n_rows = (*array.shape, 1)[0]
+        # Numpy cannot infer the number of columns of an array without values.
+        columns = "-1" if n_rows else "n_columns"
         raise ValueError(
             f"{name} has shape {array.shape}, expected (n_rows, n_columns). Pass "
-            f"{name}.reshape({n_rows}, -1) for {n_rows} rows."
+            f"{name}.reshape({n_rows}, {columns}) for {n_rows} rows."
         )
 
 
@@ -439,7 +467,9 @@ def row_blocks(n_rows: int, n_columns: int, least: int = 1) -> Iterator[slice]:
 
 def by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
     """Return an argument by row: the entries of an array or list, or a single value repeated."""
-    values = list(value) if np.ndim(value) else [value] * n_rows
+    # A column of pyarrow iterates over scalars that are no numbers.
+    entries = value.to_pylist() if hasattr(value, "to_pylist") else value
+    values = list(entries) if np.ndim(readable(value)) else [value] * n_rows
     if len(values) != n_rows:
         raise ValueError(
             f"{name} has shape ({len(values)},), expected ({n_rows},) or one value. Pass one value "
@@ -764,8 +794,10 @@ def check_mass(
 
     `names` returns the names of the columns for the message.
     """
+    if not values.size:
+        return
     heaviest = w if isinstance(w, float) else float(w.max())
-    if heaviest <= 1.0 or not values.size:
+    if heaviest <= 1.0:
         return
     largest = max(-float(values.min()), float(values.max()), 1.0)
     if heaviest > MAX_VALUE**2 / largest**2:

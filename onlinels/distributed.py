@@ -640,10 +640,8 @@ def answers(model: Any, batch: Any, none: Any = None) -> Any:
 
     Arrays are converted to the type of `none`, since arrays of labels can have different types.
     """
-    if n_rows_of(batch) == 0:
-        if none is None and isinstance(batch, np.ndarray):
-            return model.predict_many(np.zeros((1, *batch.shape[1:])))[:0]
-        return [] if none is None else none
+    if none is not None and n_rows_of(batch) == 0:
+        return none
     made = model.predict_many(batch)
     return made.astype(none.dtype) if isinstance(none, np.ndarray) else made
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import partial
 from inspect import Parameter, signature
 from itertools import islice
+from statistics import StatisticsError
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +31,7 @@ from onlinels.checks import (
     check_kind,
     check_not_negative,
     check_weights,
+    readable,
 )
 from onlinels.labels import as_list, check_one_column
 from onlinels.numerics import restore
@@ -225,7 +227,7 @@ def _times(t: Any, n_rows: int) -> list[Any]:
     """Return a time per row; a single time is repeated for all rows."""
     if hasattr(t, "__next__"):
         raise TypeError(f"t is of type {type(t).__name__}, expected times. Pass list(t).")
-    times = [t] * n_rows if np.ndim(t) == 0 else as_list(t, "time per row", "t")
+    times = [t] * n_rows if np.ndim(readable(t)) == 0 else as_list(t, "time per row", "t")
     if len(times) != n_rows:
         raise ValueError(f"t has {len(times)} times, expected {n_rows}. Pass one time per row.")
     return times
@@ -570,7 +572,8 @@ class ProgressiveScore:
         shorter.
     cumulative : ndarray (n_windows,) or (n_windows, n_metrics)
         The metric over all rows up to the end of every window; NaN if the metric is not a number,
-        such as ConfusionMatrix. Metrics joined by ``+`` have a column each.
+        such as ConfusionMatrix. Metrics joined by ``+`` have a column each, and PerOutput has a
+        column for each output.
     windowed : ndarray of the same shape
         The metric over the rows of every window alone.
     seconds : ndarray (n_windows,)
@@ -616,8 +619,9 @@ class ProgressiveScore:
         *others : ProgressiveScore
             Scores of other models with the same metric and the same window.
         metric : str, optional
-            Name of the metric to draw if there are several, such as "Accuracy"; the first metric of
-            this name is drawn. By default the first of all metrics.
+            Name of the metric to draw if there are several, such as "Accuracy", or "price - MAE"
+            for the output "price" of PerOutput(MAE()); the first metric of this name is drawn. By
+            default the first of all metrics.
         path_or_axes : path, Axes or None
             Path of the picture to save, or axes to draw on. None opens a pyplot figure.
 
@@ -643,7 +647,7 @@ class ProgressiveScore:
                 raise ValueError(
                     f"{problem}, expected equal windows. Evaluate both with the same window."
                 )
-        name = type(_parts_of(self.metric)[0]).__name__ if metric is None else metric
+        name = _names_in(self.metric)[0] if metric is None else metric
         curves = [score._curves(name) for score in scores]
         axes: Axes
         with axes_at(path_or_axes, _new_axes, "plot", "set_xlabel") as axes:
@@ -659,7 +663,7 @@ class ProgressiveScore:
 
     def _curves(self, name: str) -> tuple[Floats, Floats]:
         """Return the cumulative and the windowed values of a metric."""
-        names = [type(each).__name__ for each in _parts_of(self.metric)]
+        names = _names_in(self.metric)
         if name not in names:
             problem = f"The score of {self.name} has the metrics {names}, not {name!r}"
             raise ValueError(f"{problem}. Pass one of them, or scores with the same metric.")
@@ -713,8 +717,8 @@ def _annotate(axes: Any, name: str, score: ProgressiveScore) -> None:
     axes.set_title(f"{name}, per {score.window:,} rows (solid) and so far (dashed)", loc="left")
     axes.set_xlabel("rows, each answered before it was learnt")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    each = next(each for each in _parts_of(score.metric) if type(each).__name__ == name)
-    if "%" in each._fmt:
+    drawn = [*_columns_of(score.metric).values()][_names_in(score.metric).index(name)]
+    if "%" in drawn._fmt:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g}%"))
     axes.grid(axis="y", color="#E4E4E4")
     axes.set_axisbelow(True)
@@ -843,14 +847,13 @@ def progressive_val_score(
             seconds.append(perf_counter() - start)
             both[1] = blank.clone()
             show(n_rows, metric)
-    shape = (len(rows), len(_parts_of(metric))) if isinstance(metric, metrics.base.Metrics) else -1
     return ProgressiveScore(
         name,
         metric,
         window,
         rows=np.array(rows, dtype=np.intp),
-        cumulative=np.array(cumulative, dtype=np.float64).reshape(shape),
-        windowed=np.array(windowed, dtype=np.float64).reshape(shape),
+        cumulative=_curve(cumulative, metric),
+        windowed=_curve(windowed, metric),
         seconds=np.array(seconds, dtype=np.float64),
     )
 
@@ -941,21 +944,71 @@ def _parts_of(metric: Any) -> list[Any]:
     return list(metric) if isinstance(metric, metrics.base.Metrics) else [metric]
 
 
-def _values_of(metric: Any) -> list[float]:
-    """Return the values of the metrics joined in a metric, NaN for values that are not numbers."""
-    values = []
-    for each in _parts_of(metric):
-        try:
-            values.append(float(each.get()))
-        except (NotImplementedError, TypeError):
-            values.append(np.nan)
-    return values
+class Column(NamedTuple):
+    """A column of learning curves: a metric of a sum, or that of an output in a PerOutput."""
+
+    # Place of the metric in the sum, and the output in a PerOutput, () otherwise.
+    place: int
+    output: tuple[Any, ...]
+
+    def name_of(self, metric: Any) -> str:
+        """Return the name in plots, such as "MAE", or "price - MAE" as in river's text."""
+        return " - ".join([*map(str, self.output), type(metric).__name__])
+
+
+def _columns_of(metric: Any) -> dict[Column, Any]:
+    """Return the single metrics by their columns; a PerOutput has a metric for every output."""
+    columns: dict[Column, Any] = {}
+    for place, part in enumerate(_parts_of(metric)):
+        if isinstance(part, metrics.multioutput.PerOutput) and part.metrics:
+            columns |= {Column(place, (name,)): each for name, each in part.metrics.items()}
+        else:
+            columns[Column(place, ())] = part
+    return columns
+
+
+def _names_in(metric: Any) -> list[str]:
+    """Return the names of the columns of a metric."""
+    return [column.name_of(each) for column, each in _columns_of(metric).items()]
+
+
+def _values_of(metric: Any) -> dict[Column, float]:
+    """Return the values in the columns of a metric."""
+    return {column: _value_of(each) for column, each in _columns_of(metric).items()}
+
+
+def _value_of(metric: Any) -> float:
+    """Return the value of a single metric; NaN if it is not a number."""
+    try:
+        return float(metric.get())
+    except StatisticsError:
+        # A MacroAverage without predictions averages nothing; other metrics begin with a value.
+        return _value_of(metric.metric) if hasattr(metric, "metric") else np.nan
+    except (NotImplementedError, TypeError):
+        return np.nan
+
+
+def _curve(points: Sequence[dict[Column, float]], metric: Any) -> Floats:
+    """Return the values at the ends of windows, with a column for each of several metrics.
+
+    An output without predictions has the value of a metric that has counted nothing.
+    """
+    columns = _columns_of(metric)
+    blank = {column: _value_of(each.clone()) for column, each in columns.items()}
+    rows = [[(blank | point)[column] for column in columns] for point in points]
+    several = isinstance(metric, (metrics.base.Metrics, metrics.multioutput.PerOutput))
+    shape = (len(rows), len(columns)) if several else len(rows)
+    return np.array(rows, dtype=np.float64).reshape(shape)
 
 
 def _text_of(metric: Any) -> str:
-    """Return a metric in one line; only its name if its value is not a number."""
-    pairs = zip(_parts_of(metric), _values_of(metric), strict=True)
-    return ", ".join(type(each).__name__ if np.isnan(n) else repr(each) for each, n in pairs)
+    """Return a metric in one line; only the names of values that are not numbers."""
+    return ", ".join(
+        column.name_of(each)
+        if np.isnan(_value_of(each))
+        else " - ".join([*map(str, column.output), repr(each)])
+        for column, each in _columns_of(metric).items()
+    )
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.mean import Mean
 from onlinels.accumulators.statistics import MAX_ROWS, Statistics
-from onlinels.checks import Floats, Integers, Matrix, check_made, check_values
+from onlinels.checks import Floats, Integers, Matrix, check_made, check_values, readable
 from onlinels.labels import Classes, as_list, read_label
 from onlinels.linalg.fingerprints import unknown_prints
 from onlinels.linalg.selection import KFold
@@ -255,7 +255,7 @@ def _labels(labels: Any, n_classes: int) -> list[Any]:
 
 def _array(name: str, values: Any) -> Matrix:
     try:
-        return np.asarray(values)
+        return np.asarray(readable(values))
     except ValueError as error:
         problem = f"{name} holds lists of different lengths, expected equal lengths"
         raise ValueError(f"{problem}. Pass an array.") from error

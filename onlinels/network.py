@@ -17,6 +17,7 @@ import numpy as np
 from onlinels.checks import (
     Floats,
     Matrix,
+    by_row,
     check_count,
     check_mergeable,
     check_part,
@@ -25,7 +26,14 @@ from onlinels.checks import (
 )
 from onlinels.features.filters import FilterBank
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.images import Shape, block_means, read_image, read_images, slices
+from onlinels.features.images import (
+    Shape,
+    block_means,
+    of_images,
+    read_image,
+    read_images,
+    slices,
+)
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.labels import Label, read_label, read_labels
@@ -439,9 +447,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             If the features are not fixed yet, or `X` cannot be read as images of their shape.
         """
         with self._lock:
-            images = read_images(X, self._given_shape).values
-            self._check_shape(images.shape[1:])
-            return np.concatenate([*self._network.blocks(images)])
+            return of_images(self._activations, read_images(X, self._given_shape))
+
+    def _activations(self, images: Matrix) -> Matrix:
+        self._check_shape(images.shape[1:])
+        return np.concatenate([*self._network.blocks(images)])
 
     @property
     def bank(self) -> FilterBank:
@@ -464,8 +474,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
         if self.classifier._clock.read(t, n_rows) is None:
             t = None
-        times = [t] * n_rows if np.ndim(t) == 0 else t
-        self._check_images(images)
+        times = by_row("t", t, n_rows)
+        if n_rows:
+            self._check_images(images)
         return list(map(Example, images, labels, weights, times))
 
     def _check_images(self, images: Matrix) -> None:
@@ -497,7 +508,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         images = read_images(X, self._given_shape)
-        return images.source, self._image_scores(images.values)
+        return images.source, of_images(self._image_scores, images)
 
     def _image_scores(self, images: Matrix) -> Floats:
         self._check_images(images)
@@ -596,6 +607,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             images = read_images(X, self._given_shape)
             examples = self._examples(images.values, y, w, t)
             new, parts = shallow_copy(self), []
+            if not examples:
+                none, known = np.zeros((0, len(self.classes))), np.zeros(0, dtype=np.intp)
+                return Answers(new, images.source, none, known)
             if self._fixed is None:
                 n_held = min(self.warm_up - self.count, len(examples))
                 held, examples = examples[:n_held], examples[n_held:]
@@ -616,6 +630,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _learn(self, examples: Sequence[Example]) -> None:
         """Learn or hold all checked images, or none of them if one is refused."""
+        if not examples:
+            return
         shape = examples[0].image.shape
         if self._fixed is not None:
             self._fixed.learn(examples)

@@ -42,9 +42,8 @@ from onlinels.checks import (
     Matrix,
     Place,
     at_position,
-    check_matrix,
-    check_not_empty,
     check_room,
+    check_rows,
     check_two_dimensional,
     check_values,
     dense,
@@ -409,7 +408,7 @@ def read_batch(X: Any, argument: str = "X") -> Batch:
     """
     X = as_numpy(X, argument)
     if isinstance(X, np.ndarray):
-        values = check_matrix(argument, X)
+        values = check_rows(argument, X)
         return Batch(len(values), lambda: values, (range(values.shape[1]),), values)
     if isinstance(X, SPARSE_TYPES):
         return _read_sparse(X, argument)
@@ -419,7 +418,8 @@ def read_batch(X: Any, argument: str = "X") -> Batch:
 
 
 def _read_samples(X: Sequence[Any]) -> Batch:
-    check_not_empty("X", len(X))
+    if not X:
+        return Batch(0, lambda: np.zeros((0, 0)), ((),), X)
     try:
         read = [read_row(row) for row in X]
     except (TypeError, ValueError):
@@ -444,7 +444,6 @@ def _read_samples(X: Sequence[Any]) -> Batch:
 
 def _read_sparse(X: Any, argument: str) -> Batch:
     check_two_dimensional(argument, X)
-    check_not_empty(argument, X.shape[0])
     rows = _finite_rows(X, argument, TABLE_REMEDIES, at_position)
     return Batch(X.shape[0], lambda: rows, (range(X.shape[1]),), X)
 
@@ -466,8 +465,10 @@ def _finite_rows(X: Any, argument: str, remedies: Mapping[str, str], place: Plac
 
 def _read_frame(X: Any, argument: str) -> Batch:
     frame = as_frame(X, argument)
-    check_not_empty(argument, len(frame))
     names = tuple(frame.columns)
+    if not len(frame):
+        # Without values, the types of columns say nothing.
+        return Batch(0, lambda: np.zeros((0, len(names))), (plain_names(names),), frame)
     odd = {
         name: kind
         for name, kind in frame.schema.items()
@@ -487,9 +488,20 @@ def _read_frame(X: Any, argument: str) -> Batch:
     else:
         # Frames of float32 only stay float32: the accumulators cast them once.
         single = set(frame.schema.values()) == {nw.Float32()}
-        matrix = to_numpy(frame, np.float32 if single else np.float64)
+        matrix = numbers_in(frame, np.float32 if single else np.float64)
         check_values(argument, matrix, TABLE_REMEDIES, place)
     return Batch(len(frame), lambda: matrix, (plain_names(names),), frame)
+
+
+def numbers_in(frame: nw.DataFrame[Any], dtype: Any = np.float64) -> Matrix:
+    """Return a frame of numbers and booleans as an array; missing numbers are NaN."""
+    return to_numpy(without_wide_integers(frame), dtype)
+
+
+def without_wide_integers(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """Return a frame whose 128-bit integers, which numpy lacks, are converted to floats."""
+    wide = [name for name, kind in frame.schema.items() if kind in (nw.Int128(), nw.UInt128())]
+    return frame.with_columns(nw.col(*wide).cast(nw.Float64())) if wide else frame
 
 
 def _is_wholly_sparse(frame: nw.DataFrame[Any]) -> bool:
@@ -574,7 +586,7 @@ def check_aligned(X: Any, **columns: Any) -> None:
         indexed = is_pandas_like_series(y) or is_pandas_like_dataframe(y)
         if not is_pandas_like_dataframe(X) or not indexed or X.index.equals(y.index):
             continue
-        if Counter(X.index.tolist()) == Counter(y.index.tolist()):
+        if len(y) and Counter(X.index.tolist()) == Counter(y.index.tolist()):
             raise ValueError(
                 f"{name} has the index of X in another order, expected one order for both. Pass "
                 f"{name}.reindex(X.index) to match rows by index, or {name}.to_numpy() to match "
@@ -745,7 +757,7 @@ class Columns:
         columns, which encoders make from the values that occur. The columns of an array have no
         names.
         """
-        if not isinstance(batch.source, nw.DataFrame):
+        if not len(batch) or not isinstance(batch.source, nw.DataFrame):
             return [], []
         layout = batch.layouts[-1]
         located = self.locate(layout)
@@ -963,12 +975,18 @@ def label_array(labels: Sequence[Any]) -> Matrix:
     return array
 
 
-def labels_like(source: Any, labels: Sequence[Any]) -> Any:
-    """Return one label per row: an array, a series of the frame's library, or a list."""
+def labels_like(source: Any, labels: Sequence[Any], classes: Sequence[Any] = ()) -> Any:
+    """Return one label per row: an array, a series of the frame's library, or a list.
+
+    If there are no labels, the result is of the type that the model's `classes` have.
+    """
     if isinstance(source, ARRAY_TYPES):
-        return label_array(labels)
+        return label_array(labels) if labels else label_array(classes)[:0]
     if not isinstance(source, nw.DataFrame):
         return list(labels)
+    if not labels:
+        none = label_array(classes)[:0]
+        return to_native_series([] if none.dtype == object else none, name=None, like=source)
     in_pandas = source.implementation.is_pandas_like()
     labels = labels if in_pandas else [*map(in_plain_types, labels)]
     array = label_array(labels if in_pandas else [y for y in labels if y is not None])

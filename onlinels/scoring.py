@@ -299,7 +299,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
             source, scores = self._batch_scores(X)
             classes = self.classes or (None,)
             best = scores.argmax(axis=1) if scores.shape[1] else [0] * len(scores)
-            return labels_like(source, [classes[column] for column in best])
+            return labels_like(source, [classes[column] for column in best], classes)
 
 
 def margins(scores: Floats) -> Floats:

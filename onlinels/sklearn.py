@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from sklearn.base import (
@@ -35,10 +35,12 @@ from onlinels.checks import (
     check_values,
     check_weights,
     dense,
+    readable,
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
 from onlinels.labels import Classes, read_labels
+from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
     LinearModel,
@@ -73,7 +75,15 @@ from onlinels.numerics import (
     shallow_copy,
     zero_added,
 )
-from onlinels.rows import Batch, Layout, as_numpy, label_array, read_batch
+from onlinels.rows import (
+    Batch,
+    Layout,
+    as_frame,
+    as_numpy,
+    label_array,
+    read_batch,
+    without_wide_integers,
+)
 from onlinels.saving import in_plain_types
 from onlinels.scoring import probabilities_of
 
@@ -142,6 +152,9 @@ def publish(fitted: BaseEstimator, estimator: BaseEstimator) -> None:
 class IncrementalModel(BaseEstimator):
     """Base of both estimators: a river model learns the rows; weights are computed on demand."""
 
+    # What `alpha` may be, for messages.
+    _alphas: ClassVar[str]
+
     n_features_in_: int
     feature_names_in_: Matrix
 
@@ -198,6 +211,9 @@ class IncrementalModel(BaseEstimator):
                 raise ValueError(f'alpha={alpha!r} is not known. Pass "auto" or a number.')
         else:
             for each in np.ravel(np.asarray(alpha, dtype=object)).tolist():
+                if not isinstance(each, numbers.Real) or isinstance(each, bool):
+                    problem = f"alpha={reprlib.repr(alpha)} must be {self._alphas}"
+                    raise TypeError(f"{problem}. {_alpha_remedy(each)}")
                 check_not_negative("alpha", each)
         check_scaling(self.scaling, "auto")
 
@@ -385,7 +401,7 @@ class IncrementalModel(BaseEstimator):
     def _rows_to_predict(self, X: Any) -> Any:
         """Return checked rows to predict."""
         check_is_fitted(self)
-        return validate_data(self, as_numpy(X), **VALIDATION_SETTINGS, reset=False)
+        return validate_data(self, readable_rows(X), **VALIDATION_SETTINGS, reset=False)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -515,6 +531,20 @@ def solved(
     return Solution(weights[order], intercept, alpha, units)
 
 
+def readable_rows(X: Any) -> Any:
+    """Return rows as scikit-learn can read them, with the names of their columns."""
+    X = as_numpy(X)
+    return X if readable(X) is X else without_wide_integers(as_frame(X)).to_native()
+
+
+def _alpha_remedy(alpha: Any) -> str:
+    """Return the remedy for an alpha that is not a number."""
+    if isinstance(alpha, KFold):
+        of_river = "LeastSquaresRegressor or LeastSquaresClassifier"
+        return f'Pass "auto", which needs no folds, or pass the KFold to a {of_river}.'
+    return 'Pass "auto" or a number.'
+
+
 def alpha_of(
     statistics: Statistics, alpha: Any, scaling: str | None
 ) -> tuple[float | Floats, Floats | None]:
@@ -625,6 +655,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     True
     """
 
+    _alphas = '"auto", a number of at least 0, or a list of one such number per target'
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
         with held(self):
@@ -657,7 +689,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         if np.ma.is_masked(y):
             raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
-        X, y = as_numpy(X), as_numpy(y, "y")
+        X, y = readable_rows(X), as_numpy(readable(y), "y")
         X, y = validate_data(
             self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
         )
@@ -842,6 +874,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     0.87
     """
 
+    _alphas = '"auto" or a number of at least 0'
+
     _declared = NO_DECLARED_LABELS
     # Factors of the labels that class_weight="balanced" has computed.
     _balanced: dict[Any, float] = {}  # noqa: RUF012
@@ -922,7 +956,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             return self._learn(X, y, sample_weight, begins, _declared=labels)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
-        X, y = as_numpy(X), plain_labels("y", as_numpy(y, "y"))
+        X, y = readable_rows(X), plain_labels("y", as_numpy(readable(y), "y"))
         X, y = validate_data(self, X, y, **VALIDATION_SETTINGS, reset=begins)
         check_classification_targets(y)
         labels, which = np.unique(y, return_inverse=True)
@@ -1200,7 +1234,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             if not isinstance(seed, numbers.Integral):
                 seed = int(check_random_state(seed).randint(2**31))
             new = shallow_copy(self)
-            X = validate_data(new, as_numpy(X), dtype=VALIDATION_SETTINGS["dtype"])
+            X = validate_data(new, readable_rows(X), dtype=VALIDATION_SETTINGS["dtype"])
             settings = self.n_hidden, self.input_weights, self.activation, int(seed)
             flags: dict[str, Any] = {"bias": self.bias, "standardize": self.standardize}
             new._layer = HiddenLayer.from_examples(X, labels, *settings, **flags)
@@ -1212,7 +1246,9 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Return activations (n_samples, n_hidden)."""
         with held(self):
             check_is_fitted(self, "_layer")
-            X = validate_data(self, as_numpy(X), dtype=VALIDATION_SETTINGS["dtype"], reset=False)
+            X = validate_data(
+                self, readable_rows(X), dtype=VALIDATION_SETTINGS["dtype"], reset=False
+            )
             layer = self._layer
         # A fixed layer needs no lock: several threads may transform at once.
         activations: Floats = layer.transform_many(X)

@@ -34,7 +34,7 @@ from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
 from onlinels.numerics import Lock
-from onlinels.pipelines import FIXED_STEPS, steps_of
+from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
 from onlinels.rows import (
     Batch,
     Columns,
@@ -444,7 +444,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     def predict_many(self, X: Any) -> Any:
         """Return the label of the window that ends in each reading, in the kind of `X`."""
         with self._lock:
-            return labels_like(source_of(X), self._answers("predict", None, list(samples_of(X))))
+            labels = self._answers("predict", None, list(samples_of(X)))
+            return labels_like(source_of(X), labels, self._classes)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class, {} if the window is not full."""
@@ -458,9 +459,16 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """
         with self._lock:
             rows = self._answers("predict_proba", {}, list(samples_of(X)))
-            return table_of(source_of(X), rows)
+            return table_of(source_of(X), rows, self._classes)
+
+    @property
+    def _classes(self) -> tuple[Label, ...]:
+        """Labels of the wrapped classifier; none if it does not tell them."""
+        return tuple(getattr(last_step(self.classifier), "classes", ()))
 
     def _learn(self, rows: list[Any], labels: list[MaybeLabel]) -> None:
+        if not rows:
+            return
         due: list[Labelled] = []
         # Every state has a window of its own, so only the last state is kept.
         (state,) = deque(self._follow(rows, labels, due), maxlen=1)
@@ -549,7 +557,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
     def _answers(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
         """Return the prediction for each reading, and `nothing` if its window is not full."""
-        followed = self._follow(rows, [()] * len(rows), [])
+        followed = self._follow(rows, [()] * len(rows), []) if rows else iter(())
         given: list[Any] = []
         while block := [state.values for state in islice(followed, BLOCK_READINGS)]:
             full = [{"window": each.copy()} for each in block if len(each) == self.window]

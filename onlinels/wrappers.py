@@ -19,7 +19,6 @@ from onlinels.checks import (
     check_between,
     check_mass,
     check_mergeable,
-    check_not_empty,
     check_weights,
     checked_assignment,
     row_blocks,
@@ -169,7 +168,6 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         check_aligned(X, y=y, w=w, **others)
         rows = list(samples_of(X))
         n_rows = len(rows)
-        check_not_empty("X", n_rows)
         labels = read_labels(y, n_rows)
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
         given = {name: by_row(name, value, n_rows) for name, value in others.items()}
@@ -288,7 +286,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
 def in_kind(ask: str, source: Any, answers: list[Any], classes: Sequence[Label]) -> Any:
     """Return results of `predict_one` or `predict_proba_one` in the kind of the input."""
     if ask == "predict_one":
-        return labels_like(source, answers)
+        return labels_like(source, answers, classes)
     return table_of(source, answers, classes)
 
 
@@ -301,7 +299,7 @@ def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Labe
         return rows
     columns = list(dict.fromkeys([*classes, *(label for row in rows for label in row)]))
     values = [[row.get(label, 0.0) for label in columns] for row in rows]
-    return table_like(source, columns, np.array(values))
+    return table_like(source, columns, np.array(values).reshape(len(rows), len(columns)))
 
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
@@ -740,14 +738,15 @@ class CalibratedClassifier(WrappedClassifier):
                 return
             n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
             labels, weights = read_labels(y, n_rows), check_weights(w, n_rows)
-            scores = self._scores_before(X)
+            scores = self._scores_before(X) if n_rows else np.zeros((0, len(self.classes)))
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
             self._learn(learn, scores, labels, weights)
 
     def _before(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
         answers, probabilities, losses = self._answered(X, y, w, others)
         if ask == "predict_one":
-            made = labels_like(answers.source, labels_before(answers))
+            labels = labels_before(answers)
+            made = labels_like(answers.source, labels, answers.model.classes)
         else:
             made = table_before(answers, probabilities)
         return made, self._state_after(answers, losses)

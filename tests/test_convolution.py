@@ -335,12 +335,10 @@ def test_many_images_in_any_form(batch):
         (np.ones((2, 5, 5)), "Images of 5 x 5 pixels have empty pooled maps"),
         (np.ones((2, 64)), "set image_shape"),
         (np.ones(3), "set image_shape"),
-        (np.ones((0, 8, 8)), "0 images"),
         (np.full((1, 8, 8), np.nan), "nan"),
         ([{"image": np.ones((8, 8))}, {"image": np.ones((9, 9))}], "one shape. Resize"),
         ([{"image": np.ones((8, 8)), "mask": 1.0}], "expected one image"),
         ([{0: 1.0}], "image_shape"),
-        ([], "0 rows"),
     ],
 )
 def test_bad_images(X, message):

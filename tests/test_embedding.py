@@ -252,7 +252,6 @@ def failing(items):
             "^embed raised KeyError .* Pass the function with which the model was saved",
             ValueError,
         ),
-        (lambda: Embedding(embed).transform_many([]), "0 rows", ValueError),
         (lambda: Embedding(embed).transform_many([{}]), r"X\[0\] has 0 values", ValueError),
         (
             lambda: Embedding(embed).transform_many(pd.DataFrame({"a": ["x"], "b": ["y"]})),

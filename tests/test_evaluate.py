@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from river import (
     active,
     anomaly,
@@ -242,6 +243,66 @@ def test_several_targets(kind, delay):
         expected = evaluate.progressive_val_score(stream, kind(1.0), metric(), delay=delay)
         score = progressive_val_score(kind(1.0), X, data, metric(), delay=delay, batch_size=7)
         assert score.metric.get() == pytest.approx(expected.get())
+
+
+MULTI_OUTPUT = {
+    "p - MAE": (metrics.MAE(), "p"),
+    "q - MAE": (metrics.MAE(), "q"),
+    "MicroAverage": (metrics.multioutput.MicroAverage(metrics.RMSE()), None),
+    "MacroAverage": (metrics.multioutput.MacroAverage(metrics.MAE()), None),
+    "SampleAverage": (metrics.multioutput.SampleAverage(metrics.MSE()), None),
+}
+"""Columns of the curves of the sum below: the metrics, and the outputs that they count."""
+
+
+def sum_for_several_targets():
+    averages = [metric.clone() for metric, output in MULTI_OUTPUT.values() if output is None]
+    return metrics.base.Metrics([metrics.multioutput.PerOutput(metrics.MAE()), *averages])
+
+
+def of_answers(metric, output, pairs):
+    """Return the value of a metric of answers, or of one output of them, by river."""
+    known = [(y, answer) for y, answer in pairs if answer]
+    if not known and isinstance(metric, metrics.multioutput.MacroAverage):
+        return metric.metric.clone().get()
+    metric = metric.clone()
+    for y, answer in known:
+        metric.update(*((y, answer) if output is None else (y[output], answer[output])))
+    return metric.get()
+
+
+@pytest.mark.parametrize("window", [1, 4, 100])
+def test_curves_of_several_targets_are_numbers(window):
+    """The curve of a PerOutput is that of its metric for each output alone."""
+    rows = [({"a": i % 7}, {"p": i % 5 + 0.5, "q": 3.0 * (i % 4)}) for i in range(30)]
+    pairs, model = [], LeastSquaresMultiTargetRegressor(1.0)
+    for x, y in rows:
+        pairs.append((y, model.predict_one(x)))
+        model.learn_one(x, y)
+    metric = sum_for_several_targets()
+    score = progressive_val_score(model.empty(), rows, metric=metric, window=window)
+    for number, stop in enumerate(score.rows):
+        of_window = pairs[number * window : stop]
+        for curve, counted in ((score.cumulative, pairs[:stop]), (score.windowed, of_window)):
+            expected = [of_answers(*column, counted) for column in MULTI_OUTPUT.values()]
+            np.testing.assert_allclose(curve[number], expected, rtol=1e-9, atol=1e-12)
+    for column, name in enumerate(MULTI_OUTPUT):
+        assert name in repr(score)
+        axes = score.plot(metric=name, path_or_axes=Figure().add_subplot())
+        assert axes.get_title("left").startswith(name)
+        np.testing.assert_array_equal(axes.lines[1].get_ydata(), score.cumulative[:, column])
+
+
+def test_a_metric_per_output_is_drawn_without_its_name():
+    rows = [({"a": float(i)}, {"p": i * 1.0, "q": i * 2.0}) for i in range(50)]
+    metric = metrics.multioutput.PerOutput(metrics.MAE())
+    model = LeastSquaresMultiTargetRegressor()
+    score = progressive_val_score(model, rows, metric=metric, window=10)
+    assert score.windowed.shape == score.cumulative.shape == (5, 2)
+    axes = score.plot(path_or_axes=Figure().add_subplot())
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), score.windowed[:, 0])
+    nothing = progressive_val_score(model, [], metric=metric.clone())
+    assert (nothing.rows.size, repr(nothing)) == (0, f"PerOutput ({model}, 0 rows)")
 
 
 def scaled(model):
@@ -598,7 +659,6 @@ def test_learning_curves_are_drawn(tmp_path, monkeypatch):
     mpl = pytest.importorskip("matplotlib")
     mpl.use("Agg")
     from matplotlib import pyplot
-    from matplotlib.figure import Figure
 
     metric = metrics.Accuracy() + metrics.LogLoss()
     one = score_of(metric, window=100, name="one")

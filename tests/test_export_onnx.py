@@ -465,3 +465,43 @@ def test_an_input_shape_is_for_images():
         onnx(learnt(LeastSquaresClassifier()), "unused.onnx", input_shape=(2,))
     with pytest.raises(TypeError, match="path"):
         onnx(learnt(LeastSquaresClassifier()), 3)
+
+
+LETTERS = list("abc") * 8
+SHAPES = {
+    "linear": (LeastSquaresClassifier, (3,)),
+    "pipeline": (lambda: HiddenLayer(5) | LeastSquaresClassifier(1.0), (3,)),
+    "numbers": (LeastSquaresRegressor, (3,)),
+    "network": (lambda: ShallowConvClassifier.from_preset("digits", warm_up=20), (8, 8)),
+    "pixels": (lambda: ShallowConvClassifier.from_preset("digits", warm_up=20), (64,)),
+    "colours": (
+        lambda: ShallowConvClassifier.from_preset("digits", image_shape=(8, 8, 2), warm_up=20),
+        (8, 8, 2),
+    ),
+    "images": (
+        lambda: ConvolutionalFeatures(image_shape=(8, 8)) | LeastSquaresClassifier(),
+        (8, 8),
+    ),
+    "windows": (lambda: WindowFeatures(window_shape=(16, 2)) | LeastSquaresClassifier(), (16, 2)),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_inputs_and_outputs_are_those_that_the_guide_describes(path, name):
+    make, shape = SHAPES[name]
+    model, X = make(), np.random.RandomState(0).random_sample((24, *shape))
+    model.learn_many(X, X.reshape(24, -1)[:, 0] if name == "numbers" else LETTERS)
+    onnx(model, path)
+    session, metadata = onnxruntime.InferenceSession(path), metadata_of(path)
+    (given,) = session.get_inputs()
+    images = (8, 8) if name == "pixels" else shape
+    assert (given.name, given.type, given.shape) == ("X", "tensor(float)", ["batch", *images])
+    assert ("feature_names" in metadata) == (len(images) == 1)
+    outputs = {each.name: each.shape for each in session.get_outputs()}
+    if name == "numbers":
+        assert outputs == {"values": ["batch", 1]}
+        assert json.loads(metadata["targets"]) == ["y"]
+    else:
+        tables = {key: ["batch", 3] for key in ("probabilities", "scores")}
+        assert outputs == {"label": ["batch"], **tables}
+        assert json.loads(metadata["classes"]) == ["a", "b", "c"]

@@ -1,5 +1,6 @@
 """The guide and README: links that lead somewhere, pages that are found, pictures made again."""
 
+import doctest
 import re
 import subprocess
 import sys
@@ -138,3 +139,35 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert "LeastSquaresClassifier" in (tmp_path / "searchindex.js").read_text("utf-8")
     for name in [*onlinels.__all__, *(f"datasets.{each}" for each in onlinels.datasets.__all__)]:
         assert name == "__version__" or (tmp_path / f"generated/onlinels.{name}.html").is_file()
+
+
+def first_examples_of(page, n_blocks):
+    """Return the code of the first blocks of a page, by block."""
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    parse = doctest.DocTestParser().get_examples
+    return ["".join(each.source for each in parse(block)) for block in blocks[:n_blocks]]
+
+
+def pictures(shape, n_images=120):
+    """Return images of bright spots in the upper or the lower half, and the names of the halves."""
+    random, y = np.random.RandomState(0), np.array(["upper", "lower"])[np.arange(n_images) % 2]
+    images = random.random_sample((n_images, *shape))
+    rows = np.where(y == "upper", shape[0] // 4, 3 * shape[0] // 4)
+    for image, row, column in zip(images, rows, random.randint(1, shape[1] - 1, 120), strict=True):
+        image[row - 1 : row + 2, column - 1 : column + 2] += 2.0
+    return images, y
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (16, 11), (12, 12, 1), (24, 24, 3), (30, 25, 4)])
+def test_the_first_example_of_images_works_for_images_of_any_shape(shape):
+    example, larger_model = first_examples_of(GUIDE / "images.md", 2)
+    data_line = re.compile(r"^images, labels = .*$", re.MULTILINE)
+    assert data_line.search(example)
+    if shape[0] >= 20:
+        example = re.sub(r"^model = .*$", lambda _: larger_model, example, flags=re.MULTILINE)
+    images, labels = pictures(shape)
+    names = {"images": images, "labels": labels}
+    exec(data_line.sub("", example), names)
+    model, half = names["model"], names["half"]
+    assert model.features_fixed
+    assert np.mean(model.predict_many(images[half:]) == labels[half:]) > 0.9

@@ -221,7 +221,6 @@ def test_the_mnist_preset_takes_bytes_of_28_by_28():
     [
         ("learn_many", (np.ones((2, 9, 8)), [1, 2]), ValueError, "shape"),
         ("learn_many", (np.ones((2, 8, 8)), [1]), ValueError, "1 labels, expected 2"),
-        ("learn_many", (np.ones((0, 8, 8)), []), ValueError, "0 images"),
         ("learn_many", (np.full((1, 8, 8), np.nan), [1]), ValueError, "nan"),
         (
             "learn_many",
@@ -232,7 +231,7 @@ def test_the_mnist_preset_takes_bytes_of_28_by_28():
         ("learn_many", (np.ones((1, 8, 8)), ["new"], [-1.0]), ValueError, "at least 0"),
         ("learn_many", (np.ones((1, 8, 8)), [[1]]), TypeError, "hashable"),
         ("learn_many", (None, [1]), TypeError, "NoneType"),
-        ("learn_many", (np.array(5.0), [1]), ValueError, "0 images"),
+        ("learn_many", (np.array(5.0), [1]), ValueError, r"shape \(\)"),
         ("learn_many", ([[1, 2], [3, 4]], [1, 2]), TypeError, "np.asarray"),
         ("learn_many", ([{3: np.ones(8), 4: 1.0}], [1]), ValueError, "one image"),
         ("learn_one", ({"image": np.ones((7, 8))}, 1), ValueError, "shape"),

@@ -440,8 +440,6 @@ def test_messages_name_what_users_know():
         orthogonal.partial_fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match=r"holds the labels \[0, 1, 2, 'a', 'b'\]"):
         IncrementalRidgeClassifier(1.0).fit(X, y).partial_fit(X[:2], ["a", "b"])
-    with pytest.raises(TypeError, match="alpha='auto' must be a number"):
-        IncrementalRidge(["auto", 1.0]).fit(X, X[:, :2])
     layers = [HiddenLayerTransformer(5, random_state=seed).fit(X) for seed in (None, None, 3, 3)]
     a, b, c, d = (layer.transform(X) for layer in layers)
     assert not np.allclose(a, b)
@@ -1036,3 +1034,16 @@ def test_unlearning_by_the_recursive_solver_leaves_six_digits_or_everything(rows
     taken = gone.w @ np.square(gone.y)
     error = laws.fit_error(model.coef_[:, None], diagonal, left, model.fit_intercept, taken=taken)
     assert error < 1e-6
+
+
+ALPHAS = KFold(3), [KFold(2), 1.0], ["auto", 1.0], None, True, "cv", {"a": 1.0}, 1j, b"1", [[None]]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS, ids=repr)
+@pytest.mark.parametrize("kind", [IncrementalRidge, IncrementalRidgeClassifier])
+def test_a_refused_alpha_tells_which_are_accepted(kind, alpha):
+    X, y = np.arange(12.0).reshape(4, 3), [0, 1, 1, 0]
+    with pytest.raises((TypeError, ValueError), match=r'alpha=.*"auto".*number.*\.$') as caught:
+        kind(alpha).fit(X, y)
+    if "KFold" in repr(alpha):
+        assert "pass the KFold to a LeastSquaresRegressor" in str(caught.value)

@@ -477,9 +477,6 @@ BAD_SAMPLES = [
 BAD_BATCHES = [
     (np.zeros(3), [1, 2, 3], r"X has shape \(3,\)"),
     (np.zeros((2, 2, 2)), [1, 2], r"X has shape \(2, 2, 2\)"),
-    (np.zeros((0, 2)), [], "X has 0 rows"),
-    ([], [], "X has 0 rows"),
-    (pd.DataFrame({"a": []}), [], "X has 0 rows"),
     (pd.DataFrame([[1, 2]], columns=["a", "a"]), [1], "X has several columns of one name"),
     (pd.Series([1.0]), [1], "X is of type Series"),
     ({"a": 1.0}, [1], "X is of type dict"),

@@ -357,7 +357,6 @@ BAD_CALLS = [
 ]
 BAD_BATCHES = [
     (np.zeros(3), [1, 2, 3], r"X has shape \(3,\)"),
-    ([], [], "X has 0 rows"),
     ([GOOD], [1.0, 2.0], "y has 2 targets, expected 1"),
     ([GOOD], 1.0, "y is of type float"),
     ([GOOD], np.ones((1, 2)), r"y has shape \(1, 2\)"),

@@ -75,9 +75,10 @@ def onnx(
     ===============  ======================================  ==================================
     X                float32 (batch, n_features)             metadata "feature_names"; a missing
                                                              feature is 0
-    X                float32 (batch, height, width[,         images
+    X                float32 (batch, height, width[,         images; no rows of pixels
                      n_channels])
-    X                float32 (batch, length[, n_channels])   windows; metadata "channels"
+    X                float32 (batch, length[, n_channels])   windows; metadata "channels", of a
+                                                             WindowedClassifier
     label            int64, string, bool or double (batch,)
     probabilities,   float32 (batch, n_classes)              metadata "classes"
     scores

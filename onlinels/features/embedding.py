@@ -13,7 +13,6 @@ from onlinels.checks import (
     Floats,
     Matrix,
     check_kind,
-    check_not_empty,
     check_values,
     checked_assignment,
     same,
@@ -93,6 +92,9 @@ class IdentifiedFunction:
                 "embed is None, expected a function: model files hold no functions. Load the model "
                 "with onlinels.load(path, embed=function)."
             )
+        if not items:
+            # Functions of others may fail for no items. A probe has the length and dtype of all.
+            return self(_probe_items(self.probes)[:1])[:0]
         values = _embeddings(self.function(items), items)
         if values.shape[1] != self.n_dimensions:
             raise ValueError(
@@ -221,7 +223,6 @@ class Embedding(base.MiniBatchTransformer):
         if not isinstance(source, (list, tuple, np.ndarray)):
             source = as_frame(source)
         items = _items_of(source)
-        check_not_empty("X", len(items))
         return output_table(source, self.embed(items), True, self.prefix)
 
 

@@ -18,6 +18,7 @@ from onlinels.checks import (
     check_count,
     check_flag,
     check_kind,
+    check_not_empty,
     check_part,
     checked_assignment,
     plain_value,
@@ -367,6 +368,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         layer = cls(n_hidden, input_weights, *settings, receptive_fields, prefix)
         check_flag("standardize", standardize)
         batch = read_batch(X)
+        check_not_empty("X", len(batch))
         labels = None if y is None else read_labels(y, len(batch))
         if layer.is_fixed and not standardize:
             return layer
@@ -429,6 +431,8 @@ class HiddenLayer(base.MiniBatchTransformer):
     def _activate(self, batch: Batch) -> Matrix:
         if not self.is_fixed:
             raise not_made(f"input_weights={self.input_weights!r} is", "HiddenLayer")
+        if not len(batch):
+            return np.zeros((0, self.n_hidden), PRECISIONS[self.dtype])
         # Overflow inside is allowed, as in e^(-u^2): only the activations must be finite.
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
             columns, made = self._columns, self._made

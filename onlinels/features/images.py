@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, cast
@@ -97,10 +97,13 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
     """Read an array of images or of rows of pixels, a frame, or a list of samples."""
     X = dense(as_numpy(X))
     if isinstance(X, np.ndarray):
+        if not X.size and X.dtype.kind not in "biuf":
+            X = np.zeros(X.shape)
         check_values("X", X)
-        if not X.shape or not len(X):
-            raise ValueError(f"X has 0 {kind.name}s, expected at least one. Skip empty batches.")
         return _read_arrays(X, image_shape, X, kind)
+    if isinstance(X, (list, tuple)) and not X:
+        size = image_shape or (1,) * kind.n_axes  # No image says what size they have.
+        return _read_arrays(np.zeros((0, *size)), image_shape, X, kind)
     first = X[0] if isinstance(X, (list, tuple)) and X else None
     if isinstance(first, np.ndarray):
         problem = f"X is a {type(X).__name__} of arrays, expected one array"
@@ -114,6 +117,23 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
         raise ValueError(f"{found}, expected one shape. Resize them.")
     values = np.concatenate([image.values for image in images])
     return Images(values, X, has_channels=any(image.has_channels for image in images))
+
+
+def of_images(function: Callable[[Matrix], Matrix], images: Images) -> Matrix:
+    """Return what a function computes from images (n, ...), a row per image, also if n is 0."""
+    if len(images.values):
+        return function(images.values)
+    if isinstance(images.source, (list, tuple)):
+        return np.zeros((0, 0))  # No image says how many values there are.
+    blank = np.zeros((1, *images.values.shape[1:]), images.values.dtype)
+    return function(blank)[:0]
+
+
+def check_some(images: Images, kind: Kind = IMAGE) -> Matrix:
+    """Return images to make features from; raise ValueError if there are none."""
+    if not len(images.values):
+        raise ValueError(f"X has 0 {kind.name}s, expected at least one. Pass examples.")
+    return images.values
 
 
 def _only_array(x: Any, kind: Kind) -> Matrix | None:
@@ -274,7 +294,7 @@ class ImageTransformer(base.MiniBatchTransformer):
             features still need examples.
         """
         images = read_images(X, self._shape, self.kind)
-        features = self._transform(images.values)
+        features = of_images(self._transform, images)
         return output_table(images.source, features, not images.from_pixels, self.prefix)
 
 

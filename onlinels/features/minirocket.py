@@ -17,6 +17,7 @@ from onlinels.features.images import (
     Kind,
     Shape,
     check_pixels,
+    check_some,
     not_made,
     read_images,
     slices,
@@ -318,7 +319,8 @@ class MiniRocketFeatures(ImageTransformer):
         model = cls(**settings)
         if model.is_fixed:
             return model
-        windows = model._values(read_images(X, model.window_shape, WINDOW).values)
+        examples = read_images(X, model.window_shape, WINDOW)
+        windows = model._values(check_some(examples, WINDOW))
         if windows.shape[1] < MINIROCKET_SIZE:
             problem = f"Windows have {windows.shape[1]} samples, expected at least"
             raise ValueError(f"{problem} {MINIROCKET_SIZE}. Pass longer windows.")

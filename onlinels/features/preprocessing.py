@@ -29,7 +29,9 @@ from onlinels.features.images import (
     block_means,
     check_image_shape,
     check_pixels,
+    check_some,
     not_made,
+    of_images,
     read_image,
     read_images,
     sample,
@@ -351,7 +353,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         True
         """
         model = cls(**{"whitening": ZCA(), **settings})
-        images = read_images(X, model.image_shape).values
+        images = check_some(read_images(X, model.image_shape))
         model.check_images(images)
         if not isinstance(model.whitening, ZCA):
             return model
@@ -460,9 +462,13 @@ class ImagePreprocessing(base.MiniBatchTransformer):
             `check_images` raises.
         """
         images = read_images(X, self.image_shape)
-        processed = self._process(images.values)
+        if isinstance(images.source, (list, tuple)) and not images.source:
+            return []
+        processed = of_images(self._process, images)
         if images.from_pixels:
-            return output_table(images.source, processed.reshape(len(processed), -1), False)
+            return output_table(
+                images.source, processed.reshape(len(processed), prod(processed.shape[1:])), False
+            )
         shaped = images.shape_like(processed)
         if isinstance(images.source, np.ndarray):
             return shaped

@@ -46,6 +46,7 @@ from onlinels.features.images import (
     Shape,
     check_image_shape,
     check_pixels,
+    check_some,
     full_shape,
     not_made,
     read_images,
@@ -444,7 +445,7 @@ class ConvolutionalFeatures(FilteringTransformer):
         model = cls(**{"filters": Patches(), **settings})
         if model.is_fixed:
             return model
-        images = read_images(X, model.image_shape).values
+        images = check_some(read_images(X, model.image_shape))
         model.check_images(images)
         joint, contrast_offset = model.channels == "joint", model.contrast_offset
         made = make_bank(model.filters, images, y, model.seed, joint, contrast_offset)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Floats, as_number, check_number, equals_itself
+from onlinels.checks import Floats, as_number, check_number, equals_itself, readable
 from onlinels.saving import ANYTHING, FINITE, FLAG, maybe, savable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,7 +43,7 @@ def read_times(t: Any, n_rows: int, dates: bool) -> Floats:
     """
     if np.ma.is_masked(t):
         raise ValueError("t holds masked times, expected finite times. Leave out the masked rows.")
-    values = np.asarray(t)
+    values = np.asarray(readable(t))
     if values.dtype.kind == "M":
         values = values.astype("datetime64[us]").astype(object)
     if values.ndim and values.shape != (n_rows,):

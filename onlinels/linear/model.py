@@ -518,7 +518,9 @@ class LinearModel(base.Estimator, ABC):
         array(['low', 'high'], dtype='<U4')
         """
         with self._lock:
-            learn_rows(self, checked(self, *read_rows(self, X, y, w, t), t))
+            rows = checked(self, *read_rows(self, X, y, w, t), t)
+            if len(rows.targets):
+                learn_rows(self, rows)
 
     def _learn_sample(self, x: Any, read: Targets, w: float, t: Any) -> None:
         """Learn a sample that `_learn_row` could not learn, and note its names."""
@@ -590,7 +592,9 @@ class LinearModel(base.Estimator, ABC):
         (('low',), 2)
         """
         with self._lock:
-            self._unlearn(*read_rows(self, X, y, w))
+            batch, read, weights = read_rows(self, X, y, w)
+            if len(batch):
+                self._unlearn(batch, read, weights)
 
     def _unlearn(
         self, batch: Batch, read: Targets, w: float | Floats, keeps_features: bool = False

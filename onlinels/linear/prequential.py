@@ -91,6 +91,10 @@ def answered(
     batch, read, weights = read_rows(model, X, y, w, t)
     rows = checked(model, batch, read, weights, t)
     own: Any = model._independent()
+    if not len(batch):
+        none = np.zeros((0, len(model._outputs)))
+        known = np.zeros(0, dtype=np.intp)
+        return Answers(own, batch.source, none, known, none if with_dist else None)
     own._choose_if_due()
     stream = Stream(batch, rows, read, by_row("t", t, len(batch)))
     n_rows, known = len(batch), known_before(own, rows)
@@ -140,6 +144,8 @@ def joined_answers(model: Any, source: Any, parts: Sequence[Answers]) -> Answers
 def labels_before(answers: Answers) -> list[Label | None]:
     """Return the label with the highest score for every row; None if no class was known."""
     classes = answers.model.classes
+    if not len(answers.known):
+        return []
     unknown = np.arange(len(classes)) >= answers.known[:, None]
     best = np.where(unknown, -np.inf, answers.scores).argmax(axis=1).tolist()
     return [classes[k] if n else None for k, n in zip(best, answers.known, strict=True)]
@@ -177,7 +183,7 @@ def table_before(answers: Answers, probabilities: Floats) -> Any:
 def label_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     """Return the label of every row before it is learnt, in the kind of `X`, and learn the rows."""
     answers = model._answered(X, y, w, t)
-    predicted = labels_like(answers.source, labels_before(answers))
+    predicted = labels_like(answers.source, labels_before(answers), answers.model.classes)
     put_in_place(model, answers)
     return predicted
 

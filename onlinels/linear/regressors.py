@@ -27,6 +27,7 @@ from onlinels.linear.model import (
 from onlinels.linear.penalty import Scaling
 from onlinels.linear.prequential import answered, put_in_place
 from onlinels.rows import (
+    ARRAY_TYPES,
     Batch,
     Name,
     check_mapping,
@@ -474,8 +475,11 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         else:
             batch = read_batch(y, "y")
             values = batch.values.astype(np.float64)
-            names, targets = arranged(batch.layouts[-1], values, names)
-        if len(targets) != (n_rows or 1) or not names:
+            if len(batch):
+                names, targets = arranged(batch.layouts[-1], values, names)
+        if n_rows == 0 == len(targets):
+            return Targets(np.zeros((0, len(names))), names)
+        if len(targets) != (1 if n_rows is None else n_rows) or not names:
             raise ValueError(
                 f"y has {len(targets)} rows of {len(names)} targets, expected {n_rows} rows of at "
                 "least one target. Pass a dict or a row of targets for every row of X."
@@ -613,10 +617,11 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         self, source: Any, parts: tuple[str, str], first: Floats, second: Floats
     ) -> Any:
         """Return two numbers for every row and target: two arrays, or a frame."""
-        if isinstance(source, np.ndarray):
+        if isinstance(source, ARRAY_TYPES):
             return first, second
         columns = [f"{name}_{part}" for name in self._target_names for part in parts]
-        return table_like(source, columns, np.stack((first, second), 2).reshape(len(first), -1))
+        pairs = np.stack((first, second), 2).reshape(len(first), len(columns))
+        return table_like(source, columns, pairs)
 
 
 def t_quantile(free: float | Floats, level: float) -> Floats:
@@ -667,7 +672,7 @@ def intervals_like(source: Any, lower: Floats, upper: Floats) -> Any:
 def pair_like(source: Any, names: tuple[str, str], first: Floats, second: Floats) -> Any:
     """Return two numbers per row: two arrays (n,) for an array, else a frame of two columns."""
     pair = first, second
-    return pair if isinstance(source, np.ndarray) else table_like(source, names, np.stack(pair, 1))
+    return pair if isinstance(source, ARRAY_TYPES) else table_like(source, names, np.stack(pair, 1))
 
 
 def read_named_targets(

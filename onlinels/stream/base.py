@@ -12,7 +12,6 @@ import numpy as np
 from onlinels.checks import (
     Floats,
     check_count,
-    check_not_empty,
     check_weights,
     checked_assignment,
 )
@@ -95,8 +94,8 @@ class StreamModel(ABC):
         """Read rows to predict; warn once about every set of columns that X lacks."""
         X = as_numpy(X)
         samples = read_stream_batch(X)
-        check_not_empty("X", len(samples))
-        warn_once(self, *self._columns.differences(X))
+        if samples:
+            warn_once(self, *self._columns.differences(X))
         return samples
 
     @property
@@ -157,7 +156,6 @@ class StreamModel(ABC):
         """Read a batch; raise if a row cannot be learnt, alone or together with the others."""
         check_aligned(X, y=y, w=w)
         samples = read_stream_batch(X)
-        check_not_empty("X", len(samples))
         (targets, new), weights = self._read_targets(samples, y), read_weights(w, len(samples))
         keys, singly = self._keys_of(X, len(samples), new, is_answered)
         return StreamBatch(self, samples, keys, targets, weights, sorted({*singly, *new}))

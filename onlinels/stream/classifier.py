@@ -456,7 +456,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
                 known = later.classes[: answer.scores.shape[1]]
                 best = answer.scores.argmax(axis=1).tolist() if known else [0] * len(answer.scores)
                 labels += [(known or (None,))[column] for column in best]
-            predicted = labels_like(source, labels)
+            predicted = labels_like(source, labels, later.classes)
             put_in_place(self, later)
             return predicted
 
@@ -883,6 +883,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         samples, source = self._read_asked(X), source_of(X)
+        if not samples:
+            return source, np.zeros((0, len(self.classes)))
         if not self._recent:
             waiting = self._waiting.copied()
             _watch(waiting, samples_of(X))

@@ -489,7 +489,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             source, later, answers = self._answered(X, y, w)
-            means, deviations = map(np.concatenate, zip(*answers, strict=True))
+            none = np.empty(0)
+            means, deviations = map(np.concatenate, zip((none, none), *answers, strict=True))
             if with_dist:
                 predicted = normals_like(source, means, deviations**2)
             else:
@@ -572,7 +573,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         Raises
         ------
         TypeError, ValueError
-            If `X` cannot be read, or has no rows.
+            If `X` cannot be read.
         """
         with self._lock:
             source, forecasts = self._forecast_many(X)

@@ -9,7 +9,6 @@ from zlib import crc32
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from river.utils.dataframe import to_numpy
 
 from onlinels.checks import MAX_VALUE, STREAM_REMEDIES, Floats, is_unknown, plain_value
 from onlinels.rows import (
@@ -23,6 +22,7 @@ from onlinels.rows import (
     as_numpy,
     check_distinct,
     feature_key,
+    numbers_in,
     plain_names,
     read_row,
     reader_of,
@@ -137,7 +137,7 @@ def _read_matrix(X: Any) -> list[Sample]:
         values = np.zeros((len(frame), len(names)))
         if names:
             # By position: narwhals selects only text names.
-            values[:] = to_numpy(frame[:, np.flatnonzero(numeric).tolist()])
+            values[:] = numbers_in(frame[:, np.flatnonzero(numeric).tolist()])
     return _as_samples(names, values, texts)
 
 
