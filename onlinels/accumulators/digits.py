@@ -13,7 +13,7 @@ from onlinels.linalg.rounding import MAX_ROUNDING
 MAX_LOST = 1e-6
 """Largest error of the fit, relative to the targets, that removals may cause."""
 
-LEAST_RESIDUAL = 1e-6
+LEAST_RESIDUAL = 1e-3
 """Residual sum of squares, relative to that of the targets, from which its digits count."""
 
 
@@ -59,7 +59,7 @@ def _losses(
     error, cause = float(np.linalg.norm(shares)), int(shares.argmax()) if n_features else 0
     if hidden.any():
         # The weights of these features are 0, as if they did not vary.
-        missed = np.sqrt(MAX_ROUNDING * _ratio(errors, penalties)) * hidden
+        missed = np.where(hidden, np.sqrt(MAX_ROUNDING * _ratio(errors, penalties)), 0.0)
         yield float(missed.max()), int(missed.argmax())
     # Sums that hold an inverse have compared it with a sketch.
     if present.any() and statistics.recursion is None:

@@ -1,10 +1,12 @@
 """Reusable laws: what must hold between an online model and the batch solution."""
 
 import copy
+import io
 import itertools
 import pickle
 import re
 import tracemalloc
+import zipfile
 from collections import deque
 from unittest import mock
 
@@ -240,6 +242,40 @@ def fit_error(W, diagonal, rows, fit_intercept, targets=None, taken=0.0):
     can_be_told = float(np.square(T).sum()) > 1.1e-13 * (left + taken)
     size = (left if can_be_told else left + taken) ** 0.5
     return np.linalg.norm(apart) / size if size else np.linalg.norm(apart)
+
+
+def error_of_fit(model, rows):
+    """Return the error of a regressor's fit, relative to the targets about their mean.
+
+    The truth is the batch solution of the rows at the ridges of the model, with means in long
+    double. The error is the length of A (W - W*), the rows of the ridge among those of A, or that
+    of the error of the mean prediction.
+    """
+    wide = np.longdouble
+    X, y, w = rows.X.astype(wide), np.array(rows.y, dtype=wide), rows.w.astype(wide)
+    order = [model.feature_names.index(name) for name in range(X.shape[1])]
+    W, diagonal = model.output_weights[order, 0], model.ridge_diagonal[order]
+    centred = model.fit_intercept
+    mean, y_mean = (w @ X / w.sum(), w @ y / w.sum()) if centred else (0.0 * X[0], wide(0.0))
+    A = (X - mean) * np.sqrt(w)[:, None]
+    # Constant up to a few units in the last place.
+    varies = np.sqrt((A**2).sum(axis=0)) > 4.0 * EPS * np.abs(mean) * np.sqrt(w.sum())
+    stacked = np.vstack([A.astype(float), np.diag(np.sqrt(diagonal))]) * varies
+    sizes = np.sqrt((stacked**2).sum(axis=0))
+    used, targets = sizes > 0.0, ((y - y_mean) * np.sqrt(w)).astype(float)
+    expected, padded = np.zeros(len(W)), np.append(targets, np.zeros(len(W)))
+    solved = np.linalg.lstsq(stacked[:, used] / sizes[used], padded, rcond=1e-12)[0]
+    expected[used] = solved / sizes[used]
+    whole = float(np.sqrt(w @ y**2)) or 1.0
+    error = np.linalg.norm(stacked @ (W - expected)) / max(np.linalg.norm(targets), 1e-9 * whole)
+    missed = float(model.intercept[0] + mean @ W - y_mean) if centred else 0.0
+    return max(error, abs(missed) * float(np.sqrt(w.sum())) / whole)
+
+
+def stored_bytes(model):
+    """Return all that a saved model holds, as bytes that are not compressed."""
+    archive = zipfile.ZipFile(io.BytesIO(onlinels.dumps(model)))
+    return b"".join(archive.read(name) for name in archive.namelist())
 
 
 def lost_digits(model, size):

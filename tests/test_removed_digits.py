@@ -1,0 +1,394 @@
+"""What is left after rows are unlearnt: six digits of the fit, or the model as it was.
+
+The truth are sums of the rows that stay in long double, which never knew the others.
+"""
+
+import functools
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlinels import (
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    answers_only,
+    dumps,
+    loads,
+)
+from onlinels.sklearn import IncrementalRidge
+from support import laws, strategies
+
+RIDGES = 0.0, 1e-6, 1.0, 1e3, "auto", "paper", KFold(3)
+
+CODES = "one feature", "all features", "scale", "level", "target", "none"
+"""How the rows that are unlearnt differ from the others."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The rows that a model holds, with their current weights, and which of them are to go."""
+
+    X: np.ndarray
+    y: np.ndarray
+    w: np.ndarray
+    goes: np.ndarray
+
+    def rows(self, which):
+        return self.X[which], self.y[which], self.w[which]
+
+
+def drawn_rows(random, code):
+    """Draw rows to keep, and rows to take out again, which a code makes different."""
+    n_features, n_kept = random.choice([1, 2, 3, 5]), random.choice([1, 2, 5, 20, 100])
+    offset, level = random.choice([0.0, 0.0, 1.0, 293.0, 1e4]), random.choice([0.0, 0.0, 100.0])
+    units = 10.0 ** random.uniform(-3.0, 3.0, n_features) if random.random() < 0.3 else 1.0
+    correlation, noise = random.choice([1.0, 1.0, 1e-3]), random.choice([1.0, 1e-3, 0.0])
+    weights = random.normal(size=n_features)
+
+    def rows(n_rows):
+        X = random.normal(size=(n_rows, n_features))
+        if n_features > 1:
+            X[:, -1] = X[:, 0] + correlation * (X[:, -1] - X[:, 0])
+        return (X + offset) * units, X @ weights + level + noise * random.normal(size=n_rows)
+
+    (X, y), gone = rows(n_kept), coded(random, *rows(random.choice([1, 1, 3, 30, 300])), code)
+    shape = random.choice(["plain", "constant", "one-hot"], p=[0.7, 0.2, 0.1])
+    if shape == "constant":
+        X[:, 0] = random.choice([0.0, 0.1, 9.81, 100.0])
+    elif shape == "one-hot":
+        X = np.eye(n_features)[random.integers(0, n_features, n_kept)]
+    return (X, y), gone
+
+
+def coded(random, X, y, code):
+    """Return rows and targets that differ from others by a code of any size."""
+    size = 10.0 ** random.uniform(0.0, 12.0)
+    if random.random() < 0.3:
+        size = random.choice([99_999_999.0, -999.0, 1e9])
+    if code == "one feature":
+        X[:, 0] = size
+    elif code == "all features":
+        X = size * (1.0 + random.random(X.shape))
+    elif code == "scale":
+        X *= size
+    elif code == "level":
+        X += size
+    elif code == "target":
+        y = size * (1.0 + random.random(len(y)))
+    return X, y
+
+
+def learn(model, ledger, X, y, step, goes):
+    """Let a model learn rows in batches, and return the ledger with them."""
+    factor = model.forgetting_factor
+    for start in range(0, len(X), step):
+        part, targets = X[start : start + step], y[start : start + step]
+        model.learn_many(part, targets)
+        ages = np.arange(len(part) - 1.0, -1.0, -1.0)
+        ledger = Ledger(
+            np.vstack([ledger.X, part]),
+            np.append(ledger.y, targets),
+            np.append(ledger.w * factor ** len(part), factor**ages),
+            np.append(ledger.goes, np.full(len(part), goes)),
+        )
+    return ledger
+
+
+def unlearn(model, ledger, step):
+    """Unlearn the rows that are to go; stop at the first refusal, and say whether there was one."""
+    gone = np.flatnonzero(ledger.goes)
+    for start in range(0, len(gone), step):
+        before = pickle.dumps(model)
+        try:
+            model.unlearn_many(*ledger.rows(gone[start : start + step]))
+        except ValueError as error:
+            refusal = str(error)
+        else:
+            continue
+        assert "Learn the rows that are to stay again" in refusal
+        assert pickle.dumps(model) == before
+        return True
+    return False
+
+
+@strategies.examples(150)
+@given(
+    code=st.sampled_from(CODES),
+    seed=st.integers(0, 2**32 - 1),
+    ridge=st.sampled_from(RIDGES),
+    fit_intercept=st.booleans(),
+    scaling=st.sampled_from(strategies.SCALINGS),
+    factor=st.sampled_from([1.0, 1.0, 1.0, 0.9, 0.99]),
+    cycles=st.sampled_from([1, 1, 1, 5]),
+)
+def test_six_digits_are_left_or_the_rows_stay(
+    code, seed, ridge, fit_intercept, scaling, factor, cycles
+):
+    random = np.random.default_rng(seed)
+    kept, gone = drawn_rows(random, code)
+    if ridge == 0.0:
+        scaling = None
+    model = LeastSquaresRegressor(
+        ridge, "gram", fit_intercept, forgetting_factor=factor, scaling=scaling
+    )
+    n_features = kept[0].shape[1]
+    ledger = Ledger(np.zeros((0, n_features)), *np.zeros((2, 0)), np.zeros(0, dtype=bool))
+    n_first, steps = int(random.integers(1, len(kept[0]) + 1)), random.choice([1, 10, 1000], 2)
+    ledger = learn(model, ledger, kept[0][:n_first], kept[1][:n_first], int(steps[0]), False)
+    if random.random() < 0.15:
+        keep = 10.0 ** -random.uniform(0.0, 9.0)
+        model.fade(keep)
+        ledger = Ledger(ledger.X, ledger.y, keep * ledger.w, ledger.goes)
+    for cycle in range(cycles):
+        ledger = learn(model, ledger, *gone, int(steps[0]), True)
+        if not cycle:
+            rest = slice(n_first, len(kept[0]) if random.random() < 0.5 else n_first)
+            ledger = learn(model, ledger, kept[0][rest], kept[1][rest], int(steps[0]), False)
+        if unlearn(model, ledger, int(steps[1])):
+            return
+        ledger = Ledger(*ledger.rows(~ledger.goes), ledger.goes[~ledger.goes])
+    rows = strategies.Rows(ledger.X, ledger.y.tolist(), ledger.w)
+    error = laws.error_of_fit(model, rows)
+    if error > 1e-6:
+        # Unless the rows that stay are as hard by themselves.
+        fresh = LeastSquaresRegressor(model.ridge_, "gram", fit_intercept)
+        fresh.learn_many(*ledger.rows(slice(None)))
+        assert error < 30.0 * laws.error_of_fit(fresh, rows)
+
+
+@pytest.mark.parametrize("ridge", [1.0, "auto", 0.0])
+@pytest.mark.parametrize(
+    ("column", "value", "mean"),
+    [(0, 1e9, 0.0), (0, 99_999_999.0, 293.0), (0, 1e12, 0.0), (None, 1e11, 0.0), (0, 1e7, 1013.0)],
+)
+def test_a_code_that_would_leave_its_digits_stays(ridge, column, value, mean):
+    """Also where all rows that stay are far from 0, and hardly vary beside the code."""
+    random = np.random.default_rng(0)
+    X, y = mean + 0.2 * random.normal(size=(500, 3)), random.normal(size=500)
+    y += X.sum(axis=1) - 3 * mean
+    row, target = X[:1].copy(), y[:1].copy()
+    if column is None:
+        target[0] = value
+    else:
+        row[0, column] = value
+    model = LeastSquaresRegressor(ridge)
+    model.learn_many(np.vstack([X, row]), np.append(y, target))
+    name = "target 'y'" if column is None else "feature 0"
+    refused = f"outweigh the rows that stay in {name}"
+    laws.assert_refused(lambda: model.unlearn_many(row, target), model, refused)
+
+
+@pytest.mark.parametrize("ridge", [1.0, 0.0])
+def test_a_feature_that_became_constant_comes_back(ridge):
+    """Its sums are rounding errors until rows in which it varies outweigh them."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 2))
+    X[:100, 1] = 431.0
+    X[100:, 1] += 800.0
+    y = X.sum(axis=1)
+    model = LeastSquaresRegressor(ridge)
+    model.learn_many(X, y)
+    model.unlearn_many(X[100:], y[100:])
+    assert model.output_weights[1].item() == 0.0
+    more = random.normal(size=(50, 2)) + np.array([0.0, 431.0])
+    model.learn_many(more, more.sum(axis=1))
+    fresh = LeastSquaresRegressor(ridge)
+    fresh.learn_many(np.vstack([X[:100], more]), np.append(y[:100], more.sum(axis=1)))
+    np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-9)
+
+
+def slide(n_steps, ridge="auto", window=50, scale=1.0, offset=0.0):
+    """Learn the newest row and unlearn the oldest one; return the model and its window."""
+    random = np.random.default_rng(0)
+    X = scale * random.normal(size=(n_steps + window, 3)) + offset
+    y = X.sum(axis=1) + random.normal(size=len(X))
+    model = LeastSquaresRegressor(ridge)
+    model.learn_many(X[:window], y[:window])
+    for step in range(n_steps):
+        new, old = slice(step + window, step + window + 1), slice(step, step + 1)
+        model.learn_many(X[new], y[new])
+        model.unlearn_many(X[old], y[old])
+    fresh = LeastSquaresRegressor(model.ridge_)
+    fresh.learn_many(X[n_steps:], y[n_steps:])
+    return model, fresh
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (1e-3, 0.0), (1.0, 1e3), (1e3, 1e6)])
+def test_ordinary_sliding_windows_are_never_refused(scale, offset):
+    model, fresh = slide(500, 1.0, scale=scale, offset=offset)
+    np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_window_of_a_million_rows_is_never_refused():
+    model, fresh = slide(1_000_000, 1.0, window=500)
+    np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-8)
+
+
+@strategies.examples(20)
+@given(seed=st.integers(0, 2**32 - 1), ridge=st.sampled_from(RIDGES))
+def test_ordinary_removals_are_never_refused(seed, ridge):
+    """Some rows of many, one site of two, in any units."""
+    random = np.random.default_rng(seed)
+    n_features = int(random.integers(1, 8))
+    X = random.normal(size=(300, n_features)) * 10.0 ** random.uniform(-3.0, 3.0, n_features)
+    y = X @ random.normal(size=n_features) + random.normal(size=300)
+    site = slice(0, int(random.integers(1, 250)))
+    X[site] += random.uniform(0.0, 10.0) * X.std(axis=0)
+    model = LeastSquaresRegressor(ridge)
+    model.learn_many(X, y)
+    model.unlearn_many(X[site], y[site])
+    rows = strategies.Rows(X[site.stop :], y[site.stop :].tolist(), np.ones(300 - site.stop))
+    assert laws.error_of_fit(model, rows) < 1e-9
+
+
+def test_rows_whose_weight_is_lost_beside_the_removed_weight_stay():
+    model = LeastSquaresRegressor(1.0)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], [1.0, 2.0, 3.0])
+    model.fade(1e-17)
+    model.learn_one({"a": 5.0}, 3.0)
+    laws.assert_refused(lambda: model.unlearn_one({"a": 5.0}, 3.0), model, "rows that would stay")
+
+
+# Names
+
+
+def named_rows(random, n_rows):
+    """Return dicts, of which each has some names of its own."""
+    shared = ["common-1", "common-2"]
+    return [
+        {name: float(random.normal()) for name in shared if random.random() < 0.8}
+        | {f"secret-{row // 3}-{random.integers(2)}": float(random.choice([1.0, 2.5, -1.0]))}
+        for row in range(n_rows)
+    ]
+
+
+NAMING_MODELS = [
+    functools.partial(LeastSquaresClassifier, 1.0),
+    LeastSquaresClassifier,
+    functools.partial(LeastSquaresClassifier, "auto", "recursive"),
+    functools.partial(LeastSquaresClassifier, priors="equal"),
+    functools.partial(LeastSquaresRegressor, 1.0, "recursive"),
+    functools.partial(LeastSquaresRegressor, KFold(2)),
+    functools.partial(LeastSquaresRegressor, fit_intercept=False),
+    LeastSquaresMultiTargetRegressor,
+]
+
+
+def drawn_targets(random, model, n_rows):
+    if isinstance(model, LeastSquaresMultiTargetRegressor):
+        return [{"p": float(random.normal()), "q": float(row)} for row in range(n_rows)]
+    if isinstance(model, LeastSquaresClassifier):
+        return [f"class-{random.integers(5)}" for _ in range(n_rows)]
+    return random.normal(size=n_rows).tolist()
+
+
+@pytest.mark.parametrize("make", NAMING_MODELS)
+@strategies.examples(15)
+@given(data=st.data(), seed=st.integers(0, 2**16), merges=st.booleans(), asks=st.booleans())
+def test_no_name_that_only_removed_rows_had_is_left(make, data, seed, merges, asks):
+    """Whatever the order, the batches and the mergers; files have none either."""
+    random, n_rows, model = np.random.default_rng(seed), data.draw(st.integers(1, 15)), make()
+    X, y = named_rows(random, n_rows), drawn_targets(random, model, n_rows)
+    n_mine = data.draw(st.integers(0, n_rows)) if merges else n_rows
+    model.learn_many(X[:n_mine], y[:n_mine])
+    if merges:
+        other = make()
+        for x, target in zip(X[n_mine:], y[n_mine:], strict=True):
+            other.learn_one(x, target)
+        model.merge(other)
+    order, n_gone = data.draw(st.permutations(range(n_rows))), data.draw(st.integers(1, n_rows))
+    for batch in data.draw(strategies.splits(n_gone)):
+        gone = [order[row] for row in batch]
+        model.unlearn_many([X[row] for row in gone], [y[row] for row in gone])
+        if asks:
+            model.predict_one(X[0])
+    left = {name for row in order[n_gone:] for name in X[row]}
+    assert set(model.feature_names) == left
+    if n_gone == n_rows:
+        assert dumps(model) == dumps(make())
+        return
+    gone = {name for x in X for name in x} - left
+    model.predict_one({})
+    for state in (laws.stored_bytes(model), laws.stored_bytes(answers_only(model))):
+        assert not any(name.encode() in state for name in gone)
+    assert loads(dumps(model)).feature_names == model.feature_names
+
+
+@pytest.mark.parametrize("part", [0.5, 1.0])
+def test_a_name_goes_with_the_last_part_of_its_weight(part):
+    model = LeastSquaresClassifier(1.0)
+    model.learn_many([{"a": 1.0}, {"a": 2.0, "b": 3.0}], ["x", "y"])
+    model.unlearn_one({"a": 2.0, "b": 3.0}, "y", w=part)
+    assert model.feature_names == (("a",) if part == 1.0 else ("a", "b"))
+    assert model.classes == (("x",) if part == 1.0 else ("x", "y"))
+
+
+def test_arrays_and_positions_keep_their_features_together():
+    model = LeastSquaresRegressor(1.0)
+    model.learn_many([{"v": np.array([1.0, 0.0])}, {"v": np.array([0.0, 2.0])}], [1.0, 2.0])
+    model.unlearn_one({"v": np.array([0.0, 2.0])}, 2.0)
+    assert model.feature_names == (("v", 0), ("v", 1))
+    model.learn_one({"v": np.array([3.0, 2.0]), "b": 1.0}, 1.0)
+    model.unlearn_many([{"v": np.array([1.0, 0.0])}, {"v": np.array([3.0, 2.0]), "b": 1.0}], [1, 1])
+    assert model.feature_names == ()
+    plain = LeastSquaresRegressor(1.0)
+    plain.learn_many(np.array([[1.0, 0.0], [1.0, 2.0]]), [1.0, 2.0])
+    plain.unlearn_many(np.array([[1.0, 2.0]]), [2.0])
+    assert plain.feature_names == (0, 1)
+
+
+def test_the_estimators_keep_their_columns():
+    X, y = np.eye(3), np.arange(3.0)
+    model = IncrementalRidge(alpha=1.0).fit(X, y).unlearn(X[2:], y[2:])
+    assert model.coef_.shape == (3,)
+
+
+# Narrow features
+
+
+@strategies.examples(30)
+@given(
+    exponent=st.integers(-30, 60),
+    n_units=st.integers(0, 2**20),
+    step=st.integers(3, 1000),
+    n_rows=st.integers(6, 60),
+    accumulator=st.sampled_from(["gram", "orthogonal"]),
+    n_batch=st.sampled_from([1, 7, 100]),
+)
+def test_a_feature_varies_as_float64_says(exponent, n_units, step, n_rows, accumulator, n_batch):
+    """Values some units in the last place apart, as long as float64 holds them exactly."""
+    random = np.random.default_rng(n_units)
+    first = np.ldexp(2.0**52 + n_units, exponent)
+    counts = np.arange(n_rows) * step
+    x = first + np.ldexp(counts.astype(float), exponent)
+    y = 3.0 * counts / step + random.normal(size=n_rows)
+    model, near = (LeastSquaresRegressor(0.0, accumulator) for _ in range(2))
+    for start in range(0, n_rows, n_batch):
+        part = slice(start, start + n_batch)
+        model.learn_many(x[part, None], y[part])
+        near.learn_many(counts[part, None].astype(float), y[part])
+    slope = np.ldexp(near.output_weights.item(), -exponent)
+    assert model.output_weights.item() == pytest.approx(slope, rel=1e-9)
+    expected = near.predict_many(counts[:, None].astype(float))
+    np.testing.assert_allclose(model.predict_many(x[:, None]), expected, rtol=1e-9, atol=1e-9)
+    assert model.predict_one({0: float(x[2])}) == pytest.approx(expected[2], rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
+def test_a_warning_names_features_that_count_as_constant(accumulator):
+    first = 1.7e18
+    x = [{"time": first + 256.0 * (row % 2), "a": float(row)} for row in range(20)]
+    model = LeastSquaresRegressor(0.0, accumulator)
+    model.learn_many(x, np.arange(20.0) % 7)
+    with pytest.warns(UserWarning, match=r"1 of 2 features vary by rounding alone.*'time'"):
+        weights = model.output_weights
+    assert (weights.ravel() == 0.0).tolist() == [name == "time" for name in model.feature_names]
+    model.learn_many(x, np.arange(20.0) % 7)
+    assert model.predict_one(x[0]) is not None  # Warned once.
