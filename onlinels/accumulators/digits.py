@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 import numpy as np
 
 from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import Floats
-from onlinels.linalg.rounding import MAX_ROUNDING
+from onlinels.linalg.rounding import MAX_LOST, MAX_ROUNDING
 
-MAX_LOST = 1e-6
-"""Largest error of the fit, relative to the targets, that removals may cause."""
+MAX_SHARE_OF_EIGENVALUE = 0.1
+"""Rounding errors, relative to the smallest eigenvalue, up to which their effect is known."""
 
 LEAST_RESIDUAL = 1e-3
 """Residual sum of squares, relative to that of the targets, from which its digits count."""
@@ -22,9 +23,10 @@ def lost_by_removals(
 ) -> tuple[float, int]:
     """Return the error of the fit that removed rows have left, and the column of its cause.
 
-    The error is an estimate, relative to the targets: rounding errors E of A'A and e of A'y change
+    The error is an estimate, relative to the targets. Rounding errors E of A'A and e of A'y change
     W = (A'A + D)^-1 A'y by (A'A + D)^-1 (e - E W). In units in which A'A + D has a unit diagonal
-    and the smallest eigenvalue s, the fit changes by at most |E| / s and |e| / sqrt(s).
+    and the smallest eigenvalue s, the fit changes by at most (|e| + |E| |W|) / sqrt(s), as long as
+    |E| is well below s.
 
     Parameters
     ----------
@@ -42,7 +44,12 @@ def lost_by_removals(
     """
     if not statistics.rounding.squares.any():
         return 0.0, 0
-    return max(_losses(statistics, ridge, diagonal), key=lambda loss: loss[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = [
+            (np.nan_to_num(error, nan=np.inf), column)
+            for error, column in _losses(statistics, ridge, diagonal)
+        ]
+    return max(losses, key=itemgetter(0), default=(0.0, 0))
 
 
 def _losses(
@@ -54,24 +61,30 @@ def _losses(
     constant, constant_targets = np.split(statistics.are_constant, [n_features])
     diagonal = statistics.diagonal if diagonal is None else diagonal
     penalties = np.broadcast_to(ridge, n_features).astype(float)
-    present, hidden = diagonal > 0.0, (diagonal <= 0.0) & ~constant & (errors > 0.0)
-    shares = np.where(present, _ratio(errors, diagonal + penalties), 0.0)
-    error, cause = float(np.linalg.norm(shares)), int(shares.argmax()) if n_features else 0
+    weights = statistics.solve(ridge, diagonal)
+    squares, weight = statistics.target_squares, statistics.weight
+
+    present = diagonal > 0.0
+    if present.any() and statistics.recursion is None:
+        # Sums that hold an inverse have compared it with a sketch.
+        shares = np.where(present, _ratio(errors, diagonal + penalties), 0.0)
+        error, cause = float(np.linalg.norm(shares)), int(shares.argmax())
+        smallest, largest_zero = statistics.products.smallest_eigenvalue(ridge, diagonal)
+        if error > min(MAX_SHARE_OF_EIGENVALUE * smallest, largest_zero):
+            yield np.inf, cause
+        sizes = np.sqrt((diagonal + penalties) @ weights**2)
+        in_fit = error * _ratio(sizes, np.sqrt(squares)) / np.sqrt(smallest)
+        yield float(in_fit.max(initial=0.0)), cause
+        shares = np.where(constant_targets, 0.0, _ratio(of_targets, squares))
+        in_fit = np.sqrt(error * shares / smallest)
+        yield float(in_fit.max(initial=0.0)), n_features + int(shares.argmax())
+
+    hidden = ~present & ~constant & (errors > 0.0)
     if hidden.any():
         # The weights of these features are 0, as if they did not vary.
         missed = np.where(hidden, np.sqrt(MAX_ROUNDING * _ratio(errors, penalties)), 0.0)
         yield float(missed.max()), int(missed.argmax())
-    # Sums that hold an inverse have compared it with a sketch.
-    if present.any() and statistics.recursion is None:
-        smallest, largest_zero = statistics.products.smallest_eigenvalue(ridge, diagonal)
-        error = error / smallest if error < largest_zero else np.inf
-    yield error, cause
-
-    squares, weight = statistics.target_squares, statistics.weight
     shares = np.where(constant_targets, 0.0, _ratio(of_targets, squares))
-    cause = n_features + int(shares.argmax()) if shares.size else 0
-    yield float(np.sqrt(error * shares.max(initial=0.0))), cause
-    weights = statistics.solve(ridge, diagonal)
     if (shares > MAX_LOST * LEAST_RESIDUAL).any():
         # The noise variance, and with it every interval, comes from the residuals.
         explained = statistics.products.explained_squares(weights)
@@ -81,8 +94,8 @@ def _losses(
     if statistics.is_centred and weight > 0.0:
         # Errors of the means are those of the intercept.
         features, targets = np.split(rounding.sums / weight, [n_features])
-        sizes = np.sqrt(squares / weight + statistics.target_mean**2)
-        shares = _ratio(targets + features @ np.abs(weights), sizes)
+        whole = np.sqrt(squares / weight + statistics.target_mean**2)
+        shares = _ratio(targets + features @ np.abs(weights), whole)
         shares[statistics.are_zero[n_features:]] = 0.0
         yield float(shares.max(initial=0.0)), n_features + int(shares.argmax())
 

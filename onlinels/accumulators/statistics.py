@@ -416,7 +416,7 @@ class Statistics:
             return grown, grown.clearing()
         left = self._weight - weight
         n_left = self._count - self._weightless - len(rows.targets) + rows.n_weightless
-        if n_left > 0 and abs(left) <= EMPTY_TOLERANCE * weight:
+        if n_left > 0 and self._rounding.hides(left, self._weight, len(rows.targets)):
             raise ValueError(
                 f"The rows that would stay have the weight {left:g}, expected a weight that can be "
                 f"told from the rounding of {weight:g}, the weight of the rows to remove. "

@@ -12,6 +12,9 @@ from onlinels.saving import SHARE, VECTOR, savable
 
 EPS = float(np.finfo(np.float64).eps)
 
+MAX_LOST = 1e-6
+"""Largest error of the fit, relative to the targets, that removals may cause."""
+
 UNIT_ROUNDOFF = EPS / 2
 """Largest relative error of one rounding."""
 
@@ -76,6 +79,11 @@ class Rounding(NamedTuple):
         """Return the errors after a batch of rows is added."""
         return self._replace(additions=self.additions + n_additions(n_rows))
 
+    def hides(self, left: float, past: float, n_rows: int) -> bool:
+        """Tell whether a weight that is left has too few digits beside the weight of the past."""
+        error = UNIT_ROUNDOFF * np.sqrt(self.additions + n_additions(n_rows)) * past
+        return not left * MAX_LOST > np.hypot(self.weight, error)
+
     def after_removal(
         self,
         squares: Floats,
@@ -108,7 +116,7 @@ class Rounding(NamedTuple):
         rounded = (squares % 1.0 != 0.0) | (removed_squares % 1.0 != 0.0) | (squares > MAX_WHOLE)
         return Rounding(
             np.hypot(self.squares, np.hypot(rounded * each * squares, of_mean)),
-            np.hypot(self.sums, 2.0 * EPS * removed * np.abs(difference)),
+            np.hypot(self.sums, 2.0 * EPS * share * past * np.abs(difference)),
             float(np.hypot(self.weight, each * past)),
         )
 

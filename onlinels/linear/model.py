@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from river import base
 
-from onlinels.accumulators.digits import MAX_LOST, lost_by_removals
+from onlinels.accumulators.digits import lost_by_removals
 from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.mean import CONSTANT_TOLERANCE
@@ -46,6 +46,7 @@ from onlinels.checks import (
 from onlinels.linalg.covariance import Covariance
 from onlinels.linalg.packed import origins
 from onlinels.linalg.recursion import Recursion
+from onlinels.linalg.rounding import MAX_LOST
 from onlinels.linalg.selection import KFold, check_ridge
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.events import Events, events_of
@@ -1101,13 +1102,13 @@ def check_digits(model: LinearModel, statistics: Statistics) -> None:
 
     `statistics` are those that are to replace the statistics of the model.
     """
-    inside = statistics.recursion
-    lost, cause = lost_by_removals(statistics, 0.0 if inside is None else inside.ridge)
-    if lost > MAX_LOST and inside is None:
-        # A ridge hides rounding errors. It is selected only if it is needed.
-        left = shallow_copy(model)
-        vars(left).update(_statistics=statistics, _penalty=Penalty(), _running=None)
-        lost, cause = lost_by_removals(statistics, *penalties_of(*left._in_force(), statistics))
+    left = shallow_copy(model)
+    vars(left).update(_statistics=statistics, _penalty=Penalty(), _running=None, _solution=None)
+    if statistics.recursion is None:
+        parts = penalties_of(*left._in_force(), statistics)
+    else:
+        parts = statistics.recursion.ridge, None
+    lost, cause = lost_by_removals(statistics, *parts)
     if lost <= MAX_LOST:
         return
     n_features, digits = statistics.n_features, int(np.clip(-np.log10(lost), 0, 5))
