@@ -1,6 +1,7 @@
 """Saved models that were damaged, or made to do harm, are refused: soon, and by one error."""
 
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -64,15 +65,50 @@ def test_damage_is_said_once_and_the_file_is_closed_while_its_error_is_held(tmp_
 
 
 def test_values_that_hold_themselves_are_refused(tmp_path):
-    itself = []
-    itself.append(itself)
-    deep = ()
-    for _ in range(400):
-        deep = (deep,)
-    for value in ({"itself": itself}, {"deep": deep}):
+    in_list, in_dict, in_tuple = [], {}, ([],)
+    in_list.append(in_list)
+    in_dict["a"] = in_dict
+    in_tuple[0].append(in_tuple)
+    for itself in (in_list, in_dict, in_tuple):
         with pytest.raises(TypeError, match="nested too deeply"):
-            onlinels.save(value, tmp_path / "model.npz")
+            onlinels.save({"itself": itself}, tmp_path / "model.npz")
     assert os.listdir(tmp_path) == []
+
+
+NESTED = {
+    "tuples": lambda inner: (inner,),
+    "lists": lambda inner: [inner],
+    "dicts": lambda inner: {"a": inner},
+    "pipelines": lambda inner: compose.Pipeline(inner),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_every_version_of_python_nests_equally_deep(kind, monkeypatch):
+    """What can be saved can be loaded; Python's limit on recursion, which differs, is not met."""
+    nested = [preprocessing.StandardScaler()]
+    for _ in range(description.MAX_DEPTH):
+        nested.append(NESTED[kind](nested[-1]))
+    saves, limit = [], sys.getrecursionlimit()
+    with pytest.raises(TypeError, match="nested too deeply, expected .* at most 200 levels"):
+        for value in nested:
+            saves.append(onlinels.dumps({"nested": value}))
+    assert len(saves) >= 20
+    # As from the depths of a caller's own calls.
+    depth = len(inspect.stack(0))
+    sys.setrecursionlimit(depth + 700)
+    try:
+        assert onlinels.dumps(onlinels.loads(saves[-1])) == saves[-1]
+        for value in (nested[-1], nested[len(saves)]):
+            with pytest.raises(TypeError, match="nested too deeply"):
+                onlinels.dumps({"nested": value})
+    finally:
+        sys.setrecursionlimit(limit)
+    monkeypatch.setattr(description, "MAX_DEPTH", 10**9)
+    deeper = onlinels.dumps({"nested": nested[len(saves)]})
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"^<bytes> cannot be read .* more than 200 levels"):
+        onlinels.loads(deeper)
 
 
 def state_of(described, kind):
