@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.processes import PATIENCE
+
 pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
@@ -172,7 +174,12 @@ def printed_by_benchmark(script, folder, *words):
     # The package under test, wherever it is installed.
     environment = os.environ | {"PYTHONPATH": str(SCRIPTS.parents[1])}
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, encoding="utf-8", timeout=300, env=environment
+        command,
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     assert "cores" in done.stdout

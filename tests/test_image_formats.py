@@ -305,7 +305,8 @@ def test_streaming_holds_some_batches_and_not_the_whole(tmp_path, kind, zipped, 
         read(tmp_path)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < n_bytes / 10 < n_bytes < peaks[0]
+    # Since Python 3.12, gzip reads larger pieces.
+    assert peaks[1] < n_bytes / 5 < n_bytes < peaks[0]
 
 
 # -- .npz files, and folders of IDX files ---------------------------------------------------------

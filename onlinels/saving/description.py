@@ -49,8 +49,6 @@ Python's own limit on recursion differs between its versions, and would let one 
 that another cannot read.
 """
 
-TOO_DEEP = f"more than {MAX_DEPTH} levels of values within values"
-
 SAVING_REMEDY = (
     "It cannot be saved. Labels, names and settings must be of type str, int, bool, float, None or "
     "tuple, and steps must be among those on the guide's page on saving: pass str(label) or "
@@ -79,8 +77,7 @@ class Writer:
 
     def node(self, value: Any, path: str, depth: int = 1) -> Node:
         """Return the description of a value; its path appears in errors and names its array."""
-        if depth > MAX_DEPTH:
-            raise RecursionError(TOO_DEEP)
+        _check_depth(depth)
         made: Any = np.generic if isinstance(value, np.generic) else type(value)
         if id(value) in self._described:
             return self._described[id(value)][1]
@@ -115,13 +112,16 @@ class Writer:
             n_computed, state = 0, state_of(written)
         self._most_computed -= n_computed
         # In the order of the fields, because the order of attributes depends on the past.
-        nodes = {
-            name: self.node(state[name], f"{path}.{name}", depth + 1) for name in kind.fields
-        }
+        nodes = {name: self.node(state[name], f"{path}.{name}", depth + 1) for name in kind.fields}
         check_fields(kind.name, kind.fields, state, TypeError)
         # Parts are numbered before the whole, here and when they are loaded.
         self._described[id(value)] = value, {"same": next(self._numbers)}
         return {"object": kind.name, "state": nodes}
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise RecursionError(f"it has more than {MAX_DEPTH} levels of values within values")
 
 
 def _itself(value: Any) -> Any:
@@ -188,8 +188,7 @@ class Builder:
         self._n_values += 1
         if self._n_values > self._most_values:
             raise ValueError("its objects hold each other too often")
-        if depth > MAX_DEPTH:
-            raise ValueError(f"it has {TOO_DEEP}")
+        _check_depth(depth)
         match node:
             case None | bool() | int() | float() | str():
                 return node
