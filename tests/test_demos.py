@@ -67,6 +67,7 @@ def test_sites_merge_and_withdraw_exactly(printed, tmp_path):
     assert is_drawn(tmp_path / "personal_data.png")
 
 
+@pytest.mark.slow
 def test_classes_arrive_one_task_after_another(printed, tmp_path):
     output = printed("new_classes", "--limit", "900", "--output", "classes.png")
     curves = re.findall(r"(?:one pass|mean|descent|at once) ((?:[\d.]+% ?){5})", output)
@@ -93,10 +94,8 @@ def test_too_few_classes_and_absent_packages_are_told(words, message, capsys):
     assert re.search(message, capsys.readouterr().err)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["1"], *(pytest.param(each, marks=pytest.mark.slow) for each in (["2"], ["2", "--kill"]))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["1"], ["2"], ["2", "--kill"]])
 def test_workers_merge_into_the_model_of_one_process(printed, tmp_path, words):
     pytest.importorskip("distributed", reason="it comes with the extra dask")
     output = printed("many_workers", "--quick", "--workers", *words)
@@ -107,6 +106,7 @@ def test_workers_merge_into_the_model_of_one_process(printed, tmp_path, words):
     assert is_drawn(tmp_path / "many_workers.png")
 
 
+@pytest.mark.slow
 def test_a_broken_file_is_unlearnt(printed, tmp_path, capsys):
     pytest.importorskip("pyarrow", reason="the trips are in parquet files")
     output = printed("out_of_core", "--quick", "--data", "trips")
@@ -125,6 +125,7 @@ def test_a_broken_file_is_unlearnt(printed, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_few_labels_are_asked_for(printed, tmp_path):
     output = printed("label_saving", "--quick")
     shares = [float(share) for share in re.findall(r"\d+: ([\d.]+)%", output)]
@@ -133,6 +134,7 @@ def test_few_labels_are_asked_for(printed, tmp_path):
     assert is_drawn(tmp_path / "label_saving.png")
 
 
+@pytest.mark.slow
 def test_the_watch_is_followed_reading_by_reading(printed, tmp_path):
     pytest.importorskip("sktime", reason="the recordings come with sktime")
     output = printed("sensor_stream", "--quick")

@@ -158,7 +158,11 @@ def hits(model, X, y):
     return np.array(right)
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize(
+    "detector",
+    [DETECTORS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in DETECTORS[1:])],
+    ids=lambda d: type(d).__name__,
+)
 def test_recovers_faster_than_the_plain_model(detector):
     X, y = changing()
     plain = hits(LeastSquaresClassifier(ridge=1.0), X, y)

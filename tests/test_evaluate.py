@@ -203,11 +203,11 @@ def test_a_regressor_scores_as_by_river(drawn, metric, delay, batch_size, weighe
 @pytest.mark.parametrize("delay", [None, 3])
 def test_batches_of_a_model_of_its_own_score_as_by_river(kind, metric, delay):
     random = np.random.default_rng(1)
-    X = random.normal(size=(300, 4))
-    y = (X[:, 0] > 0.3 * random.normal(size=300)).tolist()
+    X = random.normal(size=(100, 4))
+    y = (X[:, 0] > 0.3 * random.normal(size=100)).tolist()
     stream = stream_of(X, y)
     expected = evaluate.progressive_val_score(stream, kind(), metric(), delay=delay).get()
-    settings = {"delay": delay, "batch_size": 64}
+    settings = {"delay": delay, "batch_size": 32}
     for data in ((X, np.array(y)), (stream,), *(frame(X, y) for frame in FRAMES.values())):
         score = progressive_val_score(kind(), *data, metric=metric(), **settings)
         assert score.metric.get() == pytest.approx(expected)

@@ -26,7 +26,7 @@ from onlinels import (
 from support import laws, strategies
 from support.fault_injection import assert_before_or_after
 
-FEW = 6
+FEW = 2
 MANY = pytest.param(500, marks=pytest.mark.slow)
 often = pytest.mark.parametrize("most", [FEW, MANY])
 

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import (
@@ -38,7 +38,7 @@ def assert_learnt(model, *edges):
     assert_is_batch_solution(model, IMAGES[rows], LABELS[rows])
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(st.data(), st.sampled_from([1e-3, 1.0, "paper"]))
 def test_any_split_is_the_batch_solution(data, ridge):
     """However the stream is cut, also where the warm-up ends inside a batch."""

@@ -68,7 +68,9 @@ WAYS = (through_a_file, through_bytes, through_an_open_file, through_the_middle_
 
 
 @pytest.mark.parametrize("name", savable_models.MODELS)
-@pytest.mark.parametrize("n_learnt", [0, 1, 2])
+@pytest.mark.parametrize(
+    "n_learnt", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2))]
+)
 def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
     make, learn = savable_models.MODELS[name]
     random = np.random.default_rng(0)
@@ -478,18 +480,18 @@ def unpickled(model):
     return pickle.loads(pickle.dumps(model))
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, unpickled])
 @pytest.mark.parametrize("name", savable_models.MODELS)
-def test_a_copy_goes_on_alone(name, copied):
+def test_a_copy_goes_on_alone(name):
     make, learn = savable_models.MODELS[name]
     model = make(np.random.default_rng(0))
     learn(model, np.random.default_rng(1))
-    if copied is copy.copy and type(model) is compose.Pipeline:
-        pytest.skip("a copy of river's pipeline shares its steps")
-    other = copied(model)
-    before = saved(model)
-    assert saved(other) == before
-    learn(other, np.random.default_rng(2))
-    assert saved(model) == before
-    learn(model, np.random.default_rng(2))
-    assert saved(model) == saved(other)
+    # A copy of river's pipeline shares its steps.
+    ways = [copy.copy] if type(model) is not compose.Pipeline else []
+    models, before = (
+        [model, *(copied(model) for copied in (*ways, copy.deepcopy, unpickled))],
+        saved(model),
+    )
+    for number, each in enumerate(models):
+        assert all(saved(other) == before for other in models[number:])
+        learn(each, np.random.default_rng(2))
+    assert len(set(map(saved, models))) == 1

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import compose, datasets, evaluate, feature_extraction, metrics, preprocessing
 
@@ -33,7 +33,7 @@ from support.stream_reference import Literal, literal_row
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(st.data(), strategies.streams(max_rows=60, weighed=True), st.integers(0, 9))
 def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed):
     batches = data.draw(strategies.splits(len(stream)))
@@ -64,7 +64,7 @@ def in_kind(stream, rows, kind):
     return pl.DataFrame(stream.columns(rows), strict=False)
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(st.data(), strategies.streams(kinds=FRAME_KINDS, always=True))
 def test_batches_of_any_kind_are_rows_one_by_one(data, stream):
     names = dict.fromkeys(name for sample in stream.samples for name in sample)
@@ -93,7 +93,7 @@ def test_arrays_are_rows_one_by_one(rows, dtype):
     np.testing.assert_array_equal(a.predict_proba_many(X), by_row)
 
 
-@settings(max_examples=40)
+@strategies.examples(40)
 @given(strategies.streams(always=True))
 def test_predictions_agree_with_each_other(stream):
     model = learnt(stream)
@@ -118,7 +118,7 @@ def test_label_and_highest_probability_agree_while_classes_are_new():
             assert max(probabilities, key=probabilities.get) == model.predict_one({"a": value})
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(st.data(), strategies.streams(always=True), strategies.streams(max_rows=6))
 def test_predictions_leave_no_trace(data, stream, others):
     """But that they wait for labels: a row asked about before other rows were learnt is late."""
@@ -137,7 +137,7 @@ def test_predictions_leave_no_trace(data, stream, others):
     assert backwards[::-1] == b.predict_proba_many(asked)
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(strategies.streams(), st.booleans())
 def test_copies_and_pickles_go_on_alike(stream, pickled):
     half = len(stream) // 2
@@ -151,7 +151,7 @@ def test_copies_and_pickles_go_on_alike(stream, pickled):
     assert_alike(a, b, stream.samples)
 
 
-@settings(max_examples=40)
+@strategies.examples(40)
 @given(st.data(), strategies.streams(kinds=("text", "text", "number", "array")))
 def test_the_order_of_keys_is_no_matter(data, stream):
     shuffled = [dict(data.draw(st.permutations(list(x.items())))) for x in stream.samples]
@@ -160,7 +160,7 @@ def test_the_order_of_keys_is_no_matter(data, stream):
     assert a.predict_proba_many(shuffled) == b.predict_proba_many(stream.samples)
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(st.data(), strategies.streams(kinds=("number", "whole"), always=True))
 def test_units_of_features_are_no_matter(data, stream):
     powers = {
@@ -241,7 +241,7 @@ def late_model(stream, late=3):
     return model
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(strategies.streams(always=True))
 def test_a_row_asked_twice_waits_once_and_moves_the_scale_once(stream):
     a = late_model(stream)
@@ -253,7 +253,7 @@ def test_a_row_asked_twice_waits_once_and_moves_the_scale_once(stream):
     assert laws.saved(a) == laws.saved(b)
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(strategies.streams(), st.sampled_from(["pickle", "copy", "save"]))
 def test_forecasts_wait_in_copies_and_saves(stream, kind):
     a = late_model(stream)
@@ -292,7 +292,7 @@ def assert_as_said(model, literal, asked):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(
     strategies.streams(max_rows=40, always=True, weighed=True),
     st.integers(0, 9),
@@ -311,7 +311,7 @@ def test_it_does_what_it_says(stream, seed, delay, predicted, most_texts):
             assert_as_said(model, literal, [x, stream.samples[0], stream.samples[-1]])
 
 
-@settings(max_examples=40)
+@strategies.examples(40)
 @given(
     st.data(),
     strategies.streams(max_rows=40, always=True, weighed=True),
@@ -352,7 +352,7 @@ def test_it_takes_over_where_it_says():
     assert_as_said(model, literal, [{0: 0.0, 1: 2.5, 2: 1e6}])
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(st.data(), strategies.rows(max_rows=30), st.integers(0, 2**32 - 1))
 def test_scales_follow_gaps_outliers_and_shifts_as_it_says(data, rows, seed):
     random = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import compose, drift, feature_extraction, preprocessing
 
@@ -26,6 +26,7 @@ import onlinels
 from onlinels import LeastSquaresClassifier, WindowedClassifier, WindowFeatures
 from onlinels.saving import description
 from support.laws import saved
+from support.strategies import examples
 from support.untrusted_files import (
     DESCRIPTION,
     DIRECTORY,
@@ -413,7 +414,7 @@ def read(content, path):
 
 
 @given(data=st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_bytes_that_changed(one_path, data):
     members = genuine(data.draw(st.sampled_from(MODELS)))
     content = changed(packed(members), Drawn(data.draw))
@@ -427,7 +428,7 @@ def test_bytes_that_changed(one_path, data):
 
 
 @given(data=st.data())
-@settings(max_examples=460)
+@examples(460)
 def test_descriptions_that_lie_and_arrays_of_other_shapes(one_path, data):
     craft = data.draw(st.sampled_from([lie] * 6 + [other_array]))
     read(craft(Drawn(data.draw)), one_path)
