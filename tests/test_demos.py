@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.pictures import is_drawn
 from support.processes import PATIENCE
 
 pytest.importorskip("rich")
@@ -30,10 +31,6 @@ def printed(tmp_path, monkeypatch, capsys):
         return " ".join(capsys.readouterr().out.split())
 
     return run
-
-
-def is_drawn(path):
-    return path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 20_000
 
 
 def test_a_stream_of_images_equals_the_batch_solve(printed, tmp_path):

@@ -30,7 +30,7 @@ def learn(model, n_rows, random):
     "model",
     [
         LeastSquaresClassifier(),
-        LeastSquaresClassifier(fit_intercept=False),
+        pytest.param(LeastSquaresClassifier(fit_intercept=False), marks=pytest.mark.slow),
         LeastSquaresClassifier(accumulator="orthogonal"),
         HiddenLayer(30) | LeastSquaresClassifier(),
         ShallowConvClassifier.from_preset(

@@ -22,6 +22,7 @@ from onlinels import (
 from onlinels.presets import PRESETS
 from support import laws, strategies
 from support.digits_network import IMAGES, LABELS, learn, small
+from support.slow import the_rest_slow
 
 # -- learning, merging and settings ---------------------------------------------------------------
 
@@ -473,7 +474,7 @@ def test_every_value_can_be_overridden(name):
             np.testing.assert_equal(getattr(holder, setting), value)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", the_rest_slow(reversed(SHAPES), 3))
 def test_small_versions_learn_images_of_the_genuine_shape(name):
     images, labels = striped(80, SHAPES[name])
     settings = {"n_hidden": 40, "warm_up": 30, "ridge": "paper"}

@@ -27,6 +27,7 @@ from onlinels.features.convolution import Power, TwoSidedRectifier
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA, ImagePreprocessing
 from onlinels.features.transformers import WindowFeatures
+from support.slow import the_rest_slow
 
 ACCUMULATORS = "gram", "orthogonal", "recursive"
 
@@ -62,12 +63,6 @@ def model_settings(draw, accumulator):
         "accumulator": accumulator,
         **draw.choice([{}, {"forgetting_factor": 0.99}, {"half_life": 30.0}]),
     }
-
-
-def the_rest_slow(settings, n_here):
-    """Return settings of which only the first ones are tried in the default run."""
-    slow = [pytest.param(each, marks=pytest.mark.slow) for each in settings[n_here:]]
-    return [*settings[:n_here], *slow]
 
 
 def scaled_hidden(settings):

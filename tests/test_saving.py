@@ -30,6 +30,7 @@ from onlinels.saving import savable as savable_
 from onlinels.saving.fields import KINDS_BY_NAME, SAVABLE_KINDS
 from support import savable_models
 from support.laws import COPIES, assert_not_saved, learnt, saved
+from support.slow import the_rest_slow
 from support.strategies import SCALINGS, cases, examples, kinds
 from support.untrusted_files import rewritten
 
@@ -68,9 +69,7 @@ WAYS = (through_a_file, through_bytes, through_an_open_file, through_the_middle_
 
 
 @pytest.mark.parametrize("name", savable_models.MODELS)
-@pytest.mark.parametrize(
-    "n_learnt", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2))]
-)
+@pytest.mark.parametrize("n_learnt", the_rest_slow([1, 0, 2]))
 def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
     make, learn = savable_models.MODELS[name]
     random = np.random.default_rng(0)

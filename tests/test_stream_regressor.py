@@ -17,6 +17,7 @@ from onlinels import StreamRegressor, load
 from support import laws, strategies
 from support.laws import assert_alike_streams as assert_alike
 from support.laws import assert_nearly_alike_streams as assert_nearly_alike
+from support.slow import the_rest_slow
 
 DELAYS = st.sampled_from([0, 0, 3])
 
@@ -212,7 +213,7 @@ def test_any_unit_of_targets_is_as_good(scale):
         (lambda random, n: np.cumsum(random.normal(size=n)), "walk"),
     ],
 )
-@pytest.mark.parametrize("delay", [0, 10])
+@pytest.mark.parametrize("delay", the_rest_slow([0, 10]))
 def test_intervals_of_90_percent_hold_90_percent(noise, name, delay):
     random, inside = np.random.default_rng(0), []
     rows = as_rows(*drawn(1200, seed=2, noise=0.0))
