@@ -484,12 +484,9 @@ def test_a_copy_goes_on_alone(name):
     make, learn = savable_models.MODELS[name]
     model = make(np.random.default_rng(0))
     learn(model, np.random.default_rng(1))
-    # A copy of river's pipeline shares its steps.
-    ways = [copy.copy] if type(model) is not compose.Pipeline else []
-    models, before = (
-        [model, *(copied(model) for copied in (*ways, copy.deepcopy, unpickled))],
-        saved(model),
-    )
+    # A shallow copy of river's pipeline shares its steps.
+    ways = [copy.copy, copy.deepcopy, unpickled][type(model) is compose.Pipeline :]
+    models, before = [model, *(copied(model) for copied in ways)], saved(model)
     for number, each in enumerate(models):
         assert all(saved(other) == before for other in models[number:])
         learn(each, np.random.default_rng(2))
