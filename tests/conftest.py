@@ -6,6 +6,7 @@ and many.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -35,6 +36,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if PROFILE == "thorough" and getattr(item.obj, "is_hypothesis_test", False):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish():
+    """Keep garbage collections, of which river's checks make many, from visiting all modules."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
