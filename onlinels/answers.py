@@ -84,8 +84,8 @@ def answers_only(model: Model, float32: bool = False) -> Model:
     >>> model = LeastSquaresClassifier()
     >>> model.learn_many(X, y)
     >>> small = answers_only(model)
-    >>> len(dumps(model)) // 1000, len(dumps(small)) // 1000, small.predict_one({0: 0.5})
-    (43, 1, 'b')
+    >>> len(dumps(small)) < len(dumps(model)) / 10, small.predict_one({0: 0.5})
+    (True, 'b')
     """
     check_flag("float32", float32)
     with all_held(*files.locks_of(model)):

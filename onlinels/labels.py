@@ -165,7 +165,7 @@ def as_list(y: Any, each: str = "label per row", argument: str = "y") -> list[An
     if isinstance(y, np.ndarray):
         # `tolist` would convert dates to numbers, and masked entries to None.
         return y.tolist() if y.dtype.kind in "biufUO" and type(y) is np.ndarray else list(y)
-    for method in ("to_pylist", "to_list", "tolist"):
+    for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(y, method):
             return list(getattr(y, method)())
     remedy = remedy_by(argument, y, {"__next__": "Pass list({name})."}, "Pass a list.")

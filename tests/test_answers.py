@@ -164,12 +164,13 @@ def test_answers_only_of_answers_only():
 
 def test_sizes():
     random = np.random.default_rng(0)
-    for n_classes, most, most32 in ((10, 6300, 3800), (3, 2600, 1900)):
+    for n_classes in (10, 3):
         model = LeastSquaresClassifier()
         model.learn_many(random.normal(size=(500, 64)), random.integers(0, n_classes, 500))
         small = answers_only(model)
-        assert len(onlinels.dumps(small)) < most
-        assert len(onlinels.dumps(answers_only(model, float32=True))) < most32
+        # Besides the weights there are labels, names and checksums.
+        assert len(onlinels.dumps(small)) < 8 * 64 * n_classes + 2000
+        assert len(onlinels.dumps(answers_only(model, float32=True))) < 4 * 64 * n_classes + 2000
         assert saved_bytes(small) == {"sums": 0, "weights": 8 * 64 * n_classes, "features": 0}
         assert saved_bytes(model)["sums"] > 8 * 64 * 65 / 2
 

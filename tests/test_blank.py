@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import evaluate, metrics, preprocessing
 
@@ -21,6 +21,7 @@ from onlinels import (
     WindowedClassifier,
 )
 from support.laws import saved, unasked
+from support.strategies import examples
 
 
 def unlearnt():
@@ -60,7 +61,7 @@ samples = st.dictionaries(st.sampled_from("abc"), st.sampled_from([*NOT_READ, 1.
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
-@settings(max_examples=10)
+@examples(10)
 @given(samples)
 def test_blank_classifiers_answer_whatever_the_values_are(kind, x):
     model = CLASSIFIERS[kind]()
@@ -76,7 +77,7 @@ def test_blank_classifiers_answer_whatever_the_values_are(kind, x):
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
-@settings(max_examples=10)
+@examples(10)
 @given(samples)
 def test_blank_regressors_answer_whatever_the_values_are(kind, x):
     make, nothing = NUMBERS[kind]

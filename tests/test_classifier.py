@@ -231,7 +231,7 @@ BAD_CALLS = [
     ("learn_many", ([ROW], ["new"], [1.0, 2.0]), ValueError, "w has shape"),
     ("learn_many", (pd.DataFrame({"a": ["x"]}), ["new"]), TypeError, "OneHotEncoder"),
     ("learn_many", (pd.DataFrame({"a": [np.nan]}), ["new"]), ValueError, "StatImputer"),
-    ("learn_one", (ROW, np.timedelta64(1)), TypeError, "dates to text"),
+    ("learn_one", (ROW, np.timedelta64(1, "D")), TypeError, "dates to text"),
     ("predict_one", (None,), TypeError, "expected a dict"),
     ("predict_one", ({"a": None},), ValueError, "None"),
     ("predict_proba_one", ({"a": "x"},), TypeError, "OneHotEncoder"),

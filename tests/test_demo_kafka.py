@@ -17,8 +17,8 @@ import kafka_stream
 from kafka_stream import Learner, MockBroker, Session
 
 from support.killable_demo import CONTEXT, Death, live
+from support.processes import PATIENCE, ended
 
-PATIENCE = 60.0
 SAVE_EVERY = 40
 REFUSED = [b"", b"[" * 10_000, b"[]", b"{}", b'{"x": {"a": "red"}, "y": 1}', None]
 
@@ -68,8 +68,7 @@ def killed(broker, tmp_path, monkeypatch):
         output = tmp_path / "output"
         life = CONTEXT.Process(target=live, args=(words, output, death, "kafka_stream"))
         life.start()
-        life.join(PATIENCE)
-        assert life.exitcode == -signal.SIGKILL, (death, output.read_text())
+        assert ended(life) == -signal.SIGKILL, (death, output.read_text())
 
     return run
 

@@ -26,13 +26,14 @@ from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
 from support.killable_demo import CONTEXT, Death, live
+from support.pictures import is_drawn
+from support.processes import PATIENCE, ended
 from support.strategies import deliveries
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
 needs_broker = pytest.mark.skipif(
     MOSQUITTO is None or os.name != "posix", reason="needs a broker: apt-get install mosquitto"
 )
-PATIENCE = 60.0
 TOPICS = Topics("kills")
 LAST = Reading(("the end", 0), {"f1": 1.0})
 """Sent last of all; it waits for its label from then on."""
@@ -184,12 +185,12 @@ def kill(life):
 def outcome(life, number=0):
     """Return how a life ended, after a signal, and all that it said, in one line."""
     os.kill(life.pid, number)
-    life.join(PATIENCE)
-    return life.exitcode, " ".join(life.output.read_text().split())
+    return ended(life), " ".join(life.output.read_text().split())
 
 
-def listen(port):
-    """Return a client, and predictions by their keys, as they come."""
+@contextmanager
+def listening(port):
+    """Note predictions by their keys, as they come."""
     found = {}
 
     def note(_client, _data, message):
@@ -201,41 +202,43 @@ def listen(port):
     client.connect("127.0.0.1", port)
     client.subscribe(TOPICS.predictions, qos=1)
     client.loop_start()
-    return client, found
+    try:
+        yield found
+    finally:
+        client.disconnect()
+        client.loop_stop()
 
 
 @needs_broker
 def test_kills_lose_and_double_nothing(tmp_path, port, start):
     messages = script(500)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    client, predictions = listen(port)
+    with listening(port) as predictions:
 
-    def learner_of(state):
-        learner = start(["--learn", *options(port, state)])
-        wait_until(state.exists, [learner])
-        return learner
+        def learner_of(state):
+            learner = start(["--learn", *options(port, state)])
+            wait_until(state.exists, [learner])
+            return learner
 
-    uninterrupted = learner_of(whole)
-    kill(learner_of(killed))
-    publish(messages[:700], TOPICS, "127.0.0.1", port, 1000)
-    for death in DEATHS:
-        code, output = outcome(start(["--learn", *options(port, killed)], death))
-        assert code == -signal.SIGKILL, (death, output)
-    learner = learner_of(killed)
-    publish(messages[700:900], TOPICS, "127.0.0.1", port, 300)
-    kill(learner)
-    learner = learner_of(killed)
-    publish([*messages[900:], LAST], TOPICS, "127.0.0.1", port, 300)
-    for state in (whole, killed):
-        wait_until(
-            lambda state=state: LAST.key in Learner.load(state).join.readings,
-            [learner, uninterrupted],
-        )
-    code, output = outcome(learner, signal.SIGTERM)
-    assert (code, "rows learnt" in output) == (0, True), output
-    assert outcome(uninterrupted, signal.SIGINT)[0] == 0
-    client.disconnect()
-    client.loop_stop()
+        uninterrupted = learner_of(whole)
+        kill(learner_of(killed))
+        publish(messages[:700], TOPICS, "127.0.0.1", port, 1000)
+        for death in DEATHS:
+            code, output = outcome(start(["--learn", *options(port, killed)], death))
+            assert code == -signal.SIGKILL, (death, output)
+        learner = learner_of(killed)
+        publish(messages[700:900], TOPICS, "127.0.0.1", port, 300)
+        kill(learner)
+        learner = learner_of(killed)
+        publish([*messages[900:], LAST], TOPICS, "127.0.0.1", port, 300)
+        for state in (whole, killed):
+            wait_until(
+                lambda state=state: LAST.key in Learner.load(state).join.readings,
+                [learner, uninterrupted],
+            )
+        code, output = outcome(learner, signal.SIGTERM)
+        assert (code, "rows learnt" in output) == (0, True), output
+        assert outcome(uninterrupted, signal.SIGINT)[0] == 0
     first, second = Learner.load(whole), Learner.load(killed)
     assert essence(first)[1:] == essence(second)[1:]
     assert second.learnt == len(labelled_rows(messages)) == second.classifier.count
@@ -256,7 +259,7 @@ def test_the_demo_as_its_user_runs_it(tmp_path, port, start):
     assert f"{len(labelled_rows(script(400)))}; 0" in output
     found = re.search(r"Difference to batch weights ([\d.]+e[+-]\d+)", output)
     assert float(found[1]) < 1e-8
-    assert (tmp_path / "picture.png").stat().st_size > 10_000
+    assert is_drawn(tmp_path / "picture.png")
 
 
 @needs_broker

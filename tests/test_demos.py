@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.pictures import is_drawn
+from support.processes import PATIENCE
+
 pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
@@ -28,10 +31,6 @@ def printed(tmp_path, monkeypatch, capsys):
         return " ".join(capsys.readouterr().out.split())
 
     return run
-
-
-def is_drawn(path):
-    return path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 20_000
 
 
 def test_a_stream_of_images_equals_the_batch_solve(printed, tmp_path):
@@ -65,6 +64,7 @@ def test_sites_merge_and_withdraw_exactly(printed, tmp_path):
     assert is_drawn(tmp_path / "personal_data.png")
 
 
+@pytest.mark.slow
 def test_classes_arrive_one_task_after_another(printed, tmp_path):
     output = printed("new_classes", "--limit", "900", "--output", "classes.png")
     curves = re.findall(r"(?:one pass|mean|descent|at once) ((?:[\d.]+% ?){5})", output)
@@ -91,10 +91,8 @@ def test_too_few_classes_and_absent_packages_are_told(words, message, capsys):
     assert re.search(message, capsys.readouterr().err)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["1"], *(pytest.param(each, marks=pytest.mark.slow) for each in (["2"], ["2", "--kill"]))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["1"], ["2"], ["2", "--kill"]])
 def test_workers_merge_into_the_model_of_one_process(printed, tmp_path, words):
     pytest.importorskip("distributed", reason="it comes with the extra dask")
     output = printed("many_workers", "--quick", "--workers", *words)
@@ -105,6 +103,7 @@ def test_workers_merge_into_the_model_of_one_process(printed, tmp_path, words):
     assert is_drawn(tmp_path / "many_workers.png")
 
 
+@pytest.mark.slow
 def test_a_broken_file_is_unlearnt(printed, tmp_path, capsys):
     pytest.importorskip("pyarrow", reason="the trips are in parquet files")
     output = printed("out_of_core", "--quick", "--data", "trips")
@@ -123,6 +122,7 @@ def test_a_broken_file_is_unlearnt(printed, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_few_labels_are_asked_for(printed, tmp_path):
     output = printed("label_saving", "--quick")
     shares = [float(share) for share in re.findall(r"\d+: ([\d.]+)%", output)]
@@ -131,6 +131,7 @@ def test_few_labels_are_asked_for(printed, tmp_path):
     assert is_drawn(tmp_path / "label_saving.png")
 
 
+@pytest.mark.slow
 def test_the_watch_is_followed_reading_by_reading(printed, tmp_path):
     pytest.importorskip("sktime", reason="the recordings come with sktime")
     output = printed("sensor_stream", "--quick")
@@ -172,7 +173,12 @@ def printed_by_benchmark(script, folder, *words):
     # The package under test, wherever it is installed.
     environment = os.environ | {"PYTHONPATH": str(SCRIPTS.parents[1])}
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, encoding="utf-8", timeout=300, env=environment
+        command,
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     assert "cores" in done.stdout

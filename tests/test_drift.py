@@ -20,6 +20,7 @@ from onlinels import (
 )
 from onlinels.wrappers import alarms
 from support import laws, strategies
+from support.slow import the_rest_slow
 
 shares = st.sampled_from([0.1, 0.3, 0.5, 0.75, 0.99, 1.0])
 
@@ -158,7 +159,11 @@ def hits(model, X, y):
     return np.array(right)
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize(
+    "detector",
+    the_rest_slow(DETECTORS),
+    ids=lambda d: type(d).__name__,
+)
 def test_recovers_faster_than_the_plain_model(detector):
     X, y = changing()
     plain = hits(LeastSquaresClassifier(ridge=1.0), X, y)
@@ -184,7 +189,7 @@ def test_an_error_that_falls_is_no_reason_to_forget():
 
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
-@pytest.mark.parametrize("as_frame", [True, False])
+@pytest.mark.parametrize("as_frame", the_rest_slow([True, False]))
 def test_batches_are_their_rows(accumulator, as_frame):
     X, y = changing(n_rows=600)
     linear = LeastSquaresClassifier(1.0, accumulator)

@@ -52,6 +52,7 @@ def assert_merges_to_one_process(recipe, folder, **settings):
     np.testing.assert_allclose(merged.intercept, whole.intercept, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_processes(tmp_path):
     assert_merges_to_one_process("multiprocessing_sites.py", tmp_path)
 

@@ -293,7 +293,9 @@ NAMES_AND_EQUALS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "others"), NAMES_AND_EQUALS, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    ("name", "others"), NAMES_AND_EQUALS, ids=lambda value: type(value).__name__
+)
 def test_equal_names_have_one_text_whatever_their_type(name, others):
     for other in others:
         assert key_text(feature_key(other)) == key_text(feature_key(name))

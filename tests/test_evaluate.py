@@ -46,6 +46,7 @@ from onlinels import (
 )
 from onlinels.evaluate import Arguments, update_many
 from onlinels.rows import labels_like, numbers_like, samples_of, source_of, table_like
+from support.slow import the_rest_slow
 from support.strategies import examples, rows
 
 
@@ -201,14 +202,14 @@ def test_a_regressor_scores_as_by_river(drawn, metric, delay, batch_size, weighe
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("metric", [metrics.Accuracy, metrics.LogLoss, metrics.CrossEntropy])
-@pytest.mark.parametrize("delay", [None, 3])
+@pytest.mark.parametrize("delay", the_rest_slow([3, None]))
 def test_batches_of_a_model_of_its_own_score_as_by_river(kind, metric, delay):
     random = np.random.default_rng(1)
-    X = random.normal(size=(300, 4))
-    y = (X[:, 0] > 0.3 * random.normal(size=300)).tolist()
+    X = random.normal(size=(100, 4))
+    y = (X[:, 0] > 0.3 * random.normal(size=100)).tolist()
     stream = stream_of(X, y)
     expected = evaluate.progressive_val_score(stream, kind(), metric(), delay=delay).get()
-    settings = {"delay": delay, "batch_size": 64}
+    settings = {"delay": delay, "batch_size": 32}
     for data in ((X, np.array(y)), (stream,), *(frame(X, y) for frame in FRAMES.values())):
         score = progressive_val_score(kind(), *data, metric=metric(), **settings)
         assert score.metric.get() == pytest.approx(expected)

@@ -34,6 +34,7 @@ from onlinels.export import onnx, onnx_model, sklearn_model, to_sklearn
 from onlinels.export.onnx_graph import Graph
 from onlinels.features import hidden
 from onlinels.sklearn import IncrementalRidge
+from support.processes import PATIENCE
 from support.strategies import (
     convolution_settings,
     examples,
@@ -367,7 +368,7 @@ def test_the_file_answers_without_this_package(path, tmp_path):
     rows, answers = tmp_path / "rows.npy", tmp_path / "answers.npy"
     np.save(rows, X)
     command = [sys.executable, "-I", "-c", ALONE, str(path), str(rows), str(answers)]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=PATIENCE)
     assert np.load(answers).tolist() == model.predict_many(X).tolist()
 
 

@@ -1,6 +1,7 @@
 """Models from sums that were computed elsewhere equal models that have learnt the rows."""
 
 import sqlite3
+from contextlib import closing
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -315,7 +316,7 @@ def test_the_query_of_the_guide(connect):
         for a, b in random.normal(size=(500, 2)).round(3)
     ]
     missing = [(None, 1.0, "wet"), (1.0, None, "dry"), (1.0, 1.0, None)]
-    with connect(":memory:") as database:
+    with closing(connect(":memory:")) as database:
         database.execute("CREATE TABLE readings (a DOUBLE, b DOUBLE, label VARCHAR(9))")
         database.executemany("INSERT INTO readings VALUES (?, ?, ?)", rows + missing)
         labels, counts, a, b, aa, ab, bb = zip(*database.execute(query).fetchall(), strict=True)

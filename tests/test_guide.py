@@ -95,7 +95,7 @@ def test_errors_begin_as_the_page_says():
         lambda: setattr(model, "half_life", 100.0),
         lambda: model.merge(LeastSquaresClassifier(1.0)),
         lambda: onlinels.merge(scaled, scaled),
-        lambda: LeastSquaresClassifier().learn_many(np.ones((2, 2_000_000)), ["x", "y"]),
+        lambda: LeastSquaresClassifier().learn_many(np.ones((2, 1_000_000)), ["x", "y"]),
         lambda: digits.learn_many(np.ones((3, 28, 28)), [1, 2, 3]),
         lambda: layer.transform_one({"a": 1.0}),
         lambda: model.unlearn_one({"a": 500.0}, "x"),

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.io import savemat
 
@@ -30,7 +30,7 @@ from support.image_files import (
     write,
     write_file,
 )
-from support.strategies import image_data
+from support.strategies import examples, image_data
 
 # -- published formats ----------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ def assert_same_batch(read, written):
         np.testing.assert_array_equal(array, own)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(image_data(), st.booleans(), st.integers(1, 20), st.sampled_from(["train", "test"]))
 def test_files_read_and_stream_as_they_were_written(drawn, within, batch_size, part):
     kind, zipped, data = drawn
@@ -305,7 +305,8 @@ def test_streaming_holds_some_batches_and_not_the_whole(tmp_path, kind, zipped, 
         read(tmp_path)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < n_bytes / 10 < n_bytes < peaks[0]
+    # Since Python 3.12, gzip reads larger pieces.
+    assert peaks[1] < n_bytes / 5 < n_bytes < peaks[0]
 
 
 # -- .npz files, and folders of IDX files ---------------------------------------------------------

@@ -1,6 +1,8 @@
 """Whatever is raised inside one call: the model is as before it or as after it, and works on."""
 
 import copy
+import functools
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -26,7 +28,7 @@ from onlinels import (
 from support import laws, strategies
 from support.fault_injection import assert_before_or_after
 
-FEW = 6
+FEW = 2
 MANY = pytest.param(500, marks=pytest.mark.slow)
 often = pytest.mark.parametrize("most", [FEW, MANY])
 
@@ -115,11 +117,17 @@ def prepared(model, labels):
     return model
 
 
+@functools.cache
+def prepared_classifier(form):
+    """Return a pickle, because many acts begin with the same rows."""
+    return pickle.dumps(prepared(LeastSquaresClassifier(**FORMS[form]), Y))
+
+
 @often
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("form", FORMS)
 def test_classifiers(form, act, most):
-    model = prepared(LeastSquaresClassifier(**FORMS[form]), Y)
+    model = pickle.loads(prepared_classifier(form))
     if act == "a row after an answer":
         model.predict_one(X[3])
     assert_before_or_after(model, ACTS[act], go_on, tell, most, form + act)

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import checks
 
@@ -15,6 +15,7 @@ from onlinels.features import minirocket as module
 from onlinels.features.filters import minirocket_kernels
 from onlinels.features.minirocket import make_dilations, quantiles
 from support.laws import settings_refused
+from support.strategies import examples
 
 NORMAL = np.random.default_rng(0).normal(size=(20, 30, 3))
 
@@ -68,7 +69,7 @@ def cases(draw):
     return windows, settings
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(cases())
 def test_features_are_those_of_the_definition(case):
     windows, settings = case
@@ -83,7 +84,7 @@ def test_features_are_those_of_the_definition(case):
     assert sure.any()
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(cases())
 def test_biases_are_quantiles_of_responses_to_an_example(case):
     windows, settings = case

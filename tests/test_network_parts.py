@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
@@ -112,7 +112,7 @@ COPIES = {
 }
 
 
-@settings(max_examples=100, deadline=None)
+@strategies.examples(100)
 @given(st.data(), strategies.network_cases())
 def test_any_stream_is_the_chain_and_the_batch_solution(data, case):
     """Cut anywhere, in batches or one by one, copied in between."""
@@ -125,7 +125,7 @@ def test_any_stream_is_the_chain_and_the_batch_solution(data, case):
     chain.assert_learnt(model, range(len(case)))
 
 
-@settings(max_examples=40, deadline=None)
+@strategies.examples(40)
 @given(st.data(), strategies.network_cases())
 def test_networks_merge_in_every_state(data, case):
     """Two that wait, one that waits and one that is fixed either way round, and two fixed ones."""

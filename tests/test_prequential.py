@@ -19,6 +19,7 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from support import laws, strategies
+from support.slow import the_rest_slow
 
 
 @st.composite
@@ -286,7 +287,7 @@ def test_a_batch_costs_no_more_digits_than_its_rows(rows, ridge, accumulator, fi
     assert found <= 1e-9 + 100.0 * expected
 
 
-@pytest.mark.parametrize("size", [7, 37, 60])
+@pytest.mark.parametrize("size", the_rest_slow([37, 7, 60]))
 def test_whole_half_lives_bring_the_ridge_back_at_the_same_row(size):
     """After them the ridge has come to just the share below which it does not stay."""
     random = np.random.default_rng(0)
@@ -309,7 +310,7 @@ def test_whole_half_lives_bring_the_ridge_back_at_the_same_row(size):
 
 @pytest.mark.parametrize("ridge", [1e-12, 1e-6, 1.0])
 @pytest.mark.parametrize("spread", [1e-4, 0.1])
-@pytest.mark.parametrize("size", [64, 800])
+@pytest.mark.parametrize("size", the_rest_slow([800, 64]))
 def test_values_that_grow_without_end_do_not_lead_a_solution_astray(ridge, spread, size):
     """Beside sums that become nearly singular a solution is refined, trusted less, or made anew."""
     random = np.random.default_rng(0)

@@ -29,6 +29,7 @@ from onlinels import (
 from onlinels.scoring import SCALE_PENALTIES
 from support import laws, strategies
 from support.fault_injection import assert_before_or_after
+from support.slow import the_rest_slow
 from support.strategies import splits
 
 
@@ -371,7 +372,7 @@ def test_a_drift_aware_classifier_answers_as_row_by_row(data, form, stream, keep
 
 
 @pytest.mark.parametrize("form", [{"ridge": 1.0}, {}, {"ridge": 1.0, "accumulator": "recursive"}])
-@pytest.mark.parametrize("keep", [0.0, 0.2])
+@pytest.mark.parametrize("keep", the_rest_slow([0.2, 0.0]))
 def test_alarms_of_a_detector_are_those_of_rows_one_by_one(form, keep):
     random = np.random.default_rng(0)
     X = random.normal(size=(3000, 4))

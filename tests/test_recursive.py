@@ -19,6 +19,7 @@ from onlinels import (
 )
 from onlinels.linalg.sketch import GramSketch
 from support import laws, strategies
+from support.slow import the_rest_slow
 
 ridges = st.floats(1e-3, 1e3)
 
@@ -238,7 +239,7 @@ def test_placed_and_dropped_columns(rows, ridge, random, centred, held):
     np.testing.assert_array_equal(acc.solve(ridge)[:, 0], expected[:, -1])
 
 
-@pytest.mark.parametrize("step", [1, 7, 64, 5000])
+@pytest.mark.parametrize("step", the_rest_slow([1, 64, 7, 5000], 2))
 @pytest.mark.parametrize("centred", [False, True])
 def test_many_correlated_rows_equal_the_gram_form(step, centred):
     random = np.random.default_rng(0)
@@ -252,7 +253,7 @@ def test_many_correlated_rows_equal_the_gram_form(step, centred):
     assert np.linalg.norm(acc.solve(1e-3) - expected) <= 1e-8 * np.linalg.norm(expected)
 
 
-@pytest.mark.parametrize("step", [1, 25])
+@pytest.mark.parametrize("step", the_rest_slow([1, 25]))
 def test_directions_that_are_never_excited_stay_bounded(step):
     """A plain recursion overflows here: its inverse grows by 1/0.99 with every row."""
     random = np.random.default_rng(0)

@@ -1,4 +1,7 @@
-"""River's own suite, with nothing skipped: what works in river works with these estimators."""
+"""River's own suite, with nothing skipped: what works in river works with these estimators.
+
+The default run has one setting of every class; the long run has more, and pipelines of them.
+"""
 
 import itertools
 import random
@@ -24,6 +27,7 @@ from onlinels.features.convolution import Power, TwoSidedRectifier
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA, ImagePreprocessing
 from onlinels.features.transformers import WindowFeatures
+from support.slow import the_rest_slow
 
 ACCUMULATORS = "gram", "orthogonal", "recursive"
 
@@ -59,12 +63,6 @@ def model_settings(draw, accumulator):
         "accumulator": accumulator,
         **draw.choice([{}, {"forgetting_factor": 0.99}, {"half_life": 30.0}]),
     }
-
-
-def the_rest_slow(settings, n_here):
-    """Return settings of which only the first ones are tried in the default run."""
-    slow = [pytest.param(each, marks=pytest.mark.slow) for each in settings[n_here:]]
-    return [*settings[:n_here], *slow]
 
 
 def scaled_hidden(settings):
@@ -111,7 +109,7 @@ DRIFT_AWARE = [
     HiddenLayer(10) | DriftAwareClassifier(LeastSquaresClassifier(1.0), drift.binary.HDDMA()),
 ]
 MODELS = [
-    *the_rest_slow([LeastSquaresClassifier(**linear) for linear, _ in [*PRIORS, *SETTINGS]], 4),
+    *the_rest_slow([LeastSquaresClassifier(**linear) for linear, _ in [*SETTINGS, *PRIORS]], 1),
     *the_rest_slow([StreamClassifier(seed) for seed in (0, 7)], 1),
     *the_rest_slow([StreamRegressor(seed) for seed in (0, 7)], 1),
     *(
@@ -123,13 +121,13 @@ MODELS = [
         model
         for kind in REGRESSORS
         for model in the_rest_slow(
-            [HiddenLayer(**hidden) | kind(**linear) for linear, hidden in REGRESSOR_SETTINGS], 1
+            [HiddenLayer(**hidden) | kind(**linear) for linear, hidden in REGRESSOR_SETTINGS], 0
         )
     ),
     *the_rest_slow(DRIFT_AWARE, 1),
-    *the_rest_slow([HiddenLayer(**hidden) for _, hidden in SETTINGS], 2),
+    *the_rest_slow([HiddenLayer(**hidden) for _, hidden in SETTINGS], 1),
     *the_rest_slow(
-        [HiddenLayer(**hidden) | LeastSquaresClassifier(**linear) for linear, hidden in SETTINGS], 1
+        [HiddenLayer(**hidden) | LeastSquaresClassifier(**linear) for linear, hidden in SETTINGS], 0
     ),
 ]
 
@@ -139,12 +137,13 @@ def test_models(model):
     run_suite(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
         preprocessing.StandardScaler() | StreamClassifier(),
-        pytest.param(preprocessing.StandardScaler() | StreamRegressor(), marks=pytest.mark.slow),
-        *the_rest_slow([scaled_hidden(settings) for settings in SETTINGS[:8]], 1),
+        preprocessing.StandardScaler() | StreamRegressor(),
+        *(scaled_hidden(settings) for settings in SETTINGS[:8]),
     ],
     ids=lambda model: " ".join(str(model).split()),
 )
@@ -152,20 +151,17 @@ def test_models_behind_a_scaler(model):
     run_suite(model, WHOLE_BATCHES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
-    # The default run has met the checks of all of them above, one by one.
-    the_rest_slow(
-        [
-            LeastSquaresClassifier(),
-            StreamClassifier(),
-            StreamRegressor(),
-            HiddenLayer(),
-            *(kind() for kind in REGRESSORS),
-            DRIFT_AWARE[0],
-        ],
-        1,
-    ),
+    [
+        LeastSquaresClassifier(),
+        StreamClassifier(),
+        StreamRegressor(),
+        HiddenLayer(),
+        *(kind() for kind in REGRESSORS),
+        DRIFT_AWARE[0],
+    ],
     ids=lambda model: " ".join(str(model).split()),
 )
 def test_river_itself_finds_nothing(model):
@@ -249,13 +245,13 @@ PIPELINES = {
 }
 
 
-IN_THE_LONG_RUN = "hidden", ", 5", ", 1000", "downsampled, with whitened patches", "with clusters"
+IN_THE_DEFAULT_RUN = {"small", "windows", "whitened", "difference, 25"}
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if name.endswith(IN_THE_LONG_RUN) else ())
+        pytest.param(name, marks=() if name in IN_THE_DEFAULT_RUN else pytest.mark.slow)
         for name in (*TRANSFORMERS, *NETWORKS, *PIPELINES)
     ],
 )

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import base, compose, feature_extraction, preprocessing
 from scipy import sparse
@@ -301,7 +301,7 @@ indices = st.lists(
 @pytest.mark.parametrize(
     "kind", [*dict(strategies.KINDS.values()), StreamClassifier, StreamRegressor]
 )
-@settings(max_examples=20)
+@strategies.examples(20)
 @given(st.data(), indices)
 def test_targets_of_the_index_of_the_frame_come_in_its_order(kind, data, index):
     model, n_rows = kind(), len(index)
@@ -377,7 +377,7 @@ NAMES = list("fbadce")
 
 @pytest.mark.filterwarnings("ignore:X lacks 1 of")
 @pytest.mark.parametrize("way", [*MATRICES, *FRAMES])
-@settings(max_examples=15)
+@strategies.examples(15)
 @given(
     strategies.rows(),
     st.sampled_from(["gram", "orthogonal", "recursive", KFold(2), "auto"]),
@@ -698,7 +698,7 @@ def test_frames_of_rivers_encoders_are_read(tmp_path):
 
 @pytest.mark.parametrize("kind", [*strategies.KINDS, "folds", "drift"])
 @pytest.mark.parametrize("way", [list, pd.DataFrame, pl.DataFrame])
-@settings(max_examples=10)
+@strategies.examples(10)
 @given(st.permutations(["age", "net pay", "h7"]), st.data())
 def test_errors_name_features_not_columns(kind, way, names, data):
     make, targets = strategies.KINDS.get(kind, (LeastSquaresClassifier, None))

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import metrics
 
@@ -36,6 +36,7 @@ from onlinels import (
 )
 from onlinels.pipelines import last_step
 from support import digits_network, laws, savable_models
+from support.strategies import examples
 
 REFUSALS = AttributeError, TypeError, ValueError
 VALUES = [3.0, 5, True, "equal", None, KFold(3), object()]
@@ -130,7 +131,7 @@ def test_parts_never_change(part):
     assert pickle.dumps(part) == before
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.sampled_from(sorted(OWN)), st.from_regex(r"[^\W_]\w{0,6}", fullmatch=True), st.integers())
 def test_no_name_that_is_made_up_is_taken(name, attribute, value):
     model = made(name)
@@ -192,7 +193,7 @@ def mutate_layer(network, ridge):
     network.mutate({"classifier": {"ridge": ridge}})
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=4),
     st.integers(0, 4),

@@ -649,7 +649,7 @@ class Calls(RuleBasedStateMachine):
             self.ask(0)
 
 
-@pytest.mark.parametrize("n", [25, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [8, pytest.param(2000, marks=pytest.mark.slow)])
 def test_any_calls_in_any_order(n, monkeypatch):
     # So that the recursive form comes to choose its ridge within a few steps.
     monkeypatch.setattr(laws.FIRST_ROWS, FIRST_ROWS)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import StreamClassifier, StreamRegressor
@@ -115,7 +115,7 @@ def test_numbers_are_those_of_rows_one_by_one(data, stream, seed, delay):
         laws.assert_nearly_alike_streams(each, single, stream.samples)
 
 
-@settings(max_examples=20)
+@strategies.examples(20)
 @given(st.data(), strategies.number_streams(max_rows=60, weighed=True), DELAYS, st.booleans())
 def test_late_numbers_in_batches_are_those_of_rows_one_by_one(data, stream, delay, is_asked_again):
     """Rows are forecast together, and learnt in another order; some of them never."""

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import compose, datasets, evaluate, metrics, preprocessing, proba
 
@@ -17,6 +17,7 @@ from onlinels import StreamRegressor, load
 from support import laws, strategies
 from support.laws import assert_alike_streams as assert_alike
 from support.laws import assert_nearly_alike_streams as assert_nearly_alike
+from support.slow import the_rest_slow
 
 DELAYS = st.sampled_from([0, 0, 3])
 
@@ -50,7 +51,7 @@ def as_rows(X, y):
     ]
 
 
-@settings(max_examples=20)
+@strategies.examples(20)
 @given(st.data(), strategies.number_streams(max_rows=40, weighed=True), st.integers(0, 9), DELAYS)
 def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed, delay):
     batches = data.draw(strategies.splits(len(stream)))
@@ -63,7 +64,7 @@ def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed, delay):
     assert sum(model.shares.values()) == pytest.approx(1.0)
 
 
-@settings(max_examples=20)
+@strategies.examples(20)
 @given(
     st.data(),
     strategies.number_streams(kinds=("number", "text", "bool", "whole", "constant"), always=True),
@@ -83,7 +84,7 @@ def test_batches_of_any_kind_are_rows_one_by_one(data, stream):
     assert_nearly_alike(a, b, stream.samples)
 
 
-@settings(max_examples=20)
+@strategies.examples(20)
 @given(strategies.number_streams(always=True), DELAYS)
 def test_predictions_agree_with_each_other(stream, delay):
     model = learnt(stream, StreamRegressor(label_delay=delay))
@@ -113,7 +114,7 @@ def test_answers_come_in_kind():
         assert model.predict_many(frame).to_list() == table["mean"].to_list()
 
 
-@settings(max_examples=20)
+@strategies.examples(20)
 @given(st.data(), strategies.number_streams(always=True), DELAYS)
 def test_predictions_leave_no_trace(data, stream, delay):
     """Of rows that are never learnt, and of the next one, however often it is asked about."""
@@ -128,7 +129,7 @@ def test_predictions_leave_no_trace(data, stream, delay):
     assert_alike(a, b, asked)
 
 
-@settings(max_examples=20)
+@strategies.examples(20)
 @given(strategies.number_streams(), st.integers(1, 5), st.sampled_from([0, 2, 9]))
 def test_a_forecast_tells_how_late_its_target_comes(stream, delay, said):
     """A late row is learnt, and judged, as one never asked about with the `label_delay` it had."""
@@ -149,7 +150,7 @@ def test_a_forecast_tells_how_late_its_target_comes(stream, delay, said):
         assert each.shares == told.shares
 
 
-@settings(max_examples=20)
+@strategies.examples(20)
 @given(strategies.number_streams(), DELAYS, st.sampled_from(["copied", "pickled", "saved"]))
 def test_copies_pickles_and_saves_go_on_alike(tmp_path_factory, stream, delay, how):
     half = len(stream) // 2
@@ -168,7 +169,7 @@ def test_copies_pickles_and_saves_go_on_alike(tmp_path_factory, stream, delay, h
     assert_alike(a, b, stream.samples)
 
 
-@settings(max_examples=20)
+@strategies.examples(20)
 @given(st.data(), strategies.number_streams(kinds=("number", "whole"), always=True), DELAYS)
 def test_units_are_no_matter(data, stream, delay):
     """Features and targets multiplied by powers of 2: forecasts follow, bit for bit."""
@@ -212,7 +213,7 @@ def test_any_unit_of_targets_is_as_good(scale):
         (lambda random, n: np.cumsum(random.normal(size=n)), "walk"),
     ],
 )
-@pytest.mark.parametrize("delay", [0, 10])
+@pytest.mark.parametrize("delay", the_rest_slow([0, 10]))
 def test_intervals_of_90_percent_hold_90_percent(noise, name, delay):
     random, inside = np.random.default_rng(0), []
     rows = as_rows(*drawn(1200, seed=2, noise=0.0))

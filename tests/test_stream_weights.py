@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import StreamClassifier, StreamRegressor
@@ -32,7 +32,7 @@ def assert_memories_kept(model, before):
         np.testing.assert_array_equal(each.short.weights, same.short.weights)
 
 
-@settings(max_examples=25)
+@strategies.examples(25)
 @given(st.data(), strategies.streams(max_rows=40), st.integers(1, 12), st.sampled_from([0, 2]))
 def test_of_rows_without_weight_only_the_last_label_counts(data, stream, n_light, delay):
     """Their labels may be any of those that are known, but for one that later rows see."""

@@ -16,6 +16,7 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from support import savable_models
+from support.processes import PATIENCE
 
 LINEAR = [name for name in savable_models.LINEAR if "half_life" not in name]
 CLASSIFIERS = [
@@ -128,10 +129,6 @@ def test_a_ridge_that_is_set_meanwhile_is_the_one_in_force():
         assert np.abs(model.output_weights).max() < 1e-3
 
 
-PATIENCE = 60.0
-"""Seconds after which threads are taken to wait for ever."""
-
-
 def in_turns(*calls, n_rounds=20):
     """Make calls again and again, each in a thread of its own; fail if they wait for ever."""
     errors = []
@@ -223,8 +220,8 @@ def test_a_wrapper_is_saved_while_it_is_taught(tmp_path):
         )
         saver.start()
         teacher.start()
-        teacher.join(30.0)
+        teacher.join(PATIENCE)
         is_over.set()
-        saver.join(30.0)
+        saver.join(PATIENCE)
         alive = teacher.is_alive(), saver.is_alive()
         assert (*alive, model.classifier.count) == (False, False, 60)

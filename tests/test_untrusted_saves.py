@@ -1,6 +1,7 @@
 """Saved models that were damaged, or made to do harm, are refused: soon, and by one error."""
 
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -17,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import compose, drift, feature_extraction, preprocessing
 
@@ -25,6 +26,7 @@ import onlinels
 from onlinels import LeastSquaresClassifier, WindowedClassifier, WindowFeatures
 from onlinels.saving import description
 from support.laws import saved
+from support.strategies import examples
 from support.untrusted_files import (
     DESCRIPTION,
     DIRECTORY,
@@ -64,15 +66,55 @@ def test_damage_is_said_once_and_the_file_is_closed_while_its_error_is_held(tmp_
 
 
 def test_values_that_hold_themselves_are_refused(tmp_path):
-    itself = []
-    itself.append(itself)
-    deep = ()
-    for _ in range(400):
-        deep = (deep,)
-    for value in ({"itself": itself}, {"deep": deep}):
+    in_list, in_dict, in_tuple = [], {}, ([],)
+    in_list.append(in_list)
+    in_dict["a"] = in_dict
+    in_tuple[0].append(in_tuple)
+    for itself in (in_list, in_dict, in_tuple):
         with pytest.raises(TypeError, match="nested too deeply"):
-            onlinels.save(value, tmp_path / "model.npz")
+            onlinels.save({"itself": itself}, tmp_path / "model.npz")
     assert os.listdir(tmp_path) == []
+
+
+NESTED = {
+    "tuples": lambda inner: (inner,),
+    "lists": lambda inner: [inner],
+    "dicts": lambda inner: {"a": inner},
+    "pipelines": lambda inner: compose.Pipeline(inner),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_every_version_of_python_nests_equally_deep(kind, monkeypatch):
+    """What can be saved can be loaded; Python's limit on recursion, which differs, is not met."""
+    nested = [preprocessing.StandardScaler()]
+    for _ in range(description.MAX_DEPTH):
+        nested.append(NESTED[kind](nested[-1]))
+    saves, limit = [], sys.getrecursionlimit()
+    refusal = r"nested too deeply, expected .* at most 200 levels"
+
+    def save_all():
+        for value in nested:
+            saves.append(onlinels.dumps({"nested": value}))
+
+    with pytest.raises(TypeError, match=refusal):
+        save_all()
+    assert len(saves) >= 40
+    # As from the depths of a caller's own calls.
+    depth = len(inspect.stack(0))
+    sys.setrecursionlimit(depth + 700)
+    try:
+        assert onlinels.dumps(onlinels.loads(saves[-1])) == saves[-1]
+        for value in (nested[-1], nested[len(saves)]):
+            with pytest.raises(TypeError, match=refusal):
+                onlinels.dumps({"nested": value})
+    finally:
+        sys.setrecursionlimit(limit)
+    monkeypatch.setattr(description, "MAX_DEPTH", 10**9)
+    deeper = onlinels.dumps({"nested": nested[len(saves)]})
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"^<bytes> cannot be read .* more than 200 levels"):
+        onlinels.loads(deeper)
 
 
 def state_of(described, kind):
@@ -372,7 +414,7 @@ def read(content, path):
 
 
 @given(data=st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_bytes_that_changed(one_path, data):
     members = genuine(data.draw(st.sampled_from(MODELS)))
     content = changed(packed(members), Drawn(data.draw))
@@ -386,7 +428,7 @@ def test_bytes_that_changed(one_path, data):
 
 
 @given(data=st.data())
-@settings(max_examples=460)
+@examples(460)
 def test_descriptions_that_lie_and_arrays_of_other_shapes(one_path, data):
     craft = data.draw(st.sampled_from([lie] * 6 + [other_array]))
     read(craft(Drawn(data.draw)), one_path)

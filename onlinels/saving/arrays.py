@@ -169,6 +169,8 @@ class ArrayArchive:
         self.start = min((member.header_offset for member in members), default=0)
         if len(self._members) < len(members):
             raise ValueError("it holds two arrays with one name")
+        if len({member.header_offset for member in members}) < len(members):
+            raise ValueError("its arrays overlap: two of them begin at the same byte")
         if sum(member.compress_size for member in members) > file.seek(0, SEEK_END):
             raise ValueError("its arrays overlap: together they are larger than the file")
 

@@ -44,6 +44,13 @@ MAX_NAMES_PER_HASH = 100
 The hashes of text are random, but numbers with the same hash can be chosen to slow a dict down.
 """
 
+MAX_DEPTH = 200
+"""Most levels of values within values in a description.
+
+Python's own limit on recursion differs between its versions, and would let one version write files
+that another cannot read.
+"""
+
 SAVING_REMEDY = (
     "It cannot be saved. Labels, names and settings must be of type str, int, bool, float, None or "
     "tuple, and steps must be among those on the guide's page on saving: pass str(label) or "
@@ -70,17 +77,19 @@ class Writer:
         self._numbers = count()
         self._most_computed = MAX_COMPUTED_BYTES
 
-    def node(self, value: Any, path: str) -> Node:
+    def node(self, value: Any, path: str, depth: int = 1) -> Node:
         """Return the description of a value; its path appears in errors and names its array."""
+        _check_depth(depth)
         made: Any = np.generic if isinstance(value, np.generic) else type(value)
         if id(value) in self._described:
             return self._described[id(value)][1]
         if made in SAVABLE_KINDS:
-            return self._object(value, path)
+            return self._object(value, path, depth)
         if made in PLAIN_TYPES:
             return value
         if made is list:
-            return [self.node(each, f"{path}.{place}") for place, each in enumerate(value)]
+            places = enumerate(value)
+            return [self.node(each, f"{path}.{place}", depth + 1) for place, each in places]
         try:
             if made is np.ndarray:
                 # Paths are unique, because keys are.
@@ -89,14 +98,14 @@ class Writer:
                 return {"array": path}
             if made in CONTAINERS_BY_TYPE:
                 name, take = CONTAINERS_BY_TYPE[made]
-                return {name: self.node(take(value), path)}
-            return self.node(_plain(value), path)
+                return {name: self.node(take(value), path, depth + 1)}
+            return self.node(_plain(value), path, depth)
         except ValueError as error:
             # Names of private attributes mean nothing to readers of the error.
             place = path.rpartition("._")[0] or path
             raise TypeError(_not_savable(place, made, error)) from error
 
-    def _object(self, value: Any, path: str) -> Node:
+    def _object(self, value: Any, path: str, depth: int) -> Node:
         written = WRITTEN_FORMS.get(type(value), _itself)(value)
         kind = SAVABLE_KINDS[type(written)]
         state = kind.take(written)
@@ -105,11 +114,16 @@ class Writer:
             n_computed, state = 0, state_of(written)
         self._most_computed -= n_computed
         # In the order of the fields, because the order of attributes depends on the past.
-        nodes = {name: self.node(state[name], f"{path}.{name}") for name in kind.fields}
+        nodes = {name: self.node(state[name], f"{path}.{name}", depth + 1) for name in kind.fields}
         check_fields(kind.name, kind.fields, state, TypeError)
         # Parts are numbered before the whole, here and when they are loaded.
         self._described[id(value)] = value, {"same": next(self._numbers)}
         return {"object": kind.name, "state": nodes}
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise RecursionError(f"it has more than {MAX_DEPTH} levels of values within values")
 
 
 def _plain(value: Any) -> Any:
@@ -180,19 +194,20 @@ class Builder:
         """All objects that were made so far."""
         return [made for made, _ in self._made]
 
-    def value(self, node: Node) -> Any:
+    def value(self, node: Node, depth: int = 1) -> Any:
         """Return the value of a node; ValueError, TypeError or LookupError if it is unknown."""
         # Objects that repeatedly hold each other would take exponential time to check.
         self._n_values += 1
         if self._n_values > self._most_values:
             raise ValueError("its objects hold each other too often")
+        _check_depth(depth)
         match node:
             case None | bool() | int() | float() | str():
                 return node
             case list():
-                return [self.value(each) for each in node]
+                return [self.value(each, depth + 1) for each in node]
             case {"object": str() as name, "state": dict() as state}:
-                return self._object(KINDS_BY_NAME[name], state)
+                return self._object(KINDS_BY_NAME[name], state, depth)
             case {"same": int() as number} if 0 <= number < len(self._made):
                 value, n_values = self._made[number]
                 self._n_values += n_values
@@ -201,12 +216,12 @@ class Builder:
                 return self._read_array(name)
             case dict() if len(node) == 1:
                 ((name, said),) = node.items()
-                return CONTAINERS[name][2](self.value(said))
+                return CONTAINERS[name][2](self.value(said, depth + 1))
         raise ValueError(f"it describes an unknown value {str(node)[:80]}")
 
-    def _object(self, kind: Kind, nodes: dict[str, Node]) -> Any:
+    def _object(self, kind: Kind, nodes: dict[str, Node], depth: int) -> Any:
         before = self._n_values
-        state = {name: self.value(node) for name, node in nodes.items()}
+        state = {name: self.value(node, depth + 1) for name, node in nodes.items()}
         check_fields(kind.name, kind.fields, state, ValueError)
         self._most_computed -= kind.computed(state)
         if self._most_computed < 0:

@@ -22,7 +22,7 @@ from typing import IO, Any, BinaryIO, TypeVar
 
 from onlinels.numerics import Lock, all_held
 from onlinels.saving.arrays import READ_ERRORS, ArrayArchive, as_file, write_array
-from onlinels.saving.description import Builder, Writer
+from onlinels.saving.description import MAX_DEPTH, Builder, Writer
 from onlinels.saving.fields import SAVABLE_KINDS
 
 FORMAT_VERSION = 3
@@ -165,7 +165,8 @@ def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> Non
                 archive.writestr(zipfile.ZipInfo(CHECKSUM_NAME), hashlib.sha256(text).hexdigest())
     except RecursionError as error:
         problem = "model holds itself, or values that are nested too deeply"
-        raise TypeError(f"{problem}, expected a tree of values. Save its parts.") from error
+        expected = f"a tree of values with at most {MAX_DEPTH} levels"
+        raise TypeError(f"{problem}, expected {expected}. Save its parts.") from error
 
 
 def save_method(self: Any, file: File) -> None:

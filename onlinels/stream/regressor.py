@@ -390,7 +390,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     --------
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.ChickWeights(), StreamRegressor(), metrics.MAE())
-    MAE: 18.672245
+    MAE: 18.6...
     """
 
     _seen: tuple[bytes, Forecast] | None

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 import onlinels
+from support.processes import PATIENCE
 
 PACKAGE = str(Path(onlinels.__file__).parent)
 ERRORS = KeyboardInterrupt, MemoryError
-PATIENCE = 10.0
-"""Seconds after which a thread is taken to wait for ever."""
 
 
 def run_traced(enter: Callable[[Any, str, Any], Any], call: Callable[[], Any]) -> None:

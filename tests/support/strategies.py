@@ -34,7 +34,7 @@ from support.image_files import make_data
 
 
 def examples(number):
-    """Return settings for so many examples where 50 are drawn by default, else in proportion."""
+    """Return settings for number / 50 of the examples of the profile."""
     return settings(max_examples=max(1, number * settings().max_examples // 50))
 
 
