@@ -52,6 +52,35 @@ def lost_by_removals(
     return max(losses, key=itemgetter(0), default=(0.0, 0))
 
 
+def are_negligible(statistics: Statistics) -> bool:
+    """Tell whether removals have left six digits at any ridge, without solving for the weights.
+
+    False if that takes a solution: with W unknown, |W| is at most the length of the targets divided
+    by sqrt(s).
+    """
+    rounding, n_features = statistics.rounding, statistics.n_features
+    if not rounding.squares.any():
+        return True
+    told = np.concatenate((statistics.diagonal, statistics.target_squares))
+    varies = told > 0.0
+    if statistics.recursion is not None or not (varies | statistics.are_constant).all():
+        return False
+    if not varies[:n_features].any() or not varies[n_features:].all():
+        return False
+    with np.errstate(over="ignore"):
+        shares = _ratio(rounding.squares, told) * varies
+        means = np.sqrt(_ratio(rounding.sums**2, statistics.weight * told) * varies)
+    error = float(np.linalg.norm(shares[:n_features]))
+    smallest, largest_zero = statistics.products.smallest_eigenvalue(0.0, told[:n_features])
+    losses = (
+        error / smallest,
+        float(np.sqrt(error * shares[n_features:].max() / smallest)),
+        float(shares[n_features:].max()) / LEAST_RESIDUAL,
+        float(np.linalg.norm(means) / np.sqrt(smallest)),
+    )
+    return largest_zero == np.inf and max(losses) <= MAX_LOST
+
+
 def _losses(
     statistics: Statistics, ridge: float | Floats, diagonal: Floats | None
 ) -> Iterator[tuple[float, int]]:

@@ -317,8 +317,8 @@ class Statistics:
             row = Rows(sample[None, :n_features], sample[None, n_features:], w)
             return self._plan_many(row, decay)
         count, weight = self._count + 1, past + w
-        *errors, additions = rounding
-        rounding = Rounding(*errors, additions * decay * decay + 1.0)
+        errors, of_sums, of_weight, additions = rounding
+        rounding = Rounding(errors, of_sums, of_weight, additions * decay * decay + 1.0)
         state: State = (
             (self, "_count", count),
             (self, "_weight", weight),

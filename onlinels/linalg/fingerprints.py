@@ -24,8 +24,8 @@ section 6.4): its products with the bits of similar values differ in their first
 
 DROPPED_BITS = np.uint64(43)
 
-ROWS_AT_ONCE = 64
-"""Number of rows of a batch whose numbers fit into the cache."""
+VALUES_AT_ONCE = 1 << 14
+"""Number of values whose numbers fit into the cache."""
 
 
 def numbers_of(values: Matrix) -> Prints:
@@ -37,7 +37,8 @@ def numbers_of(values: Matrix) -> Prints:
     [0, 0, 1037824, 2086400, 1037824]
     """
     # Adding 0 makes -0.0 the same as 0.0.
-    numbers: Prints = (values + 0.0).view(np.uint64) * MULTIPLIER
+    numbers: Prints = (values + 0.0).view(np.uint64)
+    numbers *= MULTIPLIER
     numbers >>= DROPPED_BITS
     return numbers
 
@@ -45,8 +46,9 @@ def numbers_of(values: Matrix) -> Prints:
 def prints_of(values: Matrix) -> Prints:
     """Return the sums of h and of h^2 of every column of a batch (n_rows, n_columns)."""
     sums = np.zeros((2, values.shape[1]), np.uint64)
-    for start in range(0, len(values), ROWS_AT_ONCE):
-        numbers = numbers_of(values[start : start + ROWS_AT_ONCE].astype(np.float64, copy=False))
+    step = max(1, VALUES_AT_ONCE // max(1, values.shape[1]))
+    for start in range(0, len(values), step):
+        numbers = numbers_of(values[start : start + step].astype(np.float64, copy=False))
         sums[0] += numbers.sum(axis=0)
         numbers *= numbers
         sums[1] += numbers.sum(axis=0)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from river import base
 
-from onlinels.accumulators.digits import lost_by_removals
+from onlinels.accumulators.digits import are_negligible, lost_by_removals
 from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.mean import CONSTANT_TOLERANCE
@@ -1102,6 +1102,8 @@ def check_digits(model: LinearModel, statistics: Statistics) -> None:
 
     `statistics` are those that are to replace the statistics of the model.
     """
+    if are_negligible(statistics):
+        return
     left = shallow_copy(model)
     vars(left).update(_statistics=statistics, _penalty=Penalty(), _running=None, _solution=None)
     if statistics.recursion is None:
