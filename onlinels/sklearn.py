@@ -50,6 +50,7 @@ from onlinels.linear.model import (
     holding,
     learn_rows,
     noise_variances,
+    warn_of_narrow_features,
 )
 from onlinels.linear.penalty import (
     MIN_ROWS_TO_HOLD_RIDGE,
@@ -523,6 +524,7 @@ def solved(
 ) -> Solution:
     """Return the weights for one alpha, or one for each target, in the column order of a layout."""
     statistics = model._statistics
+    warn_of_narrow_features(model, statistics)
     weights = np.empty((statistics.n_features, statistics.n_targets), order="F")
     for targets, own, penalties in by_alpha(statistics, alpha, units):
         weights[:, targets] = own.solve(*penalties)[:, targets]

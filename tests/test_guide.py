@@ -74,9 +74,13 @@ def test_errors_begin_as_the_page_says():
     said = [re.split(r"(?<!\\)\|", each)[1].strip() for each in lines if each.startswith("| `")]
     model = LeastSquaresClassifier()
     model.learn_one({"a": 1.0}, "x")
-    recursive = LeastSquaresRegressor(1.0, "recursive")
-    for a in (1.0, 2.0, 4.0, 3e3):
-        recursive.learn_one({"a": a}, 0.0)
+    coded = LeastSquaresClassifier()
+    coded.learn_many([{"a": 1.0}, {"a": 3.0}, {"a": 99_999_999.0}], ["x", "y", "x"])
+    recursive = LeastSquaresRegressor(0.01, "recursive")
+    for a in (1.0, 2.0, 4.0, 3e5):
+        recursive.learn_one({"a": a, "b": -a}, a)
+    other = recursive.empty()
+    other.learn_one({"a": 1.0, "b": 5.0}, 1.0)
     scaled, layer = StandardScaler() | LeastSquaresClassifier(), HiddenLayer(5, "difference")
     scaled.learn_one({"a": 1.0}, "x")
     frame = pd.DataFrame({"a": [1.0, 2.0]})
@@ -99,17 +103,25 @@ def test_errors_begin_as_the_page_says():
         lambda: digits.learn_many(np.ones((3, 28, 28)), [1, 2, 3]),
         lambda: layer.transform_one({"a": 1.0}),
         lambda: model.unlearn_one({"a": 500.0}, "x"),
-        lambda: recursive.unlearn_one({"a": 3e3}, 0.0),
+        lambda: coded.unlearn_one({"a": 99_999_999.0}, "x"),
+        lambda: recursive.merge(other),
         lambda: onlinels.save(function, "unused"),
     ]
-    assert len(said) == len(calls) + 1  # The last one is a warning.
+    assert len(said) == len(calls) + 2  # The last two are warnings.
     for text, call in zip(said, calls, strict=False):
         with pytest.raises((AttributeError, TypeError, ValueError)) as raised:
             call()
         assert str(raised.value).startswith(re.findall(r"`([^`]+)`", text)[0])
     model.learn_many(pd.DataFrame({"a": [1.0], "b": 2.0, "c": 3.0}), ["x"])
-    with pytest.warns(UserWarning, match="^" + re.escape(re.findall(r"`([^`]+)`", said[-1])[0])):
-        model.predict_many(pd.DataFrame({"a": [1.0]}))
+    stamps = LeastSquaresRegressor(0.0)
+    stamps.learn_many([{"a": float(k), "t": 1.7e18 + 256.0 * (k % 2)} for k in range(9)], range(9))
+    for text, ask in zip(
+        said[-2:],
+        (lambda: stamps.output_weights, lambda: model.predict_many(pd.DataFrame({"a": [1.0]}))),
+        strict=True,
+    ):
+        with pytest.warns(UserWarning, match="^" + re.escape(re.findall(r"`([^`]+)`", text)[0])):
+            ask()
 
 
 def test_no_tracked_file_is_ignored():

@@ -203,19 +203,19 @@ def test_a_feature_that_became_constant_comes_back(ridge):
     np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-9)
 
 
-def slide(n_steps, ridge="auto", window=50, scale=1.0, offset=0.0):
-    """Learn the newest row and unlearn the oldest one; return the model and its window."""
+def slide(n_rows, ridge, window=50, step=1, scale=1.0, offset=0.0):
+    """Learn the newest rows and unlearn the oldest ones; return the model and one of the window."""
     random = np.random.default_rng(0)
-    X = scale * random.normal(size=(n_steps + window, 3)) + offset
+    X = scale * random.normal(size=(n_rows + window, 3)) + offset
     y = X.sum(axis=1) + random.normal(size=len(X))
     model = LeastSquaresRegressor(ridge)
     model.learn_many(X[:window], y[:window])
-    for step in range(n_steps):
-        new, old = slice(step + window, step + window + 1), slice(step, step + 1)
+    for start in range(0, n_rows, step):
+        new, old = slice(start + window, start + window + step), slice(start, start + step)
         model.learn_many(X[new], y[new])
         model.unlearn_many(X[old], y[old])
     fresh = LeastSquaresRegressor(model.ridge_)
-    fresh.learn_many(X[n_steps:], y[n_steps:])
+    fresh.learn_many(X[n_rows:], y[n_rows:])
     return model, fresh
 
 
@@ -227,8 +227,28 @@ def test_ordinary_sliding_windows_are_never_refused(scale, offset):
 
 @pytest.mark.slow
 def test_a_window_of_a_million_rows_is_never_refused():
-    model, fresh = slide(1_000_000, 1.0, window=500)
+    model, fresh = slide(1_000_000, 1.0, window=500, step=10)
     np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-8)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+@pytest.mark.parametrize("size", [1e2, 1e3, 1e4, 1e5])
+def test_a_hundred_cycles_leave_six_digits_or_are_refused(accumulator, size):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(100, 3))
+    y = X.sum(axis=1) + random.normal(size=100)
+    model = LeastSquaresRegressor(1.0, accumulator)
+    model.learn_many(X, y)
+    for cycle in range(100):
+        row, target = size * random.normal(size=(1, 3)), [1.0]
+        model.learn_many(row, target)
+        try:
+            model.unlearn_many(row, target)
+        except ValueError:
+            assert cycle or size > 1e4 or accumulator == "recursive"
+            return
+        rows = strategies.Rows(X, y.tolist(), np.ones(100))
+        assert laws.error_of_fit(model, rows) < 1e-6
 
 
 @strategies.examples(20)

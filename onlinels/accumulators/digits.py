@@ -68,8 +68,9 @@ def are_negligible(statistics: Statistics) -> bool:
     if not varies[:n_features].any() or not varies[n_features:].all():
         return False
     with np.errstate(over="ignore"):
-        shares = _ratio(rounding.squares, told) * varies
-        means = np.sqrt(_ratio(rounding.sums**2, statistics.weight * told) * varies)
+        shares = np.where(varies, _ratio(rounding.squares, told), 0.0)
+        means = np.sqrt(_ratio(rounding.sums**2, statistics.weight * told))
+        means[~varies] = 0.0
     error = float(np.linalg.norm(shares[:n_features]))
     smallest, largest_zero = statistics.products.smallest_eigenvalue(0.0, told[:n_features])
     losses = (

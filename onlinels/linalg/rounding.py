@@ -12,8 +12,11 @@ from onlinels.saving import SHARE, VECTOR, savable
 
 EPS = float(np.finfo(np.float64).eps)
 
-MAX_LOST = 1e-6
-"""Largest error of the fit, relative to the targets, that removals may cause."""
+MAX_LOST = 5e-7
+"""Largest estimated error of the fit, relative to the targets, that removals may cause.
+
+1e-6 is promised. Errors may exceed their estimates, which add standard errors as squares.
+"""
 
 UNIT_ROUNDOFF = EPS / 2
 """Largest relative error of one rounding."""
