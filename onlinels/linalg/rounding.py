@@ -18,9 +18,6 @@ MAX_LOST = 5e-7
 1e-6 is promised. Errors may exceed their estimates, which add standard errors as squares.
 """
 
-UNIT_ROUNDOFF = EPS / 2
-"""Largest relative error of one rounding."""
-
 MAX_WHOLE = 2.0**40
 """Sum of squares up to which other than whole numbers are hardly ever rounded to whole numbers."""
 
@@ -84,7 +81,7 @@ class Rounding(NamedTuple):
 
     def hides(self, left: float, past: float, n_rows: int) -> bool:
         """Tell whether a weight that is left has too few digits beside the weight of the past."""
-        error = UNIT_ROUNDOFF * np.sqrt(self.additions + n_additions(n_rows)) * past
+        error = EPS * np.sqrt(self.additions + n_additions(n_rows)) * past
         return not left * MAX_LOST > np.hypot(self.weight, error)
 
     def after_removal(
@@ -109,7 +106,8 @@ class Rounding(NamedTuple):
         n_rows : int
             Number of rows removed.
         """
-        each = UNIT_ROUNDOFF * np.sqrt(self.additions + n_additions(n_rows))
+        # A row about the mean, its products and the sums: four roundings of up to EPS / 2 each.
+        each = EPS * np.sqrt(self.additions + n_additions(n_rows))
         # The mean moves by this times the difference, and rounds as it does so. Squares about it
         # contain removed * past / left times the square of the difference.
         left = past - removed
