@@ -473,7 +473,7 @@ def test_every_value_can_be_overridden(name):
             np.testing.assert_equal(getattr(holder, setting), value)
 
 
-@pytest.mark.parametrize("name", the_rest_slow(reversed(SHAPES), 3))
+@pytest.mark.parametrize("name", the_rest_slow(sorted(SHAPES), 3))
 def test_small_versions_learn_images_of_the_genuine_shape(name):
     images, labels = striped(80, SHAPES[name])
     settings = {"n_hidden": 40, "warm_up": 30, "ridge": "paper"}
