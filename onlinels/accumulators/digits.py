@@ -100,7 +100,9 @@ def _losses(
         shares = np.where(present, _ratio(errors, diagonal + penalties), 0.0)
         error, cause = float(np.linalg.norm(shares)), int(shares.argmax())
         smallest, largest_zero = statistics.products.smallest_eigenvalue(ridge, diagonal)
-        if error > min(MAX_SHARE_OF_EIGENVALUE * smallest, largest_zero):
+        # Errors that make dependent features look independent are themselves the smallest
+        # eigenvalue. Errors far above the rank tolerance may also hide an independent feature.
+        if error > min(MAX_SHARE_OF_EIGENVALUE * smallest, 10.0 * largest_zero):
             yield np.inf, cause
         sizes = np.sqrt((diagonal + penalties) @ weights**2)
         in_fit = error * _ratio(sizes, np.sqrt(squares)) / np.sqrt(smallest)
