@@ -13,7 +13,7 @@ from onlinels.accumulators.mean import Mean
 from onlinels.accumulators.statistics import MAX_ROWS, Statistics
 from onlinels.checks import Floats, Integers, Matrix, check_made, check_values, readable
 from onlinels.labels import Classes, as_list, read_label
-from onlinels.linalg.fingerprints import unknown_prints
+from onlinels.linalg.fingerprints import prints_of_counts, unknown_prints
 from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
@@ -395,7 +395,7 @@ def _check(sums: Sums, of_classes: bool) -> None:
             )
 
 
-def _statistics(sums: Sums, is_centred: bool) -> Statistics:
+def _statistics(sums: Sums, is_centred: bool, of_classes: bool) -> Statistics:
     """Return statistics in the Gram form; whole numbers are rounded only once."""
     exact = all(_is_whole(np.asarray(each)) for each in sums)
     read = _whole if exact else _as_floats
@@ -423,6 +423,8 @@ def _statistics(sums: Sums, is_centred: bool) -> Statistics:
         origin = np.concatenate((at, to)).astype(float)
         made._mean = Mean(origin, _as_floats(np.concatenate((left, right)) / n)).settled()
     made._prints = unknown_prints(len(made._rounding.squares))
+    if of_classes:
+        made._prints[:, made.n_features :] = prints_of_counts(np.array(sums.target_squares))
     if not made.is_definite():
         raise ValueError(
             f"gram is indefinite, expected sums of products of rows. {SUMS_REMEDY} If they are, "
@@ -455,8 +457,9 @@ def _with_sums(
     names = _names("feature_names", feature_names, len(sums.sums))
     layout = range(len(names)) if feature_names is None else names
     columns = Columns().extended([layout])
-    _check(sums, isinstance(model, LeastSquaresClassifier))
-    learnt = _statistics(sums, model.fit_intercept)
+    of_classes = isinstance(model, LeastSquaresClassifier)
+    _check(sums, of_classes)
+    learnt = _statistics(sums, model.fit_intercept, of_classes)
     order = np.argsort(columns.locate(layout))
     learnt = learnt.reindexed(order, targets)
     new = model.empty()

@@ -106,6 +106,7 @@ def _losses(
             yield np.inf, cause
         sizes = np.sqrt((diagonal + penalties) @ weights**2)
         in_fit = error * _ratio(sizes, np.sqrt(squares)) / np.sqrt(smallest)
+        in_fit[constant_targets] = 0.0
         yield float(in_fit.max(initial=0.0)), cause
         shares = np.where(constant_targets, 0.0, _ratio(of_targets, squares))
         in_fit = np.sqrt(error * shares / smallest)

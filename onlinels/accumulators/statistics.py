@@ -210,9 +210,10 @@ class Statistics:
 
     @property
     def are_narrow(self) -> NDArray[np.bool_]:
-        """Which features count as constant although they vary, (n_features,)."""
+        """Which features vary so little beside their mean that they count as constant."""
         # After a removal, the squares may be rounding errors.
-        return (self.dropped > 0.0) & (self._rounding.squares[: self.n_features] == 0.0)
+        errors = self._rounding.squares[: self.n_features]
+        return (self.dropped >= MIN_SUM_OF_SQUARES) & (errors == 0.0)
 
     @property
     def deviations(self) -> Floats:
@@ -264,7 +265,8 @@ class Statistics:
         """Which features, then targets, have one value in all these rows; 0 if not centred."""
         if self._mean is None:
             return self.are_zero
-        return are_constant(self._prints, self._count - self._weightless)
+        n_rows = self._count - self._weightless
+        return are_constant(self._prints, n_rows) | (n_rows <= 1)
 
     def is_definite(self) -> bool:
         """Tell whether the sums of products may be those of rows."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.linalg.fingerprints import Prints, prints_of, prints_of_labels
+from onlinels.linalg.fingerprints import Prints, prints_of, prints_of_counts
 from onlinels.linalg.packed import PackedSymmetric
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import smallest_present_eigenvalue
@@ -254,7 +254,7 @@ class SumsOfProducts(ABC):
 def target_prints(targets: Matrix, n_targets: int) -> Prints:
     """Return the fingerprints of targets, or of one-hot targets of labels."""
     if targets.ndim == 1:
-        return prints_of_labels(targets, n_targets)
+        return prints_of_counts(np.bincount(targets, minlength=n_targets))
     return enlarged(prints_of(targets), 2, n_targets)
 
 
