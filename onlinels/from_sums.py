@@ -395,7 +395,7 @@ def _check(sums: Sums, of_classes: bool) -> None:
             )
 
 
-def _statistics(sums: Sums, is_centred: bool, of_classes: bool) -> Statistics:
+def _statistics(sums: Sums, is_centred: bool) -> Statistics:
     """Return statistics in the Gram form; whole numbers are rounded only once."""
     exact = all(_is_whole(np.asarray(each)) for each in sums)
     read = _whole if exact else _as_floats
@@ -423,8 +423,6 @@ def _statistics(sums: Sums, is_centred: bool, of_classes: bool) -> Statistics:
         origin = np.concatenate((at, to)).astype(float)
         made._mean = Mean(origin, _as_floats(np.concatenate((left, right)) / n)).settled()
     made._prints = unknown_prints(len(made._rounding.squares))
-    if of_classes:
-        made._prints[:, made.n_features :] = prints_of_counts(np.array(sums.target_squares))
     if not made.is_definite():
         raise ValueError(
             f"gram is indefinite, expected sums of products of rows. {SUMS_REMEDY} If they are, "
@@ -459,7 +457,9 @@ def _with_sums(
     columns = Columns().extended([layout])
     of_classes = isinstance(model, LeastSquaresClassifier)
     _check(sums, of_classes)
-    learnt = _statistics(sums, model.fit_intercept, of_classes)
+    learnt = _statistics(sums, model.fit_intercept)
+    if of_classes:
+        learnt._prints[:, learnt.n_features :] = prints_of_counts(np.array(sums.target_squares))
     order = np.argsort(columns.locate(layout))
     learnt = learnt.reindexed(order, targets)
     new = model.empty()

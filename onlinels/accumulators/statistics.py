@@ -23,7 +23,7 @@ from onlinels.checks import (
     check_room,
 )
 from onlinels.linalg.covariance import Covariance
-from onlinels.linalg.fingerprints import Prints, are_constant, are_zero, numbers_of
+from onlinels.linalg.fingerprints import Prints, are_constant, are_zero, prints_of_row
 from onlinels.linalg.packed import gathered, growth, stacked
 from onlinels.linalg.recursion import MAX_RUNNING_LEVERAGE, Recursion
 from onlinels.linalg.rounding import EPS, MAX_ROUNDING, Rounding
@@ -319,18 +319,9 @@ class Statistics:
             row = Rows(sample[None, :n_features], sample[None, n_features:], w)
             return self._plan_many(row, decay)
         count, weight = self._count + 1, past + w
-        errors, of_sums, of_weight, additions = rounding
-        rounding = Rounding(errors, of_sums, of_weight, additions * decay * decay + 1.0)
-        state: State = (
-            (self, "_count", count),
-            (self, "_weight", weight),
-            (self, "_rounding", rounding),
-        )
-        numbers, (sums, sums_of_squares) = numbers_of(sample), self._prints
-        printing = (
-            (np.add, sums, numbers, sums),
-            (np.add, sums_of_squares, numbers * numbers, sums_of_squares),
-        )
+        state: State = ((self, "_count", count), (self, "_weight", weight))
+        prints = self._prints
+        printing = (np.add, prints, prints_of_row(sample), prints)
         moving: Calls = ()
         if mean is not None:
             share = w / weight
@@ -351,7 +342,7 @@ class Statistics:
         if recursion is not None:
             more = recursion.plan(sample, recursion.errors(sample), w, most=MAX_RUNNING_LEVERAGE)
             calls, changes = calls + more[0], changes + more[1]
-        return (squaring, *printing, *moving, *calls), state + changes
+        return (squaring, printing, *moving, *calls), state + changes
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan as `plan` does, for any number of rows."""
@@ -381,7 +372,8 @@ class Statistics:
         elif len(joining.values):
             before = decay * self._squares()
             out = np.concatenate((joining.squares(), before[self.n_features :] - squares))
-            rounding = rounding.after_removal(before, out, past, -added, difference, n_rows)
+            parts = before, out, past, -added, difference, self._count, n_rows
+            rounding = rounding.after_removal(*parts)
             self._check_left(state, rounding, squares)
         changes = {
             "_count": self._count + int(rows.sign) * n_rows,
@@ -418,7 +410,8 @@ class Statistics:
             return grown, grown.clearing()
         left = self._weight - weight
         n_left = self._count - self._weightless - len(rows.targets) + rows.n_weightless
-        if n_left > 0 and self._rounding.hides(left, self._weight, len(rows.targets)):
+        n_gone = len(rows.targets)
+        if n_left > 0 and self._rounding.hides(left, self._weight, self._count, n_gone):
             raise ValueError(
                 f"The rows that would stay have the weight {left:g}, expected a weight that can be "
                 f"told from the rounding of {weight:g}, the weight of the rows to remove. "
@@ -474,6 +467,7 @@ class Statistics:
         """Return the update that removes everything, including rounding errors."""
         calls, state = self.plan(Rows.none(self.n_features), 0.0)
         nothing = {"_count": 0, "_weightless": 0, "_prints": np.zeros_like(self._prints)}
+        nothing["_rounding"] = Rounding.none(len(self._rounding.squares))
         return calls, (*state, *((self, *change) for change in nothing.items()))
 
     # Rare changes, which make a new object.
@@ -569,7 +563,7 @@ class Statistics:
             return
         places = [*map(growth, other._sums.shape, self._sums.shape)]
         rounding = self._rounding.joined(other._rounding.reindexed(other.n_features, *places))
-        before, weight = self._squares(), self._weight
+        before, weight, count = self._squares(), self._weight, self._count
         self._sums.add(other._sums, sign)
         theirs = enlarged(other._target_squares, self.n_targets)
         self._target_squares = self._target_squares + sign * theirs
@@ -581,7 +575,8 @@ class Statistics:
         self._prints = self._printed(gathered(other._prints, np.arange(2), columns), sign)
         if sign < 0.0:
             out = before - self._squares()
-            rounding = rounding.after_removal(before, out, weight, other._weight, difference, 0)
+            parts = before, out, weight, other._weight, difference, count, other._count
+            rounding = rounding.after_removal(*parts)
             self._sums.check_removal(rounding.squares, self._target_squares)
         else:
             self._sums.check_addition(rounding.squares, self._target_squares)

@@ -13,21 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.checks import Integers, Matrix
+from onlinels.checks import Floats, Integers, Matrix
 
 Prints = NDArray[np.uint64]
 """Sums of h and of h^2 of every column, (2, n_columns)."""
 
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+# Arrays without axes: numpy takes a third less time than for its scalars.
+ZERO = np.array(0.0)
+
+MULTIPLIER = np.array(0x9E3779B97F4A7C15, np.uint64)
 """An odd number near 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
 section 6.4): its products with the bits of similar values differ in their first bits."""
 
-IGNORED_BITS, DROPPED_BITS = np.uint64(20), np.uint64(43)
-"""Last bits of a value that do not count, and last bits of a product that are dropped.
-
-A transformer may round a row of a batch differently than a row alone. Values that agree in 32 bits
-of their mantissas, to 2e-10, have one number.
-"""
+DROPPED_BITS = np.array(43, np.uint64)
 
 VALUES_AT_ONCE = 1 << 14
 """Number of values whose numbers fit into the cache."""
@@ -39,14 +37,23 @@ def numbers_of(values: Matrix) -> Prints:
     Examples
     --------
     >>> numbers_of(np.array([0.0, -0.0, 1.0, -1.0, 1.0])).tolist()
-    [0, 0, 1397946, 2085071, 1397946]
+    [0, 0, 1037824, 2086400, 1037824]
     """
     # Adding 0 makes -0.0 the same as 0.0.
-    numbers: Prints = (values + 0.0).view(np.uint64)
-    numbers >>= IGNORED_BITS
+    numbers: Prints = (values + ZERO).view(np.uint64)
     numbers *= MULTIPLIER
     numbers >>= DROPPED_BITS
     return numbers
+
+
+def prints_of_row(values: Floats) -> Prints:
+    """Return h and h^2 of every value of a row, (2, n_columns)."""
+    both = np.empty((2, len(values)), np.uint64)
+    # Measured: in the memory of the result, two thirds of the time.
+    numbers = np.multiply((values + ZERO).view(np.uint64), MULTIPLIER, both[0])
+    numbers >>= DROPPED_BITS
+    np.multiply(numbers, numbers, both[1])
+    return both
 
 
 def prints_of(values: Matrix) -> Prints:

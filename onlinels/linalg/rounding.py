@@ -8,7 +8,7 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import gathered, stacked
-from onlinels.saving import SHARE, VECTOR, savable
+from onlinels.saving import FINITE, SHARE, VECTOR, savable
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -29,7 +29,7 @@ ROWS_PER_PRODUCT = 256
 
 
 @savable(
-    {"squares": VECTOR, "sums": VECTOR, "weight": SHARE, "additions": SHARE},
+    {"squares": VECTOR, "sums": VECTOR, "weight": SHARE, "offset": FINITE},
     lambda rounding: (
         rounding.squares.shape == rounding.sums.shape
         and bool((rounding.squares >= 0.0).all() and (rounding.sums >= 0.0).all())
@@ -51,14 +51,15 @@ class Rounding(NamedTuple):
         weight of the rows.
     weight : float
         Standard error of the weight of the rows.
-    additions : float
-        Number of additions since the last removal; with forgetting, as they count now.
+    offset : float
+        Number of additions to the sums since the last removal, minus the number of rows. So a
+        single row, which is one addition, changes nothing here.
     """
 
     squares: Floats
     sums: Floats
     weight: float = 0.0
-    additions: float = 0.0
+    offset: float = 0.0
 
     @classmethod
     def none(cls, size: int) -> Rounding:
@@ -72,16 +73,21 @@ class Rounding(NamedTuple):
 
     def scaled(self, decay: float) -> Rounding:
         """Return the errors of sums that are multiplied by a factor."""
-        squares, sums, weight, additions = self
-        return Rounding(squares * decay, sums * decay, weight * decay, additions * decay**2)
+        squares, sums, weight, offset = self
+        return Rounding(squares * decay, sums * decay, weight * decay, offset)
 
     def after(self, n_rows: int) -> Rounding:
         """Return the errors after a batch of rows is added."""
-        return self._replace(additions=self.additions + n_additions(n_rows))
+        return self._replace(offset=self.offset + n_additions(n_rows) - n_rows)
 
-    def hides(self, left: float, past: float, n_rows: int) -> bool:
+    def relative(self, count: int, n_rows: int) -> float:
+        """Return the relative error of sums of `count` rows after `n_rows` are removed at once."""
+        # A row about the mean, its products and the sums: four roundings of up to EPS / 2 each.
+        return float(EPS * np.sqrt(max(0.0, count + self.offset) + n_additions(n_rows)))
+
+    def hides(self, left: float, past: float, count: int, n_rows: int) -> bool:
         """Tell whether a weight that is left has too few digits beside the weight of the past."""
-        error = EPS * np.sqrt(self.additions + n_additions(n_rows)) * past
+        error = self.relative(count, n_rows) * past
         return not left * MAX_LOST > np.hypot(self.weight, error)
 
     def after_removal(
@@ -91,6 +97,7 @@ class Rounding(NamedTuple):
         past: float,
         removed: float,
         difference: Floats,
+        count: int,
         n_rows: int,
     ) -> Rounding:
         """Return the errors after rows are removed.
@@ -103,11 +110,10 @@ class Rounding(NamedTuple):
             Weights of all rows before the removal, and of the rows removed.
         difference : ndarray (n_features + n_targets,)
             Mean of the removed rows minus the mean before; 0 if rows are not centred.
-        n_rows : int
-            Number of rows removed.
+        count, n_rows : int
+            Numbers of rows before the removal, and of rows removed.
         """
-        # A row about the mean, its products and the sums: four roundings of up to EPS / 2 each.
-        each = EPS * np.sqrt(self.additions + n_additions(n_rows))
+        each = self.relative(count, n_rows)
         # The mean moves by this times the difference, and rounds as it does so. Squares about it
         # contain removed * past / left times the square of the difference.
         left = past - removed
@@ -119,6 +125,7 @@ class Rounding(NamedTuple):
             np.hypot(self.squares, np.hypot(rounded * each * squares, of_mean)),
             np.hypot(self.sums, 2.0 * EPS * share * past * np.abs(difference)),
             float(np.hypot(self.weight, each * past)),
+            float(n_rows - count),
         )
 
     def joined(self, other: Rounding) -> Rounding:
@@ -127,7 +134,7 @@ class Rounding(NamedTuple):
             np.hypot(self.squares, other.squares),
             np.hypot(self.sums, other.sums),
             float(np.hypot(self.weight, other.weight)),
-            self.additions + other.additions + 1.0,
+            self.offset + other.offset + 1.0,
         )
 
     def reindexed(self, n_features: int, features: Integers, targets: Integers) -> Rounding:
