@@ -213,7 +213,8 @@ class Statistics:
         """Which features vary so little beside their mean that they count as constant."""
         # After a removal, the squares may be rounding errors.
         errors = self._rounding.squares[: self.n_features]
-        return (self.dropped >= MIN_SUM_OF_SQUARES) & (errors == 0.0)
+        narrow: NDArray[np.bool_] = self.dropped >= MIN_SUM_OF_SQUARES
+        return narrow & (errors == 0.0)
 
     @property
     def deviations(self) -> Floats:
@@ -571,7 +572,7 @@ class Statistics:
         self._count += int(sign) * other._count
         self._weightless += int(sign) * other._weightless
         self._weight = max(0.0, weight + sign * other._weight)
-        columns = stacked(*places, other.n_features)
+        columns = stacked(places[0], places[1], other.n_features)
         self._prints = self._printed(gathered(other._prints, np.arange(2), columns), sign)
         if sign < 0.0:
             out = before - self._squares()

@@ -8,8 +8,6 @@ subtract when rows are removed. n sum(h^2) = sum(h)^2 only if all h are equal (C
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -81,10 +79,11 @@ def unknown_prints(n_columns: int) -> Prints:
 
 def are_zero(prints: Prints) -> NDArray[np.bool_]:
     """Return which columns are 0 in every row."""
-    return prints[0] == 0
+    zero: NDArray[np.bool_] = prints[0] == 0
+    return zero
 
 
-def are_constant(prints: Prints, count: int) -> NDArray[Any]:
+def are_constant(prints: Prints, count: int) -> NDArray[np.bool_]:
     """Return which columns have one value in all of `count` rows.
 
     Sums of more than four million rows overflow, by whole multiples of 2^64, which cancel.
@@ -96,4 +95,5 @@ def are_constant(prints: Prints, count: int) -> NDArray[Any]:
     array([ True,  True, False])
     """
     sums, squares = prints
-    return np.uint64(count) * squares == sums * sums
+    equal: NDArray[np.bool_] = np.uint64(count) * squares == sums * sums
+    return equal
