@@ -213,8 +213,8 @@ class Statistics:
         """Which features vary so little beside their mean that they count as constant."""
         # After a removal, the squares may be rounding errors.
         errors = self._rounding.squares[: self.n_features]
-        narrow: NDArray[np.bool_] = self.dropped >= MIN_SUM_OF_SQUARES
-        return narrow & (errors == 0.0)
+        narrow: NDArray[np.bool_] = (self.dropped >= MIN_SUM_OF_SQUARES) & (errors == 0.0)
+        return narrow
 
     @property
     def deviations(self) -> Floats:
