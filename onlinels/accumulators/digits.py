@@ -93,6 +93,7 @@ def _losses(
     penalties = np.broadcast_to(ridge, n_features).astype(float)
     weights = statistics.solve(ridge, diagonal)
     squares, weight = statistics.target_squares, statistics.weight
+    of_target = np.where(constant_targets, 0.0, _ratio(of_targets, squares))
 
     present = diagonal > 0.0
     if present.any() and statistics.recursion is None:
@@ -108,17 +109,15 @@ def _losses(
         in_fit = error * _ratio(sizes, np.sqrt(squares)) / np.sqrt(smallest)
         in_fit[constant_targets] = 0.0
         yield float(in_fit.max(initial=0.0)), cause
-        shares = np.where(constant_targets, 0.0, _ratio(of_targets, squares))
-        in_fit = np.sqrt(error * shares / smallest)
-        yield float(in_fit.max(initial=0.0)), n_features + int(shares.argmax())
+        in_fit = np.sqrt(error * of_target / smallest)
+        yield float(in_fit.max(initial=0.0)), n_features + int(of_target.argmax())
 
     hidden = ~present & ~constant & (errors > 0.0)
     if hidden.any():
         # The weights of these features are 0, as if they did not vary.
         missed = np.where(hidden, np.sqrt(MAX_ROUNDING * _ratio(errors, penalties)), 0.0)
         yield float(missed.max()), int(missed.argmax())
-    shares = np.where(constant_targets, 0.0, _ratio(of_targets, squares))
-    if (shares > MAX_LOST * LEAST_RESIDUAL).any():
+    if (of_target > MAX_LOST * LEAST_RESIDUAL).any():
         # The noise variance, and with it every interval, comes from the residuals.
         explained = statistics.products.explained_squares(weights)
         residual = np.maximum(squares - explained, LEAST_RESIDUAL * squares)
