@@ -694,10 +694,10 @@ class Columns:
             self._names[key] = plain_value(name)
 
     def staying(self, gone: NDArray[np.bool_]) -> Integers:
-        """Return the columns that stay when features that no row has left go.
+        """Return the columns that stay when features that no row has left are removed.
 
-        The entries of an array go together, and so do the outputs of a transformer. The columns of
-        a plain array stay: a position is not a name.
+        The entries of an array are removed together, and so are features named h0, h1, …, the
+        outputs of a transformer. The columns of a plain array stay: a position is not a name.
         """
         groups = [self._group(name) for name in self.names]
         stay = {group for group, is_gone in zip(groups, gone.tolist(), strict=True) if not is_gone}

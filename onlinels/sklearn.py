@@ -322,8 +322,15 @@ class IncrementalModel(BaseEstimator):
             X, targets = shallow_copy(self)._read_rows(X, y, False)
             weights = self._weights_of(targets, sample_weight, False)
             self._solutions.clear()
-            self._model._unlearn(self._batch(X), targets, weights, keeps_features=True)
+            self._model._unlearn(
+                self._batch(X), targets, weights, keeps_features=True, in_force=self._in_force_on
+            )
         return self
+
+    def _in_force_on(self, statistics: Statistics) -> list[tuple[float | Floats, Floats | None]]:
+        """Return the alphas in force on statistics, as parameters of `Statistics.solve`."""
+        alpha, units = alpha_of(statistics, self.alpha, self.scaling)
+        return [penalties for _, _, penalties in by_alpha(statistics, alpha, units)]
 
     def merge(self, other: Self) -> Self:
         """Add the rows of another estimator to this one, in place; the other does not change.

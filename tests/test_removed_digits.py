@@ -268,6 +268,95 @@ def test_ordinary_removals_are_never_refused(seed, ridge):
     assert laws.error_of_fit(model, rows) < 1e-9
 
 
+@pytest.mark.parametrize("alpha", [1e-9, "auto", [1e-9, 1e-6]])
+def test_estimators_count_digits_at_their_own_alpha(alpha):
+    random = np.random.default_rng(0)
+    X, outlier = random.normal(size=(50, 3)), 1e7 * random.normal(size=(1, 3))
+    y = np.column_stack([X.sum(axis=1), X[:, 0]]) + random.normal(size=(50, 2))
+    model = IncrementalRidge(alpha=alpha).fit(np.vstack([X, outlier]), np.vstack([y, [[1.0, 2.0]]]))
+    with pytest.raises(ValueError, match="outweigh the rows that stay"):
+        model.unlearn(outlier, [[1.0, 2.0]])
+    assert model.n_samples_seen_ == 51
+
+
+def test_a_smaller_ridge_needs_more_digits_than_a_removal_has_left():
+    random = np.random.default_rng(0)
+    X, outlier = random.normal(size=(50, 3)), 3e5 * random.normal(size=(1, 3))
+    y = X.sum(axis=1) + random.normal(size=50)
+    model = LeastSquaresRegressor(1e6)
+    model.learn_many(np.vstack([X, outlier]), np.append(y, 0.0))
+    model.unlearn_many(outlier, [0.0])
+    change = functools.partial(setattr, model, "ridge", 1e-6)
+    laws.assert_refused(change, model, "ridge=1e-06 leaves about")
+    assert model.ridge == 1e6
+
+
+def test_a_warning_tells_of_digits_that_a_ridge_selected_later_lacks():
+    """At first hardly anything of the targets is explained, so that the ridge is large."""
+    random = np.random.default_rng(3)
+    X, outlier = random.normal(size=(60, 3)), 3e5 * random.normal(size=(1, 3))
+    model = LeastSquaresRegressor("auto", scaling=None)
+    model.learn_many(np.vstack([X, outlier]), np.append(random.normal(size=60), 0.0))
+    model._statistics._rounding = model._statistics._rounding._replace(squares=np.full(4, 1e-2))
+    with pytest.warns(UserWarning, match="selected after rows were removed"):
+        model.predict_many(X)
+    model.predict_many(X)  # Once.
+
+
+def test_a_row_whose_weight_has_decayed_to_nothing_can_be_removed_and_the_model_saved():
+    model = LeastSquaresRegressor(1.0, forgetting_factor=0.5)
+    model.learn_one({"a": 1.0, "gone": 2.0}, 1.0)
+    for row in range(1100):
+        model.learn_one({"a": float(row % 7)}, float(row % 3))
+    model.unlearn_one({"a": 1.0, "gone": 2.0}, 1.0, w=0.0)
+    assert model.feature_names == ("a",)
+    assert loads(dumps(model)).count == model.count == 1100
+
+
+def test_a_row_of_weight_0_can_be_removed_after_the_others():
+    model = LeastSquaresRegressor(1.0)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}, {"b": 1.0}], [1.0, 2.0, 3.0], [1.0, 1.0, 0.0])
+    model.unlearn_one({"a": 1.0}, 1.0)
+    model.unlearn_one({"b": 1.0}, 3.0, w=0.0)
+    model.unlearn_one({"a": 2.0}, 2.0)
+    assert dumps(model) == dumps(model.empty())
+
+
+@pytest.mark.parametrize("ridge", [1.0, 0.01, "auto"])
+def test_a_row_may_differ_in_its_last_digit_when_it_is_removed(ridge):
+    """Here x / 11 is learnt, and x * (1 / 11) is removed, of a feature that is mostly 0."""
+    random = np.random.default_rng(0)
+    rows = [{"a": float(random.normal())} for _ in range(600)]
+    for row in range(0, 600, 97):
+        rows[row]["rare"] = float(random.integers(1, 100))
+    model, y = LeastSquaresRegressor(ridge), random.normal(size=600).tolist()
+    for row, x in enumerate(rows):
+        model.learn_one({name: value / 11.0 for name, value in x.items()}, y[row])
+        if row >= 50:
+            old = rows[row - 50]
+            model.unlearn_one({name: v * (1.0 / 11.0) for name, v in old.items()}, y[row - 50])
+    assert model.count == 50
+
+
+@strategies.examples(20)
+@given(seed=st.integers(0, 2**32 - 1), power=st.integers(0, 20))
+def test_whole_numbers_beside_fractions_round_too(seed, power):
+    random = np.random.default_rng(seed)
+    X = np.column_stack(
+        [random.integers(0, 5, 40), 10.0 ** random.uniform(0, 5) * random.random(40)]
+    )
+    y = X @ [1.0, 0.01] + random.normal(size=40)
+    model = LeastSquaresRegressor(1e-3, fit_intercept=False)
+    model.learn_many(X, y)
+    code = np.array([[2.0**power, 1e4 * random.random()]])
+    model.learn_many(code, [0.5])
+    try:
+        model.unlearn_many(code, [0.5])
+    except ValueError:
+        return
+    assert laws.error_of_fit(model, strategies.Rows(X, y.tolist(), np.ones(40))) < 1e-6
+
+
 def test_rows_whose_weight_is_lost_beside_the_removed_weight_stay():
     model = LeastSquaresRegressor(1.0)
     model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], [1.0, 2.0, 3.0])

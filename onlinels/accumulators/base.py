@@ -97,6 +97,11 @@ class Accumulator(Statistics):
         TypeError, ValueError
             As `update`, and if the count, the weight or the sums of squares of the rows exceed
             those learnt. The statistics are then unchanged.
+
+        Notes
+        -----
+        The digits that are left depend on the ridge, which is not known here. They are counted when
+        a model unlearns rows, and in the recursive form.
         """
         self._become(*self.removal(*self._read(activations, targets, w)))
 

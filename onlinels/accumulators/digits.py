@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import Floats
-from onlinels.linalg.rounding import MAX_LOST, MAX_ROUNDING
+from onlinels.linalg.rounding import EPS, MAX_LOST
 
 MAX_SHARE_OF_EIGENVALUE = 0.1
 """Rounding errors, relative to the smallest eigenvalue, up to which their effect is known."""
@@ -114,9 +114,13 @@ def _losses(
 
     hidden = ~present & ~constant & (errors > 0.0)
     if hidden.any():
-        # The weights of these features are 0, as if they did not vary.
-        missed = np.where(hidden, np.sqrt(MAX_ROUNDING * _ratio(errors, penalties)), 0.0)
-        yield float(missed.max()), int(missed.argmax())
+        # The weights of these features are 0, as if they did not vary: they lack A'y / D.
+        cross = np.abs(statistics.products.gram_and_cross()[1])
+        cross += np.sqrt(np.outer(errors, of_targets + EPS * squares))
+        missed = np.sqrt(_ratio(cross**2, np.outer(penalties, squares)))
+        missed[:, constant_targets] = 0.0
+        missed[~hidden] = 0.0
+        yield float(missed.max(initial=0.0)), int(missed.max(axis=1, initial=0.0).argmax())
     if (of_target > MAX_LOST * LEAST_RESIDUAL).any():
         # The noise variance, and with it every interval, comes from the residuals.
         explained = statistics.products.explained_squares(weights)

@@ -50,6 +50,9 @@ EMPTY_TOLERANCE = 1e-14
 ROWS_BETWEEN_ORIGINS = 64
 """Number of single rows after which the origin of the mean becomes the mean."""
 
+GONE_TOLERANCE = 1e-12
+"""Raw sum of squares, relative to that before removals, up to which no part of a row is left."""
+
 LEARN_AGAIN = "Learn the rows that are to stay again, in a new model."
 """Remedy for removals that would leave too few digits."""
 
@@ -67,8 +70,10 @@ Names = tuple[Sequence[Name], Sequence[Name]]
 def is_sound(statistics: Any) -> bool:
     """Return whether the parts of loaded statistics fit each other."""
     n_features, n_targets = shape = statistics._sums.shape
-    mean, sizes = statistics._mean, map(len, (statistics._prints.T, statistics._rounding.squares))
-    fits = len(statistics._target_squares) == n_targets and set(sizes) == {sum(shape)}
+    mean, size = statistics._mean, len(statistics._rounding.squares)
+    fits = len(statistics._target_squares) == n_targets and size == sum(shape)
+    fits = fits and statistics._prints.shape == (2, size)
+    fits = fits and statistics._weightless <= statistics._count
     fits = fits and (mean is None or len(mean.origin) == sum(shape))
     if fits and not (n_features > MOST_CHECKED or statistics.is_definite()):
         raise ValueError("its A'A is indefinite, expected the A'A of real rows")
@@ -259,7 +264,7 @@ class Statistics:
     def are_gone(self) -> NDArray[np.bool_]:
         """Which features, then which targets, no row has left, nor any part of a row's weight."""
         left, errors = np.concatenate(self.raw_squares()), np.concatenate(self.raw_rounding())
-        return self.are_zero & (left <= REMOVAL_TOLERANCE * errors / EPS)
+        return self.are_zero & (left <= GONE_TOLERANCE / EPS * errors)
 
     @property
     def are_constant(self) -> NDArray[np.bool_]:
@@ -368,6 +373,7 @@ class Statistics:
             squares = self._target_squares * decay
         calls, state = self._sums.plan_rows(joining, decay)
         n_rows, rounding = len(rows.targets), self._rounding.scaled(decay)
+        had_weight = self._had_weight(rows)
         if rows.sign > 0.0:
             rounding = rounding.after(n_rows)
         elif len(joining.values):
@@ -381,11 +387,19 @@ class Statistics:
             "_weight": max(0.0, past + added),
             "_mean": mean,
             "_target_squares": squares,
-            "_prints": self._printed(rows.prints(self.n_targets), rows.sign),
-            "_weightless": self._weightless + int(rows.sign) * rows.n_weightless,
+            "_prints": self._printed(rows.prints(self.n_targets, had_weight), rows.sign),
+            "_weightless": self._weightless + int(rows.sign) * int((~had_weight).sum()),
             "_rounding": rounding,
         }
         return calls, (*state, *((self, *change) for change in changes.items()))
+
+    def _had_weight(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return which rows have a weight, or had one when they were learnt."""
+        had_weight = rows.weights() > 0.0
+        if rows.sign < 0.0 and np.count_nonzero(~had_weight) > self._weightless:
+            # Weights that have decayed to 0.
+            had_weight = np.ones(len(had_weight), dtype=bool)
+        return had_weight
 
     def _printed(self, prints: Prints, sign: float) -> Prints:
         """Return the fingerprints after more rows, or fewer."""
@@ -410,8 +424,9 @@ class Statistics:
         if len(rows.targets) == self._count and self._weight <= (1.0 + REMOVAL_TOLERANCE) * weight:
             return grown, grown.clearing()
         left = self._weight - weight
-        n_left = self._count - self._weightless - len(rows.targets) + rows.n_weightless
         n_gone = len(rows.targets)
+        n_weighty = np.count_nonzero(self._had_weight(rows._replace(sign=-1.0)))
+        n_left = self._count - self._weightless - n_weighty
         if n_left > 0 and self._rounding.hides(left, self._weight, self._count, n_gone):
             raise ValueError(
                 f"The rows that would stay have the weight {left:g}, expected a weight that can be "
@@ -463,6 +478,10 @@ class Statistics:
         left = shallow_copy(self._sums)
         vars(left).update((name, value) for owner, name, value in state if owner is self._sums)
         left.check_removal(rounding.squares, target_squares)
+
+    def adopt_weightless(self, other: Statistics) -> None:
+        """Count the rows of other statistics, none of which has a weight, in place."""
+        self._count, self._weightless, self._prints = other._count, other._count, other._prints
 
     def clearing(self) -> tuple[Calls, State]:
         """Return the update that removes everything, including rounding errors."""
@@ -563,7 +582,8 @@ class Statistics:
             apply(self.clearing())
             return
         places = [*map(growth, other._sums.shape, self._sums.shape)]
-        rounding = self._rounding.joined(other._rounding.reindexed(other.n_features, *places))
+        errors = other._rounding.reindexed(other.n_features, *places)
+        rounding = self._rounding.joined(errors, sign)
         before, weight, count = self._squares(), self._weight, self._count
         self._sums.add(other._sums, sign)
         theirs = enlarged(other._target_squares, self.n_targets)

@@ -51,15 +51,10 @@ class Rows(NamedTuple):
         """Return the weights as a vector (n,)."""
         return np.broadcast_to(np.asarray(self.w, dtype=np.float64), len(self.values))
 
-    def prints(self, n_targets: int) -> Prints:
-        """Return the fingerprints of the features, then of the targets, of rows with a weight."""
-        rows = self.some(self.weights() > 0.0) if self.n_weightless else self
+    def prints(self, n_targets: int, which: NDArray[np.bool_]) -> Prints:
+        """Return the fingerprints of the features, then of the targets, of some rows."""
+        rows = self if which.all() else self.some(which)
         return np.hstack((prints_of(rows.values), target_prints(rows.targets, n_targets)))
-
-    @property
-    def n_weightless(self) -> int:
-        """Number of rows of weight 0."""
-        return len(self.targets) - int(np.count_nonzero(self.weights()))
 
     def some(self, which: slice | NDArray[np.bool_]) -> Rows:
         """Return some of the rows."""

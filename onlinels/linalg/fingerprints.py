@@ -4,6 +4,7 @@ Rounding errors can hide what is left in sums of squares after rows were removed
 numbers have no rounding errors. So every value gets a whole number h of 21 bits, 0 for 0, and two
 sums are kept for each column: of h and of h^2 over all rows. Both add up when models are merged and
 subtract when rows are removed. n sum(h^2) = sum(h)^2 only if all h are equal (Cauchy and Schwarz).
+One pair of values in two million has the same h.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ MULTIPLIER = np.array(0x9E3779B97F4A7C15, np.uint64)
 """An odd number near 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
 section 6.4): its products with the bits of similar values differ in their first bits."""
 
-DROPPED_BITS = np.array(43, np.uint64)
+IGNORED_BITS, DROPPED_BITS = np.array(20, np.uint64), np.array(43, np.uint64)
+"""Last bits of a value that do not count, and last bits of a product that are dropped.
+
+A row may be rounded differently when it is removed than when it was learnt, for example by a
+transformer that computes a batch. Values that agree to 2e-10 have one number.
+"""
 
 VALUES_AT_ONCE = 1 << 14
 """Number of values whose numbers fit into the cache."""
@@ -35,10 +41,11 @@ def numbers_of(values: Matrix) -> Prints:
     Examples
     --------
     >>> numbers_of(np.array([0.0, -0.0, 1.0, -1.0, 1.0])).tolist()
-    [0, 0, 1037824, 2086400, 1037824]
+    [0, 0, 1397946, 2085071, 1397946]
     """
     # Adding 0 makes -0.0 the same as 0.0.
     numbers: Prints = (values + ZERO).view(np.uint64)
+    numbers >>= IGNORED_BITS
     numbers *= MULTIPLIER
     numbers >>= DROPPED_BITS
     return numbers
@@ -48,7 +55,8 @@ def prints_of_row(values: Floats) -> Prints:
     """Return h and h^2 of every value of a row, (2, n_columns)."""
     both = np.empty((2, len(values)), np.uint64)
     # Measured: in the memory of the result, two thirds of the time.
-    numbers = np.multiply((values + ZERO).view(np.uint64), MULTIPLIER, both[0])
+    numbers = np.right_shift((values + ZERO).view(np.uint64), IGNORED_BITS, both[0])
+    numbers *= MULTIPLIER
     numbers >>= DROPPED_BITS
     np.multiply(numbers, numbers, both[1])
     return both

@@ -25,7 +25,7 @@ MAX_ROUNDING = 16.0
 """Multiple of the estimated rounding error up to which a sum of squares may be nothing else."""
 
 ROWS_PER_PRODUCT = 256
-"""Number of rows whose products are summed up before they are added to the sums."""
+"""Number of rows whose products BLAS sums up, about, before it adds them to the sums."""
 
 
 @savable(
@@ -68,7 +68,10 @@ class Rounding(NamedTuple):
 
     @property
     def largest_squares(self) -> Floats:
-        """Sums of squares before removals, up to a small factor, (n_features + n_targets,)."""
+        """Sums of squares before removals, (n_features + n_targets,).
+
+        Up to the root of the number of removals, and of the additions before.
+        """
         return self.squares / EPS
 
     def scaled(self, decay: float) -> Rounding:
@@ -87,6 +90,8 @@ class Rounding(NamedTuple):
 
     def hides(self, left: float, past: float, count: int, n_rows: int) -> bool:
         """Tell whether a weight that is left has too few digits beside the weight of the past."""
+        if left > 0.0 and past.is_integer() and left.is_integer() and past <= MAX_WHOLE:
+            return False  # Whole weights add up exactly.
         error = self.relative(count, n_rows) * past
         return not left * MAX_LOST > np.hypot(self.weight, error)
 
@@ -119,22 +124,24 @@ class Rounding(NamedTuple):
         left = past - removed
         share = removed / left if left > 0.0 else 0.0
         of_mean = 2.0 * EPS * share**2 * past * difference**2
-        # Sums of whole numbers are exact.
-        rounded = (squares % 1.0 != 0.0) | (removed_squares % 1.0 != 0.0) | (squares > MAX_WHOLE)
+        wholes = squares % 1.0 == 0.0, removed_squares % 1.0 == 0.0, squares <= MAX_WHOLE
+        if np.logical_and.reduce(wholes).all():
+            # Sums of whole numbers are exact.
+            each = 0.0
         return Rounding(
-            np.hypot(self.squares, np.hypot(rounded * each * squares, of_mean)),
+            np.hypot(self.squares, np.hypot(each * squares, of_mean)),
             np.hypot(self.sums, 2.0 * EPS * share * past * np.abs(difference)),
             float(np.hypot(self.weight, each * past)),
             float(n_rows - count),
         )
 
-    def joined(self, other: Rounding) -> Rounding:
-        """Return the errors of the sum of two sums."""
+    def joined(self, other: Rounding, sign: float) -> Rounding:
+        """Return the errors of the sum (sign 1) or the difference (-1) of two sums."""
         return Rounding(
             np.hypot(self.squares, other.squares),
             np.hypot(self.sums, other.sums),
             float(np.hypot(self.weight, other.weight)),
-            self.offset + other.offset + 1.0,
+            self.offset + 1.0 + max(0.0, sign) * other.offset,
         )
 
     def reindexed(self, n_features: int, features: Integers, targets: Integers) -> Rounding:

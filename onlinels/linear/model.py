@@ -7,10 +7,11 @@ import numbers
 import reprlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import compress
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from sys import maxsize
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -226,6 +227,10 @@ def holding(statistics: Statistics, ridge: Any, penalty: Penalty) -> Statistics:
         return statistics
 
 
+InForce = Callable[[Statistics], Iterable[tuple[float | Floats, Floats | None]]]
+"""Return the parameters of `Statistics.solve` for the ridges in force on statistics."""
+
+
 class Settings(NamedTuple):
     """The settings of a model."""
 
@@ -399,6 +404,9 @@ class LinearModel(base.Estimator, ABC):
                     # Raises if too few digits are left.
                     statistics = statistics.with_ridge(float(ridge))
                 news["_statistics"] = statistics
+                new = shallow_copy(self)
+                vars(new).update(news)
+                check_digits(new, statistics, f"ridge={ridge!r}")
                 apply(Update(state=self._new_state(**news)))
 
     @property
@@ -556,8 +564,8 @@ class LinearModel(base.Estimator, ABC):
         """Unlearn rows: the model is then as if it had never learnt them.
 
         A class leaves `classes` with its last row, and a feature leaves `feature_names` with the
-        last row in which it is not 0. The entries of an array, and the outputs of a transformer,
-        leave together; the columns of a plain array stay.
+        last row in which it is not 0. The entries of an array leave together, and so do features
+        named h0, h1, …, the outputs of a transformer; the columns of a plain array stay.
 
         Parameters
         ----------
@@ -578,10 +586,11 @@ class LinearModel(base.Estimator, ABC):
         -----
         At the same ridge, the model is the one that never learnt the rows; the ridge is selected
         again. Unlearning costs as much as learning, a copy of the statistics, and ``M^3 / 3``
-        operations for M features to count the digits that are left. Digits are lost in proportion
-        to the sums of squares removed relative to those that stay, the ridge included: unlearning a
-        row whose squares are 1e8 times those of the other rows costs 8 of 16 digits, and 1e10 times
-        is refused. With accumulator="recursive", up to twice as many digits are lost.
+        operations for M features to count the digits that are left; if these are few, also a
+        selection of the ridge and a solution. Digits are lost in proportion to the sums of squares
+        removed relative to those that stay, the ridge included: squares of 1e7 times those of the
+        other rows leave about eight digits. With accumulator="recursive", up to twice as many
+        digits are lost.
 
         Examples
         --------
@@ -598,13 +607,20 @@ class LinearModel(base.Estimator, ABC):
                 self._unlearn(batch, read, weights)
 
     def _unlearn(
-        self, batch: Batch, read: Targets, w: float | Floats, keeps_features: bool = False
+        self,
+        batch: Batch,
+        read: Targets,
+        w: float | Floats,
+        keeps_features: bool = False,
+        in_force: InForce | None = None,
     ) -> None:
         """Remove rows whose targets are read: all rows, or none if an error is raised.
 
-        Features that no row has left go, unless `keeps_features` is true.
+        Features that no row has left go, unless `keeps_features` is true. For `in_force`, see
+        `check_digits`.
         """
         statistics, news = self._without(batch, read, w)
+        check_digits(self, statistics, "Removing these rows", in_force)
         if not keeps_features:
             if not (statistics.count or statistics.weight):
                 self._become_empty()
@@ -800,6 +816,8 @@ class LinearModel(base.Estimator, ABC):
                 warn_of_narrow_features(self, statistics)
                 penalties, diagonal = penalties_of(ridge, units, statistics)
                 weights = statistics.solve(penalties, diagonal)
+                if is_selected(self.ridge):
+                    warn_of_lost_digits(self, statistics, ridge, penalties, diagonal)
                 # Before a ridge is selected, the paper's ridge is in force, which changes with
                 # every row.
                 is_paper = is_selected(self.ridge) and self._penalty.ridge is None
@@ -1078,6 +1096,7 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
     columns = model._columns.extended(batch.layouts)
     values = columns.place(batch.layouts, batch.values)
     known, new = np.split(values, [len(model._columns)], axis=1)
+    new = new[np.broadcast_to(w, len(new)) > 0.0]
     if new.any():
         name = columns.names[len(model._columns) + int(new.any(axis=0).argmax())]
         raise ValueError(
@@ -1086,40 +1105,62 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
         )
     rows, names = Rows(uncast(known), targets, w), (model.feature_names, model._outputs)
     statistics = model._statistics.without(rows, names)
-    check_digits(model, statistics)
     if statistics.holds_ridge and model._settings.chooses_penalty and not statistics.weight:
         # A ridge chosen from the removed rows must not stay inside the sums.
         size = statistics.n_features, statistics.n_targets
         anew: Statistics = make_statistics(model._settings).grown(*size)
         # Rows of weight 0 stay.
-        anew._count = statistics.count
+        anew.adopt_weightless(statistics)
         return anew
     return statistics
 
 
-def check_digits(model: LinearModel, statistics: Statistics) -> None:
-    """Raise ValueError if a removal of rows leaves fewer than six digits of the fit.
+def check_digits(
+    model: LinearModel, statistics: Statistics, cause: str, in_force: InForce | None = None
+) -> None:
+    """Raise ValueError if removals leave fewer than six digits of the fit.
 
-    `statistics` are those that are to replace the statistics of the model.
+    Parameters
+    ----------
+    model : LinearModel
+        The model with its settings.
+    statistics : Statistics
+        Statistics that are to replace those of the model.
+    cause : str
+        Beginning of the message.
+    in_force : callable, optional
+        By default, the ridge of the model.
     """
     if are_negligible(statistics):
         return
-    left = shallow_copy(model)
-    vars(left).update(_statistics=statistics, _penalty=Penalty(), _running=None, _solution=None)
-    if statistics.recursion is None:
-        parts = penalties_of(*left._in_force(), statistics)
-    else:
-        parts = statistics.recursion.ridge, None
-    lost, cause = lost_by_removals(statistics, *parts)
+    if in_force is None:
+        in_force = partial(_in_force_on, model)
+    losses = [lost_by_removals(statistics, *each) for each in in_force(statistics)]
+    lost, column = max(losses, key=itemgetter(0))
     if lost <= MAX_LOST:
         return
-    n_features, digits = statistics.n_features, int(np.clip(-np.log10(lost), 0, 5))
-    names = (*model.feature_names, *model._outputs)
+    names, is_feature = (*model.feature_names, *model._outputs), column < statistics.n_features
     raise ValueError(
-        f"Removing these rows leaves about {digits} digits of the weights, expected at least 6, "
-        f"because the removed rows outweigh the rows that stay in "
-        f"{'feature' if cause < n_features else 'target'} {names[cause]!r}. {LEARN_AGAIN}"
+        f"{cause} leaves about {digits_of(lost)} digits of the fit, expected at least 6, because "
+        f"the removed rows outweigh the rows that stay in {'feature' if is_feature else 'target'} "
+        f"{names[column]!r}. {LEARN_AGAIN}"
     )
+
+
+def _in_force_on(
+    model: LinearModel, statistics: Statistics
+) -> list[tuple[float | Floats, Floats | None]]:
+    """Return the ridge that would be in force with other statistics."""
+    if statistics.recursion is not None:
+        return [(statistics.recursion.ridge, None)]
+    new = shallow_copy(model)
+    vars(new).update(_statistics=statistics, _penalty=Penalty(), _running=None, _solution=None)
+    return [penalties_of(*new._in_force(), statistics)]
+
+
+def digits_of(lost: float) -> int:
+    """Return the number of digits that an error leaves, from 0 to 5."""
+    return int(np.clip(-np.log10(lost), 0.0, 5.0))
 
 
 def read_asked(model: LinearModel, X: Any) -> Batch:
@@ -1164,18 +1205,42 @@ def warn_of_narrow_features(model: Any, statistics: Statistics) -> None:
     if not narrow.any():
         return
     names = tuple(compress(model.feature_names, narrow))
-    key = hash(("narrow", frozenset(names)))
-    if key in model._warned:
-        return
     place = int(narrow.argmax())
-    warnings.warn(
+    _warn_once(
+        model,
+        hash(("narrow", frozenset(names))),
         f"{len(names)} of {len(narrow)} features vary by rounding alone, as far as float64 can "
         f"tell, and count as constant: {reprlib.repr(names)}. If x[{names[0]!r}] varies, subtract "
         f"a fixed value near {statistics.feature_mean[place]:g} from it before it is rounded.",
-        UserWarning,
-        stacklevel=levels_to_caller(),
     )
-    model._warned = (*model._warned[1 - MAX_WARNED_SETS :], key)
+
+
+def warn_of_lost_digits(
+    model: Any,
+    statistics: Statistics,
+    ridge: float,
+    penalties: float | Floats,
+    diagonal: Floats | None,
+) -> None:
+    """Warn, once, if removals leave fewer than six digits at a ridge that was selected later."""
+    if are_negligible(statistics):
+        return
+    lost = lost_by_removals(statistics, penalties, diagonal)[0]
+    if lost > 2.0 * MAX_LOST:
+        _warn_once(
+            model,
+            hash("lost digits"),
+            f"At the ridge {ridge:g}, which was selected after rows were removed, the removed rows "
+            f"leave about {digits_of(lost)} digits of the fit, expected at least 6. Set a larger "
+            f"number as ridge. {LEARN_AGAIN}",
+        )
+
+
+def _warn_once(model: Any, key: int, text: str) -> None:
+    if key not in model._warned:
+        warnings.warn(text, UserWarning, stacklevel=levels_to_caller())
+        # After the warning: if it raises, it is repeated on the next call.
+        model._warned = (*model._warned[1 - MAX_WARNED_SETS :], key)
 
 
 def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
