@@ -239,8 +239,10 @@ def test_a_hundred_cycles_leave_six_digits_or_are_refused(accumulator, size):
     y = X.sum(axis=1) + random.normal(size=100)
     model = LeastSquaresRegressor(1.0, accumulator)
     model.learn_many(X, y)
+    row, target = size * random.normal(size=(1, 3)), [1.0]
     for cycle in range(100):
-        row, target = size * random.normal(size=(1, 3)), [1.0]
+        if random.random() < 0.5:
+            row = size * random.normal(size=(1, 3))
         model.learn_many(row, target)
         try:
             model.unlearn_many(row, target)
@@ -301,6 +303,38 @@ def test_a_warning_tells_of_digits_that_a_ridge_selected_later_lacks():
     with pytest.warns(UserWarning, match="selected after rows were removed"):
         model.predict_many(X)
     model.predict_many(X)  # Once.
+
+
+@pytest.mark.parametrize("singly", [True, False])
+@pytest.mark.parametrize(("far", "w"), [(1e12, 1e-15), (1e10, 1e-12), (1e15, 1e-25)])
+def test_a_far_first_row_of_little_weight_costs_the_others_no_digits(far, w, singly):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(50, 1))
+    y = 2.0 * X[:, 0]
+    model, fresh = LeastSquaresRegressor(1e-3), LeastSquaresRegressor(1e-3)
+    model.learn_one({0: far}, 0.5, w)
+    for start in range(0, 50, 1 if singly else 50):
+        for each in (model, fresh):
+            each.learn_many(X[start:][: 1 if singly else 50], y[start:][: 1 if singly else 50])
+    model.unlearn_one({0: far}, 0.5, w)
+    assert model.predict_one({0: 1.0}) == pytest.approx(fresh.predict_one({0: 1.0}), rel=1e-6)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("ridge", [1.0, 0.0, "auto", "paper", KFold(3)])
+def test_a_class_is_removed_with_all_its_rows(ridge, fit_intercept):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(90, 4)), random.integers(0, 3, 90)
+    model = LeastSquaresClassifier(ridge, fit_intercept=fit_intercept)
+    model.learn_many(X, y)
+    model.unlearn_many(X[y == 0], y[y == 0])
+    fresh = LeastSquaresClassifier(model.ridge_, fit_intercept=fit_intercept)
+    fresh.learn_many(X[y != 0], y[y != 0])
+    assert model.classes == (1, 2)
+    if model.ridge_diagonal.min() == model.ridge_diagonal.max():
+        scores = [each.scores_many(X) for each in (model, fresh)]
+        order = [model.classes.index(label) for label in fresh.classes]
+        np.testing.assert_allclose(scores[0][:, order], scores[1], atol=1e-9)
 
 
 def test_a_row_whose_weight_has_decayed_to_nothing_can_be_removed_and_the_model_saved():

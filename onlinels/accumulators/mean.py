@@ -59,6 +59,16 @@ class Mean(NamedTuple):
         """Return the mean moved by a share of a difference."""
         return Mean(self.origin, self.offset + share * difference).settled()
 
+    def joined(self, other: Mean, mine: float, theirs: float) -> Mean:
+        """Return the mean of two parts of the weights `mine` and `theirs`, which may be below 0.
+
+        The mean of the heavier part moves, so that a light part far away costs no digits.
+        """
+        difference, total = self.difference(other), mine + theirs
+        if theirs > mine:
+            return other.moved(difference, -mine / total)
+        return self.moved(difference, theirs / total)
+
     def settled(self) -> Mean:
         """Return the same mean with the rounded mean as origin, and the rest as offset."""
         mean = self.value

@@ -314,14 +314,17 @@ class Statistics:
         """Plan to decay all rows and to learn one row, at the smallest cost.
 
         `sample` (n_features + n_targets,) is a row followed by its targets. A recursion beside the
-        sums learns the row too.
+        sums learns the row too; raise ValueError if it cannot.
         """
         squares, rounding = self._target_squares, self._rounding
         mean, past, n_features = self._mean, self._weight * decay, len(sample) - len(squares)
-        is_plain = past and w and 0 < n_features < len(sample)
+        is_plain = past >= w > 0.0 and 0 < n_features < len(sample)
         if not is_plain or (rounding.weight and decay != 1.0):
             # The first row is the mean. It is learnt as a batch; so is any row without columns or
-            # weight, or while the rounding errors of removed rows decay.
+            # weight, or of more weight than the past, or while the rounding errors of removed rows
+            # decay.
+            if recursion is not None:
+                raise ValueError("a recursion beside the sums learns no such row")
             row = Rows(sample[None, :n_features], sample[None, n_features:], w)
             return self._plan_many(row, decay)
         count, weight = self._count + 1, past + w
@@ -363,7 +366,7 @@ class Statistics:
             joining, theirs, own = centred(rows, self.n_targets, abs(added), mean, past / after)
             squares = self._target_squares * decay + rows.sign * own
             difference = mean.difference(theirs)
-            mean = mean.moved(difference, added / after) if past else theirs.settled()
+            mean = mean.joined(theirs, past, added) if past else theirs.settled()
         else:
             # Rows without weight are only counted; a remainder without weight is dropped.
             joining = Rows.none(self.n_features)
@@ -625,7 +628,7 @@ class Statistics:
             row = Rows(features, targets, pair_weight, sign)
             apply(self._sums.plan_rows(row, 1.0))
             self._target_squares = row.with_target_squares(self._target_squares, sign)
-            self._mean = mean.moved(difference, weight / total)
+            self._mean = mean.joined(theirs, self._weight, weight)
             return difference
         return none
 

@@ -15,7 +15,7 @@ EPS = float(np.finfo(np.float64).eps)
 MAX_LOST = 5e-7
 """Largest estimated error of the fit, relative to the targets, that removals may cause.
 
-1e-6 is promised. Errors may exceed their estimates, which add standard errors as squares.
+1e-6 is promised. Errors may exceed their estimates.
 """
 
 MAX_WHOLE = 2.0**40
@@ -36,7 +36,7 @@ ROWS_PER_PRODUCT = 256
     ),
 )
 class Rounding(NamedTuple):
-    """Standard errors of sums from which rows were removed.
+    """Rounding errors of sums from which rows were removed: estimates of their largest size.
 
     Adding rows rounds sums at their size. The errors stay when rows are removed and the sums
     shrink, so they are noted at every removal. Before the first removal they are 0: the errors of
@@ -45,12 +45,12 @@ class Rounding(NamedTuple):
     Attributes
     ----------
     squares : ndarray (n_features + n_targets,)
-        Standard errors of the sums of squares of the features, followed by those of the targets.
+        Errors of the sums of squares of the features, followed by those of the targets.
     sums : ndarray (n_features + n_targets,)
-        Standard errors of the sums of the features and of the targets: of their means, times the
-        weight of the rows.
+        Errors of the sums of the features and of the targets: of their means, times the weight of
+        the rows.
     weight : float
-        Standard error of the weight of the rows.
+        Error of the weight of the rows.
     offset : float
         Number of additions to the sums since the last removal, minus the number of rows. So a
         single row, which is one addition, changes nothing here.
@@ -70,7 +70,7 @@ class Rounding(NamedTuple):
     def largest_squares(self) -> Floats:
         """Sums of squares before removals, (n_features + n_targets,).
 
-        Up to the root of the number of removals, and of the additions before.
+        Up to the number of removals, and the root of the number of additions before.
         """
         return self.squares / EPS
 
@@ -128,19 +128,20 @@ class Rounding(NamedTuple):
         if np.logical_and.reduce(wholes).all():
             # Sums of whole numbers are exact.
             each = 0.0
+        # The same rows may be learnt and removed again and again, with the same rounding errors.
         return Rounding(
-            np.hypot(self.squares, np.hypot(each * squares, of_mean)),
-            np.hypot(self.sums, 2.0 * EPS * share * past * np.abs(difference)),
-            float(np.hypot(self.weight, each * past)),
+            self.squares + np.hypot(each * squares, of_mean),
+            self.sums + 2.0 * EPS * share * past * np.abs(difference),
+            self.weight + each * past,
             float(n_rows - count),
         )
 
     def joined(self, other: Rounding, sign: float) -> Rounding:
         """Return the errors of the sum (sign 1) or the difference (-1) of two sums."""
         return Rounding(
-            np.hypot(self.squares, other.squares),
-            np.hypot(self.sums, other.sums),
-            float(np.hypot(self.weight, other.weight)),
+            self.squares + other.squares,
+            self.sums + other.sums,
+            self.weight + other.weight,
             self.offset + 1.0 + max(0.0, sign) * other.offset,
         )
 

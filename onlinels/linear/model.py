@@ -115,6 +115,12 @@ N_SHOWN_FEATURES = 10
 
 EPS = float(np.finfo(np.float64).eps)
 
+LEAST_LATER_RIDGE = 1e-4
+"""Ridge, relative to the largest sum of squares, that may be selected after a removal.
+
+A warning tells if a smaller ridge is selected, and the digits that are left are too few for it.
+"""
+
 MAX_INTERCEPT_ERROR = 1e-10
 """Rounding error of the intercept, relative to the deviation of the targets, that is left alone."""
 
@@ -1155,7 +1161,14 @@ def _in_force_on(
         return [(statistics.recursion.ridge, None)]
     new = shallow_copy(model)
     vars(new).update(_statistics=statistics, _penalty=Penalty(), _running=None, _solution=None)
-    return [penalties_of(*new._in_force(), statistics)]
+    ridge, units = new._in_force()
+    ridges = [ridge]
+    if is_selected(model.ridge):
+        # Later rows may explain more, so that a smaller ridge is selected.
+        diagonal = statistics.diagonal
+        squares = diagonal if units is None else np.full(len(diagonal), statistics.weight)
+        ridges.append(min(ridge, LEAST_LATER_RIDGE * float(squares.max(initial=0.0))))
+    return [penalties_of(each, units, statistics) for each in ridges]
 
 
 def digits_of(lost: float) -> int:
@@ -1202,7 +1215,8 @@ def are_far(statistics: Statistics, weights: Floats) -> bool:
 def warn_of_narrow_features(model: Any, statistics: Statistics) -> None:
     """Warn, once for every set, of features that vary too little to have a weight."""
     narrow = statistics.are_narrow
-    if not narrow.any():
+    # Features whose other values are forgotten are constant.
+    if model._clock.forgets or not narrow.any():
         return
     names = tuple(compress(model.feature_names, narrow))
     place = int(narrow.argmax())
