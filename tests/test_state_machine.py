@@ -116,12 +116,20 @@ class Truth:
             # What an inverse has lost it may not find again.
             self.moved *= past
 
-    def unlearn(self, places, share):
+    def unlearn(self, places, share, plain):
+        """Take out a share of some rows; features of a plain array stay, whatever is left."""
         for place in places:
             row = self.rows[place]
             self.moved += share * squares(row)
             row.w, row.whole = (1.0 - share) * row.w, False
         self.rows = [row for row in self.rows if row.whole or row.w]
+        if not self.rows:
+            vars(self).update(vars(Truth(self.settings, folded=self.folded)))
+            return
+        if not plain:
+            held = [row.x.items() for row in self.rows if row.w]
+            groups = {group_of(name) for items in held for name, value in items if value}
+            self.names = {name for name in self.names if group_of(name) in groups}
         self.select_anew()
 
     def fade(self, keep):
@@ -186,6 +194,11 @@ class Truth:
         X = np.array([[row.x.get(name, 0.0) for name in names] for row in self.rows])
         w = np.array([row.w for row in self.rows], dtype=float)
         return strategies.Rows(X.reshape(len(w), len(names)), [row.y for row in self.rows], w)
+
+
+def group_of(name):
+    """Return what is shared by the entries of an array, which leave together."""
+    return name[0] if isinstance(name, tuple) else name
 
 
 def squares(row):
@@ -384,7 +397,7 @@ class Calls(RuleBasedStateMachine):
             y = [row.y for row in rows]
             refused = self.refuses(lambda model: model.unlearn_many(samples, y, np.array(w)))
         if not refused:
-            self.truth.unlearn(places, share)
+            self.truth.unlearn(places, share, self.model._columns._plain)
 
     def refuses(self, change):
         """Change the model unless its form may and does refuse; nothing has changed then."""
@@ -417,7 +430,7 @@ class Calls(RuleBasedStateMachine):
             first = truth.rows[0]
             if part and truth.settings["accumulator"] == "gram" and first.whole and first.w:
                 other.unlearn_one(first.x, first.y, 0.5 * first.w)
-                truth.unlearn([0], 0.5)
+                truth.unlearn([0], 0.5, other._columns._plain)
         return other, truth
 
     @precondition(lambda self: len(self.truth.rows) < MOST_ROWS)
