@@ -14,6 +14,9 @@ from onlinels.linalg.rounding import EPS, MAX_LOST
 MAX_SHARE_OF_EIGENVALUE = 0.1
 """Rounding errors, relative to the smallest eigenvalue, up to which their effect is known."""
 
+MAX_EXCESS = 10.0
+"""Rounding errors, relative to those of learning the rows that stay, up to which they are usual."""
+
 LEAST_RESIDUAL = 1e-3
 """Residual sum of squares, relative to that of the targets, from which its digits count."""
 
@@ -55,11 +58,13 @@ def lost_by_removals(
 def are_negligible(statistics: Statistics) -> bool:
     """Tell whether removals have left six digits at any ridge, without solving for the weights.
 
-    False if that takes a solution: with W unknown, |W| is at most the length of the targets divided
-    by sqrt(s).
+    Also true if a model that learnt only the rows that stay would have about as few. False if that
+    takes a solution: with W unknown, |W| is at most the length of the targets divided by sqrt(s).
     """
     rounding, n_features = statistics.rounding, statistics.n_features
     if not rounding.squares.any():
+        return True
+    if (rounding.squares <= MAX_EXCESS * statistics.rounding_of_rows()).all():
         return True
     told = np.concatenate((statistics.diagonal, statistics.target_squares))
     varies = told > 0.0

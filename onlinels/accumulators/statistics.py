@@ -26,7 +26,7 @@ from onlinels.linalg.covariance import Covariance
 from onlinels.linalg.fingerprints import Prints, are_constant, are_zero, prints_of_row
 from onlinels.linalg.packed import gathered, growth, stacked
 from onlinels.linalg.recursion import MAX_RUNNING_LEVERAGE, Recursion
-from onlinels.linalg.rounding import EPS, MAX_ROUNDING, Rounding
+from onlinels.linalg.rounding import EPS, MAX_ROUNDING, Rounding, n_additions
 from onlinels.linalg.selection import Sums, check_penalties
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
 from onlinels.rows import Name
@@ -236,6 +236,11 @@ class Statistics:
         """Return the weighted sums of squares of features and targets, not about their means."""
         features = self._sums.squares() + self._weight * self.feature_mean**2
         return features, self._target_squares + self._weight * self.target_mean**2
+
+    def rounding_of_rows(self) -> Floats:
+        """Return the errors of the sums of squares if the rows were learnt in one batch."""
+        errors: Floats = EPS * np.sqrt(n_additions(self._count)) * np.abs(self._squares())
+        return errors
 
     def raw_rounding(self) -> tuple[Floats, Floats]:
         """Return the standard errors that removals have left in `raw_squares`."""
