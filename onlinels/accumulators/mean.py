@@ -23,6 +23,9 @@ CONSTANT_TOLERANCE = 2.0 * float(np.finfo(np.float64).eps)
 These are two to four units in the last place: what rounding does to values that would be equal.
 """
 
+MUCH_HEAVIER = 1000.0
+"""Weight of rows, relative to the rows before, from which their mean becomes the origin."""
+
 MEAN_FIELD = Field(
     f"{VECTOR.said}, of values up to {MAX_VALUE:g}",
     # The offset from an origin to a mean is not much larger than the values either.
@@ -62,10 +65,10 @@ class Mean(NamedTuple):
     def joined(self, other: Mean, mine: float, theirs: float) -> Mean:
         """Return the mean of two parts of the weights `mine` and `theirs`, which may be below 0.
 
-        The mean of the heavier part moves, so that a light part far away costs no digits.
+        The mean of a far heavier part moves, so that a light part far away costs no digits.
         """
         difference, total = self.difference(other), mine + theirs
-        if theirs > mine:
+        if theirs > MUCH_HEAVIER * mine:
             return other.moved(difference, -mine / total)
         return self.moved(difference, theirs / total)
 

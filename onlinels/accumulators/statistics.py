@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy, dsbmv
 
-from onlinels.accumulators.mean import CONSTANT_TOLERANCE, Mean, centred
+from onlinels.accumulators.mean import CONSTANT_TOLERANCE, MUCH_HEAVIER, Mean, centred
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import (
     FEATURE_COUNT_REMEDY,
@@ -323,10 +323,10 @@ class Statistics:
         """
         squares, rounding = self._target_squares, self._rounding
         mean, past, n_features = self._mean, self._weight * decay, len(sample) - len(squares)
-        is_plain = past >= w > 0.0 and 0 < n_features < len(sample)
+        is_plain = MUCH_HEAVIER * past >= w > 0.0 and 0 < n_features < len(sample)
         if not is_plain or (rounding.weight and decay != 1.0):
             # The first row is the mean. It is learnt as a batch; so is any row without columns or
-            # weight, or of more weight than the past, or while the rounding errors of removed rows
+            # weight, or much heavier than the past, or while the rounding errors of removed rows
             # decay.
             if recursion is not None:
                 raise ValueError("a recursion beside the sums learns no such row")
