@@ -306,8 +306,9 @@ class IncrementalModel(BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            If the rows detectably remove more than was learnt, or with solver="orthogonal", which
-            cannot remove rows. Nothing has changed then.
+            If the rows detectably remove more than was learnt, if fewer than six digits of the fit
+            would remain, or with solver="orthogonal", which cannot remove rows. Nothing has changed
+            then.
 
         Examples
         --------
