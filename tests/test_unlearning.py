@@ -40,7 +40,9 @@ def test_any_subset_is_unlearnt(kind, data):
             laws.unlearn(model, part)
         except ValueError:
             # To take rows out, the recursive form needs twice the digits that learning them cost.
-            assert laws.EPS * laws.lost_digits(model, size) ** 2 > 1e-8
+            # So does a ridge that rounding errors exceed, where features are linearly dependent.
+            few = laws.EPS * laws.lost_digits(model, size) ** 2 > 1e-8
+            assert few or 0.0 < model.ridge_ <= 10.0 * laws.EPS * size
             return
     kept = rows.take(row for row in range(len(rows)) if row not in taken)
     assert model.count == len(kept)
