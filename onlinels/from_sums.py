@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -420,8 +421,7 @@ def _statistics(sums: Sums, is_centred: bool) -> Statistics:
     made._count, made._weight = n, float(n)
     made._target_squares = np.maximum(squares, 0.0)
     if is_centred:
-        origin = np.concatenate((at, to)).astype(float)
-        made._mean = Mean(origin, _as_floats(np.concatenate((left, right)) / n)).settled()
+        made._mean = _mean_of(np.concatenate((at, to)), np.concatenate((left, right)), n, exact)
     made._prints = unknown_prints(len(made._rounding.squares))
     if not made.is_definite():
         raise ValueError(
@@ -442,6 +442,17 @@ def _statistics(sums: Sums, is_centred: bool) -> Statistics:
             "pass an origin near the means."
         )
     return made
+
+
+def _mean_of(origin: Any, totals: Any, n: int, exact: bool) -> Mean:
+    """Return the mean of rows with given sums about an origin."""
+    if not exact:
+        return Mean(origin.astype(float), _as_floats(totals / n)).settled()
+    # The part of the mean beyond float64 counts when nearly all rows are removed.
+    means = [Fraction(o) + Fraction(t) / n for o, t in zip(origin, totals, strict=True)]
+    first = np.array([float(mean) for mean in means])
+    rest = [float(mean - Fraction(f)) for mean, f in zip(means, first, strict=True)]
+    return Mean(first, np.array(rest))
 
 
 def _with_sums(
