@@ -9,7 +9,8 @@ import numpy as np
 
 from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import Floats
-from onlinels.linalg.rounding import EPS, MAX_LOST
+from onlinels.linalg.recursion import EPS
+from onlinels.linalg.rounding import MAX_LOST
 
 MAX_SHARE_OF_EIGENVALUE = 0.1
 """Rounding errors, relative to the smallest eigenvalue, up to which their effect is known."""

@@ -25,8 +25,8 @@ from onlinels.checks import (
 from onlinels.linalg.covariance import Covariance
 from onlinels.linalg.fingerprints import Prints, are_constant, are_zero, prints_of_row
 from onlinels.linalg.packed import gathered, growth, stacked
-from onlinels.linalg.recursion import MAX_RUNNING_LEVERAGE, Recursion
-from onlinels.linalg.rounding import EPS, MAX_ROUNDING, Rounding, n_additions
+from onlinels.linalg.recursion import EPS, MAX_RUNNING_LEVERAGE, Recursion
+from onlinels.linalg.rounding import MAX_ROUNDING, Rounding, n_additions
 from onlinels.linalg.selection import Sums, check_penalties
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
 from onlinels.rows import Name
@@ -242,11 +242,10 @@ class Statistics:
         errors: Floats = EPS * np.sqrt(n_additions(self._count)) * np.abs(self._squares())
         return errors
 
-    def raw_rounding(self) -> tuple[Floats, Floats]:
-        """Return the standard errors that removals have left in `raw_squares`."""
-        rounding = self._rounding
-        features, targets = np.split(rounding.squares, [self.n_features])
-        weight = rounding.weight
+    def largest_raw_squares(self) -> tuple[Floats, Floats]:
+        """Return `raw_squares` before removals; see `Rounding.largest_squares`."""
+        features, targets = np.split(self._rounding.largest_squares, [self.n_features])
+        weight = self._rounding.weight / EPS
         return features + weight * self.feature_mean**2, targets + weight * self.target_mean**2
 
     def held_targets(self, share: float = MAX_ROUNDING * EPS) -> Floats:
@@ -255,8 +254,7 @@ class Statistics:
         Little is a share of the largest sum before a removal. For labels, the sums are the weights
         of the classes.
         """
-        squares = self.raw_squares()[1]
-        largest = self.raw_rounding()[1] / EPS
+        squares, largest = self.raw_squares()[1], self.largest_raw_squares()[1]
         remaining: Floats = np.where(squares > share * largest, squares, 0.0)
         return remaining
 
@@ -268,8 +266,8 @@ class Statistics:
     @property
     def are_gone(self) -> NDArray[np.bool_]:
         """Which features, then which targets, no row has left, nor any part of a row's weight."""
-        left, errors = np.concatenate(self.raw_squares()), np.concatenate(self.raw_rounding())
-        return self.are_zero & (left <= GONE_TOLERANCE / EPS * errors)
+        left, largest = map(np.concatenate, (self.raw_squares(), self.largest_raw_squares()))
+        return self.are_zero & (left <= GONE_TOLERANCE * largest)
 
     @property
     def are_constant(self) -> NDArray[np.bool_]:
@@ -465,8 +463,7 @@ class Statistics:
             )
         sums = (np.array([weight]), *squares)
         held = (np.array([self._weight]), *self.raw_squares())
-        errors = (np.array([self._rounding.weight]), *self.raw_rounding())
-        before = [each / EPS for each in errors]
+        before = (np.array([self._rounding.weight / EPS]), *self.largest_raw_squares())
         compared = zip(REMOVED_SUM_NAMES, ((), *names), sums, held, before, strict=True)
         for what, known, out, there, earlier in compared:
             n = len(out)

@@ -237,7 +237,7 @@ class SumsOfProducts(ABC):
     def check_removal(self, rounding: Floats, target_squares: Floats) -> None:
         """Raise ValueError if a removal of rows has left too few digits.
 
-        `rounding` (n_features + n_targets,) are the standard errors of the sums of squares.
+        `rounding` (n_features + n_targets,) are the errors of the sums of squares.
         """
         return
 

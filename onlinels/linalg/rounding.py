@@ -8,9 +8,8 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import gathered, stacked
+from onlinels.linalg.recursion import EPS
 from onlinels.saving import FINITE, SHARE, VECTOR, savable
-
-EPS = float(np.finfo(np.float64).eps)
 
 MAX_LOST = 5e-7
 """Largest estimated error of the fit, relative to the targets, that removals may cause.

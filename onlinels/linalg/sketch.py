@@ -163,7 +163,7 @@ class GramSketch:
         recursion : Recursion
             P and W.
         rounding : ndarray (n_features + n_targets,)
-            Standard errors that removals of rows have left in the sums of squares.
+            Errors that removals of rows have left in the sums of squares.
         targets : ndarray (n_targets,)
             Sums of squares of the targets, with which errors of the fit are compared.
         """

@@ -46,7 +46,7 @@ from onlinels.checks import (
 )
 from onlinels.linalg.covariance import Covariance
 from onlinels.linalg.packed import origins
-from onlinels.linalg.recursion import Recursion
+from onlinels.linalg.recursion import EPS, Recursion
 from onlinels.linalg.rounding import MAX_LOST
 from onlinels.linalg.selection import KFold, check_ridge
 from onlinels.linear.discriminant import Discriminant
@@ -112,8 +112,6 @@ SUMS_BY_ACCUMULATOR: dict[str, Any] = {
 
 N_SHOWN_FEATURES = 10
 """Number of features that `debug_one` shows for each output."""
-
-EPS = float(np.finfo(np.float64).eps)
 
 LEAST_LATER_RIDGE = 1e-4
 """Ridge, relative to the largest sum of squares, that may be selected after a removal.
@@ -1214,9 +1212,10 @@ def are_far(statistics: Statistics, weights: Floats) -> bool:
 
 def warn_of_narrow_features(model: Any, statistics: Statistics) -> None:
     """Warn, once for every set, of features that vary too little to have a weight."""
+    if model._clock.forgets:
+        return  # Features whose other values are forgotten are constant.
     narrow = statistics.are_narrow
-    # Features whose other values are forgotten are constant.
-    if model._clock.forgets or not narrow.any():
+    if not narrow.any():
         return
     names = tuple(compress(model.feature_names, narrow))
     place = int(narrow.argmax())
