@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.checks import Integers, equals_itself, plain_scalar, remedy_by
-from onlinels.saving import LABEL, WHOLE, savable, table
+from onlinels.saving import savable
 
 Label = Any
 """Any hashable value except None; river's own label types are narrower."""
@@ -20,10 +20,8 @@ ONE_HOT_REMEDY = "Pass one label per row; of one-hot rows np.asarray(y).argmax(a
 
 
 @savable(
-    {"_index": table(LABEL, WHOLE)},
-    lambda classes: [*classes._index.values()] == [*range(len(classes._index))],
     take=lambda classes: {"_index": classes._index},
-    make=lambda state: Classes(state["_index"]),
+    make=lambda state: Classes().extended(state["_index"]),
 )
 class Classes:
     """The classes of a model, in the order in which their labels were first learnt.

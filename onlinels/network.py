@@ -49,27 +49,15 @@ from onlinels.linear.prequential import (
 from onlinels.numerics import Lock, Update, all_held, apply, shallow_copy, zero_added
 from onlinels.presets import KINDS, preset_settings
 from onlinels.rows import Name, check_mapping
-from onlinels.saving import (
-    ANYTHING,
-    LABEL,
-    SHARE,
-    array,
-    made_of,
-    maybe,
-    row,
-    savable,
-    savable_settings,
-)
+from onlinels.saving import savable, settings_hold
 from onlinels.scoring import ScoringClassifier
 from onlinels.wrappers import MetaClassifier
 
 BLOCK_IMAGES = 1000
 """Images whose activations are computed at once, to bound memory."""
 
-IMAGE_FIELD = array(("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), 3)
 
-
-@savable({"image": IMAGE_FIELD, "label": LABEL, "weight": SHARE, "time": ANYTHING})
+@savable()
 class Example(NamedTuple):
     """A checked image (height, width, n_channels) with its label, weight and time."""
 
@@ -108,11 +96,7 @@ def cut(examples: Sequence[Example]) -> list[list[Example]]:
     return [run[part] for run in runs for part in slices(0, len(run), BLOCK_IMAGES)]
 
 
-PART_FIELDS = {part: made_of(kind) for part, kind in KINDS.items()}
-"""Kinds of a network's parts in saved files."""
-
-
-@savable(PART_FIELDS, lambda net: len(net.classifier.feature_names) in (0, net.hidden.n_hidden))
+@savable(lambda net: len(net.classifier.feature_names) in (0, net.hidden.n_hidden))
 @dataclass(eq=False)
 class FixedNetwork:
     """Both stages with all features fixed, and the linear layer that learns."""
@@ -188,14 +172,7 @@ class FixedNetwork:
         return [part._get_params() for part in (self.preprocessing, self.features, self.hidden)]
 
 
-@savable_settings(
-    **PART_FIELDS,
-    _image_shape=ANYTHING,
-    _held=row(made_of(Example)),
-    _of_pixels=made_of(LeastSquaresClassifier),
-    _fixed=maybe(made_of(FixedNetwork)),
-    _lock=made_of(Lock),
-)
+@savable(settings_hold)
 class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 

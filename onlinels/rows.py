@@ -55,7 +55,7 @@ from onlinels.checks import (
     within_bounds,
 )
 from onlinels.numerics import shallow_copy
-from onlinels.saving import FLAG, LABEL, WHOLE, in_plain_types, row, savable, table
+from onlinels.saving import in_plain_types, savable
 
 Row = Mapping[Any, Any]
 Name = Hashable
@@ -598,7 +598,6 @@ def check_aligned(X: Any, **columns: Any) -> None:
 
 
 @savable(
-    {"names": row(LABEL), "lengths": table(LABEL, WHOLE), "plain": FLAG},
     take=lambda columns: {
         "names": columns.names,
         "lengths": columns._lengths,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from math import floor
+from math import floor, isfinite
 from numbers import Real
 from typing import Any
 
@@ -47,21 +47,7 @@ from onlinels.rows import (
     samples_of,
     source_of,
 )
-from onlinels.saving import (
-    FINITE,
-    FLAG,
-    LABEL,
-    MATRIX,
-    REAL,
-    VECTOR,
-    WHOLE,
-    made_of,
-    maybe,
-    row,
-    savable,
-    savable_settings,
-    settings_hold,
-)
+from onlinels.saving import savable, settings_hold
 from onlinels.scoring import ScoringClassifier
 from onlinels.wrappers import (
     MetaClassifier,
@@ -158,25 +144,14 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
 
 def _state_fits(state: Any) -> bool:
     shape = (len(state.labels), len(state.columns)) if state.labels else (0, 0)
-    fits: bool = state.values.shape == shape
-    return fits and (state.time is None or len(state.reading) == len(state.columns))
+    fits: bool = state.values.shape == shape and isfinite(state.start)
+    if state.time is not None:
+        # Between two times lie no more samples than a call draws.
+        fits = fits and isfinite(state.time) and len(state.reading) == len(state.columns)
+    return fits
 
 
-@savable(
-    {
-        "columns": made_of(Columns),
-        "n_windows": WHOLE,
-        "dates": maybe(FLAG),
-        "time": maybe(FINITE),
-        "reading": VECTOR,
-        "start": FINITE,
-        "spacing": maybe(REAL),
-        "values": MATRIX,
-        "labels": row(row(LABEL)),
-        "wait": WHOLE,
-    },
-    _state_fits,
-)
+@savable(_state_fits)
 @dataclass(frozen=True, eq=False)
 class StreamState:
     """The state of a stream after a reading. Every reading creates a new state.
@@ -232,11 +207,7 @@ def _takes_lists(model: Any) -> bool:
     return all(isinstance(step, (*FIXED_STEPS, ScoringClassifier)) for step in steps_of(model))
 
 
-@savable_settings(
-    lambda model: settings_hold(model) and len(model._state.values) <= model.window,
-    _state=made_of(StreamState),
-    _lock=made_of(Lock),
-)
+@savable(lambda model: settings_hold(model) and len(model._state.values) <= model.window)
 class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     """Classify sliding windows of sensor readings that arrive one at a time.
 

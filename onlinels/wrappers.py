@@ -58,16 +58,7 @@ from onlinels.rows import (
     source_of,
     table_like,
 )
-from onlinels.saving import (
-    VECTOR,
-    WHOLE,
-    locked_copy,
-    locked_state,
-    made_of,
-    savable_settings,
-    save_method,
-    settings_hold,
-)
+from onlinels.saving import locked_copy, locked_state, savable, save_method, settings_hold
 from onlinels.scoring import (
     SOFTMAX_SCALES,
     ScoringClassifier,
@@ -308,7 +299,7 @@ MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 64, 1024
 """Rows in the first block after an alarm, and in the largest block: blocks grow between alarms."""
 
 
-@savable_settings(_n_alarms=WHOLE, _lock=made_of(Lock))
+@savable(settings_hold)
 class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     """Reduce the weight of past rows of a classifier whenever a drift detector raises an alarm.
 
@@ -550,11 +541,7 @@ def alarms(detector: Any, is_wrong: bool) -> bool:
     return bool(detector.drift_detected and (before is None or detector.estimation > before))
 
 
-@savable_settings(
-    lambda model: len(model._losses) == len(SOFTMAX_SCALES) and settings_hold(model),
-    _losses=VECTOR,
-    _lock=made_of(Lock),
-)
+@savable(lambda model: len(model._losses) == len(SOFTMAX_SCALES) and settings_hold(model))
 class CalibratedClassifier(WrappedClassifier):
     """Calibrate the probabilities of a least-squares classifier while it learns.
 

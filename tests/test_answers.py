@@ -283,7 +283,6 @@ def odd(part, value):
         ("outputs", {"tuple": [0, 1]}),
         ("outputs", {"tuple": [0, 1, 1]}),
         ("class_counts", {"tuple": [1]}),
-        ("class_counts", {"tuple": [1, 1, -1]}),
         ("intercept", {"tuple": [1.0]}),
         ("output_weights", None),
         ("rule", None),

@@ -25,9 +25,10 @@ from river import compose, feature_extraction, preprocessing, stats, utils
 import onlinels
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor, StreamClassifier
 from onlinels.numerics import Lock
-from onlinels.saving import TEXT, VECTOR, WHOLE, locked_copy, made_of, maybe, save_method
+from onlinels.saving import locked_copy, save_method
 from onlinels.saving import savable as savable_
-from onlinels.saving.fields import KINDS_BY_NAME, SAVABLE_KINDS
+from onlinels.saving.classes import KINDS, KINDS_BY_NAME, RIVER
+from onlinels.saving.river_models import MODULES
 from support import savable_models
 from support.laws import COPIES, assert_not_saved, learnt, saved
 from support.slow import the_rest_slow
@@ -93,8 +94,8 @@ def test_every_class_that_can_be_saved_is_saved_above():
         learn(model, random)
         with zipfile.ZipFile(io.BytesIO(saved(model))) as file:
             described = file.read("model.json").decode()
-        named |= {name for name in KINDS_BY_NAME if f'"object":"{name}"' in described}
-    assert KINDS_BY_NAME.keys() == named
+        named |= set(re.findall('"object":"([^"]*)"', described))
+    assert {*KINDS_BY_NAME, *(RIVER + name for name in MODULES)} == named
 
 
 @given(st.data(), cases("labels", max_rows=40))
@@ -223,18 +224,17 @@ def test_what_cannot_be_saved_says_so(tmp_path):
     with pytest.raises(TypeError, match="model is of type object"):
         onlinels.save(object(), path)
     with_function = compose.FuncTransformer(len) | LeastSquaresClassifier()
-    message = r"^Pipeline\.steps\.0\.1 is of type FuncTransformer, which .* Call its .* pipeline\.$"
+    message = r"^Pipeline\.steps\.0\.1 holds .* of type FuncTransformer\. It cannot be saved"
     with pytest.raises(TypeError, match=message):
         onlinels.save(with_function, path)
-    for step, instead in (
-        (compose.FuncTransformer(len), "Call its function before the pipeline"),
-        (feature_extraction.RBFSampler(), "HiddenLayer"),
-        (preprocessing.LDA(), "FeatureHasher"),
-        (compose.SelectType(date), r"SelectType.types is .*date.*numbers\.Number"),
-        (feature_extraction.BagOfWords(tokenizer_pattern="a"), "BagOfWords.tokenizer_pattern is a"),
+    for step, reason in (
+        (feature_extraction.RBFSampler(), "RBFSampler"),
+        (preprocessing.LDA(), "LDA"),
+        (compose.SelectType(date), r"datetime\.date, expected one of .*numbers\.Number"),
+        (feature_extraction.BagOfWords(tokenizer_pattern="a"), "tokenizer_pattern that is not"),
         (feature_extraction.Agg("a", None, utils.Rolling(stats.Mean, 3)), "Rolling"),
     ):
-        with pytest.raises(TypeError, match=f"(?s){type(step).__name__}.*{instead}|{instead}"):
+        with pytest.raises(TypeError, match=f"{reason}.*cannot be saved"):
             onlinels.save(step | LeastSquaresClassifier(), path)
     for wrong in (None, 3, ""):
         with pytest.raises(TypeError, match=r"file is .* expected the path of a file or an open"):
@@ -444,12 +444,12 @@ class Plain:
 @pytest.fixture
 def declared():
     """Declare classes for a test, as those of the library declare themselves."""
-    savable_({"rows": VECTOR, "name": TEXT})(Frozen)
-    savable_({"one": WHOLE, "other": maybe(made_of(Frozen))}, lambda pair: pair.one < 9)(Pair)
-    savable_({"count": WHOLE, "_lock": made_of(Lock)})(Plain)
+    savable_()(Frozen)
+    savable_(lambda pair: pair.one < 9)(Pair)
+    savable_()(Plain)
     yield
     for made in (Frozen, Pair, Plain):
-        del KINDS_BY_NAME[SAVABLE_KINDS.pop(made).name]
+        del KINDS_BY_NAME[KINDS.pop(made).name]
 
 
 @pytest.mark.usefixtures("declared")
@@ -465,8 +465,6 @@ def test_dataclasses_named_tuples_and_plain_objects_come_back(tmp_path):
     for other in (onlinels.load(tmp_path / "plain.npz"), copy.copy(plain)):
         assert (other.count, type(other._lock)) == (5, Lock)
         assert other._lock is not plain._lock
-    with pytest.raises(TypeError, match=r"one is -1, expected a whole number of at least 0"):
-        onlinels.save([Pair(-1, None)], tmp_path / "model.npz")
     onlinels.save([Pair(9, None)], tmp_path / "model.npz")
     with pytest.raises(ValueError, match=r"the parts of its .*Pair contradict"):
         onlinels.load(tmp_path / "model.npz")

@@ -1,6 +1,5 @@
 """Saved models that were damaged, or made to do harm, are refused: soon, and by one error."""
 
-import hashlib
 import inspect
 import io
 import json
@@ -38,8 +37,9 @@ from support.untrusted_files import (
     genuine,
     lie,
     other_array,
-    packed,
     rewritten,
+    stored,
+    zip_of,
 )
 
 # -- files that were changed on the disk ----------------------------------------------------------
@@ -58,7 +58,7 @@ def test_damage_is_said_once_and_the_file_is_closed_while_its_error_is_held(tmp_
         return opened[-1]
 
     monkeypatch.setattr(pathlib.Path, "open", noting)
-    with pytest.raises(ValueError, match=r"cannot be read.*does not match its checksum") as raised:
+    with pytest.raises(ValueError, match=r"cannot be read.*Bad CRC-32") as raised:
         onlinels.load(path)
     assert str(raised.value).count(str(path)) == 1
     assert len(opened) == 1, raised
@@ -128,21 +128,18 @@ def state_of(described, kind):
 
 
 SCALED = preprocessing.StandardScaler() | onlinels.LeastSquaresClassifier()
+ODD = {"object": "river.LDA", "state": {}}
 WARNED = onlinels.DriftAwareClassifier(onlinels.LeastSquaresClassifier())
 LEARNT = onlinels.LeastSquaresClassifier(1.0)
 LEARNT.learn_many(np.eye(3), ["a", "b", "c"])
 
 
-def odd_step(steps):
-    steps["dict"].insert(0, ["odd", 5])
-    return steps
-
-
 @pytest.mark.parametrize(
     ("model", "kind", "part", "odd", "message"),
     [
-        (WARNED, "river.AdaptiveWindowing", "state", lambda _: {"bytes": "00"}, "ADWIN is invalid"),
-        (SCALED, "river.Pipeline", "steps", odd_step, "'odd' is not a step that can"),
+        (WARNED, "river.ADWIN", "_helper", lambda _: {"bytes": "00"}, "ADWIN is invalid"),
+        (WARNED, "river.ADWIN", "clock", lambda _: 2**50, "clock=.* not at most 10000"),
+        (SCALED, "river.Pipeline", "steps", lambda _: ODD, "unknown class river.LDA"),
         (LEARNT, "LeastSquaresClassifier", "_clock", lambda _: {"odd": 1}, "odd"),
         (LEARNT, "LeastSquaresClassifier", "_clock", lambda _: {}, "an unknown value {}"),
         (LEARNT, "Panel", "start", lambda _: 1, "Panel"),
@@ -169,32 +166,16 @@ def test_objects_that_hold_each_other_too_often_are_refused(tmp_path, monkeypatc
         onlinels.load(tmp_path / "model.npz")
 
 
-def test_truth_values_are_0_or_1(tmp_path):
-    path = tmp_path / "flags.npz"
-    onlinels.save({"flags": np.array([True, False])}, path)
-    with zipfile.ZipFile(path) as file:
-        (name,) = [each for each in file.namelist() if each.endswith(".npy")]
-        array = file.read(name)[:-1] + b"\2"
-
-    def change(said):
-        said["arrays"][name[:-4]] = hashlib.sha256(array).hexdigest()
-        return said
-
-    rewritten(path, change, {name: array})
-    with pytest.raises(ValueError, match="booleans other than 0 or 1"):
-        onlinels.load(path)
-
-
 @pytest.mark.parametrize(
     "value",
     [
         np.array(["text"]),
         np.array([1j]),
-        defaultdict(lambda: 0.0),
+        defaultdict(int),
         {"detector": drift.ADWIN, "names": {1: object()}},
         {date(2020, 1, 1): 1},
         {b"bytes"},
-        float,
+        bytes,
     ],
 )
 def test_what_no_file_may_hold_is_refused(tmp_path, value):
@@ -203,7 +184,7 @@ def test_what_no_file_may_hold_is_refused(tmp_path, value):
     assert os.listdir(tmp_path) == []
 
 
-# -- files made by hand, with checksums that are right --------------------------------------------
+# -- files made by hand ---------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -247,32 +228,26 @@ def resampled():
 CONTRADICTIONS = [
     # Ranges stand for no arrays.
     (WindowFeatures, "WindowFeatures", {"filters": {"range": [0, 60_000_000, 1]}}),
-    # Missing values are made as the class makes them.
-    *(
-        (encoded, "river.OneHotEncoder", {"values": {"defaultdict": [], "of": factory}})
-        for factory in ("dict", "float", "Mean", "exec", ["set"])
-    ),
+    (encoded, "river.OneHotEncoder", {"values": {"defaultdict": [], "of": "exec"}}),
+    (encoded, "river.OneHotEncoder", {"unknown": 1}),
     # Compiled code is told nothing that it did not say, and patterns to search for are river's.
     *(
         (after(compose.Select("a") | preprocessing.RobustScaler()), f"river.{kind}", parts)
         for kind, parts in (
-            ("RsQuantile", {"state": {"bytes": "00"}}),
-            ("RsQuantile", {"state": {"bytes": "ff" * 170}}),
-            ("RsIQR", {"state": {"bytes": "00" * 400}}),
-            ("Quantile", {"_is_updated": 1}),
-            ("RobustScaler", {"q_inf": 5.0}),
+            ("Quantile", {"_quantile": {"bytes": "00"}}),
+            ("Quantile", {"_quantile": {"bytes": "ff" * 170}}),
+            ("IQR", {"_iqr": {"bytes": "00" * 400}}),
         )
     ),
-    (after(compose.SelectType(float)), "river.SelectType", {"types": {"tuple": ["os.system"]}}),
+    (
+        after(compose.SelectType(float)),
+        "river.SelectType",
+        {"types": {"tuple": [{"type": "os.system"}]}},
+    ),
     (
         after(feature_extraction.BagOfWords("text")),
         "river.BagOfWords",
         {"tokenizer_pattern": "(a+)+b"},
-    ),
-    (
-        after(compose.Select("a") | preprocessing.MinMaxScaler(3)),
-        "river.SortedWindow",
-        {"data": [2.0]},
     ),
     # A clock is that of its model.
     *(
@@ -282,7 +257,6 @@ CONTRADICTIONS = [
             {"forgetting_factor": 0.5},
             {"forgetting_factor": 2**2000},
             {"half_life": 0},
-            {"now": float("inf")},
         )
     ),
 ]
@@ -321,12 +295,7 @@ def test_no_position_in_a_stream_lets_many_samples_be_drawn(path, parts):
     assert again.n_windows == 2
 
 
-def test_defaultdicts_of_users_come_back_and_ranges_are_refused(path):
-    counts = defaultdict(int, {"a": 1})
-    onlinels.save({"counts": counts}, path)
-    loaded = onlinels.load(path)["counts"]
-    assert loaded == counts
-    assert loaded["b"] == 0
+def test_ranges_and_dates_as_labels_are_refused(path):
     with pytest.raises(TypeError, match=r"range\(0, 5\) of type range. It cannot be saved"):
         onlinels.save({"rows": range(5)}, path)
     model = LeastSquaresClassifier()
@@ -355,22 +324,15 @@ def with_array(model, path, name, value):
     array.flat[0] = value
     member = BytesIO()
     np.save(member, array)
-
-    def change(said):
-        said["arrays"][changed] = hashlib.sha256(member.getvalue()).hexdigest()
-        return said
-
-    rewritten(path, change, {f"{changed}.npy": member.getvalue()})
+    rewritten(path, lambda said: said, {f"{changed}.npy": member.getvalue()})
 
 
 def test_statistics_are_numbers(path):
     model = LeastSquaresClassifier()
     for number in range(20):
         model.learn_one({"a": float(number), "b": float(number % 3)}, "xy"[number % 2])
-    for name in ("origin", "offset"):
-        for odd in (np.nan, np.inf, 1e300):
-            with_array(model, path, name, odd)
-            refused(path, rf"{name} is .*, of values up to 1e\+150")
+    with_array(model, path, "corner", -1.0)
+    refused(path, "A'A is indefinite")
     with_array(model, path, "cross", np.nan)
     loaded = onlinels.load(path)
     with pytest.raises(ValueError, match="infinite or NaN sums"):
@@ -417,7 +379,7 @@ def read(content, path):
 @examples(150)
 def test_bytes_that_changed(one_path, data):
     members = genuine(data.draw(st.sampled_from(MODELS)))
-    content = changed(packed(members), Drawn(data.draw))
+    content = changed(stored(members), Drawn(data.draw))
     if read(content, one_path) == "read":
         # Only what nobody reads has changed, such as the time of a member.
         with zipfile.ZipFile(io.BytesIO(saved(onlinels.loads(content)))) as file:
@@ -437,7 +399,7 @@ def test_descriptions_that_lie_and_arrays_of_other_shapes(one_path, data):
 def described(members, said):
     """Return a file with a description, as it is or to be written in JSON."""
     said = said if isinstance(said, bytes) else json.dumps(said).encode()
-    return packed(members | {DESCRIPTION: said})
+    return stored(members | {DESCRIPTION: said})
 
 
 def with_model(members, model):
@@ -446,22 +408,20 @@ def with_model(members, model):
 
 
 def large(members):
-    said, header = json.loads(members[DESCRIPTION]), io.BytesIO()
+    header = io.BytesIO()
     shape = {"descr": "<f8", "fortran_order": False, "shape": (2**62, 2**62)}
     np.lib.format.write_array_header_1_0(header, shape)
-    absurd = {f"{name}.npy": header.getvalue() for name in said["arrays"]}
-    checksum = hashlib.sha256(header.getvalue()).hexdigest()
-    return described(members | absurd, said | {"arrays": dict.fromkeys(said["arrays"], checksum)})
+    return stored(members | dict.fromkeys(members.keys() - {DESCRIPTION}, header.getvalue()))
 
 
 def lying_size(members):
-    content = bytearray(packed(members))
+    content = bytearray(stored(members))
     struct.pack_into("<II", content, content.rindex(DIRECTORY) + 20, 2**31, 2**31)
     return bytes(content)
 
 
 def overlapping(members):
-    content = bytearray(packed(members))
+    content = bytearray(stored(members))
     first = content.index(DIRECTORY)
     second = content.index(DIRECTORY, first + 4)
     content[second + 42 : second + 46] = content[first + 42 : first + 46]
@@ -481,7 +441,7 @@ def pickled(members):
     name = next(name for name in members if name.endswith(".npy"))
     held = io.BytesIO()
     np.lib.format.write_array(held, np.array([{}], dtype=object), allow_pickle=True)
-    return packed(members | {name: held.getvalue()})
+    return stored(members | {name: held.getvalue()})
 
 
 def shared(members):
@@ -497,10 +457,9 @@ def shared(members):
 LOCK = {"object": "Lock", "number": 0, "state": {}}
 ATTACKS = {
     "nothing": lambda members: b"",
-    "no members": lambda members: packed({}),
-    "only a description": lambda members: packed({DESCRIPTION: members[DESCRIPTION]}),
-    "one more member": lambda members: packed(members | {"more.npy": b""}),
-    "a bomb": lambda members: packed(members | {DESCRIPTION: b" " * 10**7}, zipfile.ZIP_DEFLATED),
+    "no members": lambda members: stored({}),
+    "only a description": lambda members: stored({DESCRIPTION: members[DESCRIPTION]}),
+    "a bomb": lambda members: zip_of(members | {DESCRIPTION: b" " * 10**7}, zipfile.ZIP_DEFLATED),
     "a deep description": lambda members: described(members, b"[" * 10**5),
     "a description that is a list": lambda members: described(members, b"[" * 900 + b"]" * 900),
     "absurd dimensions": large,
@@ -530,11 +489,8 @@ def test_known_attacks(one_path, attack):
     [
         # Compiled code is not told to take much memory.
         ("drift, ADWIN", ("detector", "state", "max_buckets"), 2**50),
-        ("drift, ADWIN", ("detector", "state", "clock"), 2**50),
         ("drift, ADWIN", ("detector", "state", "grace_period"), 2**50),
         # Sizes are compared before anything of that size is made.
-        ("stream", ("_activations", "state", "n_wide"), 6_000_000),
-        ("stream", ("_activations", "state", "n_wide"), 10**12),
         ("hidden, float32", ("bias",), False),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.statistics import STATISTICS_FIELDS, Names, Statistics, is_sound
+from onlinels.accumulators.statistics import Names, Statistics, is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, check_count
 from onlinels.hashing import hashed_folds, name_hashes
@@ -26,7 +26,7 @@ from onlinels.linalg.selection import (
 )
 from onlinels.numerics import Calls, State, joined, shallow_copy
 from onlinels.rows import Name
-from onlinels.saving import WHOLE, array, listed, made_of, savable
+from onlinels.saving import savable
 
 
 def _are_sound_folds(folds: Any) -> bool:
@@ -36,11 +36,7 @@ def _are_sound_folds(folds: Any) -> bool:
     return is_sound(folds) and enough and len(kinds) == 1
 
 
-@savable(
-    STATISTICS_FIELDS
-    | {"_folds": listed(made_of(Statistics)), "_hashes": array("u8", 1), "_n_named": WHOLE},
-    _are_sound_folds,
-)
+@savable(_are_sound_folds)
 class FoldedStatistics(Statistics):
     """Statistics of all rows, and of each of K folds of the rows.
 
@@ -160,7 +156,9 @@ class FoldedStatistics(Statistics):
     def without_folds(self) -> Statistics:
         """Return the statistics of all rows; both objects share memory."""
         new = Statistics.__new__(Statistics)
-        vars(new).update({name: vars(self)[name] for name in STATISTICS_FIELDS})
+        held = vars(self).items()
+        others = ("_folds", "_hashes", "_n_named")
+        vars(new).update({name: part for name, part in held if name not in others})
         return new
 
     def absorb(self, other: Self, sign: float) -> None:

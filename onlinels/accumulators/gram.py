@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.statistics import STATISTICS_FIELDS, is_sound
+from onlinels.accumulators.statistics import is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import PANEL_COLUMNS, PackedSymmetric, gathered
@@ -23,7 +23,7 @@ from onlinels.linalg.solve import (
     solve_gram,
 )
 from onlinels.numerics import Calls, State, product, shallow_copy
-from onlinels.saving import COLUMNS, made_of, savable
+from onlinels.saving import savable
 
 MAX_CLASSES_BY_PRODUCT = 64
 """Number of classes in a batch up to which labels are added by one product, not row by row.
@@ -38,14 +38,12 @@ MIN_EIGENVALUE_UNREFINED = 1e-3
 """Smallest eigenvalue, of the system scaled to unit diagonal, that needs no refinement."""
 
 
-GRAM_FIELDS: Any = (
-    {"gram": made_of(PackedSymmetric), "cross": COLUMNS},
-    lambda sums: sums.gram.size == len(sums.cross),
-)
-"""Fields of the sums in a saved model, and the check that they fit each other."""
+def products_fit(sums: Any) -> bool:
+    """Return whether loaded sums of products are of the same features."""
+    return bool(sums.gram.size == len(sums.cross))
 
 
-@savable(*GRAM_FIELDS)
+@savable(products_fit)
 class GramSums(SumsOfProducts):
     """A'A, as its upper triangle in panels, and A'Y.
 
@@ -222,7 +220,7 @@ class GramSums(SumsOfProducts):
         return min(1.0, 1.0 / (largest * MIN_EIGENVALUE_UNREFINED))
 
 
-@savable(STATISTICS_FIELDS | {"_sums": made_of(GramSums)}, is_sound)
+@savable(is_sound)
 class GramAccumulator(Accumulator):
     """Accumulate A'A and A'Y, the sufficient statistics of least squares without an intercept.
 

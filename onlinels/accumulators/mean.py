@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from onlinels.accumulators.sums import Rows, with_target_sums
-from onlinels.checks import MAX_VALUE, Floats, Integers
+from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import PANEL_COLUMNS, gathered, stacked
 from onlinels.numerics import enlarged
-from onlinels.saving import VECTOR, Field, savable
+from onlinels.saving import savable
 
 CONSTANT_TOLERANCE = 2.0 * float(np.finfo(np.float64).eps)
 """Relative deviation from the mean, or from the only value, up to which a feature is constant.
@@ -26,17 +26,8 @@ These are two to four units in the last place: what rounding does to values that
 MUCH_HEAVIER = 1000.0
 """Weight of rows, relative to the rows before, from which their mean becomes the origin."""
 
-MEAN_FIELD = Field(
-    f"{VECTOR.said}, of values up to {MAX_VALUE:g}",
-    # The offset from an origin to a mean is not much larger than the values either.
-    lambda value: VECTOR.fits(value) and bool((np.abs(value) <= 10.0 * MAX_VALUE).all()),
-)
 
-
-@savable(
-    {"origin": MEAN_FIELD, "offset": MEAN_FIELD},
-    lambda mean: mean.origin.shape == mean.offset.shape,
-)
+@savable(lambda mean: mean.origin.shape == mean.offset.shape)
 class Mean(NamedTuple):
     """The mean of the features, followed by the targets: an origin and an offset from it.
 

@@ -7,19 +7,16 @@ from typing import Self
 import numpy as np
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.statistics import STATISTICS_FIELDS, is_sound
+from onlinels.accumulators.statistics import is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import gathered
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
 from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
-from onlinels.saving import COLUMNS, made_of, savable
+from onlinels.saving import savable
 
 
-@savable(
-    {"factor": COLUMNS, "rotated": COLUMNS},
-    lambda sums: sums.factor.shape == (len(sums.rotated), len(sums.rotated)),
-)
+@savable(lambda sums: sums.factor.shape == (len(sums.rotated), len(sums.rotated)))
 class FactorSums(SumsOfProducts):
     """R and Q'Y of A = QR: R'R = A'A and R'(Q'Y) = A'Y, which are not formed.
 
@@ -120,7 +117,7 @@ class FactorSums(SumsOfProducts):
         return product((self.factor @ output_weights).T, self.rotated)
 
 
-@savable(STATISTICS_FIELDS | {"_sums": made_of(FactorSums)}, is_sound)
+@savable(is_sound)
 class OrthogonalAccumulator(Accumulator):
     """Accumulate R and Q'Y of A = QR: least squares that does not square the condition number.
 

@@ -11,8 +11,8 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.linalg.blas import dsbmv
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.gram import GRAM_FIELDS, GramSums
-from onlinels.accumulators.statistics import STATISTICS_FIELDS, is_sound
+from onlinels.accumulators.gram import GramSums, products_fit
+from onlinels.accumulators.statistics import is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import gathered, growth
@@ -22,10 +22,10 @@ from onlinels.linalg.selection import check_ridge
 from onlinels.linalg.sketch import GramSketch
 from onlinels.linalg.solve import ridge_and_units
 from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
-from onlinels.saving import VECTOR, made_of, savable
+from onlinels.saving import savable
 
 
-@savable(*GRAM_FIELDS)
+@savable(products_fit)
 class GramBeforeRidge(GramSums):
     """Sums of rows before a ridge is known; `with_ridge` turns them into an inverse."""
 
@@ -52,11 +52,10 @@ class GramBeforeRidge(GramSums):
 
 
 @savable(
-    {"recursion": made_of(Recursion), "feature_squares": VECTOR, "sketch": made_of(GramSketch)},
     lambda sums: (
         (sums.sketch.n_features, sums.sketch.n_targets) == sums.shape
         and len(sums.feature_squares) == sums.shape[0]
-    ),
+    )
 )
 class InverseSums(SumsOfProducts):
     """P = (A'A + D)^-1 and W = P A'Y, with a sketch that counts their correct digits.
@@ -281,7 +280,7 @@ def _penalties(ridge: float, units: Floats | None, diagonal: Floats) -> Floats:
     return np.full(len(diagonal), float(ridge)) if units is None else ridge * units**2
 
 
-@savable(STATISTICS_FIELDS | {"_sums": made_of(GramBeforeRidge, InverseSums)}, is_sound)
+@savable(is_sound)
 class RecursiveAccumulator(Accumulator):
     """Keep (A'A + D)^-1 and the output weights, for streams that predict and learn row by row.
 

@@ -30,7 +30,7 @@ from onlinels.linalg.rounding import MAX_ROUNDING, Rounding, n_additions
 from onlinels.linalg.selection import Sums, check_penalties
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
 from onlinels.rows import Name
-from onlinels.saving import SHARE, VECTOR, WHOLE, array, is_instance, made_of, maybe, savable
+from onlinels.saving import savable
 
 MAX_ROWS = int(np.iinfo(np.int64).max)
 """Largest number of rows that can be counted."""
@@ -85,22 +85,7 @@ def _attribute(path: str, doc: str) -> Any:
     return property(attrgetter(path), doc=doc)
 
 
-PRINTS = array("u8", 2)
-
-STATISTICS_FIELDS = {
-    "_sums": is_instance(SumsOfProducts),
-    "_mean": maybe(made_of(Mean)),
-    "_count": WHOLE,
-    "_weightless": WHOLE,
-    "_weight": SHARE,
-    "_target_squares": VECTOR,
-    "_prints": PRINTS,
-    "_rounding": made_of(Rounding),
-}
-"""Fields of statistics in a saved model."""
-
-
-@savable(STATISTICS_FIELDS, is_sound)
+@savable(is_sound)
 class Statistics:
     """Sufficient statistics of a stream of rows, which add up, subtract, grow, and yield weights.
 

@@ -18,13 +18,13 @@ from onlinels.checks import Floats, Integers, Matrix, check_not_negative, check_
 from onlinels.features.images import MAX_PIXEL, Shape, slices
 from onlinels.features.preprocessing import normalize_contrast
 from onlinels.numerics import MAX_SINGLE_THREAD_PRODUCT, Scratch, even_parts, in_threads
-from onlinels.saving import savable_settings
+from onlinels.saving import savable, settings_hold
 
 N_SQUARE_ROOTS = {1.0: 0, 0.5: 1, 0.25: 2}
 """Number of square roots of an absolute value that make a power, by its exponent."""
 
 
-@savable_settings()
+@savable(settings_hold)
 @dataclass(frozen=True)
 class Power:
     """Raise the absolute value of every response u to a power: ``|u|^exponent``.
@@ -83,7 +83,7 @@ class Power:
         return (values,)
 
 
-@savable_settings()
+@savable(settings_hold)
 @dataclass(frozen=True)
 class TwoSidedRectifier:
     """Split every response u into max(0, u - threshold) and max(0, -u - threshold).

@@ -19,7 +19,7 @@ from onlinels.checks import (
 )
 from onlinels.features.images import followed_by
 from onlinels.rows import as_frame, as_numpy, output_row, output_table
-from onlinels.saving import ANYTHING, MATRIX, NOTHING, WHOLE, savable, savable_settings, save_method
+from onlinels.saving import savable, save_method, settings_hold
 
 PROBE_TEXTS = (
     "The train to the coast leaves at nine in the morning.",
@@ -47,6 +47,8 @@ Networks in float32 differ by about 1e-6 between processors, and in bfloat16 by 
 """
 
 
+# A file holds no functions.
+@savable(take=lambda embed: vars(embed) | {"function": None})
 class IdentifiedFunction:
     """A function that embeds items, and the fingerprint that identifies it in a file.
 
@@ -117,18 +119,7 @@ class IdentifiedFunction:
         self.function = function
 
 
-savable(
-    {
-        "probes": ANYTHING,
-        "function": NOTHING,
-        "fingerprint": MATRIX,
-        "n_dimensions": WHOLE,
-    },
-    take=lambda embed: vars(embed) | {"function": None},
-)(IdentifiedFunction)
-
-
-@savable_settings()
+@savable(settings_hold)
 @dataclass(eq=False, repr=False)
 class Embedding(base.MiniBatchTransformer):
     """Embed images, texts or sounds by a function, such as a pretrained network.

@@ -27,11 +27,11 @@ from onlinels.features.images import Shape
 from onlinels.features.preprocessing import GREY_WEIGHTS
 from onlinels.labels import read_labels
 from onlinels.numerics import Frozen
-from onlinels.saving import ANYTHING, array, savable, settings_hold
+from onlinels.saving import savable, settings_hold
 from onlinels.saving.arrays import READ_ERRORS, ArrayArchive, read_npy
 
 
-@savable({"filters": array("f8", 4), "offsets": ANYTHING}, settings_hold)
+@savable(settings_hold)
 @dataclass(frozen=True, eq=False, repr=False)
 class FilterBank(Frozen):
     """Hold filters h with offsets: the response to an image x is x * h + offset.

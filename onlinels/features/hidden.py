@@ -30,7 +30,6 @@ from onlinels.features.input_weights import (
     DISTRIBUTIONS,
     FixedWeights,
     InputWeights,
-    LandmarkWeights,
     Pairs,
     ReceptiveFields,
     check_units,
@@ -56,20 +55,8 @@ from onlinels.rows import (
     read_batch,
     read_sample,
 )
-from onlinels.saving import (
-    ANY_VECTOR,
-    LABEL,
-    TEXT,
-    locked_copy,
-    made_of,
-    maybe,
-    row,
-    savable,
-    savable_settings,
-    save_method,
-    settings_hold,
-)
-from onlinels.saving.fields import State, state_of
+from onlinels.saving import locked_copy, savable, save_method, settings_hold
+from onlinels.saving.classes import State, state_of
 
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "square": np.square,
@@ -107,7 +94,7 @@ A file with smaller ones does not depend on how numpy draws.
 """
 
 
-@savable({"names": row(LABEL), "offsets": maybe(ANY_VECTOR), "sha256": TEXT, "numpy": TEXT})
+@savable()
 class DrawnWeights(NamedTuple):
     """Input weights in a file that leaves them out: the layer's seed draws them again.
 
@@ -171,14 +158,7 @@ def _with_drawn(state: State) -> Any:
     return layer
 
 
-HIDDEN_FIELDS = {
-    "_columns": made_of(Columns),
-    "_made": made_of(FixedWeights, LandmarkWeights, DrawnWeights),
-    "_lock": made_of(Lock),
-}
-
-
-@savable_settings(_layer_fits, _without_drawn, _with_drawn, _drawn_bytes, **HIDDEN_FIELDS)
+@savable(_layer_fits, take=_without_drawn, make=_with_drawn, computed=_drawn_bytes)
 @dataclass(eq=False, repr=False)
 class HiddenLayer(base.MiniBatchTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.

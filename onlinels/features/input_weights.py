@@ -17,16 +17,7 @@ from onlinels.features.images import slices
 from onlinels.labels import Classes
 from onlinels.numerics import Frozen, product
 from onlinels.rows import ArrayFeature, Layout, Name, feature_key
-from onlinels.saving import (
-    ANY_MATRIX,
-    ANY_VECTOR,
-    LABEL,
-    PLACES,
-    maybe,
-    row,
-    savable,
-    savable_settings,
-)
+from onlinels.saving import savable, settings_hold
 
 Flags = NDArray[np.bool_]
 
@@ -59,7 +50,7 @@ def draw_row(distribution: str, seed: int, key: str, n_hidden: int) -> Matrix:
     return DISTRIBUTIONS[distribution](generator_of(seed, key), n_hidden)
 
 
-@savable_settings()
+@savable(settings_hold)
 @dataclass(frozen=True)
 class ReceptiveFields:
     """Let every hidden unit see a random rectangle of the maps; its weights outside are 0.
@@ -244,7 +235,7 @@ def _matrix_fits(made: Any) -> bool:
     return rows == len(made.names) and (made.offsets is None or made.offsets.shape == (columns,))
 
 
-@savable({"names": row(LABEL), "weights": ANY_MATRIX, "offsets": maybe(ANY_VECTOR)}, _matrix_fits)
+@savable(_matrix_fits)
 @dataclass(frozen=True, eq=False, repr=False)
 class FixedWeights(InputWeights):
     """Input weights as a matrix (n_features, n_hidden): x W + offsets."""
@@ -285,16 +276,7 @@ def _landmarks_fit(made: Any) -> bool:
     return bool(fits and alike and inside)
 
 
-LANDMARK_FIELDS = {"names": row(LABEL), "landmarks": ANY_MATRIX, "landmark_offsets": ANY_VECTOR}
-DIFFERENCE_FIELDS = {
-    "first": PLACES,
-    "second": PLACES,
-    "scales": ANY_VECTOR,
-    "offsets": maybe(ANY_VECTOR),
-}
-
-
-@savable(LANDMARK_FIELDS | DIFFERENCE_FIELDS, _landmarks_fit)
+@savable(_landmarks_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class LandmarkWeights(InputWeights):
     """Input weights as scaled differences of landmark examples, without the matrix of weights."""

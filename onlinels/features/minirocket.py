@@ -23,14 +23,7 @@ from onlinels.features.images import (
     slices,
 )
 from onlinels.numerics import Frozen, even_parts, in_threads
-from onlinels.saving import (
-    PLACES,
-    VECTOR,
-    WHOLE,
-    array,
-    savable,
-    savable_settings,
-)
+from onlinels.saving import savable, settings_hold
 
 Flags = NDArray[np.bool_]
 
@@ -51,10 +44,7 @@ def _kernels_fit(kernels: Any) -> bool:
     return bool(fits and positive and within and counted)
 
 
-MINIROCKET_FIELDS = {"length": WHOLE, "dilations": PLACES, "n_biases": PLACES}
-
-
-@savable({**MINIROCKET_FIELDS, "channels": array("?", 3), "biases": VECTOR}, _kernels_fit)
+@savable(_kernels_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class DilatedKernels(Frozen):
     """The 84 kernels at every dilation, each with its channels and biases."""
@@ -211,7 +201,7 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
     return np.transpose(counts.reshape(-1, n_kernels, n) / length, (2, 1, 0))
 
 
-@savable_settings()
+@savable(settings_hold)
 @dataclass(eq=False, repr=False)
 class MiniRocketFeatures(ImageTransformer):
     """Turn windows of sensor values into proportions of positive responses to dilated kernels.

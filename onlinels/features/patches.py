@@ -16,7 +16,7 @@ from onlinels.checks import Floats, Integers, Matrix, check_count, check_flag, c
 from onlinels.features.filters import FilterBank, Recipe, zero_mean
 from onlinels.features.preprocessing import fit_whitening, normalize_contrast
 from onlinels.labels import Classes, read_labels
-from onlinels.saving import savable_settings
+from onlinels.saving import savable, settings_hold
 
 Whiten = Callable[[Floats], Floats]
 
@@ -29,7 +29,7 @@ def draw(random: Generator, n_available: int, n_wanted: int) -> Integers:
     return random.choice(n_available, n_wanted, replace=n_wanted > n_available)
 
 
-@savable_settings()
+@savable(settings_hold)
 @dataclass(frozen=True)
 class Patches(Recipe):
     """Make filters of the central patches of random images of each class, as in the paper.
@@ -123,7 +123,7 @@ def choose(patches: Floats, n_wanted: int, random: Generator, joint: bool) -> In
     return np.asarray(rows[draw(random, len(rows), n_wanted)])
 
 
-@savable_settings()
+@savable(settings_hold)
 @dataclass(frozen=True)
 class WhitenedPatches(Recipe):
     """Make filters that multiply whitened patches of the image by whitened patches of examples.
@@ -258,7 +258,7 @@ class WhitenedPatches(Recipe):
         return whiten(rows[chosen])
 
 
-@savable_settings()
+@savable(settings_hold)
 @dataclass(frozen=True)
 class KMeansPatches(WhitenedPatches):
     """Make filters that multiply whitened patches of the image by centroids of whitened patches.

@@ -39,16 +39,7 @@ from onlinels.features.images import (
 )
 from onlinels.numerics import Frozen
 from onlinels.rows import output_row, output_table
-from onlinels.saving import (
-    ANY_MATRIX,
-    WHOLE,
-    array,
-    locked_copy,
-    row,
-    savable,
-    savable_settings,
-    save_method,
-)
+from onlinels.saving import locked_copy, savable, save_method, settings_hold
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)
 """Weights of red, green and blue in perceived brightness (ITU-R BT.601)."""
@@ -124,7 +115,7 @@ def row_shifts(images: Matrix) -> Floats:
     return np.asarray(np.clip(slants, -MAX_SLANT, MAX_SLANT)[:, None] * below)
 
 
-@savable_settings()
+@savable(settings_hold)
 @dataclass(frozen=True)
 class ZCA:
     """Whiten every channel of images, all its pixels together, after fitting to a sample.
@@ -208,10 +199,7 @@ def _fits(whitening: Any) -> bool:
     return same and prod(whitening.image_shape) == n_pixels and len(whitening.image_shape) == 2
 
 
-WHITENING_FIELDS = {"means": ANY_MATRIX, "matrices": array(("f4", "f8"), 3)}
-
-
-@savable({"image_shape": row(WHOLE), **WHITENING_FIELDS}, _fits)
+@savable(_fits)
 @dataclass(frozen=True, eq=False, repr=False)
 class FixedZCA(Frozen):
     """Whitening fitted to examples: (x - mean) matrix for every channel."""
@@ -231,7 +219,7 @@ class FixedZCA(Frozen):
         return np.ascontiguousarray(np.moveaxis(by_channel, 0, 3), images.dtype)
 
 
-@savable_settings()
+@savable(settings_hold)
 @dataclass(eq=False, repr=False)
 class ImagePreprocessing(base.MiniBatchTransformer):
     """Downsample images, scale and deskew them, add a grey channel and whiten, in this order.

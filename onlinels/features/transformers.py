@@ -52,7 +52,7 @@ from onlinels.features.images import (
     read_images,
 )
 from onlinels.features.patches import Patches
-from onlinels.saving import made_of, maybe, savable_settings
+from onlinels.saving import savable, settings_hold
 
 NORMALIZATIONS = {True: "map", False: None, "map": "map", "image": "image"}
 """Divisors of features: the sum of their map, nothing, or the length of all features."""
@@ -221,7 +221,7 @@ class FilteringTransformer(ImageTransformer):
         return convolve(values, bank.filters, self._stage(), bank.offsets)
 
 
-@savable_settings(_bank=made_of(FilterBank))
+@savable(settings_hold)
 @dataclass(eq=False, repr=False)
 class WindowFeatures(FilteringTransformer):
     """Turn windows of sensor values into shallow convolutional features with fixed filters.
@@ -303,7 +303,7 @@ class WindowFeatures(FilteringTransformer):
         return self.bank.for_channels(n_channels)
 
 
-@savable_settings(_bank=maybe(made_of(FilterBank)))
+@savable(settings_hold)
 @dataclass(eq=False, repr=False)
 class ConvolutionalFeatures(FilteringTransformer):
     """Turn images into shallow convolutional features with fixed filters.

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, onenormest
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.numerics import Calls, enlarged, product
-from onlinels.saving import COLUMNS, WHOLE, listed, made_of, savable
+from onlinels.saving import savable
 
 PANEL_COLUMNS = 1024
 """Number of columns of a panel.
@@ -26,11 +26,10 @@ MAX_COLUMNS_INVERTED_WHOLE = 16_384
 
 
 @savable(
-    {"start": WHOLE, "above": COLUMNS, "corner": COLUMNS},
     lambda panel: (
         len(panel.above) == panel.start
         and panel.corner.shape == (panel.above.shape[1], panel.above.shape[1])
-    ),
+    )
 )
 class Panel:
     """Some columns of the upper triangle: the diagonal block, and the rows above it."""
@@ -56,7 +55,7 @@ def _are_sound(matrix: Any) -> bool:
     return [panel.start for panel in matrix.panels] == [0, *stops][: len(stops)]
 
 
-@savable({"panels": listed(made_of(Panel))}, _are_sound)
+@savable(_are_sound)
 class PackedSymmetric:
     """A symmetric matrix (size, size).
 

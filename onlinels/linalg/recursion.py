@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.linalg.packed import gathered, growth, symmetric
 from onlinels.numerics import Calls, State, apply, becoming, product, shallow_copy
-from onlinels.saving import COLUMNS, POSITIVE, VECTOR, WHOLE, savable
+from onlinels.saving import savable
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -109,20 +109,7 @@ class Innovations(NamedTuple):
         return leverages
 
 
-@savable(
-    {
-        "ridge": POSITIVE,
-        "least": POSITIVE,
-        "share": POSITIVE,
-        "full_penalties": VECTOR,
-        "_base": COLUMNS,
-        "_scale": POSITIVE,
-        "_recent": COLUMNS,
-        "_n_recent": WHOLE,
-        "weights": COLUMNS,
-    },
-    _is_sound,
-)
+@savable(_is_sound)
 class Recursion:
     """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, and update both with rows.
 

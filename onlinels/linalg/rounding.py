@@ -9,7 +9,7 @@ import numpy as np
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import gathered, stacked
 from onlinels.linalg.recursion import EPS
-from onlinels.saving import FINITE, SHARE, VECTOR, savable
+from onlinels.saving import savable
 
 MAX_LOST = 5e-7
 """Largest estimated error of the fit, relative to the targets, that removals may cause.
@@ -27,13 +27,7 @@ ROWS_PER_PRODUCT = 256
 """Number of rows whose products BLAS sums up, about, before it adds them to the sums."""
 
 
-@savable(
-    {"squares": VECTOR, "sums": VECTOR, "weight": SHARE, "offset": FINITE},
-    lambda rounding: (
-        rounding.squares.shape == rounding.sums.shape
-        and bool((rounding.squares >= 0.0).all() and (rounding.sums >= 0.0).all())
-    ),
-)
+@savable(lambda rounding: rounding.squares.shape == rounding.sums.shape)
 class Rounding(NamedTuple):
     """Rounding errors of sums from which rows were removed: estimates of their largest size.
 

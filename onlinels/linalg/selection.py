@@ -16,7 +16,7 @@ from scipy.linalg.lapack import dgeqrf, dormqr, dpstrf, dpttrf, dpttrs, dsytrd
 
 from onlinels.checks import Floats, Integers, as_number, check_count
 from onlinels.numerics import product
-from onlinels.saving import savable_settings
+from onlinels.saving import savable, settings_hold
 
 
 @dataclass(frozen=True)
@@ -592,7 +592,7 @@ RIDGE_NAMES = ("paper", "auto")
 RIDGE_REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
 
 
-@savable_settings()
+@savable(settings_hold)
 @dataclass(frozen=True)
 class KFold:
     """Choose the ridge by exact K-fold cross-validation, from statistics kept in K folds.

@@ -11,7 +11,7 @@ from onlinels.linalg.packed import gathered, stacked
 from onlinels.linalg.recursion import EPS, Recursion
 from onlinels.linalg.rounding import MAX_ROUNDING
 from onlinels.numerics import Calls, product
-from onlinels.saving import COLUMNS, savable
+from onlinels.saving import savable
 
 N_VECTORS = 16
 """Number of vectors of a sketch. With at most 16 features, the sketch shows every direction."""
@@ -32,7 +32,7 @@ def _is_sound(sketch: GramSketch) -> bool:
     return fits and sketch.n_targets >= 0
 
 
-@savable({"vectors": COLUMNS, "products": COLUMNS}, _is_sound)
+@savable(_is_sound)
 class GramSketch:
     """Hold A'A V and Y'A V, which show whether an inverse and weights still fit the rows.
 

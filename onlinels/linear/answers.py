@@ -19,21 +19,8 @@ from onlinels.linear.model import LinearModel, Settings, Solution, linear_is_sou
 from onlinels.linear.penalty import Penalty
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.rows import Columns, Name
-from onlinels.saving import (
-    ANY_MATRIX,
-    FLAG,
-    LABEL,
-    REAL,
-    SHARE,
-    TEXT,
-    WHOLE,
-    made_of,
-    maybe,
-    row,
-    savable,
-    table,
-)
-from onlinels.saving.fields import WRITTEN_FORMS
+from onlinels.saving import savable
+from onlinels.saving.classes import WRITTEN_FORMS
 
 MODELS: dict[str, type[LinearModel]] = {
     kind.__name__: kind
@@ -210,26 +197,7 @@ def _are_sound(model: Any) -> bool:
     return fits and linear_is_sound(model)
 
 
-savable(
-    {
-        "model": TEXT,
-        "settings": made_of(Settings),
-        "names": maybe(row(LABEL)),
-        "lengths": table(LABEL, WHOLE),
-        "plain": FLAG,
-        "outputs": row(LABEL),
-        "class_counts": row(WHOLE),
-        "n_rows": WHOLE,
-        "weight": SHARE,
-        "ridge": REAL,
-        "output_weights": ANY_MATRIX,
-        "intercept": row(REAL),
-        "rule": maybe(made_of(Discriminant)),
-        "centre": maybe(ANY_MATRIX),
-    },
-    _are_sound,
-    make=lambda state: model_of(Answers(**state)),
-)(Answers)
+savable(_are_sound, make=lambda state: model_of(Answers(**state)))(Answers)
 
 
 def _written(model: Any) -> Any:

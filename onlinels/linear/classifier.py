@@ -21,7 +21,6 @@ from onlinels.linear.discriminant import (
 )
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
-    LINEAR_FIELDS,
     LinearModel,
     Settings,
     Targets,
@@ -38,14 +37,11 @@ from onlinels.linear.prequential import (
 )
 from onlinels.numerics import Update, apply, enlarged, product
 from onlinels.rows import Batch, check_mapping, read_sample, table_like
-from onlinels.saving import WHOLE, listed, made_of, savable
+from onlinels.saving import savable
 from onlinels.scoring import ScoringClassifier
 
 
-@savable(
-    {**LINEAR_FIELDS, "_classes": made_of(Classes), "_class_counts": listed(WHOLE)},
-    lambda model: len(model._class_counts) == len(model._classes) and linear_is_sound(model),
-)
+@savable(lambda model: len(model._class_counts) == len(model._classes) and linear_is_sound(model))
 class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     """Classify by ridge regression on one-hot labels, learnt online and exactly.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from onlinels.checks import Floats, check_positive
 from onlinels.labels import Label, read_label
-from onlinels.saving import MATRIX, VECTOR, savable
+from onlinels.saving import savable
 
 Priors = str | Mapping[Label, float] | None
 """The setting `priors`: None, "learnt", "equal", or a dict of prior probabilities by label."""
@@ -37,7 +37,7 @@ MIN_SCATTER_SHARE = 1e-10
 """Smallest share of scatter within classes in a direction; rounding hides smaller shares."""
 
 
-@savable({"matrix": MATRIX, "constant": VECTOR})
+@savable()
 class Discriminant(NamedTuple):
     """The affine map from least-squares scores to discriminant scores.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.checks import Floats, as_number, check_number, equals_itself, readable
-from onlinels.saving import ANYTHING, FINITE, FLAG, maybe, savable
+from onlinels.saving import savable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -81,14 +81,7 @@ def _time(value: Any, dates: bool) -> float | None:
 HalfLife = float | timedelta | None
 
 
-@savable(
-    {
-        "forgetting_factor": ANYTHING,
-        "half_life": ANYTHING,
-        "now": maybe(FINITE),
-        "timed": FLAG,
-    }
-)
+@savable()
 @dataclass(frozen=True)
 class Clock:
     """The time of a stream, in rows or timestamps, and the decay of weights with time.

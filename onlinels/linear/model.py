@@ -90,20 +90,7 @@ from onlinels.rows import (
     read_sample,
     warn_once,
 )
-from onlinels.saving import (
-    ANYTHING,
-    FLAG,
-    MATRIX,
-    NOTHING,
-    REAL,
-    VECTOR,
-    locked_copy,
-    made_of,
-    maybe,
-    savable,
-    save_method,
-    saved,
-)
+from onlinels.saving import locked_copy, savable, save_method
 
 SUMS_BY_ACCUMULATOR: dict[str, Any] = {
     each.form: each for each in (GramSums, FactorSums, GramBeforeRidge)
@@ -132,17 +119,7 @@ OVERFLOW_HANDLING: Any = {"over": "ignore", "invalid": "ignore"}
 """numpy's error settings for variances, which are infinite beyond float64 (features at 1e-160)."""
 
 
-@savable(
-    {
-        "ridge": REAL,
-        "units": maybe(VECTOR),
-        "output_weights": MATRIX,
-        "intercept": VECTOR,
-        "spread": NOTHING,
-        "rule": maybe(made_of(Discriminant)),
-        "is_far": FLAG,
-    },
-)
+@savable()
 class Solution(NamedTuple):
     """Output weights and intercept solved from the statistics, and the ridge in force."""
 
@@ -235,6 +212,7 @@ InForce = Callable[[Statistics], Iterable[tuple[float | Floats, Floats | None]]]
 """Return the parameters of `Statistics.solve` for the ridges in force on statistics."""
 
 
+@savable()
 class Settings(NamedTuple):
     """The settings of a model."""
 
@@ -270,9 +248,6 @@ class Settings(NamedTuple):
         return sums.holds_ridge or (sums.allows_running_solution and stays)
 
 
-saved(Settings, dict.fromkeys(Settings._fields, ANYTHING))
-
-
 def make_statistics(settings: Settings) -> Statistics:
     """Return empty statistics for some settings; raise if the settings are not valid together."""
     ridge, accumulator, fit_intercept, *_ = settings
@@ -294,20 +269,6 @@ def setting(name: str) -> Any:
     """Return the property of a setting that cannot change."""
     doc = f"The setting `{name}`, which is fixed when the model is made."
     return property(attrgetter(f"_settings.{name}"), doc=doc)
-
-
-LINEAR_FIELDS = {
-    "_settings": made_of(Settings),
-    "_columns": made_of(Columns),
-    "_clock": made_of(Clock),
-    "_statistics": made_of(Statistics, FoldedStatistics),
-    "_penalty": made_of(Penalty),
-    "_solution": maybe(made_of(Solution)),
-    "_running": maybe(made_of(RunningSolution)),
-    "_known_rows": NOTHING,
-    "_lock": made_of(Lock),
-}
-"""Fields of every linear model in a saved file."""
 
 
 def linear_is_sound(model: Any) -> bool:

@@ -23,7 +23,7 @@ from onlinels.linalg.selection import (
     varying_only,
 )
 from onlinels.linear.forgetting import Clock
-from onlinels.saving import FINITE, FLAG, SHARE, VECTOR, WHOLE, maybe, savable
+from onlinels.saving import savable
 
 Scaling = str | None
 """The setting `scaling`: "auto", "standard" or None."""
@@ -114,17 +114,7 @@ def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds:
     return int(count + np.ceil(min(growth * count, MEMORIES_BETWEEN_SELECTIONS * memory)))
 
 
-@savable(
-    {
-        "ridge": maybe(SHARE),
-        "units": maybe(VECTOR),
-        "is_due": FLAG,
-        "until": WHOLE,
-        "until_time": maybe(FINITE),
-        "constants": maybe(VECTOR),
-        "began": WHOLE,
-    }
-)
+@savable()
 class Penalty(NamedTuple):
     """The last selected ridge, the units that it acts on, and when the next choice is due.
 

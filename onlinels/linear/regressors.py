@@ -15,7 +15,6 @@ from onlinels.labels import as_list, check_one_column
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
-    LINEAR_FIELDS,
     LinearModel,
     Settings,
     Targets,
@@ -38,7 +37,7 @@ from onlinels.rows import (
     sorted_names,
     table_like,
 )
-from onlinels.saving import LABEL, row, savable
+from onlinels.saving import savable
 
 SEVERAL_TARGETS_REMEDY = "For several targets use LeastSquaresMultiTargetRegressor."
 
@@ -153,7 +152,7 @@ class RealValuedModel(LinearModel):
         return places, {"_target_names": names}
 
 
-@savable({**LINEAR_FIELDS, "_target_names": row(LABEL)}, linear_is_sound)
+@savable(linear_is_sound)
 class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     """Predict a number by ridge regression, learnt online and exactly.
 
@@ -408,7 +407,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             return intervals_like(batch.source, *(each[:, 0] for each in self._ends(batch, level)))
 
 
-@savable({**LINEAR_FIELDS, "_target_names": row(LABEL)}, linear_is_sound)
+@savable(linear_is_sound)
 class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegressor):
     """Predict several numbers by ridge regression, learnt online and exactly.
 

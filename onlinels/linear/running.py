@@ -13,7 +13,7 @@ from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import are_few
 from onlinels.numerics import Calls, State, shallow_copy
-from onlinels.saving import POSITIVE, WHOLE, made_of, maybe, savable
+from onlinels.saving import savable
 
 RENEWAL_ROWS, RENEWAL_ROWS_PER_FEATURE = 1024, 16
 """A recursion is replaced at multiples of 1,024 rows, or of 16 rows per feature.
@@ -28,14 +28,7 @@ MAX_ROWS_BETWEEN_PREDICTIONS, FEATURES_PER_ROW_BETWEEN = 4, 16
 """A recursion learns rows only while every 4 rows, or features / 16, have a prediction."""
 
 
-@savable(
-    {
-        "predicted_at": WHOLE,
-        "recursion": maybe(made_of(Recursion)),
-        "trust": POSITIVE,
-        "valid_until": WHOLE,
-    }
-)
+@savable()
 @final
 @dataclass(eq=False)
 class RunningSolution:

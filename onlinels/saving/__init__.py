@@ -1,11 +1,12 @@
 """Save models to files, completely or not at all, and load them without running any code.
 
-A class declares its attributes with the decorator `savable`, one field per attribute; `save` and
-`load` do the rest.
+A class that can be saved says so with the decorator `savable`; `save` and `load` do the rest. It
+imports only from `checks` and `numerics`.
 """
 
-from onlinels.saving import river_models as river_models
-from onlinels.saving.fields import *  # noqa: F403 (all kinds of fields, to be named beside classes)
+from onlinels.saving.classes import in_plain_types as in_plain_types
+from onlinels.saving.classes import savable as savable
+from onlinels.saving.classes import settings_hold as settings_hold
 from onlinels.saving.files import PathLike as PathLike
 from onlinels.saving.files import dumps as dumps
 from onlinels.saving.files import load as load

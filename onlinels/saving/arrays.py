@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
 import struct
 import sys
 import zipfile
 import zlib
-from contextlib import suppress
-from io import SEEK_END
+from io import SEEK_END, BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -30,43 +27,24 @@ READ_BYTES = 1 << 20
 
 DAMAGE_ERRORS = (EOFError, struct.error, zlib.error, zipfile.BadZipFile)
 
-# RuntimeError is raised for encrypted archives and for unknown kinds of compression.
-READ_ERRORS = (OSError, ValueError, TypeError, MemoryError, RuntimeError, *DAMAGE_ERRORS)
+# RuntimeError is raised for encrypted archives and for unknown kinds of compression, OverflowError
+# for sizes beyond 64 bits.
+READ_ERRORS = (
+    *(OSError, ValueError, TypeError, MemoryError, RuntimeError, OverflowError),
+    *DAMAGE_ERRORS,
+)
 """Errors raised by damaged files and files in other formats, found by changing single bytes."""
 
-HEADER_LENGTH_BYTES = {b"\x93NUMPY\1\0": 2, b"\x93NUMPY\2\0": 4, b"\x93NUMPY\3\0": 4}
-"""Number of bytes that hold the length of the header, by the first bytes of the file."""
+MAX_HEADER_BYTES = 1_000
+"""Most bytes of an array's header, which numpy reads as a Python literal. It writes some 100."""
 
-MAX_HEADER_BYTES = 10_000
-"""Most bytes of a header: numpy's own limit."""
-
-HEADER_PATTERN = re.compile(
-    r"""\{ (?: \s* (?:
-        'descr' \s*:\s* '(?P<dtype> [<>|=]? (?:b1|[iu][1248]|f[248]|c8|c16|[SU][1-9]\d{0,8}) )'
-        | 'fortran_order' \s*:\s* (?P<by_column> True|False)
-        | 'shape' \s*:\s* \( (?P<shape> (?:\s*\d{1,18}L?\s*,)* (?:\s*\d{1,18}L?)? \s*) \)
-    ) \s* (?: ,\s* | (?=\}) ) ){3} \}""",
-    re.VERBOSE,
-)
-"""The three entries of a header, in any order. Python 2 wrote an L after long numbers."""
-
-
-class Hashed:
-    """A file whose bytes are hashed while they are read or written."""
-
-    def __init__(self, file: Any) -> None:
-        self._file, self.hash = file, hashlib.sha256()
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes."""
-        content: bytes = self._file.read(size)
-        self.hash.update(content)
-        return content
-
-    def write(self, content: bytes) -> None:
-        """Write the next bytes."""
-        self.hash.update(content)
-        self._file.write(content)
+HEADER_READERS: dict[tuple[int, int], Any] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+    # Of arrays of numbers or text, the same.
+    (3, 0): np.lib.format.read_array_header_2_0,
+}
+"""By version of the format."""
 
 
 def as_file(path: str | PathLike[str], remedy: str) -> Path:
@@ -81,8 +59,10 @@ def as_file(path: str | PathLike[str], remedy: str) -> Path:
     return path
 
 
-def read_up_to(file: Any, n_bytes: int) -> bytearray:
-    """Return the next bytes of a file, fewer if it ends; memory is allocated while reading.
+def read_up_to(file: Any, n_bytes: int, start: bytes = b"") -> bytearray:
+    """Return `start` and the next bytes of a file, `n_bytes` in all or fewer if the file ends.
+
+    Memory is allocated while reading.
 
     Examples
     --------
@@ -90,7 +70,7 @@ def read_up_to(file: Any, n_bytes: int) -> bytearray:
     >>> read_up_to(BytesIO(b"abc"), 1 << 60)
     bytearray(b'abc')
     """
-    content = bytearray()
+    content = bytearray(start)
     while piece := file.read(min(READ_BYTES, n_bytes - len(content))):
         content += piece
     return content
@@ -108,38 +88,32 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     array([[1, 2],
            [3, 4]])
     """
-    # Nothing is unpickled, and no Python is evaluated. `numpy.load` evaluates the header, warns for
-    # some headers, and allocates any size that they state. Here, memory never exceeds the size of
-    # the file. (R. Kern, "A simple file format for NumPy arrays", NEP 1, 2007.)
-    start = file.read(8)
-    n_length = HEADER_LENGTH_BYTES.get(start, 0)
-    n_header = int.from_bytes(file.read(n_length), "little")
-    text = file.read(min(n_header, MAX_HEADER_BYTES + 1))
-    header = HEADER_PATTERN.fullmatch(text.decode("latin1").strip().replace('"', "'"))
-    if len(text) > MAX_HEADER_BYTES or header is None or None in header.groups():
-        # Old arrays of objects are pickled without a header.
-        raise ValueError("it holds other things than arrays of numbers or text")
-    dtype = np.dtype(header["dtype"])
-    shape = tuple(map(int, re.findall(r"\d+", header["shape"])))
-    n_values = math.prod(shape)
-    n_expected, n_left = n_values * dtype.itemsize, n_bytes - len(start) - n_length - n_header
-    if n_expected != n_left:
-        stated = f"the shape {shape} and dtype {dtype}, which are {n_expected} bytes"
-        raise ValueError(f"it states {stated}, and holds {n_left} bytes")
+    # Nothing is unpickled. `numpy.load` allocates any size that a header states; here, memory never
+    # exceeds the size of the file.
+    start = file.read(min(n_bytes, MAX_HEADER_BYTES))
+    stream = BytesIO(start)
+    try:
+        read_header = HEADER_READERS[np.lib.format.read_magic(stream)]
+        shape, by_column, dtype = read_header(stream, max_header_size=MAX_HEADER_BYTES)
+        if dtype.kind not in "biufcSU" or not dtype.itemsize:
+            raise TypeError(dtype)
+    except Exception as error:
+        raise ValueError("it holds other things than arrays of numbers or text") from error
+    n_values, n_header = math.prod(shape), stream.tell()
+    if n_values * dtype.itemsize != n_bytes - n_header:
+        stated = f"the shape {shape} and dtype {dtype}"
+        raise ValueError(f"it states {stated}, and holds {n_bytes - n_header} bytes")
     if n_values > most_values:
         raise ValueError(f"it has {n_values} values, expected at most {most_values}")
-    content = read_up_to(file, n_expected)
-    if len(content) < n_expected:
-        raise ValueError(f"it ends after {len(content)} of {n_expected} bytes")
-    # numpy fails to print or compare values whose bytes are invalid for their type.
-    values = np.ndarray(n_values, dtype, content)
-    if dtype.kind == "b" and values.view(np.uint8).max(initial=0) > 1:
-        raise ValueError("it holds booleans other than 0 or 1")
+    content = read_up_to(file, n_bytes, start)
+    if len(content) < n_bytes:
+        raise ValueError(f"it ends after {len(content)} of {n_bytes} bytes")
     if dtype.kind == "U":
-        characters = values.view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
+        # numpy fails to print or compare text with invalid characters.
+        characters = np.frombuffer(content, f"{dtype.byteorder}u4", offset=n_header)
         if characters.max(initial=0) > sys.maxunicode:
             raise ValueError("it holds text with invalid characters")
-    return np.ndarray(shape, dtype, content, order="F" if header["by_column"] == "True" else "C")
+    return np.ndarray(shape, dtype, content, n_header, order="F" if by_column else "C")
 
 
 class ArrayArchive:
@@ -179,38 +153,20 @@ class ArrayArchive:
         with self._open(name) as file:
             return read_npy(file, self._members[name].file_size, most_values)
 
-    def read_bytes(self, name: str, most: int = 0) -> bytearray:
-        """Read a member: at most its stored size, or `most` bytes if it is compressed."""
-        with self._open(name, most) as file:
+    def read_bytes(self, name: str) -> bytearray:
+        """Read a member."""
+        with self._open(name) as file:
             return read_up_to(file, self._members[name].file_size)
 
-    def read_hashed(self, name: str, sha256: str) -> Matrix:
-        """Read one of the arrays; raise ValueError unless its member has this SHA-256."""
-        # A wrong checksum of the zip file itself (BadZipFile) gives the same message.
-        with self._open(name) as opened, suppress(zipfile.BadZipFile):
-            file = Hashed(opened)
-            values = read_npy(file, self._members[name].file_size)
-            if file.hash.hexdigest() == sha256:
-                return values
-        raise ValueError(f"{name[:80]!r} does not match its checksum")
-
-    def _open(self, name: str, most: int = 0) -> IO[bytes]:
+    def _open(self, name: str) -> IO[bytes]:
         if name not in self._members:
             raise ValueError(f"it holds no array {name[:80]}")
         member = self._members[name]
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"its array {name[:80]} has an unsupported kind of compression")
         held = member.compress_size
-        largest = max(held, most, min(held * self._largest_ratio, MAX_FILE_BYTES))
+        largest = max(held, min(held * self._largest_ratio, MAX_FILE_BYTES))
         if member.file_size > largest:
             told = f"at most {largest} of {held} held; numpy.savez stores larger ones uncompressed"
             raise ValueError(f"its array {name} states {member.file_size} bytes, expected {told}")
         return self._archive.open(member)
-
-
-def write_array(archive: zipfile.ZipFile, name: str, array: Matrix) -> str:
-    """Write an array to a zip file, and return the SHA-256 of its bytes."""
-    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-        file: Any = Hashed(member)
-        np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
-    return str(file.hash.hexdigest())

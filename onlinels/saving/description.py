@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta, timezone
 from functools import cache
@@ -13,20 +13,18 @@ import numpy as np
 
 from onlinels.checks import Matrix
 from onlinels.numerics import owned
-from onlinels.saving.fields import (
-    DEFAULT_FACTORIES,
-    KINDS_BY_NAME,
+from onlinels.saving.classes import (
     MAX_COMPUTED_BYTES,
     PLAIN_TYPES,
-    SAVABLE_INSTEAD,
-    SAVABLE_KINDS,
     WRITTEN_FORMS,
     Kind,
-    check_fields,
     in_plain_types,
     is_plain,
+    kind_named,
+    kind_of,
     state_of,
 )
+from onlinels.saving.river_models import TYPES
 
 Node = Any
 """A JSON value: plain values and lists stand for themselves, other values are {"kind": …}."""
@@ -80,42 +78,53 @@ class Writer:
     def node(self, value: Any, path: str, depth: int = 1) -> Node:
         """Return the description of a value; its path appears in errors and names its array."""
         _check_depth(depth)
-        made: Any = np.generic if isinstance(value, np.generic) else type(value)
         if id(value) in self._described:
             return self._described[id(value)][1]
-        if made in SAVABLE_KINDS:
-            return self._object(value, path, depth)
-        if made in PLAIN_TYPES:
+        if type(value) in PLAIN_TYPES:
             return value
-        if made is list:
+        if type(value) is list:
             places = enumerate(value)
             return [self.node(each, f"{path}.{place}", depth + 1) for place, each in places]
         try:
-            if made is np.ndarray:
-                # Paths are unique, because keys are.
-                self.arrays[path] = value.astype(_known_dtype(value), copy=False)
-                self._described[id(value)] = value, {"array": path}
-                return {"array": path}
-            if made in CONTAINERS_BY_TYPE:
-                name, take = CONTAINERS_BY_TYPE[made]
-                return {name: self.node(take(value), path, depth + 1)}
-            return self.node(_plain(value), path, depth)
+            if kind_of(type(value)) is not None:
+                return self._object(value, path, depth)
+            return self._other(value, path, depth)
         except ValueError as error:
             # Names of private attributes mean nothing to readers of the error.
             place = path.rpartition("._")[0] or path
-            raise TypeError(_not_savable(place, made, error)) from error
+            raise TypeError(f"{place} holds {error}. {SAVING_REMEDY}") from error
+
+    def _other(self, value: Any, path: str, depth: int) -> Node:
+        # All numbers of numpy are of one kind, and so are all types.
+        several = (kind for kind in (np.generic, type) if isinstance(value, kind))
+        made = next(several, type(value))
+        if made is np.ndarray:
+            # Paths are unique, because keys are.
+            self.arrays[path] = value.astype(_known_dtype(value), copy=False)
+            self._described[id(value)] = value, {"array": path}
+            return {"array": path}
+        if made in CONTAINERS_BY_TYPE:
+            name, take = CONTAINERS_BY_TYPE[made]
+            return {name: self.node(take(value), path, depth + 1)}
+        # For example a member of a StrEnum, whose class may not exist where the file is read.
+        plain = in_plain_types(value)
+        if plain is value or not is_plain(plain):
+            raise ValueError(_typed(value))
+        return self.node(plain, path, depth)
 
     def _object(self, value: Any, path: str, depth: int) -> Node:
-        written = WRITTEN_FORMS.get(type(value), _itself)(value)
-        kind = SAVABLE_KINDS[type(written)]
+        written = WRITTEN_FORMS.get(type(value), lambda value: value)(value)
+        kind = kind_of(type(written))
+        assert kind is not None
         state = kind.take(written)
         n_computed = kind.computed(state)
         if n_computed > self._most_computed:
             n_computed, state = 0, state_of(written)
         self._most_computed -= n_computed
-        # In the order of the fields, because the order of attributes depends on the past.
-        nodes = {name: self.node(state[name], f"{path}.{name}", depth + 1) for name in kind.fields}
-        check_fields(kind.name, kind.fields, state, TypeError)
+        # In the order of the names, because the order of attributes depends on the past.
+        nodes = {
+            name: self.node(state[name], f"{path}.{name}", depth + 1) for name in sorted(state)
+        }
         # Parts are numbered before the whole, here and when they are loaded.
         self._described[id(value)] = value, {"same": next(self._numbers)}
         return {"object": kind.name, "state": nodes}
@@ -126,19 +135,6 @@ def _check_depth(depth: int) -> None:
         raise RecursionError(f"it has more than {MAX_DEPTH} levels of values within values")
 
 
-def _plain(value: Any) -> Any:
-    """Return a label or name of another type in plain types, or raise ValueError."""
-    # For example a member of a StrEnum, whose class may not exist where the file is read.
-    plain = in_plain_types(value)
-    if plain is value or not is_plain(plain):
-        raise ValueError(_typed(value))
-    return plain
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
 def _known_dtype(value: Any) -> str:
     little = value.dtype.newbyteorder("<").str
     if little not in NUMPY_TYPES:
@@ -146,28 +142,16 @@ def _known_dtype(value: Any) -> str:
     return str(little)
 
 
-def _not_savable(place: str, made: type, error: ValueError) -> str:
-    """Return the message for a value of this type; `error` describes the value."""
-    if made not in SAVABLE_INSTEAD:
-        return f"{place} holds {error}. {SAVING_REMEDY}"
-    problem = f"{place} is of type {made.__name__}, which cannot be saved"
-    return f"{problem}. {SAVABLE_INSTEAD[made]}"
-
-
 def _typed(value: Any) -> str:
     # In one line: river's models have several.
     return f"{' '.join(repr(value).split())[:80]} of type {type(value).__name__}"
 
 
-def _pairs(found: dict[Any, Any]) -> list[Any]:
-    return [[key, found[key]] for key in _keys(found)]
-
-
-def _factory(found: defaultdict[Any, Any]) -> str:
-    for name, made in DEFAULT_FACTORIES.items():
-        if made is found.default_factory:
-            return name
-    raise ValueError(_typed(found))
+def _type_name(value: type) -> str:
+    name = f"{value.__module__}.{value.__qualname__}"
+    if TYPES.get(name) is not value:
+        raise ValueError(f"the type {name}, expected one of {', '.join(TYPES)}")
+    return name
 
 
 def _moment(value: datetime) -> str:
@@ -178,7 +162,7 @@ def _moment(value: datetime) -> str:
 
 
 class Builder:
-    """Make checked values from descriptions: only those of known kinds, and each object once."""
+    """Make values from descriptions: only those of known classes, and each object once."""
 
     def __init__(self, read_array: Callable[[str], Matrix], n_described: int) -> None:
         # Owned at once: otherwise all arrays would be in memory twice, until the last is read.
@@ -195,7 +179,7 @@ class Builder:
         return [made for made, _ in self._made]
 
     def value(self, node: Node, depth: int = 1) -> Any:
-        """Return the value of a node; ValueError, TypeError or LookupError if it is unknown."""
+        """Return the value of a node, or raise if it is unknown."""
         # Objects that repeatedly hold each other would take exponential time to check.
         self._n_values += 1
         if self._n_values > self._most_values:
@@ -207,7 +191,7 @@ class Builder:
             case list():
                 return [self.value(each, depth + 1) for each in node]
             case {"object": str() as name, "state": dict() as state}:
-                return self._object(KINDS_BY_NAME[name], state, depth)
+                return self._object(name, state, depth)
             case {"same": int() as number} if 0 <= number < len(self._made):
                 value, n_values = self._made[number]
                 self._n_values += n_values
@@ -219,10 +203,12 @@ class Builder:
                 return CONTAINERS[name][2](self.value(said, depth + 1))
         raise ValueError(f"it describes an unknown value {str(node)[:80]}")
 
-    def _object(self, kind: Kind, nodes: dict[str, Node], depth: int) -> Any:
+    def _object(self, name: str, nodes: dict[str, Node], depth: int) -> Any:
+        kind: Kind | None = kind_named(name)
+        if kind is None:
+            raise ValueError(f"it describes an object of an unknown class {name[:80]}")
         before = self._n_values
         state = {name: self.value(node, depth + 1) for name, node in nodes.items()}
-        check_fields(kind.name, kind.fields, state, ValueError)
         self._most_computed -= kind.computed(state)
         if self._most_computed < 0:
             raise ValueError("it leaves out more numbers than may be computed")
@@ -231,6 +217,10 @@ class Builder:
             raise ValueError(f"the parts of its {kind.name} contradict each other")
         self._made.append((value, self._n_values - before))
         return value
+
+
+def _pairs(found: dict[Any, Any]) -> list[Any]:
+    return [[key, found[key]] for key in _keys(found)]
 
 
 def _table(pairs: list[list[Any]]) -> dict[Any, Any]:
@@ -249,14 +239,8 @@ def _keys(found: Iterable[Any]) -> list[Any]:
     return keys
 
 
-def _dealt(said: list[Any]) -> defaultdict[Any, Any]:
-    return defaultdict(DEFAULT_FACTORIES[said[0]], _table(said[1]))
-
-
 CONTAINERS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "dict": (dict, _pairs, _table),
-    "counter": (Counter, _pairs, lambda said: Counter(_table(said))),
-    "defaultdict": (defaultdict, lambda value: [_factory(value), _pairs(value)], _dealt),
     "tuple": (tuple, list, tuple),
     "set": (set, lambda value: sorted(_keys(value), key=repr), lambda said: set(_keys(said))),
     "deque": (deque, lambda value: [list(value), value.maxlen], lambda said: deque(*said)),
@@ -269,6 +253,7 @@ CONTAINERS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] =
         lambda n: [_known_dtype(n), n.item()],
         lambda n: NUMPY_TYPES[n[0]](n[1]),
     ),
+    "type": (type, _type_name, TYPES.__getitem__),
 }
 """Other kinds of values: the type, its conversion to plain values, and the conversion back."""
 

@@ -16,29 +16,23 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from io import BytesIO
-from itertools import count
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar
 
+import numpy as np
+
 from onlinels.numerics import Lock, all_held
-from onlinels.saving.arrays import READ_ERRORS, ArrayArchive, as_file, write_array
+from onlinels.saving.arrays import ArrayArchive, as_file
+from onlinels.saving.classes import kind_of
 from onlinels.saving.description import MAX_DEPTH, Builder, Writer
-from onlinels.saving.fields import SAVABLE_KINDS
 
 FORMAT_VERSION = 3
 """Version of the file format; it changes whenever the description changes."""
 
 DESCRIPTION_NAME = "model.json"
-CHECKSUM_NAME = "model.sha256"
-"""Members besides the arrays: the description, and its SHA-256 in hexadecimal digits.
+"""The member besides the arrays.
 
-The description holds the SHA-256 of every array, so one checksum covers all the content.
-"""
-
-MAX_COMPRESSED_BYTES = 1 << 16
-"""Bytes up to which a description is compressed.
-
-What a file may take in memory follows from its size: so a longer description is written as it is.
+Nothing is compressed, so that what a file may take in memory follows from its size.
 """
 
 try:
@@ -47,8 +41,8 @@ except ImportError:
     LOCKS = None
 """The module of file locks, or None on systems without it, such as Windows."""
 
-MAX_SAVES_AT_ONCE = 8
-"""Number of killed concurrent saves to one path whose files the next save removes."""
+LEFT_OVER_SECONDS = 600.0
+"""Seconds after its last change from which a hidden file counts as left over by a killed save."""
 
 PathLike = str | os.PathLike[str]
 File = PathLike | IO[bytes]
@@ -92,7 +86,12 @@ def save(model: Any, file: File) -> None:
     """
     if hasattr(file, "write"):
         _check_open(file, "writable", "wb")
-        _write(model, partial(nullcontext, InOrder(file)))
+        content = dumps(model)
+        written = file.write(content)
+        if written != len(content):
+            told = f"write accepted {written} of {len(content)} bytes, expected all"
+            raise OSError(errno.EIO, f"{told}: pass a buffered file, such as open(path, 'wb')")
+        getattr(file, "flush", list)()
     else:
         _write(model, partial(replacing, _read_path(file, "wb")))
 
@@ -119,8 +118,7 @@ def dumps(model: Any) -> bytes:
 
     Notes
     -----
-    Unlike a pickle, the bytes are as safe as a file. Cost: a copy of the model's state in memory,
-    and the time to hash it.
+    Unlike a pickle, the bytes are as safe as a file. Cost: a copy of the model's state in memory.
 
     Examples
     --------
@@ -137,7 +135,7 @@ def dumps(model: Any) -> bytes:
 
 def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> None:
     """Write a model to a file, which is opened only if the model can be saved."""
-    if type(model) not in SAVABLE_KINDS and type(model) not in (dict, list, tuple):
+    if kind_of(type(model)) is None and type(model) not in (dict, list, tuple):
         expected = "a model of onlinels (no subclass), a pipeline of these or a dict of models"
         # Models of onlinels.sklearn have `to_river`; that module cannot be imported here.
         remedy = "model.to_river()" if hasattr(type(model), "to_river") else "one of these"
@@ -149,20 +147,16 @@ def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> Non
             writer = Writer()
             described = writer.node(model, type(model).__name__)
             with opened() as file, zipfile.ZipFile(file, "w") as archive:
-                sums = {name: write_array(archive, name, a) for name, a in writer.arrays.items()}
+                for name, array in writer.arrays.items():
+                    # A date of its own, so that equal models are saved as equal bytes.
+                    info = zipfile.ZipInfo(f"{name}.npy")
+                    with archive.open(info, "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, array, allow_pickle=False)
                 # This module must not import the package, which is loaded by now.
                 version = sys.modules["onlinels"].__version__
-                said = {
-                    "onlinels": version,
-                    "format": FORMAT_VERSION,
-                    "model": described,
-                    "arrays": sums,
-                }
-                text = json.dumps(said, separators=(",", ":")).encode()
-                short = len(text) <= MAX_COMPRESSED_BYTES
-                method = zipfile.ZIP_DEFLATED if short else zipfile.ZIP_STORED
-                archive.writestr(zipfile.ZipInfo(DESCRIPTION_NAME), text, method)
-                archive.writestr(zipfile.ZipInfo(CHECKSUM_NAME), hashlib.sha256(text).hexdigest())
+                said = {"onlinels": version, "format": FORMAT_VERSION, "model": described}
+                text = json.dumps(said, separators=(",", ":"))
+                archive.writestr(zipfile.ZipInfo(DESCRIPTION_NAME), text)
     except RecursionError as error:
         problem = "model holds itself, or values that are nested too deeply"
         expected = f"a tree of values with at most {MAX_DEPTH} levels"
@@ -174,8 +168,8 @@ def save_method(self: Any, file: File) -> None:
 
     A path is written completely or not at all: a new file is written next to the old one, flushed
     to the disk, and then renamed to the path. If the process dies or the disk is full, the old file
-    stays unchanged. An open file is written sequentially from its current position, flushed, and
-    left open; after an error, it does not hold a model.
+    stays unchanged. An open file gets the bytes of `onlinels.dumps` at its current position, is
+    flushed, and left open; after an error, it does not hold a model.
 
     Parameters
     ----------
@@ -209,15 +203,12 @@ def save_method(self: Any, file: File) -> None:
     random numbers in all versions. If they change, `load` rejects the file and names the numpy
     version that can read it.
 
-    Threads that learn wait during a save. If an open file is slow, write the bytes of
-    `onlinels.dumps` to it instead. If two processes or threads save to one path at once, neither
-    waits or fails, and the last file stays.
+    Threads that learn wait while a path is written. If two processes or threads save to one path at
+    once, neither waits or fails, and the last file stays.
 
     A process killed during a save may leave a hidden file next to the path, whose name ends in
-    ".saving". Nothing reads this file, and you may delete it. The next save to the path removes it,
-    as it does for up to eight concurrent saves, so that any number of kills leaves at most one
-    hidden file per process saving at the same time. (Where files cannot be locked, as on Windows,
-    every kill may leave another file.)
+    ".saving". Nothing reads this file, and you may delete it. The next save to the path removes it
+    if it has not changed for ten minutes, after which no process writes it any more.
 
     Examples
     --------
@@ -297,19 +288,28 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise OSError(errno.EEXIST, "The path is a folder, a device or a pipe, expected a file")
+    # The name ends as the path decides, and is short enough for any file system. The file is always
+    # newly created: a file or link that somebody else has put there is never written.
+    digest = hashlib.blake2b(os.fsencode(path.name), digest_size=8).hexdigest()
+    ending = f".{digest}.saving"
+    beside = path.with_name(f".{path.name[:24]}.{secrets.token_hex(8)}{ending}")
     # If there is an old file, only the owner can read the new one, which gets the mode of the old
     # file just before it replaces it. Otherwise it has the system's mode for new files.
-    with _hidden_file(path, 0o600 if path.exists() else 0o666) as (beside, file):
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-        if LOCKS is None:
-            # Windows does not rename open files.
-            file.close()
+    mode = 0o600 if path.exists() else 0o666
+    try:
+        with open(beside, "x+b", opener=partial(os.open, mode=mode)) as file:
+            _remove_left_over(beside, ending)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         # Some file systems do not support modes.
         with suppress(OSError):
             shutil.copymode(path, beside)
         os.replace(beside, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
     # Where folders can be opened, their entries are flushed to the disk too.
     with suppress(OSError):
         folder = os.open(path.parent, os.O_RDONLY)
@@ -318,111 +318,24 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
         os.close(folder)
 
 
-@contextmanager
-def _hidden_file(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
-    """Create a hidden file next to a path for one save; remove it unless it was renamed."""
-    # The name follows from the path, so that the next save finds the file of a killed save. A save
-    # holds a lock on its file, which ends with the process: a file without a lock is left over and
-    # is removed. A concurrent save uses the next number, so nobody waits, and there are never more
-    # files than concurrent saves. The file is always newly created: a file or link that somebody
-    # else has put there is never written. Without locks (Windows), names are random, and the file
-    # of a killed save stays.
-    digest = hashlib.blake2b(os.fsencode(path.name), digest_size=8).hexdigest()
-    numbers: Iterator[Any] = count() if LOCKS else iter(partial(secrets.token_hex, 8), None)
-
-    def beside_of(number: Any) -> Path:
-        # Short enough for any file system.
-        return path.with_name(f".{path.name[:24]}.{digest}.{number}.saving")
-
-    for number in range(MAX_SAVES_AT_ONCE):
-        _remove_left_over(beside_of(number))
-    for number in numbers:
-        beside = beside_of(number)
-        try:
-            # Only `open` may raise FileExistsError here, not the statements in `with file`.
-            file = open(beside, "x+b", opener=partial(os.open, mode=mode))  # noqa: SIM115
-        except FileExistsError:
-            continue
-        with file:
-            if not _is_locked(file, beside):
-                continue
-            try:
-                yield beside, file
-            finally:
-                if LOCKS is None:
-                    file.close()
-                # After the rename, another save may have created a file with this name.
-                if LOCKS is None or _is_at(beside, file.fileno()):
-                    with suppress(OSError):
-                        os.unlink(beside)
-            return
-
-
-def _remove_left_over(beside: Path) -> None:
-    """Remove a hidden file, unless the save that writes it is still running."""
-    if LOCKS is None:
-        return
-    # A file that cannot be opened, locked or removed is left alone.
-    with suppress(OSError), ExitStack() as stack:
-        # Links are not followed, and opening a pipe does not block.
-        flags = os.O_NOFOLLOW | os.O_NONBLOCK
-        try:
-            # Over NFS, only files that are open for writing can be locked.
-            descriptor = os.open(beside, os.O_RDWR | flags)
-        except PermissionError:
-            descriptor = os.open(beside, os.O_RDONLY | flags)
-        stack.callback(os.close, descriptor)
-        LOCKS.flock(descriptor, LOCKS.LOCK_EX | LOCKS.LOCK_NB)
-        # The save may have renamed its file meanwhile, and another may have created a new one.
-        if _is_at(beside, descriptor):
-            os.unlink(beside)
-
-
-def _is_locked(file: BinaryIO, beside: Path) -> bool:
-    """Lock a new hidden file; return False if another save treats it as left over."""
-    if LOCKS is None:
-        return True
-    try:
-        LOCKS.flock(file, LOCKS.LOCK_EX | LOCKS.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        # In a folder without locks, saves remove no files of others.
-        return True
-    return _is_at(beside, file.fileno())
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    """Return whether an open file is the one at a path."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
-    except FileNotFoundError:
-        return False
-
-
-class InOrder:
-    """An open file to which a zip archive can only write sequentially."""
-
-    # Positions in the archive count from the first byte written, and nothing is sought.
-
-    def __init__(self, file: Any) -> None:
-        self._file, self.flush = file, getattr(file, "flush", lambda: None)
-
-    def write(self, content: bytes) -> int:
-        """Write all of some bytes, or raise OSError."""
-        written = self._file.write(content)
-        if written != len(content):
-            told = f"write accepted {written} of {len(content)} bytes, expected all"
-            raise OSError(errno.EIO, f"{told}: pass a buffered file, such as open(path, 'wb')")
-        return len(content)
+def _remove_left_over(beside: Path, ending: str) -> None:
+    """Remove the hidden files of killed saves to the same path, which nobody writes any more."""
+    # A running save changes its file again and again. Times are those of one file system.
+    now = beside.stat().st_mtime
+    for name in os.listdir(beside.parent):
+        other = beside.with_name(name)
+        # A file that cannot be removed is left alone.
+        with suppress(OSError):
+            if name.endswith(ending) and now - other.lstat().st_mtime > LEFT_OVER_SECONDS:
+                os.unlink(other)
 
 
 def load(file: File, embed: Embed | None = None) -> Any:
     """Return the model in a file, as it was when it was saved.
 
     No code from the file is run: the file contains names of known classes of onlinels and river,
-    and their numbers and text. A malicious file can make a model predict anything, but cannot make
-    this process do anything else.
+    and their numbers and text. A malicious file can make a model predict anything or raise errors,
+    but cannot make this process do anything else.
 
     Parameters
     ----------
@@ -448,15 +361,14 @@ def load(file: File, embed: Embed | None = None) -> Any:
         If the file was not written by `save`, is damaged, has another format (the error names the
         version that wrote it), or needs random weights that this version of numpy draws differently
         (the error names the version that saved the file); or if a file object is closed or not open
-        for reading. Until the file is verified, memory is bounded by the size of the file, by 50
-        times the size of names and labels, and by 256 MiB for input weights that a seed draws.
+        for reading. Memory is bounded by the size of the file, by 50 times the size of names and
+        labels, and by 256 MiB for input weights that a seed draws.
 
     Notes
     -----
-    The whole file is read and verified by its checksum. For a model of 1 GiB, this takes about the
-    time of reading the arrays with numpy and of computing their SHA-256. A file at a path is closed
-    afterwards, so you can replace or delete it. A file object takes its own size in memory
-    meanwhile.
+    The whole file is read, and its checksums are verified. This takes about the time of reading the
+    arrays with numpy. A file at a path is closed afterwards, so you can replace or delete it. A
+    file object takes its own size in memory meanwhile.
 
     Examples
     --------
@@ -532,24 +444,19 @@ def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
             archive = ArrayArchive(file, largest_ratio=1)
             if archive.start:
                 raise ValueError(f"its save begins at byte {archive.start}, expected byte 0")
-            text = archive.read_bytes(DESCRIPTION_NAME, MAX_COMPRESSED_BYTES)
-            if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM_NAME):
-                raise ValueError("its description does not match its checksum")
+            text = archive.read_bytes(DESCRIPTION_NAME)
             said = json.loads(text)
             found, version = said["format"], str(said["onlinels"])[:80]
             if found == FORMAT_VERSION:
-                sums = said["arrays"]
-                if {*sums, DESCRIPTION_NAME, CHECKSUM_NAME} != archive.names:
-                    raise ValueError("its members differ from those in its description")
-                builder = Builder(lambda name: archive.read_hashed(name, sums[name]), len(text))
+                builder = Builder(archive.read, len(text))
                 return builder.value(said["model"]), builder.parts
     except MemoryError:
         # Nothing is larger than the file, so the memory is really exhausted.
         raise
-    except (*READ_ERRORS, RecursionError, OverflowError, LookupError, AttributeError) as error:
-        why = f"{error} is missing or unknown" if isinstance(error, KeyError) else error
+    except Exception as error:
+        # Damaged and forged files raise errors of any class.
         remedy = "It was not written by save or is damaged: load a copy, or save the model again."
-        raise ValueError(f"{name} cannot be read as a saved model: {why}. {remedy}") from error
+        raise ValueError(f"{name} cannot be read as a saved model: {error}. {remedy}") from error
     remedy = f"Load it with onlinels {version}, the version that wrote it."
     raise ValueError(f"{name} is of format {str(found)[:80]}, expected {FORMAT_VERSION}. {remedy}")
 

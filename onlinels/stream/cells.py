@@ -12,7 +12,7 @@ from onlinels.checks import Floats, Integers
 from onlinels.features.input_weights import generator_of
 from onlinels.numerics import Calls, State, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
-from onlinels.saving import MATRIX, VECTOR, WHOLE, array, savable, table
+from onlinels.saving import savable
 
 N_PARTITIONS = 40
 """Number of partitions of the feature space, alternately by two and by three features."""
@@ -79,19 +79,7 @@ def _fits(made: Any) -> bool:
     return fits and sorted(made._texts.values()) == [*range(FIRST_TEXT, FIRST_TEXT + n_texts)]
 
 
-@savable(
-    {
-        "_seed": WHOLE,
-        "_shifts": MATRIX,
-        "_ranks": MATRIX,
-        "_seen": array("i8", 2),
-        "_sums": MATRIX,
-        "_weights": VECTOR,
-        "_texts": table(WHOLE, WHOLE),
-        "_n_names": WHOLE,
-    },
-    _fits,
-)
+@savable(_fits)
 class Cells:
     """Store the shares of the classes among the latest rows in every cell of a stream.
 

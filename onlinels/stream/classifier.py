@@ -12,23 +12,14 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.numerics import Calls, Lock, State, apply, shallow_copy
+from onlinels.numerics import Calls, State, apply, shallow_copy
 from onlinels.rows import check_mapping, labels_like, samples_of, source_of, table_like
-from onlinels.saving import (
-    NOTHING,
-    SHARE,
-    VECTOR,
-    WHOLE,
-    listed,
-    made_of,
-    savable_settings,
-    settings_hold,
-)
+from onlinels.saving import savable, settings_hold
 from onlinels.scoring import SOFTMAX_SCALES, ScoringClassifier, best_scale, calibrate
 from onlinels.stream.base import StreamModel, put_in_place, read_weight
 from onlinels.stream.cells import MAX_REMEMBERED_LABELS, Cells, Lookup
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
-from onlinels.stream.features import Activations, RunningScaler, row_products
+from onlinels.stream.features import RunningScaler, row_products
 from onlinels.stream.rows import N_TEXT_HASHES, Sample, StreamColumns, StreamRow
 from onlinels.stream.softmax import Softmax, to_probabilities
 from onlinels.stream.waiting import MAX_WAITING_FORECASTS, Waiting, sample_key
@@ -209,24 +200,7 @@ def _is_sound(model: Any) -> bool:
     return bool(fits) and settings_hold(model)
 
 
-@savable_settings(
-    _is_sound,
-    _lock=made_of(Lock),
-    _columns=made_of(StreamColumns),
-    _scaler=made_of(RunningScaler),
-    _activations=made_of(Activations),
-    _cells=made_of(Cells),
-    _memories=listed(made_of(Memories)),
-    _softmaxes=listed(made_of(Softmax)),
-    _waiting=made_of(Waiting),
-    _delay=WHOLE,
-    _errors=listed(SHARE),
-    _losses=VECTOR,
-    _classes=made_of(Classes),
-    _recent=made_of(deque),
-    _count=WHOLE,
-    _seen=NOTHING,
-)
+@savable(_is_sound)
 class StreamClassifier(StreamModel, ScoringClassifier):
     """Classify a stream of dicts with numbers, texts and gaps, and adapt to drift.
 

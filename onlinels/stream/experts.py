@@ -21,7 +21,7 @@ import numpy as np
 from onlinels.checks import Floats
 from onlinels.linalg.recursion import N_BUFFERED_COLUMNS, Innovations, Recursion
 from onlinels.numerics import Calls, State, apply, shallow_copy
-from onlinels.saving import REAL, SHARE, made_of, savable
+from onlinels.saving import savable
 
 RIDGE = 1.0
 """Ridge on every weight.
@@ -54,10 +54,7 @@ class Answered(NamedTuple):
     scores: Floats
 
 
-@savable(
-    {"long": made_of(Recursion), "short": made_of(Recursion), "_lead": REAL, "_squares": SHARE},
-    lambda made: made.long.weights.shape == made.short.weights.shape,
-)
+@savable(lambda made: made.long.weights.shape == made.short.weights.shape)
 class Memories:
     """A recursive least-squares model of all rows, and one of recent rows that may replace it.
 

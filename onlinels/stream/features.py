@@ -13,7 +13,7 @@ from onlinels.checks import Floats, Integers, check_room
 from onlinels.features.input_weights import generator_of
 from onlinels.numerics import enlarged, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
-from onlinels.saving import LABEL, MATRIX, PLACES, SHARE, VECTOR, WHOLE, listed, savable, table
+from onlinels.saving import savable
 from onlinels.stream.cells import MAX_REMEMBERED_LABELS
 
 MAX_DEVIATIONS = 6.0
@@ -48,18 +48,10 @@ MAX_GAP_NAMES = 4096
 
 
 @savable(
-    {
-        "_n_rows": WHOLE,
-        "counts": VECTOR,
-        "_n_far": PLACES,
-        "means": VECTOR,
-        "variances": VECTOR,
-        "_known": table(LABEL, listed(SHARE)),
-    },
     lambda made: (
         len({len(a) for a in (made.counts, made._n_far, made.means, made.variances)}) == 1
         and all(len(each) == 2 and each[0] <= made._n_rows for each in made._known.values())
-    ),
+    )
 )
 class RunningScaler:
     """Standardise rows by the mean and variance of the rows learnt before them.
@@ -293,21 +285,7 @@ def _activations_fit(made: Any) -> bool:
     return fits and places == [*range(N_UNITS + 1, N_UNITS + 1 + len(places))]
 
 
-@savable(
-    {
-        "_seed": WHOLE,
-        "_n_seen": PLACES,
-        "_biases": VECTOR,
-        "_drawn": MATRIX,
-        "_weights": MATRIX,
-        "_features": PLACES,
-        "_labels": listed(WHOLE),
-        "_mixture": PLACES,
-        "_texts": listed(listed(WHOLE)),
-        "_narrow": PLACES,
-    },
-    _activations_fit,
-)
+@savable(_activations_fit)
 class Activations:
     """Arrange rows as [units, 1, then features, last labels and shares in order of arrival].
 

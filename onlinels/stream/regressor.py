@@ -22,21 +22,9 @@ from onlinels.linear.regressors import (
     normals_like,
     read_numbers,
 )
-from onlinels.numerics import Calls, Lock, State, apply, enlarged, shallow_copy
+from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
 from onlinels.rows import check_mapping, numbers_like, samples_of, source_of
-from onlinels.saving import (
-    COLUMNS,
-    NOTHING,
-    REAL,
-    SHARE,
-    VECTOR,
-    WHOLE,
-    listed,
-    made_of,
-    savable,
-    savable_settings,
-    settings_hold,
-)
+from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import StreamModel, put_in_place, read_weight
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
@@ -187,19 +175,7 @@ class Forecast(NamedTuple):
     given: Given
 
 
-@savable(
-    {
-        "scaler": made_of(RunningScaler),
-        "activations": made_of(Activations),
-        "targets": made_of(RunningScaler),
-        "weights": listed(listed(COLUMNS, tuple), tuple),
-        "losses": listed(SHARE),
-        "limits": listed(REAL, tuple),
-        "past": made_of(tuple),
-        "deviation": SHARE,
-    },
-    lambda made: _fits(made),
-)
+@savable(lambda made: _fits(made))
 class Forecaster(NamedTuple):
     """The state that forecasts depend on, at one moment."""
 
@@ -263,8 +239,7 @@ def _fits(made: Forecaster) -> bool:
     fits = fits and len(made.activations._features) == n_features and len(made.limits) == 2
     fits = fits and (len(made.losses), len(made.targets.means)) == (len(EXPERTS), 2)
     for each in made.past:
-        fits = fits and type(each) is tuple and len(each) == 2 and REAL.fits(each[0])
-        fits = fits and VECTOR.fits(each[1]) and len(each[1]) <= n_features
+        fits = fits and len(each) == 2 and len(each[1]) <= n_features
     return fits and len(made.past) <= 2
 
 
@@ -280,26 +255,7 @@ def _is_sound(model: Any) -> bool:
     return fits and settings_hold(model)
 
 
-@savable_settings(
-    _is_sound,
-    _lock=made_of(Lock),
-    _columns=made_of(StreamColumns),
-    _scaler=made_of(RunningScaler),
-    _activations=made_of(Activations),
-    _targets=made_of(RunningScaler),
-    _memories=listed(made_of(Memories)),
-    _losses=listed(SHARE),
-    _limits=listed(REAL, tuple),
-    _past=made_of(tuple),
-    _delayed=made_of(deque),
-    _waiting=made_of(Waiting),
-    _n_errors=WHOLE,
-    _weight=SHARE,
-    _error=SHARE,
-    _width=REAL,
-    _count=WHOLE,
-    _seen=NOTHING,
-)
+@savable(_is_sound)
 class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     """Predict numbers from a stream of dicts with numbers, texts and gaps, and adapt to drift.
 

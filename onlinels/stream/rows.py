@@ -29,7 +29,7 @@ from onlinels.rows import (
     samples_of,
     spelling,
 )
-from onlinels.saving import LABEL, NOTHING, TEXT, WHOLE, made_of, savable, table
+from onlinels.saving import savable
 
 MAX_FEATURES = 4096
 """Maximum number of features: four inverses of this size take half a gigabyte."""
@@ -170,18 +170,12 @@ def is_gap(value: Any) -> bool:
 
 
 @savable(
-    {
-        "_columns": made_of(Columns),
-        "_texts": table(LABEL, table(TEXT, WHOLE)),
-        "_crowded": table(LABEL, WHOLE),
-        "_reader": NOTHING,
-    },
     lambda made: (
         all(
             column < len(made._columns) for each in made._texts.values() for column in each.values()
         )
         and [*made._crowded.values()] == [*range(len(made._crowded))]
-    ),
+    )
 )
 class StreamColumns:
     """The columns of a stream of samples: numbers, entries of arrays, and texts.

@@ -9,14 +9,14 @@ from scipy.linalg.blas import dger
 
 from onlinels.checks import Floats
 from onlinels.numerics import enlarged, shallow_copy
-from onlinels.saving import COLUMNS, savable
+from onlinels.saving import savable
 from onlinels.stream.features import row_products
 
 LEARNING_RATE = 0.01
 """Learning rate, as in river's models."""
 
 
-@savable({"weights": COLUMNS})
+@savable()
 class Softmax:
     """Softmax regression: each row z of weight w adds 0.01 w z (y - softmax(z'W))' to weights W.
 

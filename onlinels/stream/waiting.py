@@ -14,7 +14,7 @@ import numpy as np
 from onlinels.checks import Floats
 from onlinels.numerics import Calls, apply, owned, shallow_copy
 from onlinels.rows import Name, feature_key, key_text, plain_names
-from onlinels.saving import PLACES, VECTOR, made_of, savable
+from onlinels.saving import savable
 from onlinels.stream.features import RunningScaler
 from onlinels.stream.rows import StreamColumns, is_gap
 
@@ -87,18 +87,10 @@ def _packed(value: Any) -> bytes:
 
 
 @savable(
-    {
-        "columns": made_of(StreamColumns),
-        "scaler": made_of(RunningScaler),
-        "_keys": PLACES,
-        "_counts": PLACES,
-        "_sizes": PLACES,
-        "_values": VECTOR,
-    },
     lambda made: (
         len(made._waiting) <= MAX_WAITING_FORECASTS
         and len(made.scaler.means) == len(made.columns.names)
-    ),
+    )
 )
 class Waiting:
     """Store packed forecasts whose labels have not arrived yet, by `sample_key`.
@@ -214,7 +206,10 @@ class Waiting:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.columns, self.scaler, keys, counts, sizes, values = owned(state).values()
+        self.columns, self.scaler = state["columns"], state["scaler"]
+        keys, counts, sizes, values = (
+            owned(state[name]) for name in ("_keys", "_counts", "_sizes", "_values")
+        )
         fits = len(set(keys.tolist())) == len(keys) == len(counts) == len(sizes)
         if not fits or (sizes < 0).any() or sizes.sum() != len(values):
             raise ValueError("the parts of its Waiting do not fit")

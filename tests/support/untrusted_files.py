@@ -5,7 +5,6 @@ Not of SVHN, whose MATLAB files are read by scipy and are not promised to be saf
 
 import copy
 import gzip
-import hashlib
 import io
 import json
 import os
@@ -143,6 +142,10 @@ def zip_of(members, method):
     return file.getvalue()
 
 
+def stored(members):
+    return zip_of(members, zipfile.ZIP_STORED)
+
+
 def plain(content):
     """Return a form: a file of content that went through a change before it is compressed."""
     return lambda change: change(content)
@@ -265,7 +268,7 @@ def zip_oddity(choices):
     return content[:at] + number + content[at + len(number) :]
 
 
-DESCRIPTION, CHECKSUM = "model.json", "model.sha256"
+DESCRIPTION = "model.json"
 VALUES = (
     *(None, True, -1, 0, 1, 2, 10**6, 2**31, 2**63, 10**30, 0.5, -1.5, 1e308, "text", ""),
     *([], {}, [[]], {"float": "nan"}, {"float": "inf"}, {"float": "x"}, {"int": "0x" + "f" * 5000}),
@@ -321,25 +324,17 @@ def genuine(name):
         return {info.filename: file.read(info) for info in file.infolist()}
 
 
-def packed(members, method=zipfile.ZIP_STORED):
-    """Return a file of members, with a checksum of the description that is right."""
-    if DESCRIPTION in members:
-        checksum = hashlib.sha256(members[DESCRIPTION]).hexdigest().encode()
-        members = members | {CHECKSUM: checksum}
-    return zip_of(members, method)
-
-
 def rewritten(path, change, others=()):
-    """Change a file's description, and other members, with a checksum that is right."""
+    """Change a file's description, and other members."""
     with zipfile.ZipFile(path) as file:
         members = {info.filename: file.read(info) for info in file.infolist()}
     said = json.dumps(change(json.loads(members[DESCRIPTION]))).encode()
-    path.write_bytes(packed(members | dict(others) | {DESCRIPTION: said}))
+    path.write_bytes(stored(members | dict(others) | {DESCRIPTION: said}))
 
 
 def described(name):
     """Return the file of a model as a form: what changes is its description."""
-    return lambda change: packed(genuine(name) | {DESCRIPTION: change(genuine(name)[DESCRIPTION])})
+    return lambda change: stored(genuine(name) | {DESCRIPTION: change(genuine(name)[DESCRIPTION])})
 
 
 def places(node, path=()):
@@ -369,20 +364,17 @@ def lie(choices):
             other = within(said, one_of(choices, list(places(said))))
             values = any_number(choices), one_of(choices, VALUES), copy.deepcopy(other)
             holder[path[-1]] = values[kind - 1]
-    return packed(members | {DESCRIPTION: json.dumps(said).encode()})
+    return stored(members | {DESCRIPTION: json.dumps(said).encode()})
 
 
 def other_array(choices):
-    """Return a file of which one array has another shape, type or content, and says so."""
+    """Return a file of which one array has another shape, type or content."""
     members = genuine(one_of(choices, MODELS))
-    said = json.loads(members[DESCRIPTION])
-    name = one_of(choices, sorted(said["arrays"]))
+    name = one_of(choices, sorted(members.keys() - {DESCRIPTION}))
     shape = [int(choices.integers(0, 6)) for _ in range(int(choices.integers(0, 4)))]
     value = one_of(choices, (0, 1, -1, 10**9))
     dtype = one_of(choices, ("<f8", "<i8", "|b1", "<f4", "|u1"))
-    array = npy(np.full(shape, value, float).astype(dtype))
-    said["arrays"][name] = hashlib.sha256(array).hexdigest()
-    return packed(members | {f"{name}.npy": array, DESCRIPTION: json.dumps(said).encode()})
+    return stored(members | {name: npy(np.full(shape, value, float).astype(dtype))})
 
 
 def read_beside(path):
