@@ -6,8 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from river import base, compose, feature_extraction, preprocessing
-from river.preprocessing import impute
+from river import base, compose
 
 from onlinels.checks import same
 from onlinels.features.embedding import Embedding
@@ -75,6 +74,10 @@ def learns(step: Any) -> bool:
     >>> learns(preprocessing.StandardScaler()), learns(preprocessing.Normalizer())
     (True, False)
     """
+    # Imported here, because it takes as long as all of this package.
+    from river import feature_extraction, preprocessing
+    from river.preprocessing import impute
+
     kind = type(step)
     if isinstance(step, preprocessing.OneHotEncoder) and step.drop_zeros and not step.drop_first:
         return False

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from river import base, proba
+from river import base
 from scipy.special import stdtrit
 
 from onlinels.checks import Floats, Integers, check_number, check_values, read_number
@@ -63,6 +63,9 @@ def gaussian(mean: float, variance: float) -> Any:
     >>> gaussian(1.0, 4.0).mu, gaussian(1.0, 4.0).sigma
     (1.0, 2.0)
     """
+    # Imported here, because it takes as long as all of this package.
+    from river import proba
+
     of_state: Any = proba.Gaussian
     return of_state._from_state(n=1, m=mean, var=variance, ddof=0)
 
