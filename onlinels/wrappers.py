@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 from river import base
-from river.drift import ADWIN
 
 from onlinels.checks import (
     Floats,
@@ -361,9 +360,13 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             fault = f"detector is of type {type(detector).__name__}"
             raise TypeError(f"{fault}, expected a drift detector. Pass river.drift.ADWIN().")
         check_between("keep", keep, 0.0, 1.0)
-        self.classifier = classifier
-        usual: Any = ADWIN
-        self.detector: Detector = detector or usual()
+        if detector is None:
+            # Imported here because river.drift imports scikit-learn.
+            from river.drift import ADWIN
+
+            usual: Any = ADWIN
+            detector = usual()
+        self.classifier, self.detector = classifier, detector
         self.keep = keep
         self._n_alarms = 0
         self._lock = Lock()
