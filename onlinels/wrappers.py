@@ -29,7 +29,6 @@ from onlinels.linear.prequential import (
     Answers,
     alike,
     labels_before,
-    own_table,
     probabilities_before,
     sums_before,
     table_before,
@@ -50,7 +49,6 @@ from onlinels.rows import (
     check_mapping,
     labels_like,
     names_of,
-    part_of,
     read_batch,
     read_sample,
     samples_of,
@@ -294,9 +292,6 @@ def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Labe
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
-MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 64, 1024
-"""Rows in the first block after an alarm, and in the largest block: blocks grow between alarms."""
-
 
 @savable(settings_hold)
 class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
@@ -328,10 +323,8 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     that of a prediction made when the label arrives, just before the row is learnt.
 
     **Cost.** A row costs one more prediction and an update of the detector. `learn_many` predicts
-    and learns in blocks that end at alarms, and the result equals that of the rows one by one, to
-    rounding. `LeastSquaresClassifier.predict_learn_many` describes which settings are fast. In a
-    pipeline with steps that learn, such as river's scalers, rows are predicted and learnt one by
-    one.
+    and learns row by row, with the features of a mini-batch computed at once if no step before the
+    last one learns.
 
     **Errors.** If `learn_many` rejects a row, the model and the detector are unchanged. `learn_one`
     rejects bad input before the detector is updated. If the model rejects the row for another
@@ -440,66 +433,44 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         """
         with self._lock:
             if learning_step(self.classifier) is None:
-                *_, state = self._in_blocks(X, y, w, kwargs)
+                *_, state = self._rows_learnt("predict_one", X, y, w, kwargs)
                 apply(Update(state=state))
             else:
                 self._one_by_one(X, y, w, kwargs)
 
     def _before(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        # Probabilities are dicts of the classes that were known before each row.
-        answers, last, state = self._in_blocks(X, y, w, others, ask)
+        answers, last, state = self._rows_learnt(ask, X, y, w, others)
         return in_kind(ask, source_of(X), answers, last.classes), state
 
-    def _in_blocks(
-        self, X: Any, y: Any, w: Any, others: dict[str, Any], ask: str = "predict_one"
+    def _rows_learnt(
+        self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]
     ) -> tuple[list[Any], Any, State]:
-        """Teach a copy the rows in blocks that end at alarms; the model does not change yet.
+        """Teach a copy of the last step row by row; the model does not change yet.
 
-        The copy predicts and learns every block. On an alarm the copy from before the block learns
-        the rows up to the alarm, and the next block begins after the alarm. Return the result of
-        `ask` before each row, the copy and the new state.
+        Return the result of `ask` before each row, the copy and the new state.
         """
         check_aligned(X, y=y, w=w, **others)
         X = as_numpy(self._batch_features(X))
-        last = own = last_step(self.classifier)
+        last = last_step(self.classifier)
         # All rows are read first, so that errors name their places in the batch.
         batch, read, weights = read_rows(last, X, y, w)
         checked(last, batch, read, weights, others.get("t"))
         n_rows = len(batch)
         labels = read_labels(y, n_rows)
-        given: dict[str, Any] = {n: by_row(n, value, n_rows) for n, value in others.items()}
-        given["w"] = np.broadcast_to(weights, n_rows)
-
-        def of_rows(learn: Callable[..., Any], rows: slice) -> Any:
-            options = {name: given[name][rows] for name in given}
-            return learn(part_of(X, rows), labels[rows], **options)
-
-        detector, n_alarms, found = copy.deepcopy(self.detector), self._n_alarms, []
-        start, size = 0, MIN_BLOCK_ROWS
-        while start < n_rows:
-            block = slice(start, min(start + size, n_rows))
-            answers = of_rows(own._answered, block)
-            predicted = labels_before(answers)
-            alarm = None
-            for row, n_known in enumerate(answers.known.tolist()):
-                # Before the first row there is no error.
-                if n_known and alarms(detector, predicted[row] != labels[start + row]):
-                    alarm = start + row
-                    break
-            if alarm is None:
-                own, start, size = answers.model, block.stop, min(2 * size, MAX_BLOCK_ROWS)
-            else:
-                own = own._independent()
-                if alarm > start:
-                    of_rows(own.learn_many, slice(start, alarm))
+        given = {name: by_row(name, value, n_rows) for name, value in others.items()}
+        given["w"] = np.broadcast_to(weights, n_rows).tolist()
+        own, detector, n_alarms = last._independent(), copy.deepcopy(self.detector), self._n_alarms
+        answers = []
+        for row, (x, label) in enumerate(zip(samples_of(X), labels, strict=True)):
+            predicted = own.predict_one(x)
+            answers.append(predicted if ask == "predict_one" else own.predict_proba_one(x))
+            # Before the first row there is no error.
+            if own.classes and alarms(detector, predicted != label):
                 own.fade(self.keep)
-                of_rows(own.learn_many, slice(alarm, alarm + 1))
-                start, size, n_alarms = alarm + 1, MIN_BLOCK_ROWS, n_alarms + 1
-            if ask == "predict_proba_one":
-                predicted = own_table(answers._replace(source=[]))
-            found += predicted[: start - block.start]
+                n_alarms += 1
+            own.learn_one(x, label, **{name: values[row] for name, values in given.items()})
         state = (self.detector, "__dict__", vars(detector)), (self, "_n_alarms", n_alarms)
-        return found, own, (*becoming(last, own), *state)
+        return answers, own, (*becoming(last, own), *state)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample, {} before anything is learnt."""
