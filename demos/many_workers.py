@@ -36,6 +36,7 @@ from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from scipy.ndimage import affine_transform
 from show import (
     BLUE,
     GREY,
@@ -50,13 +51,14 @@ from show import (
 )
 from sklearn.datasets import load_digits
 
-from onlinels import Distortion, ShallowConvClassifier
+from onlinels import ShallowConvClassifier
 from onlinels.datasets import ImageData, read_image_data
 from onlinels.distributed import fit
 
 Array = NDArray[Any]
 
-DISTORTION = Distortion(rotation=20.0, scale=0.2, shear=0.2, shift=1.0)
+MAX_ANGLE, MAX_SCALE, MAX_SLANT, MAX_SHIFT = np.deg2rad(20.0), 0.2, 0.2, 1.0
+"""Largest distortions of an image: radians, relative change of size, columns per row, pixels."""
 DIGITS_TEST_COPIES = 4
 """Distorted copies of every test image (with --data, one). All test images are distorted."""
 DIGITS_TEST_ROWS, DIGITS_COPIES, DIGITS_HIDDEN = 500, 64, 800
@@ -228,7 +230,19 @@ def read_data(arguments: argparse.Namespace) -> ImageData:
 
 
 def distorted(images: Array, seed: Any) -> Array:
-    return np.asarray(DISTORTION.distort(images, np.random.default_rng(seed)))
+    """Rotate, scale, slant and shift every image at random about its centre."""
+    random = np.random.default_rng(seed)
+    centre = (np.array(images.shape[1:]) - 1) / 2
+    copies = np.empty(images.shape, dtype=np.float32)
+    for image, copy in zip(images.astype(np.float32), copies, strict=True):
+        angle = random.uniform(-MAX_ANGLE, MAX_ANGLE)
+        height, width = 1 + random.uniform(-MAX_SCALE, MAX_SCALE, 2)
+        slant = random.uniform(-MAX_SLANT, MAX_SLANT)
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        matrix = np.array([[height, 0.0], [slant, width]]) @ turn
+        offset = centre - matrix @ centre + random.uniform(-MAX_SHIFT, MAX_SHIFT, 2)
+        affine_transform(image, matrix, offset, output=copy, order=1)
+    return copies
 
 
 def parts_of(arguments: argparse.Namespace, n_rows: int) -> list[Part]:

@@ -9,7 +9,6 @@ from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.answers import answers_only, saved_bytes
 from onlinels.explain import debug_one, feature_effects
 from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
-from onlinels.features.distortion import Distortion
 from onlinels.features.embedding import Embedding
 from onlinels.features.filters import FilterBank, read_filters
 from onlinels.features.hidden import HiddenLayer
@@ -63,7 +62,6 @@ __all__ = [
     "ZCA",
     "CalibratedClassifier",
     "ConvolutionalFeatures",
-    "Distortion",
     "DriftAwareClassifier",
     "Embedding",
     "FilterBank",

@@ -404,16 +404,6 @@ IMAGES = np.random.default_rng(0).random((4, 9, 9))
             scaled_one_by_one,
             "The step 'Normalizer' is of type Normalizer, .* Export the last step alone",
         ),
-        (
-            lambda: learnt(
-                ImagePreprocessing(deskew=True, image_shape=(9, 9))
-                | ConvolutionalFeatures(pool_size=2)
-                | LeastSquaresClassifier(),
-                IMAGES,
-                "abab",
-            ),
-            "deskew=True of ImagePreprocessing",
-        ),
         (lambda: learnt(ShallowConvClassifier(), IMAGES, "abab"), "Features are not fixed yet"),
     ],
 )

@@ -396,7 +396,6 @@ OTHER_VALUES = {
     "downsample": 4,
     "scale": 7.0,
     "grey_channel": False,
-    "deskew": True,
     "whitening": ZCA(7.0),
     "image_shape": (48, 48),
     "dtype": "float64",

@@ -19,7 +19,7 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (60, 8, 8)).astype(np.uint8)
 PHOTOS = np.random.default_rng(1).integers(0, 256, (60, 6, 6, 3)).astype(np.uint8)
 
 
-def literal(image, downsample=1, scale=None, grey_channel=False, deskew=False):
+def literal(image, downsample=1, scale=None, grey_channel=False):
     """All steps but whitening on one image (height, width, n_channels), pixel by pixel."""
     height, width, n_channels = image.shape
     out = np.zeros((height // downsample, width // downsample, n_channels + grey_channel))
@@ -30,35 +30,11 @@ def literal(image, downsample=1, scale=None, grey_channel=False, deskew=False):
             for c in range(downsample)
         ]
         out[row, column, channel] = sum(block) / len(block) / (1.0 if scale is None else scale)
-    if deskew:
-        out[..., :n_channels] = literal_deskewing(out[..., :n_channels])
     if grey_channel:
         for row, column in np.ndindex(*out.shape[:2]):
             red, green, blue = out[row, column, :3]
             out[row, column, 3] = 0.299 * red + 0.587 * green + 0.114 * blue
     return out
-
-
-def literal_deskewing(image):
-    """Shift the rows of an image (height, width, n_channels) until its ink has no slant."""
-    height, width, n_channels = image.shape
-    ink = np.abs(image).sum(axis=2)
-    if not ink.any():
-        return image
-    rows, columns = np.indices(ink.shape)
-    middle = np.average(rows, weights=ink)
-    spread = np.average((rows - middle) ** 2, weights=ink)
-    if spread < 1e-6:
-        return image
-    across = columns - np.average(columns, weights=ink)
-    slant = np.average((rows - middle) * across, weights=ink) / spread
-    slant = min(1.0, max(-1.0, slant))
-    upright = np.zeros_like(image)
-    for row, channel in np.ndindex(height, n_channels):
-        places = np.arange(width) + slant * (row - middle)
-        padded = np.concatenate([[0.0], image[row, :, channel], [0.0]])
-        upright[row, :, channel] = np.interp(places, np.arange(-1, width + 1), padded)
-    return upright
 
 
 def literal_whitening(sample, images, offset):
@@ -105,31 +81,7 @@ def test_steps_are_the_literal_ones(case):
     assert out.shape[1:] == model.check_images(images)
     assert out.dtype == (images.dtype if model.is_identity else settings["dtype"])
     eps = np.finfo(settings["dtype"]).eps
-    # Places are rounded like pixels: interpolation is off by as much, times the largest pixel.
-    largest = np.abs(expected).max() if settings["deskew"] else 0.0
-    atol = 9 * eps * sum(images.shape[1:3]) * largest
-    assert np.allclose(out, expected, rtol=9 * eps, atol=atol)
-
-
-def slanted_digit(slant):
-    """A bar of ink, 21 rows by 3 columns in the middle of 31 x 31, sheared by `slant`."""
-    rows, columns = np.indices((31, 31)) - 15
-    bar = np.clip(2.0 - np.abs(columns - slant * rows), 0.0, 1.0)
-    return np.where(np.abs(rows) <= 10, bar, 0.0)
-
-
-@pytest.mark.parametrize("slant", [-0.8, -0.3, 0.0, 0.25, 0.9])
-def test_deskewing_straightens_a_slanted_bar(slant):
-    upright = ImagePreprocessing(deskew=True).transform_many(slanted_digit(slant)[None])
-    assert np.abs(upright[0] - slanted_digit(0.0)).max() < 0.45
-    assert upright.sum() == pytest.approx(slanted_digit(slant).sum())
-
-
-def test_deskewing_leaves_blank_images_and_single_rows_of_ink():
-    blank, line = np.zeros((2, 5, 5))
-    line[3, 1:4] = 7.0
-    images = np.stack([blank, line])
-    assert (ImagePreprocessing(deskew=True).transform_many(images) == images).all()
+    assert np.allclose(out, expected, rtol=9 * eps)
 
 
 @given(cases(), st.floats(0.1, 10.0), st.integers(0, 2**32 - 1))

@@ -15,7 +15,6 @@ import onlinels
 from onlinels import (
     ZCA,
     CalibratedClassifier,
-    Distortion,
     DriftAwareClassifier,
     FilterBank,
     HiddenLayer,
@@ -41,7 +40,6 @@ from support.strategies import examples
 REFUSALS = AttributeError, TypeError, ValueError
 VALUES = [3.0, 5, True, "equal", None, KFold(3), object()]
 FROZEN = [
-    Distortion(1.0),
     FilterBank(np.ones((2, 3, 3, 1)), np.zeros(2)),
     KFold(),
     KMeansPatches(),

@@ -14,7 +14,9 @@ Every finished run is a line in a results file, so an interrupted command resume
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -38,24 +40,25 @@ from common import (
     shifted,
     table_of,
 )
+from scipy.ndimage import map_coordinates
 
 from onlinels import (
     ConvolutionalFeatures,
-    Distortion,
     FilterBank,
     HiddenLayer,
-    ImagePreprocessing,
     LeastSquaresClassifier,
     Patches,
     __version__,
 )
+
+Layer = Callable[[Array], Array]
 
 RIDGE_ROWS = 2000
 """Most rows of the warm-up from which the scale of the ridge is estimated."""
 HELD_OUT = 10_000
 NORMALIZE: dict[str, Any] = {"none": False, "map": "map", "image": "image"}
 """Divisors of features by their names on the command line: nothing, sums or lengths."""
-DISTORTION: dict[str, tuple[Any, str]] = {
+DISTORTION: dict[str, tuple[float, str]] = {
     "rotation": (8.0, "largest angle, degrees"),
     "scale": (0.08, "largest relative change of size"),
     "shear": (0.1, "largest slant, columns per row"),
@@ -63,18 +66,112 @@ DISTORTION: dict[str, tuple[Any, str]] = {
     "elastic_strength": (0.4, "size of elastic displacements, pixels"),
     "elastic_smoothness": (4.0, "width of the gaussian that smooths them, pixels"),
     "flip": (0.0, "probability of a left-right mirror image"),
-    "fill": ("zero", "values outside an image: zero or edge"),
 }
+FILLS = {"zero": "grid-constant", "edge": "nearest"}
+"""Names of scipy's modes for values outside an image."""
+NOISE_MARGIN = 3
+"""Points of noise beyond each edge of an image, one smoothness (at least one pixel) apart."""
+MAX_SLANT, MIN_ROW_VARIANCE = 1.0, 1e-6
+"""Largest slant removed, and variance of the rows of ink up to which a slant is rounding errors."""
+
+
+@dataclass(frozen=True)
+class Distortion:
+    """Mirror, scale, slant, rotate, shift and bend images at random, as one map of positions.
+
+    Angle, scales, slant and shifts are uniform between minus and plus the settings. The smooth
+    field that bends an image has the root mean square `elastic_strength` along each axis; at a
+    distance d, its correlation is exp(-d^2 / (4 elastic_smoothness^2)). See P. Y. Simard,
+    D. Steinkraus and J. C. Platt (2003). Numbers are drawn image by image: parts of a batch,
+    distorted one after the other, give the same images as the batch.
+    """
+
+    rotation: float
+    scale: float
+    shear: float
+    shift: float
+    elastic_strength: float
+    elastic_smoothness: float
+    flip: float
+    fill: str
+
+    def distort(self, images: Array, random: np.random.Generator) -> Array:
+        """Return a distorted copy, float32, of images (n, height, width[, n_channels])."""
+        n_images, height, width = images.shape[:3]
+        factors = [noise_factor(side, self.elastic_smoothness) for side in (height, width)]
+        noise_shape = (n_images, 2, *(factor.shape[1] for factor in factors))
+        n_noise = int(np.prod(noise_shape[1:])) if self.elastic_strength else 0
+        draws = random.random((n_images, 7 + n_noise), dtype=np.float32)
+        places = self.affine_places(draws[:, :7].astype(float), height, width)
+        if n_noise:
+            # Uniform numbers between -1 and 1 have variance 1/3.
+            noise = self.elastic_strength * 3**0.5 * (2 * draws[:, 7:].reshape(noise_shape) - 1)
+            places += factors[0] @ noise @ factors[1].T
+        return sampled(images, places, FILLS[self.fill])
+
+    def affine_places(self, draws: Array, height: int, width: int) -> Array:
+        """Return the rows and columns (n, 2, height, width) that are sampled, without the field."""
+        signed = 2 * draws.T[:, :, None, None] - 1
+        angles = np.deg2rad(self.rotation) * signed[0]
+        heights, widths = 1 + self.scale * signed[1:3]
+        slants, shifts = self.shear * signed[3], self.shift * signed[4:6]
+        # position = mirror (scale^-1 slant^-1 rotation^-1 (pixel - centre - shift)) + centre
+        middle, centre = (height - 1) / 2, (width - 1) / 2
+        down = np.arange(height)[:, None] - middle - shifts[0]
+        right = np.arange(width) - centre - shifts[1]
+        turned_down = np.cos(angles) * down - np.sin(angles) * right
+        turned_right = np.sin(angles) * down + np.cos(angles) * right
+        mirror = np.where(draws[:, 6] < self.flip, -1, 1)[:, None, None]
+        columns = mirror * (turned_right - slants * turned_down) / widths
+        return np.stack([turned_down / heights + middle, columns + centre], axis=1)
+
+
+def noise_factor(side: int, smoothness: float) -> Array:
+    """Return the matrix (side, n_points) that smooths white noise along one axis."""
+    # L[i, j] is proportional to exp(-(i - p_j)^2 / (2 smoothness^2)), and every row has length 1.
+    spacing = max(1.0, smoothness)
+    points = spacing * (np.arange(ceil((side - 1) / spacing) + 1 + 2 * NOISE_MARGIN) - NOISE_MARGIN)
+    # A smoothness below a tenth of a pixel leaves the noise white.
+    distances = (np.arange(side)[:, None] - points) / max(0.1, smoothness)
+    weights = np.exp(-0.5 * distances**2)
+    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
+
+
+def deskewed(images: Array) -> Array:
+    """Shear images along their rows so that the rows and columns of ink are uncorrelated."""
+    # Y. LeCun, L. Bottou, Y. Bengio and P. Haffner (1998): row i is shifted by s (i - m), where m
+    # is the mean row of the ink |x| and s = cov(row, column) / var(row) its slant.
+    ink = np.abs(images.reshape(*images.shape[:3], -1)).sum(axis=3, dtype=float)
+    mass = ink.sum(axis=(1, 2))
+    ink /= np.where(mass == 0, 1, mass)[:, None, None]
+    rows, columns = np.indices(ink.shape[1:])
+    below = rows - (ink * rows).sum(axis=(1, 2))[:, None, None]
+    spread = (ink * below**2).sum(axis=(1, 2))
+    moments = (ink * below * columns).sum(axis=(1, 2))
+    slants = moments / np.where(spread > MIN_ROW_VARIANCE, spread, np.inf)
+    shifts = np.clip(slants, -MAX_SLANT, MAX_SLANT)[:, None, None] * below
+    places = np.stack(np.broadcast_arrays(rows, columns + shifts), axis=1)
+    return sampled(images, places, FILLS["zero"])
+
+
+def sampled(images: Array, places: Array, mode: str) -> Array:
+    """Return images, float32, interpolated linearly at places (n, 2, height, width)."""
+    found = np.empty((*images.shape[:3], images[0, 0, 0].size), dtype=np.float32)
+    for number, image in enumerate(images.reshape(found.shape).astype(np.float32)):
+        for channel in range(found.shape[3]):
+            found[number, ..., channel] = map_coordinates(
+                image[..., channel], places[number], np.float32, order=1, mode=mode
+            )
+    return found.reshape(images.shape)
 
 
 def main() -> None:
     parser = parser_of_options()
     arguments = parser.parse_args()
     try:
-        distortion_of(arguments)
         data = read_images(arguments.data, arguments.validate, arguments.rows)
         check_warm_up(arguments.data, len(data.x_train), arguments.warm_up)
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     print(
         f"{machine()}; {len(data.x_train)} images and {arguments.copies} copies of each, "
@@ -101,7 +198,8 @@ def main() -> None:
 
 
 def distortion_of(arguments: argparse.Namespace) -> Distortion:
-    return Distortion(**{name: getattr(arguments, name) for name in DISTORTION})
+    amounts = {name: getattr(arguments, name) for name in DISTORTION}
+    return Distortion(**amounts, fill=arguments.fill)
 
 
 def run(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -133,14 +231,14 @@ def run(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     return {"error": error, "seconds": watch.rounded(), "peak_memory": peak_memory()}
 
 
-def make_layers(x: Array, y: Array, arguments: argparse.Namespace, seed: int) -> list[Any]:
+def make_layers(x: Array, y: Array, arguments: argparse.Namespace, seed: int) -> list[Layer]:
     """Make filters and input weights from undistorted images.
 
     Filters are divided by their length, and so are the features of an image by default, so that no
     small number of them dominates the differences between images.
     """
-    preprocessing = ImagePreprocessing(deskew=arguments.deskew, dtype="float32")
-    x = preprocessing.transform_many(x)
+    first = [deskewed] if arguments.deskew else []
+    x = transform(first, x)
     recipe = ("hand-designed", Patches(17))
     bank = ConvolutionalFeatures.from_examples(x, y, filters=recipe, seed=seed).bank
     features = ConvolutionalFeatures(
@@ -163,7 +261,7 @@ def make_layers(x: Array, y: Array, arguments: argparse.Namespace, seed: int) ->
         bias=False,
         standardize=False,
     )
-    return [preprocessing, features, hidden]
+    return [*first, features.transform_many, hidden.transform_many]
 
 
 def of_unit_length(bank: FilterBank) -> FilterBank:
@@ -173,15 +271,15 @@ def of_unit_length(bank: FilterBank) -> FilterBank:
     return FilterBank(bank.filters / lengths[:, None, None, None], np.zeros(len(bank)))
 
 
-def transform(layers: list[Any], images: Array) -> Array:
+def transform(layers: list[Layer], images: Array) -> Array:
     """Return the hidden activations (n, n_hidden) of images."""
     for layer in layers:
-        images = layer.transform_many(images)
+        images = layer(images)
     return images
 
 
 def make_classifier(
-    layers: list[Any], x: Array, arguments: argparse.Namespace
+    layers: list[Layer], x: Array, arguments: argparse.Namespace
 ) -> LeastSquaresClassifier:
     """Return the linear layer, with a ridge proportional to the expected sums of squares."""
     activations = transform(layers, x[: min(arguments.warm_up, RIDGE_ROWS)])
@@ -199,10 +297,9 @@ def with_copies(
 ) -> Iterator[Array]:
     """Yield the images, then batches of distorted copies."""
     yield images
-    copies = distortion.copies(images, n_copies, random)
     for _ in range(n_copies):
         with watch.stage("distorting"):
-            copy = next(copies)
+            copy = distortion.distort(images, random)
         yield copy
 
 
@@ -229,7 +326,9 @@ def parser_of_options() -> argparse.ArgumentParser:
     add("--stride", type=positive, default=2, help="distance of pooled positions" + default)
     add("--deskew", action="store_true", help="straighten slanted images, also distorted ones")
     for name, (value, text) in DISTORTION.items():
-        add(f"--{name.replace('_', '-')}", type=type(value), default=value, help=text + default)
+        add(f"--{name.replace('_', '-')}", type=float, default=value, help=text + default)
+    outside = "values outside an image: zeros, or the nearest edge pixel" + default
+    add("--fill", choices=tuple(FILLS), default="zero", help=outside)
     results = Path("distorted_images.jsonl")
     add("--results", type=Path, default=results, help="file with a line per finished run" + default)
     return parser

@@ -131,14 +131,6 @@ def preprocessed(graph: Graph, images: Images, step: ImagePreprocessing) -> Imag
     """Return images downsampled, scaled, with a grey channel and whitened."""
     if not step.is_fixed:
         raise not_made(f"whitening={step.whitening!r} is", "ImagePreprocessing")
-    if step.deskew:
-        problem = (
-            "deskew=True of ImagePreprocessing moves pixels by amounts that depend on the image"
-        )
-        raise ValueError(
-            f"{problem}, which an ONNX file cannot hold. Deskew images before the model: train "
-            "with deskew=False on images that ImagePreprocessing(deskew=True) has transformed."
-        )
     height, width, n_channels = step.output_shape(images.shape)
     value, size = images.value, [step.downsample] * 2
     if step.downsample > 1:

@@ -60,7 +60,7 @@ def onnx(
     ImportError
         If onnx is not installed: ``pip install 'onlinels[onnx]'``.
     ValueError
-        If the model has learnt nothing, or if a part cannot be exported: deskewing, other
+        If the model has learnt nothing, or if a part cannot be exported: other
         transformers, labels of mixed types, weights outside the range of float32, or 2 GiB of
         weights or more. The message names the part. No file is written then.
     OSError

@@ -1,4 +1,4 @@
-"""Reading images and sensor windows in any form, averaging blocks, sampling between pixels."""
+"""Reading images and sensor windows in any form, and averaging blocks of pixels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from river import base, compose
@@ -323,64 +323,6 @@ def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
     return means
 
 
-PADDING_MODES: dict[str, Literal["constant", "edge"]] = {"zero": "constant", "edge": "edge"}
-"""Modes of np.pad for the values outside an image: zeros, or the nearest edge pixel."""
-
-TILE_PIXELS = 1 << 16
-"""Pixels sampled at once. Measured: larger tiles gain little, smaller ones need more calls."""
-
-
 def slices(start: int, stop: int, step: int) -> Iterator[slice]:
     """Yield slices of length `step` from start to stop; the last one may be shorter."""
     return (slice(first, min(first + step, stop)) for first in range(start, stop, step))
-
-
-def tiles(n_images: int, n_pixels: int) -> Iterator[slice]:
-    """Yield slices of images of `n_pixels` pixels that are sampled at once."""
-    return slices(0, n_images, max(1, TILE_PIXELS // n_pixels))
-
-
-def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
-    """Return the images' values (n, new_height, new_width, n_channels) at these positions."""
-    # The value at (r + a, c + b), 0 <= a, b < 1, is (1-a)(1-b) x[r, c] + (1-a) b x[r, c+1]
-    # + a (1-b) x[r+1, c] + a b x[r+1, c+1]. At a pixel, it is exactly that pixel's value.
-    n_images, height, width, n_channels = images.shape
-    first_rows, down = _split(rows, height)
-    first, right = _split(columns, width)
-    stride = width + 2
-    # Positions of the upper left neighbours in the flat array of padded images.
-    first += first_rows * stride
-    first += (np.arange(n_images) * ((height + 2) * stride))[:, None, None]
-    sampled = np.empty((*first.shape, n_channels), dtype=images.dtype)
-    for channel in range(n_channels):
-        flat = np.pad(
-            images[..., channel], ((0, 0), (1, 1), (1, 1)), mode=PADDING_MODES[fill]
-        ).ravel()
-        above = _between(flat, first, right)
-        below = _between(flat[stride:], first, right)
-        below -= above
-        below *= down
-        np.add(above, below, out=sampled[..., channel])
-    return sampled
-
-
-def _split(places: Matrix, side: int) -> tuple[Matrix, Matrix]:
-    """Return the pixel before each position, in the padded image, and the distance from it."""
-    within = np.clip(places, -1, side)
-    within += 1
-    # Truncation rounds down, since no value is negative. The last pixel is never a first neighbour.
-    first = within.astype(np.intp)
-    np.minimum(first, side, out=first)
-    within -= first
-    return first, within
-
-
-def _between(flat: Matrix, first: Matrix, distance: Matrix) -> Matrix:
-    """Interpolate linearly between each first neighbour and the next pixel."""
-    # All positions are in range; with mode "clip", numpy does not check each of them.
-    values: Matrix = flat.take(first, mode="clip")
-    change = flat[1:].take(first, mode="clip")
-    change -= values
-    change *= distance
-    values += change
-    return values

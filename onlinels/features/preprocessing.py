@@ -1,4 +1,4 @@
-"""ImagePreprocessing: downsample, scale, deskew, add grey and whiten, before the filters."""
+"""ImagePreprocessing: downsample, scale, add grey and whiten, before the filters."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ from onlinels.features.images import (
     of_images,
     read_image,
     read_images,
-    sample,
-    tiles,
 )
 from onlinels.numerics import Frozen
 from onlinels.rows import output_row, output_table
@@ -72,47 +70,6 @@ def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int
     variance = np.square(centred).mean(axis=axis, keepdims=True)
     centred /= np.sqrt(variance + centred.dtype.type(contrast_offset))
     return centred
-
-
-MAX_SLANT = 1.0
-"""Largest slant that is removed, in columns per row: 45 degrees."""
-
-MIN_ROW_VARIANCE = 1e-6
-"""Variance of the rows of ink, in squared pixels, up to which a slant is only rounding errors."""
-
-
-def deskew(images: Matrix) -> Matrix:
-    """Shear images along their rows so that the rows and columns of ink are uncorrelated."""
-    # Row i is shifted by s (i - m), where m is the mean row of the ink and s its slant:
-    # "deslanting" by moments of inertia, Y. LeCun, L. Bottou, Y. Bengio and P. Haffner (1998).
-    n_images, height, width, _ = images.shape
-    upright = np.empty_like(images)
-    for tile in tiles(n_images, height * width):
-        part = images[tile]
-        shifts = row_shifts(part).astype(images.dtype)
-        columns = np.arange(width, dtype=images.dtype) + shifts[:, :, None]
-        rows = np.arange(height, dtype=images.dtype)[:, None]
-        upright[tile] = sample(part, rows, columns, "zero")
-    return upright
-
-
-def row_shifts(images: Matrix) -> Floats:
-    """Return the shift of each row (n, height): the slant times its distance from the mean row."""
-    # The slant is cov(row, column) / var(row) of the ink (|x| summed over channels), in columns per
-    # row, and 0 if all ink lies in one row.
-    ink = np.abs(images).sum(axis=3, dtype=np.float64)
-    rows, columns = (np.arange(side, dtype=np.float64) for side in ink.shape[1:])
-    # Sums, not matrix products: in BLAS, the rounding of an image depends on the number of images.
-    by_row = ink.sum(axis=2)
-    mass = by_row.sum(axis=1, keepdims=True)
-    mass[mass == 0.0] = 1.0
-    by_row /= mass
-    below = rows - (by_row * rows).sum(axis=1)[:, None]
-    spread = (by_row * below**2).sum(axis=1)
-    moments = (ink * columns).sum(axis=2) / mass
-    slants = np.zeros(len(ink))
-    np.divide((moments * below).sum(axis=1), spread, out=slants, where=spread > MIN_ROW_VARIANCE)
-    return np.asarray(np.clip(slants, -MAX_SLANT, MAX_SLANT)[:, None] * below)
 
 
 @savable(settings_hold)
@@ -222,13 +179,12 @@ class FixedZCA(Frozen):
 @savable(settings_hold)
 @dataclass(eq=False, repr=False)
 class ImagePreprocessing(base.MiniBatchTransformer):
-    """Downsample images, scale and deskew them, add a grey channel and whiten, in this order.
+    """Downsample images, scale them, add a grey channel and whiten, in this order.
 
     1. Blocks of `downsample` x `downsample` pixels are replaced by their means.
     2. Pixels are divided by `scale`.
-    3. Rows are shifted relative to one another so that bright pixels have no slant.
-    4. Grey, 0.299 R + 0.587 G + 0.114 B, is added to red, green and blue as a fourth channel.
-    5. Every channel x becomes (x - mean) V (D + variance_offset)^(-1/2) V', where V D V' is the
+    3. Grey, 0.299 R + 0.587 G + 0.114 B, is added to red, green and blue as a fourth channel.
+    4. Every channel x becomes (x - mean) V (D + variance_offset)^(-1/2) V', where V D V' is the
        covariance of its pixels in a warm-up sample (ZCA whitening).
 
     Parameters
@@ -242,9 +198,6 @@ class ImagePreprocessing(base.MiniBatchTransformer):
     whitening : ZCA or FixedZCA, optional
         Whitening of the images. `from_examples` turns `ZCA(variance_offset)` into a `FixedZCA`
         before use.
-    deskew : bool
-        Whether to straighten slanted writing that is bright on a dark background; see
-        `onlinels.features.preprocessing.deskew`.
     image_shape : (height, width) or (height, width, n_channels), optional
         Shape of an image before all steps. Required for dicts of pixels, frames and flat arrays;
         for other input it is checked.
@@ -296,14 +249,12 @@ class ImagePreprocessing(base.MiniBatchTransformer):
     whitening: ZCA | FixedZCA | None = None
     image_shape: Shape | None = None
     dtype: str = "float64"
-    deskew: bool = False
 
     def __post_init__(self) -> None:
         check_count("downsample", self.downsample, 1)
         if self.scale is not None:
             check_between("scale", self.scale, 1e-30, 1e30)
         check_flag("grey_channel", self.grey_channel)
-        check_flag("deskew", self.deskew)
         check_choice("dtype", self.dtype, PRECISIONS)
         if not isinstance(self.whitening, FixedZCA):
             check_part("whitening", self.whitening, ZCA)
@@ -358,7 +309,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
     def is_identity(self) -> bool:
         """Whether the preprocessing returns images unchanged."""
         unscaled = self.downsample == 1 and self.scale is None
-        return unscaled and not (self.deskew or self.grey_channel or self.whitening)
+        return unscaled and not (self.grey_channel or self.whitening)
 
     def output_shape(self, image_shape: Shape) -> Shape:
         """Return the shape of processed images.
@@ -489,7 +440,6 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         images = images.astype(dtype, copy=False)
         if self.scale is not None:
             images = images / dtype(self.scale)
-        images = deskew(images) if self.deskew else images
         if not self.grey_channel:
             return images
         grey = images @ np.array(GREY_WEIGHTS, dtype=dtype)

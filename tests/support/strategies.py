@@ -391,7 +391,6 @@ def preprocessing_settings(draw, n_channels):
         "downsample": draw(st.integers(1, 3)),
         "scale": draw(st.sampled_from([None, 255.0, 16, 0.3])),
         "grey_channel": n_channels == 3 and draw(st.booleans()),
-        "deskew": draw(st.booleans()),
         "dtype": draw(st.sampled_from(["float32", "float64"])),
     }
 
@@ -467,7 +466,6 @@ def network_cases(draw):
         "downsample": downsample,
         "scale": draw(st.sampled_from([None, 255.0])),
         "grey_channel": n_channels == 3 and draw(st.booleans()),
-        "deskew": draw(st.booleans()),
         "whitening": draw(st.sampled_from([None, ZCA(0.1)])),
     }
     labels = [int(k) for k in random.integers(0, n_classes, n_images)]
