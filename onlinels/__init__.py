@@ -12,7 +12,6 @@ from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.embedding import Embedding
 from onlinels.features.filters import FilterBank, read_filters
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.input_weights import ReceptiveFields
 from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA, ImagePreprocessing
@@ -78,7 +77,6 @@ __all__ = [
     "Patches",
     "Power",
     "ProgressiveScore",
-    "ReceptiveFields",
     "RecursiveAccumulator",
     "ShallowConvClassifier",
     "StreamClassifier",

@@ -462,8 +462,6 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         if self._fixed is None:
             features, hidden = self.features, self.hidden
             processed = self.preprocessing.outlook(images)
-            if hidden.receptive_fields is not None:
-                hidden.receptive_fields.check_maps(features.map_shape(processed.shape[1:]))
             hidden.check_width(features.check_images(processed, hidden.dtype))
 
     @property

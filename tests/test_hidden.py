@@ -18,7 +18,6 @@ from onlinels.features.hidden import ACTIVATIONS
 from onlinels.features.input_weights import (
     DIFFERENCE_KINDS,
     DISTRIBUTIONS,
-    ReceptiveFields,
     draw_row,
 )
 from support import strategies
@@ -315,7 +314,6 @@ def test_float32_is_kept():
 
 
 FIXED = HiddenLayer.from_examples(ROWS, list("ababab"), 5).input_weights
-FIELDS = ReceptiveFields((2, 2), 1)
 test_bad_settings = settings_refused(
     HiddenLayer,
     [
@@ -328,14 +326,8 @@ test_bad_settings = settings_refused(
         ({"seed": -1}, ValueError, "seed=-1 must be at least 0"),
         ({"seed": None}, TypeError, "seed=None must be an int"),
         ({"bias": 1}, TypeError, "bias=1 must be a bool"),
-        ({"receptive_fields": (3, 3)}, TypeError, "expected ReceptiveFields"),
         ({"dtype": "float16"}, ValueError, "dtype='float16' is not known"),
         ({"n_hidden": 6, "input_weights": FIXED}, ValueError, "n_hidden=6 does not fit"),
-        (
-            {"n_hidden": 5, "input_weights": FIXED, "receptive_fields": FIELDS},
-            ValueError,
-            r"receptive_fields=.* with input weights made before",
-        ),
         ({"prefix": None}, TypeError, "prefix=None must be a str"),
     ],
 )

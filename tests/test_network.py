@@ -15,7 +15,6 @@ from onlinels import (
     LeastSquaresClassifier,
     Patches,
     Power,
-    ReceptiveFields,
     ShallowConvClassifier,
     TwoSidedRectifier,
 )
@@ -414,7 +413,6 @@ OTHER_VALUES = {
     "input_weights": "gaussian",
     "activation": "relu",
     "bias": True,
-    "receptive_fields": ReceptiveFields((7, 7)),
     "ridge": 0.7,
     "accumulator": "orthogonal",
     "fit_intercept": True,

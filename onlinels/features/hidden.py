@@ -19,7 +19,6 @@ from onlinels.checks import (
     check_flag,
     check_kind,
     check_not_empty,
-    check_part,
     checked_assignment,
     plain_value,
 )
@@ -31,20 +30,17 @@ from onlinels.features.input_weights import (
     FixedWeights,
     InputWeights,
     Pairs,
-    ReceptiveFields,
     check_units,
     draw_pairs,
     draw_row,
     make_differences,
     standardization,
-    visible,
 )
 from onlinels.labels import Label, read_labels
 from onlinels.numerics import Lock, Update, apply
 from onlinels.rows import (
     Batch,
     Columns,
-    Layout,
     Name,
     feature_key,
     holds_array,
@@ -122,12 +118,8 @@ def _digest(weights: Matrix) -> str:
 
 def _without_drawn(layer: Any) -> State:
     """Return the state of a layer, without large input weights that its seed draws."""
-    state, made, fields = state_of(layer), layer._made, layer.receptive_fields
-    if (
-        layer.input_weights in DISTRIBUTIONS
-        and fields is None
-        and made.weights.nbytes >= MIN_OMITTED_BYTES
-    ):
+    state, made = state_of(layer), layer._made
+    if layer.input_weights in DISTRIBUTIONS and made.weights.nbytes >= MIN_OMITTED_BYTES:
         digest = _digest(made.weights)
         state["_made"] = DrawnWeights(made.names, made.offsets, digest, np.__version__)
     return state
@@ -146,8 +138,6 @@ def _with_drawn(state: State) -> Any:
     layer, held = HiddenLayer.__new__(HiddenLayer), state["_made"]
     vars(layer).update(state)
     if isinstance(held, DrawnWeights):
-        if layer.receptive_fields is not None:
-            raise ValueError("it leaves out input weights of receptive fields")
         none = np.empty((0, layer.n_hidden), dtype=PRECISIONS[layer.dtype])
         layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), held.names)
         if _digest(layer._made.weights) != held.sha256:
@@ -191,8 +181,6 @@ class HiddenLayer(base.MiniBatchTransformer):
         Whether every unit has a random offset. With random input weights it is the weight of a
         constant feature 1. With differences it is gaussian, with the standard deviation of the
         unit's projections of the examples, and is fixed together with the differences.
-    receptive_fields : ReceptiveFields, optional
-        Random rectangles of the maps that the features form; every unit sees only one of them.
     prefix : str
         Prefix of the output names: ``"u_"`` gives ``u_h0``, ``u_h1``, …
 
@@ -208,7 +196,7 @@ class HiddenLayer(base.MiniBatchTransformer):
     ===========================================  ==========  =========================
     input weights                                operations  bytes
     ===========================================  ==========  =========================
-    random, or with receptive fields             2 n L M     8 L M
+    random                                       2 n L M     8 L M
     differences of m examples, m well below M    2 n L m     8 L m, and a few per unit
     ===========================================  ==========  =========================
 
@@ -244,7 +232,6 @@ class HiddenLayer(base.MiniBatchTransformer):
     seed: int = 0
     dtype: str = "float64"
     bias: bool = True
-    receptive_fields: ReceptiveFields | None = None
     prefix: str = ""
 
     def __post_init__(self) -> None:
@@ -254,7 +241,6 @@ class HiddenLayer(base.MiniBatchTransformer):
         check_count("seed", self.seed, 0)
         check_choice("dtype", self.dtype, PRECISIONS)
         check_flag("bias", self.bias)
-        check_part("receptive_fields", self.receptive_fields, ReceptiveFields)
         check_kind("prefix", self.prefix, (str,))
         given = self.input_weights
         if not isinstance(given, InputWeights):
@@ -262,10 +248,6 @@ class HiddenLayer(base.MiniBatchTransformer):
         elif given.n_hidden != self.n_hidden:
             problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
             raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
-        elif self.receptive_fields is not None:
-            problem = f"receptive_fields={self.receptive_fields} with input weights made before"
-            remedy = "Pass receptive_fields to HiddenLayer.from_examples with the name of a kind."
-            raise ValueError(f"{problem}, expected None. {remedy}")
         if isinstance(given, str):
             # Random input weights get a row for every new column.
             drawn = self.bias and given in DISTRIBUTIONS
@@ -285,7 +267,6 @@ class HiddenLayer(base.MiniBatchTransformer):
         seed: int = 0,
         dtype: str = "float64",
         bias: bool = True,
-        receptive_fields: ReceptiveFields | None = None,
         prefix: str = "",
         standardize: bool = True,
     ) -> Self:
@@ -297,7 +278,7 @@ class HiddenLayer(base.MiniBatchTransformer):
             Examples in the form of the rows to transform; a few hundred are enough.
         y : array, series or list of n_rows labels, optional
             Labels of at least two classes. Only differences need them.
-        n_hidden, input_weights, activation, seed, dtype, bias, receptive_fields, prefix
+        n_hidden, input_weights, activation, seed, dtype, bias, prefix
             Settings of the class. By default, `input_weights` is "difference" if `y` is given, and
             "gaussian" otherwise.
         standardize : bool
@@ -314,8 +295,8 @@ class HiddenLayer(base.MiniBatchTransformer):
         Raises
         ------
         TypeError, ValueError
-            If the examples cannot be read, are all of one class, lack the labels that differences
-            need, or are not maps of the receptive fields' shape.
+            If the examples cannot be read, are all of one class, or lack the labels that
+            differences need.
 
         Notes
         -----
@@ -344,8 +325,8 @@ class HiddenLayer(base.MiniBatchTransformer):
         """
         if input_weights is None:
             input_weights = "gaussian" if y is None else "difference"
-        settings = activation, seed, dtype, bias
-        layer = cls(n_hidden, input_weights, *settings, receptive_fields, prefix)
+        settings = activation, seed, dtype, bias, prefix
+        layer = cls(n_hidden, input_weights, *settings)
         check_flag("standardize", standardize)
         batch = read_batch(X)
         check_not_empty("X", len(batch))
@@ -355,7 +336,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         if isinstance(input_weights, InputWeights):
             problem = f"standardize=True with input_weights={input_weights}, expected a name"
             raise ValueError(f'{problem}. Pass a name such as "gaussian", or standardize=False.')
-        columns = layer._extended(batch.layouts)
+        columns = layer._columns.extended(batch.layouts)
         features = columns.place(batch.layouts, batch.values)
         scaling = standardization(features) if standardize else None
         made = layer._made
@@ -373,7 +354,7 @@ class HiddenLayer(base.MiniBatchTransformer):
                 found = f"standard deviations down to {1.0 / scaling[1].max():g}"
                 problem = f"Input weights for {found} overflow {dtype}"
                 raise ValueError(f"{problem}, expected finite input weights. Rescale X.")
-        return cls(n_hidden, made, *settings, prefix=prefix)
+        return cls(n_hidden, made, *settings)
 
     @property
     def is_fixed(self) -> bool:
@@ -386,11 +367,8 @@ class HiddenLayer(base.MiniBatchTransformer):
         Raises
         ------
         ValueError
-            If the input weights were made from examples with another number of features, or the
-            features do not fill maps of the receptive fields' shape.
+            If the input weights were made from examples with another number of features.
         """
-        if self.receptive_fields is not None:
-            self.receptive_fields.check_width(n_features)
         made = self.input_weights
         if isinstance(made, InputWeights) and len(made.names) != n_features:
             problem = f"There are {n_features} features, expected {len(made.names)}"
@@ -417,7 +395,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
             columns, made = self._columns, self._made
             if isinstance(made, FixedWeights) and isinstance(self.input_weights, str):
-                columns = self._extended(batch.layouts)
+                columns = self._columns.extended(batch.layouts)
                 if len(columns) > len(made.names):
                     made = self._drawn(made, columns.names)
             features = columns.place(batch.layouts, batch.values)
@@ -434,23 +412,16 @@ class HiddenLayer(base.MiniBatchTransformer):
             apply(Update(state=((self, "_columns", columns), (self, "_made", made))))
             return activations
 
-    def _extended(self, layouts: tuple[Layout, ...]) -> Columns:
-        """Return the columns with those of the layouts, whose arrays must be whole maps."""
-        if self.receptive_fields is not None:
-            self.receptive_fields.check_layouts(layouts)
-        return self._columns.extended(layouts)
-
     def _differences(
         self, names: tuple[Name, ...], features: Matrix, labels: list[Label] | None
     ) -> InputWeights:
         """Return differences of examples of distinct classes as input weights."""
-        kind, seed, fields = plain_value(self.input_weights), self.seed, self.receptive_fields
+        kind, seed = plain_value(self.input_weights), self.seed
         if labels is None:
             problem = f"input_weights={kind!r} without y, expected labels of the examples"
             raise ValueError(f"{problem}. Pass y, or random input weights.")
-        seen = None if fields is None else visible(fields, names, self.n_hidden, seed)
         rows = draw_pairs(labels, self.n_hidden, seed)
-        made = make_differences(names, Pairs(kind.startswith("centred"), features, *rows, seen))
+        made = make_differences(names, Pairs(kind.startswith("centred"), features, *rows))
         if not self.bias:
             return made
         # A sample of all parts of the examples, since they may be sorted.
@@ -468,6 +439,4 @@ class HiddenLayer(base.MiniBatchTransformer):
         for feature, name in enumerate(names[n_made:], start=n_made):
             key = key_text(feature_key(name))
             weights[feature] = draw_row(plain_value(self.input_weights), seed, key, n_hidden)
-        if self.receptive_fields is not None:
-            weights[n_made:] *= visible(self.receptive_fields, names[n_made:], n_hidden, seed).T
         return FixedWeights(names, weights, offsets=made.offsets)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from math import prod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from onlinels.checks import Floats, Integers, Matrix, check_count, check_room
+from onlinels.checks import Floats, Integers, Matrix, check_room
 from onlinels.features.images import slices
 from onlinels.labels import Classes
 from onlinels.numerics import Frozen, product
-from onlinels.rows import ArrayFeature, Layout, Name, feature_key
-from onlinels.saving import savable, settings_hold
-
-Flags = NDArray[np.bool_]
+from onlinels.rows import Name
+from onlinels.saving import savable
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -48,125 +45,6 @@ def generator_of(seed: int, key: str) -> np.random.Generator:
 def draw_row(distribution: str, seed: int, key: str, n_hidden: int) -> Matrix:
     """Draw the weights (n_hidden,) of one feature; the first ones are the same for any n_hidden."""
     return DISTRIBUTIONS[distribution](generator_of(seed, key), n_hidden)
-
-
-@savable(settings_hold)
-@dataclass(frozen=True)
-class ReceptiveFields:
-    """Let every hidden unit see a random rectangle of the maps; its weights outside are 0.
-
-    The features are maps of one shape, one after the other, each of them row by row, like the
-    pixels of a grey image or the output of `ConvolutionalFeatures`. Feature p lies at position
-    ``p % (rows * columns)`` of its map. A unit sees the same rectangle of all maps. The rows of a
-    rectangle are drawn uniformly from all intervals of at least `smallest` rows, and so are its
-    columns.
-
-    Parameters
-    ----------
-    map_shape : (rows, columns)
-        Shape of one map.
-    smallest : int
-        Smallest side of a rectangle, in positions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a setting is not a whole number of at least 1, or `smallest` exceeds a side of the map.
-
-    Notes
-    -----
-    Features need positions: columns of plain arrays, or names such as "h12", ("h", 12) or 12. In
-    McDonnell et al. (2015), rectangles have an area above 10 pixels and avoid the blank border of
-    the images.
-
-    References
-    ----------
-    M. D. McDonnell, M. D. Tissera, T. Vladusich, A. van Schaik and J. Tapson (2015), "Fast, simple
-    and accurate handwritten digit classification by training shallow neural network classifiers
-    with the 'extreme learning machine' algorithm", PLoS ONE 10(8): e0134254.
-
-    Examples
-    --------
-    >>> fields = ReceptiveFields((2, 3), smallest=2)
-    >>> fields.see(fields.rectangles(1, seed=0), fields.positions(range(6))).reshape(2, 3)
-    array([[ True,  True, False],
-           [ True,  True, False]])
-    """
-
-    map_shape: tuple[int, int]
-    smallest: int = 3
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.map_shape, tuple) or len(self.map_shape) != 2:
-            raise ValueError(f"map_shape={self.map_shape!r} is not a shape. Pass (rows, columns).")
-        for side in self.map_shape:
-            check_count("map_shape", side, 1)
-        check_count("smallest", self.smallest, 1)
-        if self.smallest > min(self.map_shape):
-            problem = f"smallest={self.smallest} exceeds a side of map_shape={self.map_shape}"
-            expected = f"expected at most {min(self.map_shape)}"
-            raise ValueError(f"{problem}, {expected}. Pass a smaller number.")
-
-    def check_width(self, n_features: int) -> None:
-        """Raise ValueError unless the features fill whole maps."""
-        rows, columns = self.map_shape
-        if n_features % (rows * columns):
-            problem = f"There are {n_features} features, expected a multiple of {rows * columns}"
-            remedy = f"for maps of {rows} x {columns}. Pass another map_shape."
-            raise ValueError(f"{problem} {remedy}")
-
-    def check_maps(self, map_shape: tuple[int, int]) -> None:
-        """Raise ValueError unless the features are maps of this shape."""
-        if map_shape != self.map_shape:
-            problem = f"map_shape={self.map_shape} of ReceptiveFields differs from the features'"
-            raise ValueError(f"{problem}, expected {map_shape}. Pass ReceptiveFields({map_shape}).")
-
-    def check_layouts(self, layouts: Iterable[Layout]) -> None:
-        """Raise ValueError unless every array among the columns consists of whole maps."""
-        for layout in layouts:
-            arrays = [each.length for each in layout if isinstance(each, ArrayFeature)]
-            for length in [len(layout)] if isinstance(layout, range) else arrays:
-                self.check_width(length)
-
-    def positions(self, names: Iterable[Name]) -> Integers:
-        """Return the position ``row * columns + column`` of each feature on its map.
-
-        Raises
-        ------
-        ValueError
-            If a name is not a position.
-        """
-        keys = {name: feature_key(name) for name in names}
-        for name, key in keys.items():
-            if not isinstance(key, int) or key < 0:
-                problem = f"Feature {name!r} has no position on a map, expected numbered features"
-                raise ValueError(f'{problem} for receptive_fields. Name them "h0", "h1", ...')
-        return np.array(list(keys.values()), dtype=np.intp) % prod(self.map_shape)
-
-    def rectangles(self, n_hidden: int, seed: int) -> Integers:
-        """Draw one rectangle per hidden unit, (n_hidden, 4): top, bottom, left and right.
-
-        The rectangles of the first units are the same for any `n_hidden`. Bottom and right are the
-        first row and column that a unit does not see.
-        """
-        uniform = generator_of(seed, "receptive fields").random((n_hidden, 2))
-        drawn = []
-        for axis, side in enumerate(self.map_shape):
-            starts, stops = np.triu_indices(side - self.smallest + 1)
-            chosen = (uniform[:, axis] * len(starts)).astype(np.intp)
-            drawn += [starts[chosen], stops[chosen] + self.smallest]
-        return np.stack(drawn, axis=1)
-
-    def see(self, rectangles: Integers, positions: Integers) -> Flags:
-        """Return which rectangles (n, 4) contain which positions, (n, n_positions)."""
-        top, bottom, left, right = rectangles.T[:, :, None]
-        row, column = np.divmod(positions, self.map_shape[1])
-        return np.asarray((row >= top) & (row < bottom) & (column >= left) & (column < right))
-
-
-def visible(fields: ReceptiveFields, names: Iterable[Name], n_hidden: int, seed: int) -> Flags:
-    """Return which units see which features, (n_hidden, n_features)."""
-    return fields.see(fields.rectangles(n_hidden, seed), fields.positions(names))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -350,14 +228,13 @@ def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Int
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs of examples, one per hidden unit, and the features `seen` by each unit."""
+    """Pairs of examples, one per hidden unit."""
 
     # Whether the mean of each difference is removed and projections are 0 midway.
     centred: bool
     features: Matrix
     first: Integers
     second: Integers
-    seen: Flags | None = None
 
     def blocks(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield units, their differences and midpoints (k, n_features), and scales (k,)."""
@@ -365,14 +242,11 @@ class Pairs:
             a = self.features[self.first[units]].astype(np.float64)
             b = self.features[self.second[units]].astype(np.float64)
             differences, smallest = a - b, np.zeros(len(a))
-            seen = np.ones((1, a.shape[1])) if self.seen is None else self.seen[units]
             if self.centred:
-                n_seen = np.maximum(seen.sum(axis=1), 1.0)
-                differences -= ((differences * seen).sum(axis=1) / n_seen)[:, None]
+                differences -= differences.mean(axis=1, keepdims=True)
                 # The difference of examples that differ by a constant is nothing but rounding.
                 sizes = np.linalg.norm(a, axis=1) + np.linalg.norm(b, axis=1)
                 smallest = 4.0 * np.finfo(self.features.dtype).eps * sizes
-            differences *= seen
             lengths = np.linalg.norm(differences, axis=1)
             kept = lengths > smallest
             yield units, differences, (a + b) / 2.0, kept / np.where(kept, lengths, 1.0)
@@ -387,7 +261,7 @@ def make_differences(names: Sequence[Name], pairs: Pairs) -> InputWeights:
     (_, n_features), n_hidden = pairs.features.shape, len(pairs.first)
     n_landmarks = len(np.union1d(pairs.first, pairs.second))
     fewer = n_features * n_landmarks + GATHER_COST_IN_PRODUCTS * n_hidden < n_features * n_hidden
-    make = landmark_differences if fewer and pairs.seen is None else formed_differences
+    make = landmark_differences if fewer else formed_differences
     return make(names, pairs)
 
 
@@ -405,7 +279,7 @@ def formed_differences(names: Sequence[Name], pairs: Pairs) -> FixedWeights:
 
 
 def landmark_differences(names: Sequence[Name], pairs: Pairs) -> LandmarkWeights:
-    """Return the scaled differences of pairs that see all features, as pairs of landmarks."""
+    """Return the scaled differences of pairs as pairs of landmarks."""
     # If pairs are centred, every landmark's own mean is removed, and so is that of the differences:
     # with landmarks l that sum to 0, w = l_a - l_b. Since l = x - mean - constant, the offset
     # -(x_a + x_b) w / 2 is the difference of -(l / 2 + mean) l at a and b.

@@ -27,7 +27,6 @@ from onlinels import (
 )
 from onlinels.features.convolution import Axis, Power, TwoSidedRectifier
 from onlinels.features.hidden import ACTIVATIONS
-from onlinels.features.input_weights import ReceptiveFields
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA
 from support.image_files import make_data
@@ -107,13 +106,6 @@ def hidden_settings(draw):
     }
 
 
-@st.composite
-def receptive_fields(draw):
-    """Draw the shape of small maps, and the smallest side of a rectangle."""
-    shape = draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
-    return ReceptiveFields(shape, smallest=draw(st.integers(1, min(shape))))
-
-
 @dataclass(frozen=True)
 class Differences:
     """Examples of at least two classes, and how input weights are made from them."""
@@ -126,10 +118,10 @@ class Differences:
 
 
 @st.composite
-def differences(draw, n_features=None, dtypes="fd"):
+def differences(draw, dtypes="fd"):
     """Draw examples whose differences are 0, or at least 0.3 long (0.5 without their means)."""
     n_rows = draw(st.integers(2, 12))
-    n_features = draw(st.integers(1, 8)) if n_features is None else n_features
+    n_features = draw(st.integers(1, 8))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     X = random.integers(-3, 4, (n_rows, n_features)).astype(draw(st.sampled_from(dtypes)))
     X += draw(st.sampled_from([0, 200])) * random.integers(0, 3, n_features)
