@@ -10,7 +10,7 @@ from onlinels.answers import answers_only, saved_bytes
 from onlinels.explain import debug_one, feature_effects
 from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.embedding import Embedding
-from onlinels.features.filters import FilterBank, read_filters
+from onlinels.features.filters import FilterBank
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
@@ -100,7 +100,6 @@ __all__ = [
     "predict_learn_many",
     "predict_proba_learn_many",
     "progressive_val_score",
-    "read_filters",
     "regressor_from_sums",
     "save",
     "saved_bytes",

@@ -112,8 +112,8 @@ PRESETS: dict[str, Settings] = {
 """Values of M. D. McDonnell and T. Vladusich (2015), Tables 1 (data), 2 (stage 1) and 4 (P and M).
 
 For "svhn" and "cifar10", the paper uses the filters of OverFeat's first stage, which may not be
-redistributed: pass ``filters=read_filters(path)``. These presets use the same number of patches of
-the training images, of the same size, instead.
+redistributed: if you have them, pass them as an array (96, 7, 7, 3), ``filters=array``. These
+presets use the same number of patches of the training images, of the same size, instead.
 """
 
 

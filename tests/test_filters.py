@@ -1,4 +1,4 @@
-"""Filter banks: what `filters` may be, recipes from examples, and filters from files."""
+"""Filter banks: what `filters` may be, and recipes from examples."""
 
 import copy
 import pickle
@@ -16,9 +16,8 @@ from onlinels import (
     Patches,
     WhitenedPatches,
     WindowFeatures,
-    read_filters,
 )
-from support.strategies import filter_arrays, labelled_images
+from support.strategies import labelled_images
 
 IMAGES = np.random.default_rng(0).random((6, 9, 9, 3))
 LABELS = ["a", "b", "a", "c", "b", "a"]
@@ -329,74 +328,3 @@ def test_empty_clusters_keep_their_centroid():
     bank = bank_of(KMeansPatches(5, 2), images, None)
     assert len(bank) == 5
     assert np.isfinite(bank.filters).all()
-
-
-@given(filters=filter_arrays((0, 1, 2, 3)), dtype=st.sampled_from(["f4", "f8", ">f8", "i2"]))
-@pytest.mark.parametrize("name", ["", "weights", "filters", "anything"])
-def test_arrays(tmp_path_factory, name, filters, dtype):
-    stored = (filters * 100).astype(dtype)
-    path = tmp_path_factory.mktemp("filters") / ("bank.npz" if name else "bank.npy")
-    if name in ("weights", "filters"):
-        np.savez(path, **{name: stored, "names": np.array(["a", "b"])})
-    elif name:
-        np.savez_compressed(path, **{name: stored})
-    else:
-        np.save(path, stored)
-    read = read_filters(str(path))
-    assert read.dtype == np.float64
-    expected = stored.astype(float) - stored.astype(float).mean(axis=(1, 2), keepdims=True)
-    np.testing.assert_allclose(read, expected, atol=1e-9, strict=True)
-    assert ConvolutionalFeatures(read).bank.filters.shape[:3] == filters.shape[:3]
-
-
-@pytest.mark.parametrize(("n_bytes", "side"), [(583_683_488, 11), (578_625_952, 7)])
-def test_overfeats_own_files(tmp_path, n_bytes, side):
-    """A file as large as OverFeat's that takes no room, with weights at its start."""
-    weights = np.random.default_rng(0).normal(size=(96, 3, side, side)).astype("<f4")
-    with (tmp_path / "net_weight").open("wb") as file:
-        file.write(weights.tobytes())
-        file.truncate(n_bytes)
-    planes = weights.astype(float).transpose(0, 2, 3, 1)
-    expected = planes - planes.mean(axis=(1, 2), keepdims=True)
-    np.testing.assert_allclose(read_filters(tmp_path / "net_weight"), expected, atol=1e-12)
-
-
-OBJECTS = np.full((1, 2, 2), None)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "error", "message"),
-    [
-        ("net_weight_1", b"\0" * 100, ValueError, "100 bytes .*578,625,952 bytes.*OverFeat"),
-        ("text.npy", b"hello", ValueError, "text.npy cannot be read"),
-        ("zip.npz", b"PK\x03\x04 and then nothing", ValueError, "zip.npz cannot be read"),
-        ("shape.npy", np.ones((2, 3, 7, 7)), ValueError, "square filters.*transpose"),
-        ("flat.npy", np.ones((7, 7)), ValueError, "flat.npy: filters has shape"),
-        ("nan.npy", np.full((1, 2, 2), np.nan), ValueError, "nan.npy holds nan"),
-        ("text_array.npy", np.full((1, 2, 2), "a"), TypeError, "dtype <U1"),
-        ("objects.npy", OBJECTS, ValueError, "it holds other things than arrays of"),
-        ("bad.npz", {"a": ONES, "b": ONES}, ValueError, r"\['a', 'b'\], expected one"),
-        ("bad.npz", {}, ValueError, r"the arrays \[\]"),
-        ("bad.npz", {"objects": OBJECTS}, ValueError, "it holds other things than arrays of"),
-    ],
-)
-def test_bad_files(tmp_path, name, content, error, message):
-    path = tmp_path / name
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    elif isinstance(content, dict):
-        np.savez(path, **content)
-    else:
-        np.save(path, content)
-    with pytest.raises(error, match=message) as raised:
-        read_filters(path)
-    assert "pickle" not in str(raised.value)
-
-
-def test_what_is_no_file(tmp_path):
-    for missing in (tmp_path / "nowhere.npy", tmp_path):
-        with pytest.raises(FileNotFoundError, match=r"There is no file .*download_weights\.py"):
-            read_filters(missing)
-    for odd in (None, 5):
-        with pytest.raises(TypeError, match=f"^path={odd} must be a path"):
-            read_filters(odd)

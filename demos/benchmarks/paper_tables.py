@@ -65,7 +65,6 @@ from onlinels import (
     ImagePreprocessing,
     ShallowConvClassifier,
     __version__,
-    read_filters,
 )
 from onlinels.datasets import read_image_data, stream_image_data
 from onlinels.presets import preset_settings
@@ -75,6 +74,8 @@ PAPER = {"mnist": 0.37, "fashion-mnist": None, "norb": 2.21, "svhn": 3.96, "cifa
 """Test errors in the paper's Table 4, in percent. Fashion-MNIST is newer than the paper."""
 PRETRAINED = ("svhn", "cifar10")
 """Data sets that the paper classifies with OverFeat's filters."""
+OVERFEAT = {583_683_488: (96, 3, 11, 11), 578_625_952: (96, 3, 7, 7)}
+"""Shapes of the first layers at the start of net_weight_0 and net_weight_1, by size of the file."""
 BLOCK_ROWS = 1000
 """Rows whose activations are computed at once, to bound memory."""
 
@@ -180,6 +181,21 @@ def filters_file(name: str, arguments: argparse.Namespace) -> str | None:
         elif name in PRETRAINED:
             return str(text)
     return None
+
+
+def read_filters(path: str) -> Array:
+    """Read filters (n_filters, W, W[, n_channels]), and remove each one's mean per channel.
+
+    The file is OverFeat's, an .npy file, or an .npz file whose array is named "weights".
+    """
+    shape = OVERFEAT.get(Path(path).stat().st_size)
+    if shape is not None:
+        weights = np.fromfile(path, "<f4", int(np.prod(shape))).reshape(shape)
+        filters = weights.transpose(0, 2, 3, 1)
+    else:
+        held = np.load(path)
+        filters = held if isinstance(held, np.ndarray) else held["weights"]
+    return np.asarray(filters - filters.mean(axis=(1, 2), keepdims=True, dtype=float))
 
 
 # -- Table 4 --------------------------------------------------------------------------------------

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +16,6 @@ from onlinels.checks import (
     as_array,
     check_choice,
     check_count,
-    check_path,
-    check_values,
     frozen_copy,
 )
 from onlinels.features.images import Shape
@@ -28,7 +23,6 @@ from onlinels.features.preprocessing import GREY_WEIGHTS
 from onlinels.labels import read_labels
 from onlinels.numerics import Frozen
 from onlinels.saving import savable, settings_hold
-from onlinels.saving.arrays import READ_ERRORS, ArrayArchive, read_npy
 
 
 @savable(settings_hold)
@@ -230,12 +224,12 @@ class Recipe:
             raise ValueError(f"{problem}, expected at most {min(shape[:2])}. Pass a smaller size.")
 
 
-def square_filters(filters: Any, name: str = "filters") -> Matrix:
+def square_filters(filters: Any) -> Matrix:
     """Return filters, given as an array or list, as an array; raise unless they are square."""
-    bank = as_array(name, filters)
+    bank = as_array("filters", filters)
     if bank.ndim not in (3, 4) or bank.shape[1] != bank.shape[2] or 0 in bank.shape:
         expected = "square filters (n_filters, W, W[, n_channels]). Pad or transpose them"
-        raise ValueError(f"{name} has shape {bank.shape}, expected {expected}.")
+        raise ValueError(f"filters has shape {bank.shape}, expected {expected}.")
     return bank
 
 
@@ -320,107 +314,3 @@ def _combined(banks: list[FilterBank], joint: bool, n_channels: int | None = Non
     elif any(each.ndim == 2 for each in offsets):
         offsets = [np.broadcast_to(each.T, (max(numbers), len(each))).T for each in offsets]
     return FilterBank(np.concatenate([b.filters for b in fitted]), np.concatenate(offsets))
-
-
-OVERFEAT_FILES = {
-    583_683_488: ("net_weight_0", (96, 3, 11, 11)),
-    578_625_952: ("net_weight_1", (96, 3, 7, 7)),
-}
-"""Names of the files, and shapes (filter, channel, row, column) of their first layers, by size."""
-
-MAX_FILTER_VALUES = 1 << 24
-"""Most values in a bank of filters: 128 MiB of float64, 16,384 filters of 32 x 32."""
-
-FILTER_ARRAY_NAMES = ("weights", "filters")
-"""Possible names of the filters in an archive of several arrays."""
-
-KNOWN_FILES = " or ".join(f"{name} ({size:,} bytes)" for size, (name, _) in OVERFEAT_FILES.items())
-EXPECTED_FILES = (
-    f"Expected a .npy or .npz file of filters, or {KNOWN_FILES} of OverFeat's download_weights.py."
-)
-
-
-def read_filters(path: str | os.PathLike[str]) -> Floats:
-    """Read a bank of convolution filters from a file, and remove each filter's mean per channel.
-
-    Parameters
-    ----------
-    path : str or path
-        Path of one of these files:
-
-        - a .npy file of shape (n_filters, W, W) or (n_filters, W, W, n_channels);
-        - an .npz file with one such array, or with one named "weights" or "filters";
-        - "net_weight_0" (11x11 filters of the fast network) or "net_weight_1" (7x7 filters of the
-          accurate network) of OverFeat, recognised by their exact sizes.
-
-    Returns
-    -------
-    ndarray (n_filters, W, W[, n_channels]), float64
-        Filters of mean 0 per channel. OverFeat's have the shape (96, W, W, 3), with the channels
-        red, green and blue.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the file does not exist.
-    TypeError, ValueError
-        If `path` is not a path, or the file holds anything else than filters: more than 2^24
-        values, filters that are not square, or values that are not finite numbers.
-
-    Notes
-    -----
-    Nothing is unpickled, and only the first layer of OverFeat's file is read. Filters are not
-    rotated. Memory: a few times that of the filters as float64, which are at most 2^24 values. A
-    compressed byte may expand to at most 1,032 bytes.
-
-    The script download_weights.py in https://github.com/sermanet/OverFeat fetches OverFeat's files.
-    The weights are for research and evaluation only, and their licence does not allow
-    redistribution. No part of this package contains them.
-
-    References
-    ----------
-    P. Sermanet, D. Eigen, X. Zhang, M. Mathieu, R. Fergus and Y. LeCun, "OverFeat: Integrated
-    Recognition, Localization and Detection using Convolutional Networks", ICLR 2014.
-
-    Examples
-    --------
-    >>> read_filters("overfeat/net_weight_1")
-    Traceback (most recent call last):
-        ...
-    FileNotFoundError: There is no file overfeat/net_weight_1. Expected a .npy or .npz file ...
-    """
-    file = check_path("path", path)
-    if not file.is_file():
-        raise FileNotFoundError(f"There is no file {path}. {EXPECTED_FILES}")
-    n_bytes = file.stat().st_size
-    if file.suffix in (".npy", ".npz"):
-        values = _read_array(file)
-    elif n_bytes in OVERFEAT_FILES:
-        _, shape = OVERFEAT_FILES[n_bytes]
-        weights = np.fromfile(file, dtype="<f4", count=int(np.prod(shape)))
-        values = weights.reshape(shape).transpose(0, 2, 3, 1)
-    else:
-        raise ValueError(f"{path} has {n_bytes:,} bytes and no known format. {EXPECTED_FILES}")
-    check_values(f"{file}", values)
-    return zero_mean(square_filters(values, f"{file}: filters").astype(np.float64))
-
-
-def _read_array(file: Path) -> Matrix:
-    """Read a .npy file, or the filters among the arrays of an .npz file."""
-    try:
-        with file.open("rb") as stream:
-            if not stream.peek(2).startswith(b"PK"):  # Not a zip file.
-                return read_npy(stream, file.stat().st_size, MAX_FILTER_VALUES)
-            archive = ArrayArchive(stream)
-            names = list(archive.names)
-            found = (
-                names if len(names) == 1 else [name for name in names if name in FILTER_ARRAY_NAMES]
-            )
-            if len(found) != 1:
-                known, every = " or ".join(FILTER_ARRAY_NAMES), reprlib.repr(names)
-                raise ValueError(f"it holds the arrays {every}, expected one named {known}.")
-            return archive.read(found[0], MAX_FILTER_VALUES)
-    except READ_ERRORS as error:
-        raise ValueError(
-            f"{file} cannot be read: {str(error).rstrip('.')}. {EXPECTED_FILES}"
-        ) from error

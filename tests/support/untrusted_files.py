@@ -7,7 +7,6 @@ import copy
 import gzip
 import io
 import json
-import os
 import time
 import tracemalloc
 import zipfile
@@ -22,7 +21,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 import onlinels
-from onlinels import read_filters
 from onlinels.datasets import ImageData, read_idx, read_image_data, read_norb, stream_image_data
 from support import savable_models
 from support.image_files import NORB_STARTS
@@ -166,8 +164,6 @@ IDX_LABELS = bytes([0, 0, 8, 1]) + big_endian(3) + bytes([7, 2, 1])
 CIFAR = (bytes([7]) + PIXELS) * 2
 NORB_LABELS = words(NORB_NUMBERS, 1, 2, 1, 1, 4, 0)
 NORB_IMAGES = words(NORB_BYTES, 4, 2, 2, 96, 96) + PIXELS * 12
-OVERFEAT = np.linspace(-1.0, 1.0, 96 * 3 * 11 * 11).astype("<f4").tobytes()
-OVERFEAT_SIZE = 578_625_952
 FILTERS = npy(np.linspace(0.0, 1.0, 18).reshape(2, 3, 3))
 IMAGE_ARRAYS = {
     "x_train.npy": npy(np.arange(24, dtype=np.uint8).reshape(2, 3, 4)),
@@ -417,10 +413,6 @@ class Reader:
     """Files made to do harm, of choices."""
     others: Mapping[str, bytes] = field(default_factory=dict)
     """Genuine files that lie beside it."""
-    size: int | None = None
-    """That every file is brought to, cut or lengthened without taking room."""
-    refusals: tuple[type[Exception], ...] = (ValueError,)
-    """What a file that is refused may raise."""
     fixed: int = FIXED_BYTES
     """Bytes that may be allocated for any file."""
 
@@ -449,15 +441,13 @@ IDX_GZIP = (partial(gzip_oddity, craft=idx_of_any_shape, start=IDX_IMAGES, hones
 NORB_GZIP = (partial(gzip_oddity, craft=norb_of_any_shape, start=NORB_LABELS, honest=NORB_HONEST),)
 
 
-# Bytes for each byte of images (read whole, in mini-batches, and printed), of filters (a boolean
-# is a byte in the file, and some copies of a float64 after) and of models (JSON becomes objects).
-IMAGE, FILTER, MODEL = 16, 64, 50
-ODD = (ValueError, TypeError)
+# Bytes for each byte of images (read whole, in mini-batches, and printed), and of models (JSON
+# becomes objects).
+IMAGE, MODEL = 16, 50
 TRAIN, TEST = "train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 PLAIN_IDX, GZIP_IDX = ((of(IDX_IMAGES), of(IDX_LABELS)) for of in (plain, gzipped))
 PLAIN_NORB, GZIP_NORB = ((of(NORB_LABELS), of(NORB_IMAGES)) for of in (plain, gzipped))
 IMAGES_NPZ = tuple(zipped(IMAGE_ARRAYS, method) for method in METHODS[:2])
-FILTERS_NPZ = tuple(zipped({"weights.npy": FILTERS}, method) for method in METHODS[:2])
 ANY_IDX, ANY_NORB, LARGE = (idx_of_any_shape,), (norb_of_any_shape,), IMAGE * COMPRESSED
 READERS = (
     Reader("IDX", "images.idx", PLAIN_IDX, read_idx, IMAGE, ANY_IDX),
@@ -481,20 +471,6 @@ READERS = (
         beside(NORB, NORB_DAT),
     ),
     Reader("images, npz", "data.npz", IMAGES_NPZ, read_images, LARGE, (zip_oddity,)),
-    Reader(
-        *("filters, npy", "bank.npy", (plain(FILTERS),), read_filters, FILTER),
-        crafted=(npy_of_any_shape,),
-        refusals=ODD,
-    ),
-    Reader(
-        *("filters, npz", "bank.npz", FILTERS_NPZ, read_filters, FILTER * COMPRESSED),
-        crafted=(zip_oddity,),
-        refusals=ODD,
-    ),
-    Reader(
-        *("filters, OverFeat", "net_weight_1", (plain(OVERFEAT),), read_filters, FILTER),
-        size=OVERFEAT_SIZE,
-    ),
     Reader(
         *("saved models", "model.npz", tuple(map(described, MODELS)), onlinels.load, MODEL),
         crafted=(lie, lie, other_array),
@@ -536,8 +512,6 @@ def prepare(reader, folder):
 def attempt(reader, path, content, measured):
     """Read a file of any content, and tell what came of it; allocations are traced if asked."""
     path.write_bytes(content)
-    if reader.size is not None:
-        os.truncate(path, reader.size)
     if measured:
         tracemalloc.start()
     started = time.process_time()
@@ -558,7 +532,7 @@ def attempt(reader, path, content, measured):
 def outcome_of(reader, path):
     try:
         result = reader.read(path)
-    except reader.refusals as error:
+    except ValueError as error:
         if str(path.parent) not in str(error):
             return f"a refusal that does not name the file: {error}", None
         return ran_out(error) or "refused", None
