@@ -58,7 +58,6 @@ from onlinels import (
     MiniRocketFeatures,
     StreamClassifier,
     WindowedClassifier,
-    WindowFeatures,
     windows_of,
 )
 
@@ -107,7 +106,7 @@ WARM_UP = 4
 N_FEATURES = 504
 WATCH_RIDGE = 1.0
 RECENT_RECORDINGS = 12
-WATCH_COLOURS = {"MiniRocket": BLUE, "filter responses": GREEN, "single readings": GREY}
+WATCH_COLOURS = {"MiniRocket": BLUE, "single readings": GREY}
 NO_WATCH = (
     "the recordings of the watch are part of the package sktime, which is not installed. "
     "Install it with pip install 'sktime>=0.38', or pass --data"
@@ -180,7 +179,7 @@ def tell_activities(recordings: Recordings, path: Path) -> None:
 
 
 def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
-    """Return three kinds of features, each with the same linear layer."""
+    """Return two kinds of features, each with the same linear layer."""
     first = [
         [(x, recordings.labels[number]) for x in recordings.rows(number)]
         for number in range(WARM_UP)
@@ -188,8 +187,6 @@ def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
     windows = np.concatenate([windows_of(each, WINDOW, HOP)[0] for each in first])
     looks: dict[str, Any] = {
         "MiniRocket": MiniRocketFeatures.from_examples(windows, n_features=N_FEATURES),
-        # All positions of a filter inside the window are averaged.
-        "filter responses": WindowFeatures(pool_size=8, stride=8, drop_ring=7),
         "single readings": HiddenLayer(N_FEATURES),
     }
     return {

@@ -8,14 +8,12 @@ from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.answers import answers_only, saved_bytes
 from onlinels.explain import debug_one, feature_effects
-from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.embedding import Embedding
-from onlinels.features.filters import FilterBank
+from onlinels.features.filters import Patches
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.minirocket import MiniRocketFeatures
-from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA, ImagePreprocessing
-from onlinels.features.transformers import ConvolutionalFeatures, WindowFeatures
+from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.from_sums import classifier_from_sums, regressor_from_sums
 from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
@@ -63,27 +61,21 @@ __all__ = [
     "ConvolutionalFeatures",
     "DriftAwareClassifier",
     "Embedding",
-    "FilterBank",
     "GramAccumulator",
     "HiddenLayer",
     "ImagePreprocessing",
     "KFold",
-    "KMeansPatches",
     "LeastSquaresClassifier",
     "LeastSquaresMultiTargetRegressor",
     "LeastSquaresRegressor",
     "MiniRocketFeatures",
     "OrthogonalAccumulator",
     "Patches",
-    "Power",
     "ProgressiveScore",
     "RecursiveAccumulator",
     "ShallowConvClassifier",
     "StreamClassifier",
     "StreamRegressor",
-    "TwoSidedRectifier",
-    "WhitenedPatches",
-    "WindowFeatures",
     "WindowedClassifier",
     "__version__",
     "answers_only",
@@ -94,7 +86,6 @@ __all__ = [
     "iter_progressive_val_score",
     "load",
     "loads",
-    "lp_pooling",
     "merge",
     "plot_filters",
     "predict_learn_many",

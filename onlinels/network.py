@@ -24,7 +24,6 @@ from onlinels.checks import (
     check_weights,
     same,
 )
-from onlinels.features.filters import FilterBank
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import (
     Shape,
@@ -431,8 +430,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         return np.concatenate([*self._network.blocks(images)])
 
     @property
-    def bank(self) -> FilterBank:
-        """The filters and their offsets; ValueError if they are not fixed yet."""
+    def bank(self) -> Floats:
+        """The filters, as of `ConvolutionalFeatures`; ValueError if they are not fixed yet."""
         return (self.features if self.features.is_fixed else self._network.features).bank
 
     @property

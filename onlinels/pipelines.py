@@ -13,11 +13,17 @@ from onlinels.features.embedding import Embedding
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.features.transformers import FilteringTransformer
+from onlinels.features.transformers import ConvolutionalFeatures
 
 Model = TypeVar("Model")
 
-FIXED_STEPS = (FilteringTransformer, MiniRocketFeatures, HiddenLayer, ImagePreprocessing, Embedding)
+FIXED_STEPS = (
+    ConvolutionalFeatures,
+    MiniRocketFeatures,
+    HiddenLayer,
+    ImagePreprocessing,
+    Embedding,
+)
 """Steps of this package that learn nothing."""
 
 

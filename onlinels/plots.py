@@ -28,7 +28,7 @@ def plot_filters(
 
     Parameters
     ----------
-    filters : FilterBank, "hand-designed", ndarray (n_filters, W, W[, n_channels]) or tuple of these
+    filters : "hand-designed", ndarray (n_filters, W, W[, n_channels]) or tuple of these
         The filters. Filters with three channels are drawn in colour, with one channel in grey. With
         other numbers, each channel is a grey tile, and the tiles of a filter are side by side. A
         filter with a single value is half grey.
@@ -47,7 +47,7 @@ def plot_filters(
     ImportError
         If matplotlib is not installed.
     TypeError, ValueError
-        If `filters` is not a bank, or contains recipes, whose filters do not exist yet. If
+        If `filters` is not a bank, or contains `Patches`, whose filters do not exist yet. If
         `path_or_axes` is neither a path nor axes, or matplotlib does not know the file type.
     OSError
         If the picture cannot be saved at the path.
@@ -66,7 +66,7 @@ def plot_filters(
     if recipes(filters):
         fault = f"filters={filters!r} are made from examples, but no examples were given"
         raise ValueError(f"{fault}. Pass the `bank` of ConvolutionalFeatures.from_examples(X, y).")
-    picture = mosaic(make_bank(filters).filters, n_columns)
+    picture = mosaic(make_bank(filters), n_columns)
     inches = (picture.shape[1] * PIXEL_INCHES, picture.shape[0] * PIXEL_INCHES)
 
     def new_axes(figure: Any) -> Any:

@@ -6,8 +6,8 @@ from inspect import signature
 from typing import Any
 
 from onlinels.checks import check_choice
+from onlinels.features.filters import Patches
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.patches import Patches
 from onlinels.features.preprocessing import ZCA, ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.linear.classifier import LeastSquaresClassifier

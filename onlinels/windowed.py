@@ -220,7 +220,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     ----------
     classifier : classifier or pipeline
         The model that learns samples {"window": array}, such as
-        ``WindowFeatures() | LeastSquaresClassifier()``.
+        ``features | LeastSquaresClassifier()`` with `MiniRocketFeatures`.
     window, hop : int
         Number of samples in a window, and the minimum number of samples from one learnt window to
         the next.

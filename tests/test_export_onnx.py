@@ -18,7 +18,6 @@ from onlinels import (
     CalibratedClassifier,
     ConvolutionalFeatures,
     DriftAwareClassifier,
-    FilterBank,
     HiddenLayer,
     ImagePreprocessing,
     LeastSquaresClassifier,
@@ -28,7 +27,6 @@ from onlinels import (
     ShallowConvClassifier,
     StreamClassifier,
     WindowedClassifier,
-    WindowFeatures,
 )
 from onlinels.export import onnx, onnx_model, sklearn_model, to_sklearn
 from onlinels.export.onnx_graph import Graph
@@ -224,7 +222,6 @@ def test_networks(path, settings, filters, data):
         "stride": data.draw(st.integers(1, 3)),
         "padding": data.draw(st.integers(0, 2)),
     }
-    filters = FilterBank(filters.reshape(*filters.shape[:3], -1), random.normal(size=len(filters)))
     model = ShallowConvClassifier(
         # In the precision of the graph: maps that count as rounding errors are the same.
         ConvolutionalFeatures(filters, **settings, **geometry, dtype="float32"),
@@ -248,7 +245,7 @@ def test_one_of_several_rows_is_pooled(path):
     # Strides of 3 keep the first of 3 rows of responses: a pooling matrix of one row, not of 1 x 1.
     random = np.random.default_rng(0)
     images, y = random.random((40, 8, 9)), list("abcd" * 10)
-    filters = FilterBank(random.normal(size=(2, 6, 6, 1)), np.zeros(2))
+    filters = random.normal(size=(2, 6, 6))
     features = ConvolutionalFeatures(filters, pool_size=1, stride=3, dtype="float32")
     model = ShallowConvClassifier(
         features, HiddenLayer(30), LeastSquaresClassifier(0.01), warm_up=20
@@ -301,15 +298,6 @@ def test_windows(path, n_channels, dtype):
     given = windows if n_channels > 1 else windows[..., 0]
     found, bound = outputs_of(path, given), bound_of(linear, shares, np.abs(shares))
     assert (np.abs(found["scores"] - linear.scores_many(shares)) <= bound).all()
-    of_windows = WindowFeatures(pool_size=4, dtype=dtype) | LeastSquaresClassifier(1.0)
-    of_windows.learn_many(windows, y)
-    with pytest.raises(ValueError, match="Pass input_shape"):
-        onnx(of_windows, path)
-    onnx(of_windows, path, input_shape=windows.shape[1:])
-    scores = of_windows["LeastSquaresClassifier"].scores_many(
-        of_windows["WindowFeatures"].transform_many(windows)
-    )
-    np.testing.assert_allclose(outputs_of(path, given)["scores"], scores, atol=1e-4)
 
 
 def test_a_linear_model_of_preprocessed_pixels(path):
@@ -324,10 +312,12 @@ def test_a_linear_model_of_preprocessed_pixels(path):
     model["LeastSquaresClassifier"].learn_one({"other": 1.0}, "a")
     with pytest.raises(ValueError, match="has learnt the feature 'other', which no step before"):
         onnx(model, path)
-    of_windows = WindowFeatures(pool_size=4) | LeastSquaresClassifier(1.0)
-    of_windows.learn_many(np.random.default_rng(0).random((9, 40, 1)), list("abc") * 3)
+    of_images = ConvolutionalFeatures(pool_size=4) | LeastSquaresClassifier(1.0)
+    of_images.learn_many(np.random.default_rng(0).random((9, 16, 16)), list("abc") * 3)
+    with pytest.raises(ValueError, match="Pass input_shape"):
+        onnx(of_images, path)
     with pytest.raises(ValueError, match=r"learnt the feature .* if you pass input_shape, pass"):
-        onnx(of_windows, path, input_shape=(20,))
+        onnx(of_images, path, input_shape=(10, 10))
 
 
 @pytest.mark.parametrize("steps", ["none", "rocket"])
@@ -473,7 +463,6 @@ SHAPES = {
         lambda: ConvolutionalFeatures(image_shape=(8, 8)) | LeastSquaresClassifier(),
         (8, 8),
     ),
-    "windows": (lambda: WindowFeatures(window_shape=(16, 2)) | LeastSquaresClassifier(), (16, 2)),
 }
 
 

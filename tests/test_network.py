@@ -14,9 +14,7 @@ from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
     Patches,
-    Power,
     ShallowConvClassifier,
-    TwoSidedRectifier,
 )
 from onlinels.presets import PRESETS
 from support import laws, strategies
@@ -404,10 +402,9 @@ OTHER_VALUES = {
     "padding": 6,
     "drop_ring": 1,
     "normalize": "image",
-    "before_pooling": TwoSidedRectifier(0.5),
-    "after_pooling": Power(1.0),
+    "before_pooling": 1.0,
+    "after_pooling": 1.0,
     "channels": "joint",
-    "contrast_offset": 0.7,
     "seed": 7,
     "n_hidden": 77,
     "input_weights": "gaussian",

@@ -20,16 +20,15 @@ from onlinels import (
     HiddenLayer,
     ImagePreprocessing,
     KFold,
-    KMeansPatches,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     MiniRocketFeatures,
+    Patches,
     ShallowConvClassifier,
     StreamClassifier,
     StreamRegressor,
     WindowedClassifier,
-    WindowFeatures,
 )
 from support.laws import assert_refused
 
@@ -211,7 +210,6 @@ TRANSFORMERS = {
         (8, 8),
     ),
     "nothing to do": (lambda: ImagePreprocessing(image_shape=(8, 8)), (8, 8)),
-    "window features": (lambda: WindowFeatures(window_shape=(64,)), (64,)),
     "minirocket": (
         lambda: MiniRocketFeatures.from_examples(
             IMAGES.reshape(24, 64), window_shape=(64,), n_features=84
@@ -293,9 +291,7 @@ def test_no_items_are_embedded_as_an_item():
         lambda X: HiddenLayer.from_examples(X, n_hidden=3),
         lambda X: HiddenLayer.from_examples(X, [], n_hidden=3),
         lambda X: ImagePreprocessing.from_examples(X.reshape(0, 8, 8)),
-        lambda X: ConvolutionalFeatures.from_examples(
-            X.reshape(0, 8, 8), filters=KMeansPatches(4, 3)
-        ),
+        lambda X: ConvolutionalFeatures.from_examples(X.reshape(0, 8, 8), filters=Patches(4, 3)),
         lambda X: MiniRocketFeatures.from_examples(X),
     ],
 )

@@ -14,7 +14,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from onlinels import ConvolutionalFeatures, FilterBank, Patches, plot_filters
+from onlinels import ConvolutionalFeatures, Patches, plot_filters
 
 mpl.use("Agg")
 
@@ -27,18 +27,15 @@ def mosaic(filters, n_columns=None):
 
 @given(
     n_filters=st.integers(1, 12),
-    height=st.integers(1, 4),
-    width=st.integers(1, 4),
+    size=st.integers(1, 4),
     n_channels=st.integers(1, 5),
     n_columns=st.one_of(st.none(), st.integers(1, 15)),
 )
-def test_every_filter_has_a_tile_scaled_to_its_own_range(
-    n_filters, height, width, n_channels, n_columns
-):
+def test_every_filter_has_a_tile_scaled_to_its_own_range(n_filters, size, n_channels, n_columns):
     random = np.random.default_rng(0)
-    filters = random.normal(size=(n_filters, height, width, n_channels))
+    filters = random.normal(size=(n_filters, size, size, n_channels))
     filters[0] = 3.0
-    picture = mosaic(FilterBank(filters, np.zeros(n_filters)), n_columns)
+    picture = mosaic(filters, n_columns)
     assert picture.min() >= 0.0
     assert picture.max() == 1.0
     in_colour = n_channels in (1, 3)
@@ -48,9 +45,9 @@ def test_every_filter_has_a_tile_scaled_to_its_own_range(
         row, column = divmod(k, min(per_row, n_filters))
         expected = (h - h.min()) / (h.max() - h.min()) if k and h.size > 1 else h * 0 + 0.5
         for tile in range(n_tiles):
-            top = 1 + row * (height + 1)
-            left = 1 + (column * n_tiles + tile) * (width + 1)
-            drawn = picture[top : top + height, left : left + width]
+            top = 1 + row * (size + 1)
+            left = 1 + (column * n_tiles + tile) * (size + 1)
+            drawn = picture[top : top + size, left : left + size]
             own = expected if in_colour else expected[..., tile : tile + 1]
             np.testing.assert_allclose(drawn, np.broadcast_to(own, drawn.shape))
     assert (picture[0] == 1.0).all()
@@ -75,8 +72,7 @@ def test_a_picture_is_saved(tmp_path):
 
 def test_axes_of_ones_own_and_of_pyplot():
     mine = Figure().add_subplot()
-    bank = FilterBank(np.eye(3).reshape(1, 3, 3, 1), np.zeros(1))
-    assert plot_filters(bank, mine) is mine
+    assert plot_filters(np.eye(3)[None], mine) is mine
     np.testing.assert_allclose(mine.images[0].get_array()[1:4, 1:4, 0], np.eye(3))
     shown = plot_filters(ConvolutionalFeatures().bank)
     assert shown.figure.number in pyplot.get_fignums()

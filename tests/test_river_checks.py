@@ -23,10 +23,8 @@ from onlinels import (
     StreamClassifier,
     StreamRegressor,
 )
-from onlinels.features.convolution import Power, TwoSidedRectifier
-from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.filters import Patches
 from onlinels.features.preprocessing import ZCA, ImagePreprocessing
-from onlinels.features.transformers import WindowFeatures
 from support.slow import the_rest_slow
 
 ACCUMULATORS = "gram", "orthogonal", "recursive"
@@ -194,14 +192,8 @@ SQUARE = {"image_shape": (8, 8)}
 TRANSFORMERS = {
     "small": lambda: SMALL,
     "general": lambda: conv(
-        before_pooling=TwoSidedRectifier(0.1),
-        after_pooling=Power(1.0),
-        channels="joint",
-        contrast_offset=10.0,
-        **SQUARE,
+        before_pooling=1.0, after_pooling=1.0, channels="joint", pooling="gaussian", **SQUARE
     ),
-    # Rows of digits are the time, columns the channels.
-    "windows": lambda: WindowFeatures(stride=4, padding=4, normalize=False, window_shape=(8, 8)),
     "nothing to do": lambda: ImagePreprocessing(**SQUARE),
     "downsampled and scaled": lambda: ImagePreprocessing(downsample=2, scale=16.0, **SQUARE),
     # All steps that grey digits allow, whitened by the first of them.
@@ -224,15 +216,13 @@ NETWORKS = {
         **{"scale": 16.0, "whitening": ZCA(0.1), **SQUARE},
     ),
     "downsampled, with whitened patches": lambda: network(
-        conv(filters=WhitenedPatches(5, size=3, n_sample=200), channels="joint"),
+        conv(filters=Patches(5, 3, whitening=1.0, n_sample=200), channels="joint"),
         "difference",
         **{"downsample": 2, **SQUARE},
     ),
     "with clusters": lambda: network(
         conv(
-            filters=KMeansPatches(5, size=3, n_sample=200),
-            contrast_offset=10.0,
-            before_pooling=TwoSidedRectifier(0.1),
+            filters=Patches(5, 3, whitening=1.0, n_iterations=10, n_sample=200),
             normalize="image",
             **SQUARE,
         ),

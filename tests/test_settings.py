@@ -16,21 +16,16 @@ from onlinels import (
     ZCA,
     CalibratedClassifier,
     DriftAwareClassifier,
-    FilterBank,
     HiddenLayer,
     KFold,
-    KMeansPatches,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     Patches,
-    Power,
     ProgressiveScore,
     RecursiveAccumulator,
     ShallowConvClassifier,
     StreamClassifier,
-    TwoSidedRectifier,
-    WhitenedPatches,
 )
 from onlinels.pipelines import last_step
 from support import digits_network, laws, savable_models
@@ -39,13 +34,9 @@ from support.strategies import examples
 REFUSALS = AttributeError, TypeError, ValueError
 VALUES = [3.0, 5, True, "equal", None, KFold(3), object()]
 FROZEN = [
-    FilterBank(np.ones((2, 3, 3, 1)), np.zeros(2)),
     KFold(),
-    KMeansPatches(),
     Patches(),
-    Power(0.5),
-    TwoSidedRectifier(0.1),
-    WhitenedPatches(),
+    Patches(whitening=0.1, n_iterations=3),
     ZCA(),
     ProgressiveScore("model", metrics.MAE(), 10, *np.zeros((4, 1))),
 ]

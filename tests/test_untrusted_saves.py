@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from river import compose, drift, feature_extraction, preprocessing
 
 import onlinels
-from onlinels import LeastSquaresClassifier, WindowedClassifier, WindowFeatures
+from onlinels import LeastSquaresClassifier, WindowedClassifier, ConvolutionalFeatures
 from onlinels.saving import description
 from support.laws import saved
 from support.strategies import examples
@@ -227,7 +227,7 @@ def resampled():
 
 CONTRADICTIONS = [
     # Ranges stand for no arrays.
-    (WindowFeatures, "WindowFeatures", {"filters": {"range": [0, 60_000_000, 1]}}),
+    (ConvolutionalFeatures, "ConvolutionalFeatures", {"filters": {"range": [0, 60_000_000, 1]}}),
     (encoded, "river.OneHotEncoder", {"values": {"defaultdict": [], "of": "exec"}}),
     (encoded, "river.OneHotEncoder", {"unknown": 1}),
     # Compiled code is told nothing that it did not say, and patterns to search for are river's.

@@ -20,7 +20,6 @@ from onlinels import (
     LeastSquaresClassifier,
     MiniRocketFeatures,
     WindowedClassifier,
-    WindowFeatures,
     windows_of,
 )
 from support import strategies
@@ -214,10 +213,9 @@ SPEEDS = compose.FuncTransformer(
 CENTRED = compose.FuncTransformer(lambda x: {"window": x["window"] - x["window"].mean(axis=0)})
 LINEAR = LeastSquaresClassifier(ridge=1.0)
 PIPELINES = {
-    "windows": WindowFeatures(stride=8) | LINEAR.clone(),
     "minirocket": MINIROCKET | LINEAR.clone(),
     "hidden": MINIROCKET | HiddenLayer(50) | LINEAR.clone(),
-    "a user's function": CENTRED | WindowFeatures(stride=8) | LINEAR.clone(),
+    "a user's function": CENTRED | MINIROCKET | LINEAR.clone(),
     "a river classifier": SPEEDS | naive_bayes.GaussianNB(),
 }
 
@@ -534,7 +532,7 @@ def test_what_is_no_stream_of_readings_gives_no_windows():
 test_bad_settings = settings_refused(
     lambda **settings: WindowedClassifier(**{"classifier": LeastSquaresClassifier()} | settings),
     [
-        ({"classifier": WindowFeatures()}, TypeError, "classifier is of type WindowFeatures"),
+        ({"classifier": HiddenLayer()}, TypeError, "classifier is of type HiddenLayer"),
         ({"window": 0}, ValueError, "window=0"),
         ({"hop": 1.5}, TypeError, "hop=1.5"),
         ({"label_rule": "first"}, ValueError, "label_rule='first'"),

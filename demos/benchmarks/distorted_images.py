@@ -44,7 +44,6 @@ from scipy.ndimage import map_coordinates
 
 from onlinels import (
     ConvolutionalFeatures,
-    FilterBank,
     HiddenLayer,
     LeastSquaresClassifier,
     Patches,
@@ -264,11 +263,11 @@ def make_layers(x: Array, y: Array, arguments: argparse.Namespace, seed: int) ->
     return [*first, features.transform_many, hidden.transform_many]
 
 
-def of_unit_length(bank: FilterBank) -> FilterBank:
+def of_unit_length(bank: Array) -> Array:
     """Return a bank whose filters have length 1; filters of zeros stay 0."""
-    lengths = np.sqrt((bank.filters**2).sum(axis=(1, 2, 3)))
+    lengths = np.sqrt((bank**2).sum(axis=(1, 2, 3), keepdims=True))
     lengths[lengths == 0.0] = 1.0
-    return FilterBank(bank.filters / lengths[:, None, None, None], np.zeros(len(bank)))
+    return np.asarray(bank / lengths)
 
 
 def transform(layers: list[Layer], images: Array) -> Array:

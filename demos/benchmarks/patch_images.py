@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from common import (
@@ -39,21 +38,25 @@ from common import (
     row_slices,
     shifted,
 )
+from numpy.lib.stride_tricks import sliding_window_view
 
 from onlinels import (
     ConvolutionalFeatures,
     HiddenLayer,
     LeastSquaresClassifier,
     Patches,
-    Power,
-    TwoSidedRectifier,
-    WhitenedPatches,
     __version__,
 )
 from onlinels.datasets import ImageData
+from onlinels.features.preprocessing import fit_whitening
 
 BRIGHTNESS = 64.0
 """Divisor of bytes: the variance of patches of photographs is then about 1."""
+PATCH_SIZE, THRESHOLD, WHITENING, SAMPLE = 6, 0.5, 0.1, 100_000
+"""Side of a patch, threshold of its response, and offset and sample size of the whitening."""
+CONTRAST_OFFSET = 10.0 / BRIGHTNESS**2
+TILE_FILTERS = 256
+"""Filters whose responses are computed at once, so that they fit the cache."""
 SMALLEST_DEVIATION = 1e-3
 """Smallest standard deviation of a feature, relative to the mean, that is scaled to 1."""
 SCALED_ROWS = 2000
@@ -199,7 +202,8 @@ class Features:
     def __init__(self, images: Array, labels: Array, settings: Settings) -> None:
         pixels = as_pixels(images)
         self.banks = [
-            ConvolutionalFeatures.from_examples(pixels, **bank) for bank in banks_of(settings)
+            PatchBank(pixels, n_filters, contrast, settings)
+            for n_filters, contrast in zip(settings.filters, (True, False), strict=True)
         ]
         self.network = make_network(images, labels, settings) if settings.n_hidden else None
         sizes = [1.0] * len(self.banks) + [HIDDEN_SIZE] * (self.network is not None)
@@ -214,9 +218,7 @@ class Features:
         """Return the features of every bank, and of the hidden units."""
         pixels, found = as_pixels(images), []
         for bank in self.banks:
-            part = bank.transform_many(pixels)
-            part += bank.transform_many(pixels[:, :, ::-1])
-            found.append(part)
+            found.append(bank.transform(pixels) + bank.transform(pixels[:, :, ::-1]))
         if self.network is not None:
             stage, hidden = self.network
             part = hidden.transform_many(stage.transform_many(images))
@@ -236,28 +238,82 @@ def as_pixels(images: Array) -> Array:
     return images.astype(np.float32) / np.float32(BRIGHTNESS)
 
 
-def banks_of(settings: Settings) -> list[dict[str, Any]]:
-    """Return the settings of the banks that have filters."""
-    shared = {
-        "pool_size": settings.pool_size,
-        "stride": settings.stride,
-        "padding": settings.padding,
-        "drop_ring": settings.pool_size - 1,
-        "normalize": False,
-        "before_pooling": TwoSidedRectifier(0.5),
-        "after_pooling": Power(0.5),
-        "channels": "joint",
-        "dtype": "float32",
-        "seed": settings.seed,
-    }
-    banks = []
-    for n_filters, keep_mean in zip(settings.filters, (False, True), strict=True):
-        # Number of patches from which the whitening is estimated.
-        n_sample = max(100_000, n_filters)
-        filters = WhitenedPatches(n_filters, 6, 0.1, n_sample, keep_mean=keep_mean)
-        contrast = {} if keep_mean else {"contrast_offset": 10.0 / BRIGHTNESS**2}
-        banks.append(shared | contrast | {"filters": filters})
-    return banks
+class PatchBank:
+    """Filters of whitened patches of the first images, and what is made of their responses.
+
+    The response to a patch c of an image is u = d . whiten(c), where d is the whitened patch of an
+    example, of length 1 (A. Coates and A. Y. Ng, 2011). It becomes max(0, u - 0.5) and
+    max(0, -u - 0.5), averaged over pooling windows inside the image; square roots follow.
+
+    Parameters
+    ----------
+    pixels : ndarray (n, height, width[, n_channels])
+        Images that patches are drawn from.
+    n_filters : int
+        Number of filters.
+    contrast : bool
+        Whether every patch has its mean subtracted and is divided by sqrt(variance + offset).
+    settings : Settings
+        Settings of the run.
+    """
+
+    def __init__(self, pixels: Array, n_filters: int, contrast: bool, settings: Settings) -> None:
+        self.contrast, self.settings = contrast, settings
+        random = np.random.default_rng([settings.seed, 1])
+        windows = sliding_window_view(with_channels(pixels), (PATCH_SIZE, PATCH_SIZE), axis=(1, 2))
+        n_places = int(np.prod(windows.shape[:3]))
+        n_sample = min(n_places, max(SAMPLE, n_filters))
+        places = random.choice(n_places, n_sample, replace=False)
+        patches = windows[np.unravel_index(places, windows.shape[:3])].astype(float)
+        uneven = np.flatnonzero(np.ptp(patches, axis=(2, 3)).any(axis=1))
+        chosen = uneven[random.choice(len(uneven), n_filters, replace=n_filters > len(uneven))]
+        rows = self.normalized(np.moveaxis(patches, 1, 3).reshape(n_sample, -1))
+        # The response d . (c - mean) M is c . (M d) - mean . (M d).
+        mean, matrix = fit_whitening(rows, WHITENING)
+        directions = (rows[chosen] - mean) @ matrix
+        filters = directions / np.linalg.norm(directions, axis=1, keepdims=True) @ matrix
+        self.filters = filters.T.astype(np.float32)
+        self.offsets = -(filters @ mean).astype(np.float32)
+
+    def normalized(self, rows: Array) -> Array:
+        """Return patches with normalised contrast, or unchanged if brightness and colour count."""
+        if not self.contrast:
+            return rows
+        # The middle pixel is subtracted first: no digits are lost to the brightness.
+        rows = rows - rows[..., [rows.shape[-1] // 2]]
+        rows -= rows.mean(axis=-1, keepdims=True)
+        variance = np.square(rows).mean(axis=-1, keepdims=True)
+        return rows / np.sqrt(variance + rows.dtype.type(CONTRAST_OFFSET))
+
+    def transform(self, pixels: Array) -> Array:
+        """Return the features (n, n_features) of images (n, height, width[, n_channels])."""
+        padding = (self.settings.padding, self.settings.padding)
+        images = np.pad(with_channels(pixels), ((0, 0), padding, padding, (0, 0)))
+        windows = sliding_window_view(images, (PATCH_SIZE, PATCH_SIZE), axis=(1, 2))
+        pooling = np.kron(*(self.pooling(side) for side in windows.shape[1:3]))
+        features = np.empty((len(images), 2, len(pooling), len(self.offsets)), np.float32)
+        for image, found in zip(windows, features, strict=True):
+            patches = self.normalized(np.moveaxis(image, 2, 4).reshape(len(pooling.T), -1))
+            for tile in row_slices(len(self.offsets), TILE_FILTERS):
+                responses = patches @ self.filters[:, tile]
+                responses += self.offsets[tile]
+                for side, sign in enumerate((1, -1)):
+                    excess = sign * responses - np.float32(THRESHOLD)
+                    np.maximum(excess, 0, out=excess)
+                    found[side, :, tile] = pooling @ excess
+        return np.sqrt(features.reshape(len(images), -1))
+
+    def pooling(self, n_positions: int) -> Array:
+        """Return the matrix (n_windows, n_positions) that averages positions along one axis."""
+        size, stride = self.settings.pool_size, self.settings.stride
+        starts = np.arange(0, n_positions - size + 1, stride)[:, None]
+        offsets = np.arange(n_positions) - starts
+        return ((offsets >= 0) & (offsets < size)).astype(np.float32) / np.float32(size)
+
+
+def with_channels(pixels: Array) -> Array:
+    """Return images (n, height, width, n_channels)."""
+    return pixels if pixels.ndim == 4 else pixels[..., None]
 
 
 def make_network(

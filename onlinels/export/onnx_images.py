@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +13,11 @@ from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
     N_SQUARE_ROOTS,
     Convolution,
-    Power,
-    TwoSidedRectifier,
-    largest_responses,
 )
-from onlinels.features.filters import minirocket_kernels
 from onlinels.features.images import Kind, Shape, check_image_shape, not_made
-from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures
+from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
-from onlinels.features.transformers import FilteringTransformer
+from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.rows import OUTPUT_NAME, Name, feature_key
 
 
@@ -152,130 +147,64 @@ def preprocessed(graph: Graph, images: Images, step: ImagePreprocessing) -> Imag
     return images._replace(value=value, shape=(height, width, n_channels))
 
 
-def filtered(graph: Graph, images: Images, step: FilteringTransformer) -> Table:
+def filtered(graph: Graph, images: Images, step: ConvolutionalFeatures) -> Table:
     """Return convolutional features: responses, powers, pooling and normalisation."""
     height, width, n_channels = images.shape
     _ = step.bank  # Raises if it is not made yet.
     bank, stage = step._bank_for(n_channels), step._stage()
-    filters = np.broadcast_to(bank.filters, (*bank.filters.shape[:3], n_channels))
-    offsets = stage.offsets_of_groups(bank.offsets, n_channels)
-    n_filters, sides = len(filters), filters.shape[1:3]
-    n_groups, axes = stage.n_groups(n_channels), (stage.rows, stage.columns)
-    n_features = step.n_features((height, width, n_channels)[2 - step.kind.n_axes :])
-    by_axis = list(zip(axes, (height, width), sides, strict=True))
-    convolved = [axis.convolved_size(size, side) for axis, size, side in by_axis]
+    filters = np.broadcast_to(bank, (*bank.shape[:3], n_channels))
+    n_filters, side = len(filters), filters.shape[1]
+    n_groups, n_features = stage.n_groups(n_channels), step.n_features(images.shape)
+    convolved = [stage.convolved_size(size, side) for size in (height, width)]
     pooling = [
-        single(axis.pooling_matrix(size, side, np.float64), "Pooling weights")
-        for axis, size, side in by_axis
+        single(stage.pooling_matrix(size, side, np.float64), "Pooling weights")
+        for size in (height, width)
     ]
     # As rows of values, turned by 180 degrees as a convolution turns them: (n_groups, n_filters,
     # channels of a group, height, width).
     turned = np.moveaxis(stage.grouped(filters)[:, ::-1, ::-1], (3, 4), (0, 2))
-    pads = [stage.rows.padding, stage.columns.padding] * 2
-    if stage.contrast_offset is None:
-        kernels = turned.reshape(n_groups * n_filters, -1, *sides)
-        value = graph.add(
-            "Conv",
-            images.value,
-            single(kernels, "Filters"),
-            single(offsets.ravel(), "Offsets of filters"),
-            group=n_groups,
-            pads=pads,
-        )
-    else:
-        value = _normalized_responses(
-            graph, images.value, turned, offsets, stage.contrast_offset, pads
-        )
+    kernels = single(turned.reshape(n_groups * n_filters, -1, side, side), "Filters")
+    value = graph.add("Conv", images.value, kernels, group=n_groups, pads=[stage.padding] * 4)
     shape = np.array([-1, n_groups, n_filters, *convolved])
     value = graph.add("Reshape", value, shape)
-    value = _nonlinear(graph, value, stage.before_pooling)
+    value = _power(graph, value, stage.before_pooling)
     value = graph.add("MatMul", value, np.ascontiguousarray(pooling[1].T))
-    if not np.array_equal(pooling[0], np.eye(1)):
-        value = graph.add("MatMul", pooling[0], value)
+    value = graph.add("MatMul", pooling[0], value)
     value = _power(graph, value, stage.after_pooling)
     if stage.normalization is not None:
-        n_maps = n_groups * stage.before_pooling.n_maps * n_filters
-        faintest = _faintest(graph, images.value, filters, offsets, stage)
+        n_maps = n_groups * n_filters
+        faintest = _faintest(graph, images.value, filters, stage)
         value = graph.add("Reshape", value, np.array([-1, n_maps, n_features // n_maps]))
         value = _normalized(graph, value, faintest, stage.normalization)
     value = graph.add("Reshape", value, np.array([-1, n_features]))
     return Table.of_outputs(value, n_features, step.prefix)
 
 
-def _normalized_responses(
-    graph: Graph, value: str, kernels: Floats, offsets: Floats, contrast_offset: float, pads: Any
-) -> str:
-    """Return responses (batch, n_groups, n_filters, positions) to patches of one contrast."""
-    # Every patch about its middle pixel first, as `normalize_contrast` does it: nothing is lost
-    # where brightness is much larger than contrast.
-    n_groups, n_filters, n_channels, *sides = kernels.shape
-    n_values = n_channels * prod(sides)
-    # The order of values in patches is row, column, channel.
-    unit = np.eye(n_values).reshape(n_values, *sides, n_channels)
-    middle = unit - unit[n_values // 2]
-    gather = np.tile(np.moveaxis(middle, 3, 1), (n_groups, 1, 1, 1))
-    value = graph.add("Conv", value, gather.astype(np.float32), group=n_groups, pads=pads)
-    value = graph.add("Reshape", value, np.array([0, n_groups, n_values, -1]))
-    mean = graph.add("ReduceMean", value, axes=[2], keepdims=1)
-    value = graph.add("Sub", value, mean)
-    squares = graph.add("ReduceMean", graph.add("Mul", value, value), axes=[2], keepdims=1)
-    variance = graph.add("Add", squares, single([contrast_offset], "contrast_offset"))
-    value = graph.add("Div", value, graph.add("Sqrt", variance))
-    rows = np.moveaxis(kernels, 2, 4).reshape(n_groups, n_filters, n_values)
-    value = graph.add("MatMul", single(rows, "Filters"), value)
-    return graph.add("Add", value, single(offsets[..., None], "Offsets of filters"))
-
-
-def _nonlinear(graph: Graph, value: str, before: Power | TwoSidedRectifier) -> str:
-    """Return maps (batch, n_groups, n_maps * n_filters, height, width) before pooling."""
-    if isinstance(before, Power):
-        return _power(graph, value, before)
-    threshold = single([before.threshold], "threshold")
-    above = graph.add("Relu", graph.add("Sub", value, threshold))
-    below = graph.add("Relu", graph.add("Sub", graph.add("Neg", value), threshold))
-    return graph.add("Concat", above, below, axis=2)
-
-
-def _power(graph: Graph, value: str, power: Power) -> str:
-    if power.exponent == 2.0:
+def _power(graph: Graph, value: str, exponent: float) -> str:
+    if exponent == 2.0:
         return graph.add("Mul", value, value)
     value = graph.add("Abs", value)
-    for _ in range(N_SQUARE_ROOTS.get(power.exponent, 0)):
+    for _ in range(N_SQUARE_ROOTS.get(exponent, 0)):
         value = graph.add("Sqrt", value)
-    if power.exponent in N_SQUARE_ROOTS:
+    if exponent in N_SQUARE_ROOTS:
         return value
-    return graph.add("Pow", value, np.array([power.exponent], np.float32))
+    return graph.add("Pow", value, np.array([exponent], np.float32))
 
 
-def _faintest(
-    graph: Graph, value: str, filters: Floats, offsets: Floats, stage: Convolution
-) -> str:
-    """Return how large maps (batch, n_maps, 1) may be by rounding, as `faintest_maps` does."""
+def _faintest(graph: Graph, value: str, filters: Floats, stage: Convolution) -> str:
+    """Return how large maps (batch, n_maps, 1) may be by rounding, as `rounding_bounds` does."""
     grouped = stage.grouped(filters)
     n_filters, n_groups, n_channels = len(filters), *grouped.shape[3:]
     strengths = np.abs(grouped).sum(axis=(1, 2)).transpose(1, 2, 0)
     brightest = graph.add("ReduceMax", graph.add("Abs", value), axes=[2, 3], keepdims=0)
     brightest = graph.add("Reshape", brightest, np.array([-1, n_groups, 1, n_channels]))
-    contrast_offset = stage.contrast_offset
-    if contrast_offset is not None:
-        gain = single([2.0 / np.sqrt(contrast_offset)], "Contrast")
-        brightest = graph.add("ReduceMax", brightest, axes=[3], keepdims=1)
-        brightest = graph.add("Mul", brightest, gain)
-        strengths = strengths.sum(axis=1, keepdims=True)
     # (batch, n_groups, 1, n_channels) times (n_groups, n_channels, n_filters).
     sums = graph.add("MatMul", brightest, single(strengths, "Filters"))
-    if contrast_offset is not None:
-        longest = largest_responses(grouped)[:, None]
-        sums = graph.add("Min", sums, single(longest, "Filters"))
-    sums = graph.add("Add", sums, single(np.abs(offsets)[:, None], "Offsets of filters"))
     eps = MAX_ROUNDING_ERRORS * np.finfo(np.float32).eps
     errors = graph.add("Mul", sums, np.array([eps], np.float32))
     if stage.power != 1.0:
         errors = graph.add("Pow", errors, np.array([stage.power], np.float32))
-    if stage.before_pooling.n_maps > 1:
-        errors = graph.add("Concat", *[errors] * stage.before_pooling.n_maps, axis=2)
-    n_maps = n_groups * stage.before_pooling.n_maps * n_filters
-    return graph.add("Reshape", errors, np.array([-1, n_maps, 1]))
+    return graph.add("Reshape", errors, np.array([-1, n_groups * n_filters, 1]))
 
 
 def _normalized(graph: Graph, maps: str, faintest: str, by: str) -> str:

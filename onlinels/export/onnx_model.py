@@ -30,7 +30,7 @@ from onlinels.features.images import IMAGE, WINDOW
 from onlinels.features.input_weights import FixedWeights, LandmarkWeights
 from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.features.transformers import FilteringTransformer
+from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.rows import Name
 
 INPUT = "X"
@@ -47,7 +47,7 @@ def onnx(
         LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor,
         ShallowConvClassifier, WindowedClassifier, CalibratedClassifier or DriftAwareClassifier, or
         a river pipeline that ends in one, whose other steps are StandardScaler, HiddenLayer,
-        ImagePreprocessing, ConvolutionalFeatures, WindowFeatures or MiniRocketFeatures. The model
+        ImagePreprocessing, ConvolutionalFeatures or MiniRocketFeatures. The model
         does not change.
     path : str or PathLike
         Path of the file. An existing file is replaced as a whole.
@@ -174,7 +174,7 @@ def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | 
     """Return the value after a transformer; raise ValueError if it cannot be exported."""
     after: Table | Images
     for kind, (make, wanted) in STEPS.items():
-        if type(step) is kind or (kind is FilteringTransformer and isinstance(step, kind)):
+        if type(step) is kind:
             if wanted is Table:
                 after = make(graph, _as_table(graph, value), step)
                 return after
@@ -186,7 +186,7 @@ def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | 
     problem = f"The step {name!r} is of type {type(step).__name__}, which ONNX export does not know"
     raise ValueError(
         f"{problem}, expected StandardScaler, HiddenLayer, ImagePreprocessing, "
-        "ConvolutionalFeatures, WindowFeatures or MiniRocketFeatures. Export the last step alone, "
+        "ConvolutionalFeatures or MiniRocketFeatures. Export the last step alone, "
         'with onlinels.export.onnx(model["LeastSquaresClassifier"], path) for instance, and apply '
         "the steps before it yourself."
     )
@@ -258,12 +258,12 @@ STEPS: dict[type, tuple[Callable[..., Any], type]] = {
     StandardScaler: (_standardized, Table),
     HiddenLayer: (_hidden, Table),
     ImagePreprocessing: (preprocessed, Images),
-    FilteringTransformer: (filtered, Images),
+    ConvolutionalFeatures: (filtered, Images),
     MiniRocketFeatures: (rocketed, Images),
 }
 """What writes a transformer into the graph, and the kind of value that it takes."""
 
-IMAGE_STEPS = (ImagePreprocessing, FilteringTransformer, MiniRocketFeatures)
+IMAGE_STEPS = (ImagePreprocessing, ConvolutionalFeatures, MiniRocketFeatures)
 
 
 def _scores(graph: Graph, table: Table, linear: Linear) -> str:

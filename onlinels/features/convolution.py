@@ -9,173 +9,40 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log10, prod
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from onlinels.checks import Floats, Integers, Matrix, check_not_negative, check_positive, check_room
-from onlinels.features.images import MAX_PIXEL, Shape, slices
-from onlinels.features.preprocessing import normalize_contrast
+from onlinels.checks import Floats, Integers, Matrix, check_room
+from onlinels.features.images import MAX_PIXEL, slices
 from onlinels.numerics import MAX_SINGLE_THREAD_PRODUCT, Scratch, even_parts, in_threads
-from onlinels.saving import savable, settings_hold
 
 N_SQUARE_ROOTS = {1.0: 0, 0.5: 1, 0.25: 2}
 """Number of square roots of an absolute value that make a power, by its exponent."""
 
 
-@savable(settings_hold)
-@dataclass(frozen=True)
-class Power:
-    """Raise the absolute value of every response u to a power: ``|u|^exponent``.
+def power(values: Matrix, exponent: float) -> Matrix:
+    """Replace values u (floats of any shape) by their powers ``|u|^exponent``, and return them.
 
-    Parameters
-    ----------
-    exponent : float, above 0
-        Exponent of the power: 2 gives squares, 1 absolute values, 0.25 fourth roots.
+    ==========  ================================================================
+    exponent    cost
+    ==========  ================================================================
+    2 or 1      one pass over the values
+    0.5         two passes
+    0.25        three passes
+    any other   a logarithm and an exponential per value, about 20 times as slow
+    ==========  ================================================================
 
-    Raises
-    ------
-    TypeError
-        If `exponent` is not a number.
-    ValueError
-        If `exponent` is not finite and above 0.
-
-    Notes
-    -----
-    With a large exponent, powers of small responses underflow. In float32, powers below 1e-45 are
-    0: for a response of 0.001, that is every exponent of 15 or more.
-
-    Examples
-    --------
-    >>> Power(2.0).apply(np.array([-3.0, 0.0, 2.0]))
-    (array([9., 0., 4.]),)
+    With a large exponent, powers of small values underflow: in float32, powers below 1e-45 are 0.
     """
-
-    exponent: float
-
-    n_maps: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_positive("exponent", self.exponent)
-
-    def apply(self, values: Matrix) -> tuple[Matrix]:
-        """Replace `values` (floats of any shape) by their powers, and return them.
-
-        Notes
-        -----
-        ==========  ================================================================
-        exponent    cost
-        ==========  ================================================================
-        2 or 1      one pass over the values
-        0.5         two passes
-        0.25        three passes
-        any other   a logarithm and an exponential per value, about 20 times as slow
-        ==========  ================================================================
-        """
-        if self.exponent == 2.0:
-            return (np.square(values, out=values),)
-        np.abs(values, out=values)
-        for _ in range(N_SQUARE_ROOTS.get(self.exponent, 0)):
-            np.sqrt(values, out=values)
-        if self.exponent not in N_SQUARE_ROOTS:
-            np.power(values, values.dtype.type(self.exponent), out=values)
-        return (values,)
-
-
-@savable(settings_hold)
-@dataclass(frozen=True)
-class TwoSidedRectifier:
-    """Split every response u into max(0, u - threshold) and max(0, -u - threshold).
-
-    Parameters
-    ----------
-    threshold : float, at least 0
-        Absolute value of a response up to which both parts are 0.
-
-    Raises
-    ------
-    TypeError
-        If `threshold` is not a number.
-    ValueError
-        If `threshold` is negative or not finite.
-
-    References
-    ----------
-    A. Coates and A. Y. Ng (2011), "The Importance of Encoding Versus Training with Sparse Coding
-    and Vector Quantization": soft thresholding with separate outputs for the two signs.
-
-    Examples
-    --------
-    >>> TwoSidedRectifier(1.0).apply(np.array([-3.0, 0.0, 2.0]))
-    (array([0., 0., 1.]), array([2., 0., 0.]))
-    """
-
-    threshold: float
-
-    n_maps: ClassVar[int] = 2
-
-    exponent: ClassVar[float] = 1.0
-    """Far from the threshold, the parts grow like this power of the response."""
-
-    def __post_init__(self) -> None:
-        check_not_negative("threshold", self.threshold)
-
-    def apply(self, values: Matrix) -> tuple[Matrix, Matrix]:
-        """Return the part above the threshold, in the memory of `values`, and the part below.
-
-        Notes
-        -----
-        Four passes over the values. The two parts are separate arrays, not halves of one array,
-        so that each is pooled at full speed.
-        """
-        threshold = values.dtype.type(self.threshold)
-        # Measured: numpy takes the maximum with an array four times as fast as with a number.
-        zeros = np.zeros(values.shape[-2:], dtype=values.dtype)
-        below: Matrix = np.subtract(-threshold, values)
-        np.maximum(below, zeros, out=below)
-        np.subtract(values, threshold, out=values)
-        np.maximum(values, zeros, out=values)
-        return values, below
-
-
-SQUARE = Power(2.0)
-FOURTH_ROOT = Power(0.25)
-
-
-def lp_pooling(exponent: float) -> tuple[Power, Power]:
-    """Return the two powers that turn average pooling into Lp pooling.
-
-    Pooled values are ``(mean |u|^p)^(1/p)``, the Lp norm up to a constant. With p = 1 they are
-    averages of absolute responses; the larger p is, the closer they are to the maximum.
-
-    Parameters
-    ----------
-    exponent : float, above 0
-        Exponent p of the norm.
-
-    Returns
-    -------
-    before_pooling, after_pooling : Power
-        Settings of `ConvolutionalFeatures` or `WindowFeatures`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `exponent` is not a finite number above 0.
-
-    References
-    ----------
-    P. Sermanet, S. Chintala and Y. LeCun (2012), "Convolutional Neural Networks Applied to House
-    Numbers Digit Classification".
-
-    Examples
-    --------
-    >>> lp_pooling(4)
-    (Power(exponent=4.0), Power(exponent=0.25))
-    """
-    check_positive("exponent", exponent)
-    return Power(float(exponent)), Power(1.0 / exponent)
+    if exponent == 2.0:
+        return np.square(values, out=values)
+    np.abs(values, out=values)
+    for _ in range(N_SQUARE_ROOTS.get(exponent, 0)):
+        np.sqrt(values, out=values)
+    if exponent not in N_SQUARE_ROOTS:
+        np.power(values, values.dtype.type(exponent), out=values)
+    return values
 
 
 def gaussian(offsets: Integers, pool_size: int) -> Floats:
@@ -196,48 +63,23 @@ POOLING_WEIGHTS: dict[str, Callable[[Integers, int], Floats]] = {
 
 
 @dataclass(frozen=True)
-class Axis:
-    """The geometry of stage 1 along one axis of the images."""
+class Convolution:
+    """The settings of stage 1 except the filters; see `ConvolutionalFeatures`."""
 
     pool_size: int = 1
     stride: int = 1
     padding: int = 0
     drop_ring: int = 0
-    window: str = "box"
-
-    def convolved_size(self, image_size: int, filter_size: int) -> int:
-        """Return J - W + 1, the length of the convolved image, or 0 if the filter does not fit."""
-        return max(0, image_size + 2 * self.padding - filter_size + 1)
-
-    def pooled_size(self, image_size: int, filter_size: int) -> int:
-        """Return ceil((J - W + Q) / D), the length of the downsampled map, or 0 if it is empty."""
-        convolved = self.convolved_size(image_size, filter_size)
-        full = convolved + self.pool_size - 1 - 2 * self.drop_ring
-        return ceil(max(0, full) / self.stride) if convolved else 0
-
-    def pooling_matrix(self, image_size: int, filter_size: int, dtype: type) -> Matrix:
-        """Return the matrix (pooled_size, convolved_size) that pools and downsamples an axis."""
-        kept = self.drop_ring + self.stride * np.arange(self.pooled_size(image_size, filter_size))
-        offsets = kept[:, None] - np.arange(self.convolved_size(image_size, filter_size))
-        return POOLING_WEIGHTS[self.window](offsets, self.pool_size).astype(dtype)
-
-
-@dataclass(frozen=True)
-class Convolution:
-    """The settings of stage 1 except the filters; see `ConvolutionalFeatures`."""
-
-    rows: Axis
-    columns: Axis
     normalization: str | None = "map"
-    before_pooling: Power | TwoSidedRectifier = SQUARE
-    after_pooling: Power = FOURTH_ROOT
+    before_pooling: float = 2.0
+    after_pooling: float = 0.25
     channels: str = "each"
-    contrast_offset: float | None = None
+    pooling: str = "box"
 
     @property
     def power(self) -> float:
-        """Exponent p of a feature |u|^p, far from a rectifier's threshold."""
-        return self.before_pooling.exponent * self.after_pooling.exponent
+        """Exponent p of a feature |u|^p."""
+        return self.before_pooling * self.after_pooling
 
     def n_groups(self, n_channels: int) -> int:
         """Return the number of groups of channels whose responses are summed."""
@@ -247,62 +89,54 @@ class Convolution:
         """Return values (..., n_channels) as (..., n_groups, channels_per_group)."""
         return values.reshape(*values.shape[:-1], self.n_groups(values.shape[-1]), -1)
 
-    def pooled_shape(self, image_shape: Shape, filters: Matrix) -> tuple[int, int]:
-        """Return height and width of the pooled maps, 0 for an empty side."""
-        rows = self.rows.pooled_size(image_shape[0], filters.shape[1])
-        return rows, self.columns.pooled_size(image_shape[1], filters.shape[2])
+    def convolved_size(self, side: int, filter_size: int) -> int:
+        """Return J - W + 1, the side of the convolved image, or 0 if the filter does not fit."""
+        return max(0, side + 2 * self.padding - filter_size + 1)
+
+    def pooled_size(self, side: int, filter_size: int) -> int:
+        """Return ceil((J - W + Q) / D), the side of the downsampled map, or 0 if it is empty."""
+        convolved = self.convolved_size(side, filter_size)
+        full = convolved + self.pool_size - 1 - 2 * self.drop_ring
+        return ceil(max(0, full) / self.stride) if convolved else 0
+
+    def pooling_matrix(self, side: int, filter_size: int, dtype: type) -> Matrix:
+        """Return the matrix (pooled_size, convolved_size) that pools and downsamples a side."""
+        kept = self.drop_ring + self.stride * np.arange(self.pooled_size(side, filter_size))
+        offsets = kept[:, None] - np.arange(self.convolved_size(side, filter_size))
+        return POOLING_WEIGHTS[self.pooling](offsets, self.pool_size).astype(dtype)
 
     def check_room(self, images: Matrix, filters: Matrix) -> None:
         """Raise ValueError if the features and the arrays of a padded image exceed the memory."""
         n_images, height, width, n_channels = images.shape
-        padded = height + 2 * self.rows.padding, width + 2 * self.columns.padding
-        n_maps = self.n_groups(n_channels) * self.before_pooling.n_maps * len(filters)
-        n_features = n_maps * prod(self.pooled_shape((height, width), filters))
-        # One copy of the image for every column of a filter, and one filter's response and maps.
-        lines = filters.shape[2] * n_channels + 1 + self.before_pooling.n_maps
+        padded = height + 2 * self.padding, width + 2 * self.padding
+        n_positions = prod(self.pooled_size(side, filters.shape[1]) for side in (height, width))
+        n_features = self.n_groups(n_channels) * len(filters) * n_positions
+        # One copy of the image for every column of a filter, and one filter's response and map.
+        lines = filters.shape[2] * n_channels + 2
         n_bytes = images.itemsize * (prod(padded) * lines + n_images * n_features)
         what = "The convolution of {:,} images ({:,} x {:,} with padding) into {:,} features"
         remedy = "Lower padding, raise stride, or pass fewer images at once."
         check_room(n_bytes, what, n_images, *padded, n_features, remedy=remedy)
 
-    def patches(self, images: Matrix, filter_shape: Shape, group: int, scratch: Scratch) -> Matrix:
+    def patches(self, images: Matrix, filter_size: int, group: int, scratch: Scratch) -> Matrix:
         """Return the patches (n / group, rows, values, group * columns), held by `scratch`."""
         # The columns of positions of `group` images are side by side.
-        by_rows, by_columns = (axis.padding for axis in (self.rows, self.columns))
-        if by_rows or by_columns:
-            margins = ((0, 0), (by_rows, by_rows), (by_columns, by_columns), (0, 0))
-            images = np.pad(images, margins)
+        if self.padding:
+            margin = (self.padding, self.padding)
+            images = np.pad(images, ((0, 0), margin, margin, (0, 0)))
         n_images, height, width, n_channels = images.shape
-        filter_height, filter_width = filter_shape
-        n_groups, columns = n_images // group, width - filter_width + 1
+        n_groups, columns = n_images // group, width - filter_size + 1
         by_image, by_row, by_column, by_channel = images.strides
-        shape = (n_groups, height, filter_width, n_channels, group, columns)
+        shape = (n_groups, height, filter_size, n_channels, group, columns)
         strides = (group * by_image, by_row, by_column, by_channel, by_image, by_column)
         lines = scratch.array("lines", shape, images.dtype)
         lines[:] = as_strided(images, shape, strides, writeable=False)
         # Only one row of a patch is copied per pixel: consecutive patches of a column overlap in
         # all rows but one, and are views of the same lines.
-        per_line, across = filter_width * n_channels, group * columns
+        per_line, across = filter_size * n_channels, group * columns
         flat = lines.reshape(n_groups, height, per_line, across)
-        stacked = (n_groups, height - filter_height + 1, filter_height * per_line, across)
-        patches = as_strided(flat, stacked, flat.strides, writeable=False)
-        if self.contrast_offset is None:
-            return patches
-        return normalize_contrast(patches, self.contrast_offset, axis=2)
-
-    def responses(self, patches: Matrix, kernel: Matrix, offset: Matrix, out: Matrix) -> Any:
-        """Return the maps (n / group, rows, n_filters, group * columns) made of the responses."""
-        np.matmul(kernel, patches, out=out)
-        if offset.any():
-            out += offset[:, None]
-        return self.before_pooling.apply(out)
-
-    def offsets_of_groups(self, offsets: Matrix, n_channels: int) -> Matrix:
-        """Return the offsets (n_groups, n_filters) of the responses of groups of channels."""
-        if offsets.ndim == 1:
-            return offsets[None].repeat(self.n_groups(n_channels), axis=0)
-        by_channel = np.broadcast_to(offsets, (len(offsets), n_channels))
-        return np.asarray(self.grouped(by_channel).sum(axis=2).T)
+        stacked = (n_groups, height - filter_size + 1, filter_size * per_line, across)
+        return as_strided(flat, stacked, flat.strides, writeable=False)
 
 
 def pool(maps: Matrix, scratch: Scratch, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
@@ -341,27 +175,14 @@ MAX_ROUNDING_ERRORS = 16.0
 """Rounding errors of a convolution, in units of eps times the largest sum of products."""
 
 
-def rounding_bounds(images: Matrix, filters: Matrix, offsets: Matrix, stage: Convolution) -> Floats:
+def rounding_bounds(images: Matrix, filters: Matrix, stage: Convolution) -> Floats:
     """Return the values (n, n_groups, n_filters) up to which maps may be rounding errors."""
     # (16 eps s)^p, where s bounds the sum of the absolute products in a response.
     brightest = np.abs(images).max(axis=(1, 2)).astype(np.float64)
-    if stage.contrast_offset is not None:
-        # A pixel of a patch of normalised contrast is at most this large.
-        brightest[:] = 2.0 * brightest.max(axis=2, keepdims=True) / np.sqrt(stage.contrast_offset)
     # Not by a matrix product, whose last digits depend on the number of images.
     strengths = np.abs(filters).sum(axis=(1, 2)).swapaxes(0, 1)
     sums: Floats = (brightest[:, :, None] * strengths).sum(axis=-1)
-    if stage.contrast_offset is not None:
-        sums = np.minimum(sums, largest_responses(filters))
-    sums += np.abs(offsets, dtype=np.float64)
     return np.asarray((MAX_ROUNDING_ERRORS * np.finfo(images.dtype).eps * sums) ** stage.power)
-
-
-def largest_responses(filters: Matrix) -> Floats:
-    """Return the largest responses (n_groups, n_filters) to patches of normalised contrast."""
-    # Such a patch of K values has length sqrt(K) at most.
-    flat = np.moveaxis(filters, 3, 0).reshape(filters.shape[3], len(filters), -1)
-    return np.asarray(np.sqrt(flat.shape[2]) * np.linalg.norm(flat, axis=2))
 
 
 MAX_NORMALIZED_FEATURE = {"float32": 1e30, "float64": 1e120}
@@ -371,9 +192,7 @@ MAX_FEATURE = {"float32": 1e13, "float64": 1e60}
 """Largest feature whose hidden activations, and their squares, still fit the precision."""
 
 
-def largest_pixel(
-    filters: Matrix, offsets: Matrix, stage: Convolution, dtype: str, next_dtype: str
-) -> float:
+def largest_pixel(filters: Matrix, stage: Convolution, dtype: str, next_dtype: str) -> float:
     """Return the largest absolute pixel value for which nothing overflows."""
     # With r the largest response, the power r^p before pooling must stay below 1e34 in float32 and
     # 1e120 in float64. The feature r^(p q) must stay below 1e13 and 1e60, so that hidden
@@ -382,19 +201,10 @@ def largest_pixel(
     largest = MAX_PIXEL[dtype]
     features = {"map": MAX_NORMALIZED_FEATURE[dtype], "image": MAX_FEATURE[dtype]}
     feature = features.get(stage.normalization or "", MAX_FEATURE[next_dtype])
-    before = log10(largest) * 2.0 / stage.before_pooling.exponent
+    before = log10(largest) * 2.0 / stage.before_pooling
     allowed = 10.0 ** min(log10(largest), before, log10(feature) / stage.power)
-    filters = stage.grouped(filters)
-    fixed = float(np.abs(offsets).max())
-    if stage.contrast_offset is not None:
-        # Responses to patches of normalised contrast do not depend on the pixels.
-        fixed += float(largest_responses(filters).max())
-    if fixed > allowed:
-        return 0.0
-    if stage.contrast_offset is not None:
-        return largest / float(np.sqrt(filters[0, :, :, 0].size))
-    strength = float(np.abs(filters).sum(axis=(1, 2, 4)).max())
-    return min((allowed - fixed) / strength, largest**2) if strength else largest**2
+    strength = float(np.abs(stage.grouped(filters)).sum(axis=(1, 2, 4)).max())
+    return min(allowed / strength, largest**2) if strength else largest**2
 
 
 TILE_FILTERS = 128
@@ -403,11 +213,11 @@ TILE_BYTES = 1 << 21
 need more calls, for which threads wait for one another."""
 
 
-def _tile_sizes(kernels: Matrix, pooling: list[Matrix], n_maps: int) -> tuple[int, int, int]:
+def _tile_sizes(kernels: Matrix, pooling: list[Matrix]) -> tuple[int, int, int]:
     """Return the numbers of filters, of images per product, and of images computed at once."""
     n_filters, n_values = kernels.shape[1:]
     rows, columns = (matrix.shape[1] for matrix in pooling)
-    n_bytes, products = rows * columns * kernels.itemsize * n_maps, n_values * columns
+    n_bytes, products = rows * columns * kernels.itemsize, n_values * columns
     most = max(1, min(TILE_FILTERS, TILE_BYTES // n_bytes, MAX_SINGLE_THREAD_PRODUCT // products))
     n_filters = min(n_filters, most)
     per_product = max(1, MAX_SINGLE_THREAD_PRODUCT // (products * n_filters))
@@ -423,43 +233,36 @@ another more often.
 """
 
 
-def convolve(
-    images: Matrix, filters: Matrix, stage: Convolution, offsets: Matrix | None = None
-) -> Matrix:
+def convolve(images: Matrix, filters: Matrix, stage: Convolution) -> Matrix:
     """Turn images (n, height, width, n_channels) into features (n, n_features) of their dtype."""
-    # For every channel x and filter h: u = g1(x * h + offset), v = g2(u * 1/Q^2), then every D-th
-    # position of v, divided by the sum over positions. This is Algorithm 1 if g1 is the square and
-    # g2 the fourth root. Features are ordered by channel (unless channels are joint), side of the
-    # rectifier (above, then below), filter, row and column.
+    # For every channel x and filter h: u = |x * h|^p, v = (u * 1/Q^2)^q, then every D-th position
+    # of v, divided by the sum over positions. This is Algorithm 1 if p = 2 and q = 1/4. Features
+    # are ordered by channel (unless channels are joint), filter, row and column.
     n_images, *sides, n_channels = images.shape
     filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
     stage.check_room(images, filters)
-    given = np.zeros(len(filters)) if offsets is None else offsets
-    added = stage.offsets_of_groups(given, n_channels).astype(images.dtype)
     images, filters = stage.grouped(images), stage.grouped(filters)
     # One row per filter, rotated by 180 degrees: a convolution is a correlation with such filters.
     turned = np.moveaxis(filters[:, ::-1, ::-1], 3, 0)
     kernels = np.ascontiguousarray(turned.reshape(*turned.shape[:2], -1), images.dtype)
-    axes = zip((stage.rows, stage.columns), sides, filters.shape[1:3], strict=True)
-    pooling = [axis.pooling_matrix(j, w, images.dtype.type) for axis, j, w in axes]
-    n_maps = stage.before_pooling.n_maps
-    tile_filters, per_product, tile_images = _tile_sizes(kernels, pooling, n_maps)
-    shape = (len(kernels), n_maps, len(filters), *map(len, pooling))
+    size = filters.shape[1]
+    pooling = [stage.pooling_matrix(side, size, images.dtype.type) for side in sides]
+    tile_filters, per_product, tile_images = _tile_sizes(kernels, pooling)
+    shape = (len(kernels), len(filters), *map(len, pooling))
     features, scratch = np.empty((n_images, *shape), dtype=images.dtype), Scratch()
 
     def fill(block: slice, per_product: int) -> None:
         """Write the pooled maps of a block of images."""
-        for group, offset in enumerate(added):
+        for group, of_group in enumerate(kernels):
             part = images[block, :, :, group]
-            patches = stage.patches(part, filters.shape[1:3], per_product, scratch)
+            patches = stage.patches(part, size, per_product, scratch)
             for tile in slices(0, len(filters), tile_filters):
                 sizes = (*patches.shape[:2], len(filters[tile]), patches.shape[3])
                 out = scratch.array("responses", sizes, patches.dtype)
-                sides = stage.responses(patches, kernels[group, tile], offset[tile], out)
-                for side, maps in enumerate(sides):
-                    by_image = maps.reshape(*maps.shape[:3], per_product, -1)
-                    in_order = pool(by_image, scratch, *pooling).transpose(0, 3, 2, 1, 4)
-                    features[block, group, side, tile].reshape(in_order.shape)[:] = in_order
+                maps = power(np.matmul(of_group[tile], patches, out=out), stage.before_pooling)
+                by_image = maps.reshape(*maps.shape[:3], per_product, -1)
+                in_order = pool(by_image, scratch, *pooling).transpose(0, 3, 2, 1, 4)
+                features[block, group, tile].reshape(in_order.shape)[:] = in_order
 
     def work(part: slice) -> None:
         whole = part.stop - (part.stop - part.start) % per_product
@@ -467,13 +270,13 @@ def convolve(
         rest = slices(whole, part.stop, per_product)
         for block in (*slices(part.start, whole, tile_images), *rest):
             fill(block, per_product if block.start < whole else 1)
-        stage.after_pooling.apply(features[part])
+        power(features[part], stage.after_pooling)
         if stage.normalization is not None:
-            maps = features[part].reshape(-1, *shape[:3], shape[3] * shape[4])
+            maps = features[part].reshape(-1, *shape[:2], shape[2] * shape[3])
             # A filter of zero mean leaves nothing but rounding errors of even brightness. Divided
             # by their size, they would pass for a strong response.
-            bounds = rounding_bounds(images[part], filters, added, stage)
-            maps[maps.max(axis=-1) <= bounds[:, :, None]] = 0.0
+            bounds = rounding_bounds(images[part], filters, stage)
+            maps[maps.max(axis=-1) <= bounds] = 0.0
             normalize(maps, stage.normalization)
 
     in_threads(work, even_parts(n_images, per_product, MAX_IMAGES_PER_TASK))

@@ -2,140 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import combinations
+import warnings
+from dataclasses import dataclass, field
+from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.random import Generator
+from scipy.cluster.vq import kmeans2
 
 from onlinels.checks import (
     Floats,
+    Integers,
     Matrix,
     as_array,
     check_choice,
     check_count,
+    check_positive,
     frozen_copy,
+    read_only,
 )
 from onlinels.features.images import Shape
-from onlinels.features.preprocessing import GREY_WEIGHTS
-from onlinels.labels import read_labels
-from onlinels.numerics import Frozen
+from onlinels.features.preprocessing import GREY_WEIGHTS, fit_whitening
+from onlinels.labels import Classes, read_labels
 from onlinels.saving import savable, settings_hold
 
 
-@savable(settings_hold)
-@dataclass(frozen=True, eq=False, repr=False)
-class FilterBank(Frozen):
-    """Hold filters h with offsets: the response to an image x is x * h + offset.
+def for_channels(bank: Floats, n_channels: int) -> Floats:
+    """Return filters (n_filters, height, width, channels) for images of so many channels.
 
-    Parameters
-    ----------
-    filters : ndarray (n_filters, height, width, 1 or n_channels)
-        Filters, used unchanged: no mean is removed.
-    offsets : ndarray (n_filters,) or (n_filters, n_channels)
-        Constants added to the responses of a filter: one for all channels, or one per channel.
-        Where the responses of channels are summed, so are their offsets.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not an array of finite numbers, or the shapes do not fit.
-
-    Examples
-    --------
-    >>> bank = FilterBank(np.ones((2, 3, 3, 1)), np.zeros(2))
-    >>> bank, bank.for_channels(4).filters.shape
-    (FilterBank(2 filters of 3 x 3, 1 channel), (2, 3, 3, 4))
+    =================  ==================  ====================================================
+    filter channels    image channels      filters of the bank returned
+    =================  ==================  ====================================================
+    1                  any number          the same filter for every channel
+    n                  n                   the same bank
+    3 (RGB)            1 or 2              the grey version 0.299 R + 0.587 G + 0.114 B
+    3 (RGB)            4 (RGB and grey)    the three channels and the grey version
+    =================  ==================  ====================================================
     """
-
-    filters: Floats
-    offsets: Floats
-
-    def __post_init__(self) -> None:
-        filters = as_array("filters", self.filters)
-        offsets = as_array("offsets", self.offsets)
-        if filters.ndim != 4 or 0 in filters.shape:
-            expected = "(n_filters, height, width, n_channels), none of them 0. Reshape it"
-            raise ValueError(f"filters has shape {filters.shape}, expected {expected}.")
-        shapes = (filters.shape[:1], filters.shape[::3])
-        if offsets.shape not in shapes:
-            expected = " or ".join(map(str, shapes))
-            remedy = "Pass np.zeros(len(filters)) if there are none."
-            raise ValueError(f"offsets has shape {offsets.shape}, expected {expected}. {remedy}")
-        object.__setattr__(self, "filters", filters.astype(np.float64))
-        object.__setattr__(self, "offsets", offsets.astype(np.float64))
-        super().__post_init__()
-
-    def __len__(self) -> int:
-        return len(self.filters)
-
-    def __repr__(self) -> str:
-        n_filters, height, width, n_channels = self.filters.shape
-        return f"FilterBank({n_filters} filters of {height} x {width}, {channels(n_channels)})"
-
-    def for_channels(self, n_channels: int) -> FilterBank:
-        """Return the bank with one filter channel for every channel of the images.
-
-        =================  ==================  ====================================================
-        filter channels    image channels      filters of the bank returned
-        =================  ==================  ====================================================
-        1                  any number          the same filter for every channel
-        n                  n                   this bank
-        3 (RGB)            1 or 2              the grey version 0.299 R + 0.587 G + 0.114 B
-        3 (RGB)            4 (RGB and grey)    the three channels and the grey version
-        =================  ==================  ====================================================
-
-        Parameters
-        ----------
-        n_channels : int
-            Number of channels of the images.
-
-        Raises
-        ------
-        ValueError
-            If the filters do not fit images of this number of channels.
-        """
-        check_count("n_channels", n_channels, 1)
-        return self if n_channels == self.filters.shape[3] else _mixed(self, n_channels)
-
-    def padded(self, height: int, width: int) -> FilterBank:
-        """Return the bank with filters of this size, padded with zeros around their middle."""
-        # An odd number of zeros leaves one more row or column at the end.
-        extra = np.array([height, width]) - self.filters.shape[1:3]
-        before = extra // 2
-        margins = np.array([(0, 0), *zip(before, extra - before, strict=True), (0, 0)])
-        return FilterBank(np.pad(self.filters, margins), self.offsets)
-
-
-def channels(number: int) -> str:
-    """Return "1 channel", "3 channels", … for messages."""
-    return f"{number} channel{'s' * (number > 1)}"
-
-
-def plain_bank(filters: Matrix) -> FilterBank:
-    """Return filters (n_filters, height, width[, n_channels]) as a bank without offsets."""
-    return FilterBank(filters if filters.ndim == 4 else filters[..., None], np.zeros(len(filters)))
-
-
-# Measured: without the cache, mixing takes a tenth of the time of convolving a single image.
-@lru_cache(maxsize=8)
-def _mixed(bank: FilterBank, n_channels: int) -> FilterBank:
-    """Return a bank for images whose number of channels differs from the filters'."""
-    own = bank.filters.shape[3]
+    own = bank.shape[3]
+    if own == n_channels:
+        return bank
     if own == 1:
-        mix = np.ones((1, n_channels))
-    elif own == 3 and n_channels in (1, 2):
-        mix = np.repeat(np.transpose([GREY_WEIGHTS]), n_channels, axis=1)
-    elif own == 3 and n_channels == 4:
-        mix = np.column_stack([np.eye(3), GREY_WEIGHTS])
-    else:
-        expected = f"{'1 to 4' if own == 3 else own}, since the filters have {own}"
-        remedy = "Pass other images or filters."
-        raise ValueError(f"Images have {n_channels} channels, expected {expected}. {remedy}")
-    offsets = bank.offsets if bank.offsets.ndim == 1 else bank.offsets @ mix
-    return FilterBank(bank.filters @ mix, offsets)
+        return np.broadcast_to(bank, (*bank.shape[:3], n_channels))
+    if own == 3 and n_channels in (1, 2, 4):
+        grey = bank @ np.transpose([GREY_WEIGHTS])
+        parts = [bank, grey] if n_channels == 4 else [grey] * n_channels
+        return np.concatenate(parts, axis=3)
+    expected = f"{'1 to 4' if own == 3 else own}, since the filters have {own}"
+    problem = f"Images have {n_channels} channels, expected {expected}"
+    raise ValueError(f"{problem}. Pass other images or filters.")
 
 
 def zero_mean(bank: Floats) -> Floats:
@@ -173,49 +91,99 @@ def hand_designed() -> Floats:
     return frozen_copy(zero_mean(np.stack([*bars, *corners, *squares])))
 
 
-MINIROCKET_SIZE = 9
+MAX_EMPTY_LENGTH = 1e-12
+"""Length of a patch, relative to its largest pixel, up to which it may be rounding errors."""
+
+SAMPLE_BYTES = 1 << 28
+"""Most float64 bytes of the patches that a whitening is fitted to (256 MiB)."""
 
 
-@cache
-def minirocket_kernels() -> Floats:
-    """Return the 84 kernels of MiniRocket (84, 9): 2 at three of the positions, -1 elsewhere."""
-    # Every kernel has mean 0. Reversed kernels are the same set, so convolution and correlation
-    # give the same maps in another order.
-    places = np.array(list(combinations(range(MINIROCKET_SIZE), 3)))
-    kernels = np.full((len(places), MINIROCKET_SIZE), -1.0)
-    np.put_along_axis(kernels, places, 2.0, axis=1)
-    return frozen_copy(kernels)
+def draw(random: Generator, n_available: int, n_wanted: int) -> Integers:
+    """Draw positions (n_wanted,) below `n_available`, with replacement if there are too few."""
+    return random.choice(n_available, n_wanted, replace=n_wanted > n_available)
 
 
-class Recipe:
-    """Settings of a filter bank made from examples: `n_filters` of `size` x `size` pixels."""
+@savable(settings_hold)
+@dataclass(frozen=True)
+class Patches:
+    """Make filters of patches of example images.
 
-    n_filters: int
-    size: int
-    keep_mean: bool = False
+    Without whitening, as in the paper: of the W x W pixels in the middle of random images of each
+    class, minus the mean of every channel, scaled to length 1.
 
-    make: Callable[..., FilterBank]
-    """Return the bank made from images (n, height, width, n_channels) and their labels.
+    With whitening: the response to a patch c of an image is d . M c, where M whitens patches and d
+    is the whitened patch of an example, scaled to length 1. So the filter is M d. With
+    `n_iterations`, d is a centroid of k-means of whitened patches instead.
 
-    Further arguments are a random generator, whether the responses of channels are summed, and the
-    contrast offset of the convolution, or None.
+    Parameters
+    ----------
+    n_filters : int
+        Number P of filters. Without whitening, P/N for each of the N classes; the remainder is
+        distributed over the classes whose labels occur first.
+    size : int
+        Side W of the patches, in pixels.
+    whitening : float, above 0, optional
+        Constant added to the variance of patches along every direction before whitening, in
+        squared units of the pixels: 0.01 suits pixels in [0, 1].
+    n_iterations : int
+        Number of iterations of k-means, which starts from patches drawn from the sample.
+    n_sample : int, at least `n_filters`
+        Number of patches drawn to fit the whitening. Fewer are drawn if the images have fewer, or
+        if they would take more than 256 MiB.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is not one of these, or `n_iterations` is above 0 without whitening.
+
+    Notes
+    -----
+    Without whitening, images of a class are drawn without replacement, or with replacement if the
+    class has too few, and a patch of even brightness gives zeros.
+
+    For a whitening, patches are drawn at random from all positions of all images, without
+    replacement, and their mean is removed. Those that become filters are drawn from this sample,
+    with replacement if it is too small; patches of even brightness only if there are no others.
+    Every channel has its own whitening unless channels are joint. A cluster that loses all its
+    patches keeps its last centroid. Cost: ``n v^2 + 9 v^3`` operations for n patches of v values,
+    and ``2 n v n_filters`` for each iteration.
+
+    References
+    ----------
+    M. D. McDonnell and T. Vladusich (2015), section III-B; A. Coates, H. Lee and A. Y. Ng, "An
+    Analysis of Single-Layer Networks in Unsupervised Feature Learning", AISTATS 2011.
+
+    Examples
+    --------
+    >>> images = np.random.default_rng(0).random((9, 8, 8, 3))
+    >>> Patches(5).make(images, list("ababababa"), np.random.default_rng(0)).shape
+    (5, 7, 7, 3)
+    >>> Patches(5, whitening=0.01, n_sample=50).make(images, None, np.random.default_rng(0)).shape
+    (5, 7, 7, 3)
     """
+
+    n_filters: int = 17
+    size: int = 7
+    whitening: float | None = field(default=None, kw_only=True)
+    n_iterations: int = field(default=0, kw_only=True)
+    n_sample: int = field(default=100_000, kw_only=True)
 
     def __post_init__(self) -> None:
         check_count("n_filters", self.n_filters, 1)
         check_count("size", self.size, 1)
+        check_count("n_iterations", self.n_iterations, 0)
+        check_count("n_sample", self.n_sample, self.n_filters)
+        if self.whitening is not None:
+            check_positive("whitening", self.whitening)
+        elif self.n_iterations:
+            problem = f"n_iterations={self.n_iterations} without whitening, expected 0"
+            raise ValueError(f"{problem}. Pass whitening=0.01 for pixels in [0, 1].")
 
     @property
     def largest(self) -> float:
         """A bound: filters with this value everywhere respond at least as much as any bank."""
-        return 1.0
-
-    def check_contrast(self, contrast_offset: float | None) -> None:
-        """Raise ValueError if patches keep a mean that the contrast offset removes."""
-        if self.keep_mean and contrast_offset is not None:
-            problem = f"keep_mean=True with contrast_offset={contrast_offset!r}, expected None"
-            remedy = "Set only one of the two."
-            raise ValueError(f"{problem}: patches of normalised contrast have no mean. {remedy}")
+        # Whitening amplifies by 1/sqrt(whitening), and removing the mean at most doubles a value.
+        return 1.0 if self.whitening is None else 2.0 / float(np.sqrt(self.whitening))
 
     def check_size(self, shape: Shape) -> None:
         """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
@@ -223,19 +191,80 @@ class Recipe:
             problem = f"size={self.size} exceeds images of {shape[0]} x {shape[1]} pixels"
             raise ValueError(f"{problem}, expected at most {min(shape[:2])}. Pass a smaller size.")
 
+    def make(self, images: Matrix, labels: Any, random: Generator, joint: bool = False) -> Floats:
+        """Return filters (n_filters, size, size, n_channels) made from images of this many axes.
 
-def square_filters(filters: Any) -> Matrix:
-    """Return filters, given as an array or list, as an array; raise unless they are square."""
-    bank = as_array("filters", filters)
-    if bank.ndim not in (3, 4) or bank.shape[1] != bank.shape[2] or 0 in bank.shape:
-        expected = "square filters (n_filters, W, W[, n_channels]). Pad or transpose them"
-        raise ValueError(f"filters has shape {bank.shape}, expected {expected}.")
-    return bank
+        Labels are needed only without whitening. `joint` tells whether the responses of channels
+        are summed.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there are no labels, or the images are smaller than the patches.
+        """
+        self.check_size(images.shape[1:])
+        if self.whitening is None:
+            return self._middles(images, labels, random)
+        windows = sliding_window_view(images, (self.size, self.size), axis=(1, 2))
+        n_places, most = prod(windows.shape[:3]), SAMPLE_BYTES // (8 * prod(windows.shape[3:]))
+        # Without replacement: every position at most once.
+        n_patches = min(n_places, self.n_sample, max(self.n_filters, most))
+        places = np.unravel_index(draw(random, n_places, n_patches), windows.shape[:3])
+        patches = np.moveaxis(windows[places], 1, 3).astype(np.float64)
+        uneven = np.flatnonzero(np.ptp(patches, axis=(1, 2)).any(axis=1))
+        uneven = uneven if len(uneven) else np.arange(n_patches)
+        chosen = uneven[draw(random, len(uneven), self.n_filters)]
+        groups = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
+        filters = np.concatenate([self._whitened(group, chosen) for group in groups], axis=3)
+        # A convolution turns filters by 180 degrees.
+        return filters[:, ::-1, ::-1]
+
+    def _middles(self, images: Matrix, labels: Any, random: Generator) -> Floats:
+        """Return the central patches of images drawn class by class."""
+        if labels is None:
+            reason = "Patches draws from each class"
+            raise ValueError(f"labels is None, expected one per image: {reason}. Pass labels.")
+        names = read_labels(labels, len(images))
+        classes = Classes().extended(names)
+        columns, rows = classes.columns(names), []
+        each, remainder = divmod(self.n_filters, len(classes))
+        for column in range(len(classes)):
+            members = np.flatnonzero(columns == column)
+            rows.append(members[draw(random, len(members), each + (column < remainder))])
+        top, left = ((side - self.size) // 2 for side in images.shape[1:3])
+        middle = images[np.concatenate(rows), top : top + self.size, left : left + self.size]
+        middle = middle.astype(np.float64)
+        filters = zero_mean(middle)
+        lengths = np.linalg.norm(filters.reshape(len(filters), -1), axis=1)
+        even = lengths <= MAX_EMPTY_LENGTH * np.abs(middle).max(axis=(1, 2, 3))
+        filters[even], lengths[even] = 0.0, 1.0
+        return filters / lengths[:, None, None, None]
+
+    def _whitened(self, patches: Floats, chosen: Integers) -> Floats:
+        """Return filters M d, (n_filters, size, size, n_channels), of directions d of patches."""
+        rows = patches.reshape(len(patches), -1)
+        # The middle pixel is subtracted first, so that even patches become exactly 0.
+        rows = rows - rows[:, [rows.shape[1] // 2]]
+        rows -= rows.mean(axis=1, keepdims=True)
+        mean, matrix = fit_whitening(rows, float(self.whitening or 0.0))
+        if self.n_iterations:
+            whitened = (rows - mean) @ matrix
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "One of the clusters is empty")
+                starts = whitened[chosen]
+                directions, _ = kmeans2(whitened, starts, self.n_iterations, minit="matrix")
+        else:
+            directions = (rows[chosen] - mean) @ matrix
+        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+        filters = (directions / np.where(lengths == 0.0, 1.0, lengths)) @ matrix
+        # Rows have mean 0, so the mean of a filter is nothing but rounding errors.
+        filters -= filters.mean(axis=1, keepdims=True)
+        return filters.reshape(-1, *patches.shape[1:])
 
 
-def parts_of(filters: Any) -> list[FilterBank | Recipe]:
-    """Return the banks and recipes that `filters` consists of, or raise."""
-    if isinstance(filters, (FilterBank, Recipe)):
+def parts_of(filters: Any) -> list[Floats | Patches]:
+    """Return the banks (n_filters, height, width, n_channels) and patches of `filters`."""
+    if isinstance(filters, Patches):
         return [filters]
     if isinstance(filters, tuple):
         if not filters:
@@ -243,16 +272,20 @@ def parts_of(filters: Any) -> list[FilterBank | Recipe]:
         return [part for member in filters for part in parts_of(member)]
     if isinstance(filters, str):
         check_choice("filters", filters, ("hand-designed",))
-        return [plain_bank(hand_designed())]
+        return [hand_designed()[..., None]]
     if not isinstance(filters, (np.ndarray, list)):
-        expected = "a name, an array, a FilterBank, a recipe such as Patches(), or a tuple of these"
+        expected = "a name, an array, Patches(), or a tuple of these"
         raise TypeError(f"filters holds {filters!r}, expected {expected}. Pass one of these.")
-    return [plain_bank(square_filters(filters))]
+    bank = as_array("filters", filters)
+    if bank.ndim not in (3, 4) or bank.shape[1] != bank.shape[2] or 0 in bank.shape:
+        expected = "square filters (n_filters, W, W[, n_channels]). Pad or transpose them"
+        raise ValueError(f"filters has shape {bank.shape}, expected {expected}.")
+    return [(bank if bank.ndim == 4 else bank[..., None]).astype(np.float64, copy=False)]
 
 
-def recipes(filters: Any) -> list[Recipe]:
-    """Return the recipes among `filters`, whose banks are made from examples."""
-    return [part for part in parts_of(filters) if isinstance(part, Recipe)]
+def recipes(filters: Any) -> list[Patches]:
+    """Return the patches among `filters`, whose banks are made from examples."""
+    return [part for part in parts_of(filters) if isinstance(part, Patches)]
 
 
 def frozen_filters(filters: Any) -> Any:
@@ -268,49 +301,50 @@ def make_bank(
     labels: Any = None,
     seed: int = 0,
     joint: bool = False,
-    contrast_offset: float | None = None,
-) -> FilterBank:
-    """Return the bank of `filters`; recipes use the images (n, height, width, n_channels)."""
+) -> Floats:
+    """Return the bank of `filters`; patches use the images (n, height, width, n_channels)."""
     if images is not None and labels is not None:
         read_labels(labels, len(images))
     banks = []
     for place, part in enumerate(parts_of(filters), start=1):
-        if isinstance(part, Recipe):
+        if isinstance(part, Patches):
             # Every position in a tuple has its own random numbers.
-            random = np.random.default_rng([seed, place])
-            part = part.make(images, labels, random, joint, contrast_offset)
+            part = part.make(images, labels, np.random.default_rng([seed, place]), joint)
         banks.append(part)
-    return _combined(banks, joint, None if images is None else images.shape[3])
+    bank = combined(banks, None if images is None else images.shape[3])
+    # A bank that was made before stays the same object, which is saved once.
+    return read_only(bank) if bank.flags.writeable else bank
 
 
-def outline(filters: Any, n_channels: int, joint: bool = False) -> FilterBank:
-    """Return the bank for images of so many channels, with bounds in place of recipes."""
-    # Every part is adapted to the channels before its offsets are summed over channels.
-    banks = []
-    for part in parts_of(filters):
-        if isinstance(part, Recipe):
-            part = plain_bank(np.full((part.n_filters, part.size, part.size), part.largest))
-        banks.append(part.for_channels(n_channels))
-    return _combined(banks, joint)
+def outline(filters: Any, n_channels: int) -> Floats:
+    """Return the bank for images of so many channels, with bounds in place of patches."""
+    banks = [
+        np.full((part.n_filters, part.size, part.size, 1), part.largest)
+        if isinstance(part, Patches)
+        else part
+        for part in parts_of(filters)
+    ]
+    return combined([for_channels(bank, n_channels) for bank in banks])
 
 
-def _combined(banks: list[FilterBank], joint: bool, n_channels: int | None = None) -> FilterBank:
+def combined(banks: list[Floats], n_channels: int | None = None) -> Floats:
     """Join banks of any size, adapted to the channels of the images if theirs differ."""
     if len(banks) == 1:
         return banks[0]
-    numbers = {bank.filters.shape[3] for bank in banks}
-    if len(numbers) > 1 and n_channels is not None:
-        numbers = {n_channels}
-    elif len(numbers - {1}) > 1:
+    numbers = {bank.shape[3] for bank in banks}
+    if n_channels is None and len(numbers - {1}) > 1:
         problem = f"filters combines banks of {sorted(numbers)} channels"
-        expected = "expected one number, or 1 and one other number"
-        remedy = "Pass FilterBanks that for_channels(n_channels) has adapted to the images."
-        raise ValueError(f"{problem}, {expected}. {remedy}")
-    height, width = np.max([bank.filters.shape[1:3] for bank in banks], axis=0)
-    fitted = [bank.for_channels(max(numbers)).padded(height, width) for bank in banks]
-    offsets = [bank.offsets for bank in fitted]
-    if joint:
-        offsets = [each if each.ndim == 1 else each.sum(axis=1) for each in offsets]
-    elif any(each.ndim == 2 for each in offsets):
-        offsets = [np.broadcast_to(each.T, (max(numbers), len(each))).T for each in offsets]
-    return FilterBank(np.concatenate([b.filters for b in fitted]), np.concatenate(offsets))
+        remedy = "Pass filters of as many channels as the images have."
+        raise ValueError(f"{problem}, expected one number, or 1 and one other number. {remedy}")
+    n_channels = n_channels or max(numbers)
+    height, width = np.max([bank.shape[1:3] for bank in banks], axis=0)
+    return np.concatenate([padded(for_channels(bank, n_channels), height, width) for bank in banks])
+
+
+def padded(bank: Floats, height: int, width: int) -> Floats:
+    """Return filters of this size, padded with zeros around their middle."""
+    # An odd number of zeros leaves one more row or column at the end.
+    extra = np.array([height, width]) - bank.shape[1:3]
+    before = extra // 2
+    margins = np.array([(0, 0), *zip(before, extra - before, strict=True), (0, 0)])
+    return np.pad(bank, margins)

@@ -229,10 +229,9 @@ class ImageTransformer(base.MiniBatchTransformer):
 
     kind: ClassVar[Kind]
 
-    # The last settings of the subclasses; only FilteringTransformer has `pooling`.
+    # Settings of the subclasses.
     dtype: str
     seed: int
-    pooling: str
     prefix: str
 
     def _check_settings(self) -> None:

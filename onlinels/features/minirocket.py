@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.checks import PRECISIONS, Floats, Integers, Matrix, check_count, check_part
-from onlinels.features.filters import MINIROCKET_SIZE, channels, minirocket_kernels
+from onlinels.checks import (
+    PRECISIONS,
+    Floats,
+    Integers,
+    Matrix,
+    check_count,
+    check_part,
+    frozen_copy,
+)
 from onlinels.features.images import (
     MAX_PIXEL,
     WINDOW,
@@ -26,6 +35,20 @@ from onlinels.numerics import Frozen, even_parts, in_threads
 from onlinels.saving import savable, settings_hold
 
 Flags = NDArray[np.bool_]
+
+MINIROCKET_SIZE = 9
+
+
+@cache
+def minirocket_kernels() -> Floats:
+    """Return the 84 kernels of MiniRocket (84, 9): 2 at three of the positions, -1 elsewhere."""
+    # Every kernel has mean 0. Reversed kernels are the same set, so convolution and correlation
+    # give the same maps in another order.
+    places = np.array(list(combinations(range(MINIROCKET_SIZE), 3)))
+    kernels = np.full((len(places), MINIROCKET_SIZE), -1.0)
+    np.put_along_axis(kernels, places, 2.0, axis=1)
+    return frozen_copy(kernels)
+
 
 N_KERNELS = 84
 KERNEL_RADIUS = MINIROCKET_SIZE // 2
@@ -57,7 +80,8 @@ class DilatedKernels(Frozen):
 
     def __repr__(self) -> str:
         made = f"{len(self.biases)} features of {self.length} samples"
-        return f"DilatedKernels({made}, {channels(self.channels.shape[2])})"
+        n_channels = self.channels.shape[2]
+        return f"DilatedKernels({made}, {n_channels} channel{'s' * (n_channels > 1)})"
 
     def of_dilation(self, number: int) -> tuple[slice, Floats]:
         """Return the positions of a dilation's features, and their biases (84, n_biases)."""

@@ -57,21 +57,6 @@ def fit_whitening(rows: Matrix, variance_offset: float) -> tuple[Floats, Floats]
     return mean, (directions * scales) @ directions.T
 
 
-def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int = -1) -> Matrix:
-    """Subtract every patch's mean and, if there is an offset, divide by sqrt(variance + offset)."""
-    # A difference of box sums would be cheaper, but loses all digits where the brightness is
-    # 1/sqrt(eps) times the contrast. The middle pixel is subtracted first: the differences are
-    # small where the contrast is, and exactly 0 in even patches.
-    middle = patches.take([patches.shape[axis] // 2], axis=axis)
-    centred: Matrix = patches - middle
-    centred -= centred.mean(axis=axis, keepdims=True)
-    if contrast_offset is None:
-        return centred
-    variance = np.square(centred).mean(axis=axis, keepdims=True)
-    centred /= np.sqrt(variance + centred.dtype.type(contrast_offset))
-    return centred
-
-
 @savable(settings_hold)
 @dataclass(frozen=True)
 class ZCA:

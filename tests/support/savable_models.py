@@ -15,7 +15,6 @@ from onlinels import (
     HiddenLayer,
     ImagePreprocessing,
     KFold,
-    KMeansPatches,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
@@ -26,10 +25,7 @@ from onlinels import (
     ShallowConvClassifier,
     StreamClassifier,
     StreamRegressor,
-    TwoSidedRectifier,
-    WhitenedPatches,
     WindowedClassifier,
-    WindowFeatures,
     answers_only,
 )
 
@@ -256,7 +252,11 @@ DETECTORS = [
     drift.binary.HDDMA(),
     drift.NoDrift(),
 ]
-RECIPES = [Patches(4, 3), WhitenedPatches(4, 3), KMeansPatches(4, 3)]
+RECIPES = [
+    Patches(4, 3),
+    Patches(4, 3, whitening=0.1),
+    Patches(4, 3, whitening=0.1, n_iterations=5),
+]
 
 
 def named(prefix, things):
@@ -321,9 +321,7 @@ MODELS = {
     ),
     "convolution": (of(ConvolutionalFeatures), transform(16, 16)),
     "rectified": (
-        lambda random: ConvolutionalFeatures(
-            random.random((2, 3, 3)), before_pooling=TwoSidedRectifier(0.1)
-        ),
+        lambda random: ConvolutionalFeatures(random.random((2, 3, 3)), before_pooling=1.0),
         transform(16, 16),
     ),
     **{name: (patches(each), transform(16, 16)) for name, each in named("fixed", RECIPES).items()},
@@ -331,7 +329,6 @@ MODELS = {
         name: (of(ConvolutionalFeatures, filters=recipe), lambda features, random: None)
         for name, recipe in named("unfixed", RECIPES).items()
     },
-    "window features": (of(WindowFeatures), transform(16, 1)),
     "minirocket": (windows, transform(16, 2)),
     "preprocessing": (whitened, transform(6, 6, 3)),
 }
