@@ -135,7 +135,7 @@ def main(argv: list[str] | None = None) -> None:
         f"{100 * tested.error:.2f}% test error  ·  "
         f"weights within {compared.difference:.1e} (relative) of a batch solution"
     )
-    draw(arguments.output, subtitle, curve, tested, model.bank.filters)
+    draw(arguments.output, subtitle, curve, tested, model.bank)
     console.print(summary(model, rate, tested, compared, arguments.output))
 
 

@@ -12,7 +12,7 @@ from onlinels.features.embedding import Embedding
 from onlinels.features.filters import Patches
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.minirocket import MiniRocketFeatures
-from onlinels.features.preprocessing import ZCA, ImagePreprocessing
+from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.from_sums import classifier_from_sums, regressor_from_sums
 from onlinels.linalg.selection import KFold
@@ -56,7 +56,6 @@ else:
 __version__ = "0.2.0"
 
 __all__ = [
-    "ZCA",
     "CalibratedClassifier",
     "ConvolutionalFeatures",
     "DriftAwareClassifier",

@@ -70,8 +70,8 @@ def answers_only(model: Model, float32: bool = False) -> Model:
     - output weights, which may be determined by few rows if there are many features;
     - the examples of `from_examples` or of a warm-up, or functions of them. Landmarks and
       differences of a HiddenLayer are features of examples, and its scales are computed from
-      examples. Filters from patches are pieces of images, or averages of such pieces. ZCA stores
-      the mean and covariance of the examples. MiniRocket's biases are convolution values of
+      examples. Filters from patches are pieces of images, or averages of such pieces. A whitening
+      stores the mean and covariance of the examples. MiniRocket's biases are convolution values of
       examples;
     - means and variances, in a river scaler;
     - the readings of the last window, in a WindowedClassifier. `restart` removes them.

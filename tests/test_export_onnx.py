@@ -14,7 +14,6 @@ from river import preprocessing
 
 import onlinels
 from onlinels import (
-    ZCA,
     CalibratedClassifier,
     ConvolutionalFeatures,
     DriftAwareClassifier,
@@ -273,7 +272,7 @@ def test_preprocessing(path):
         HiddenLayer(40, "centred-difference", bias=False),
         LeastSquaresClassifier(0.1, priors="equal"),
         warm_up=50,
-        preprocessing=ImagePreprocessing(2, 255.0, grey_channel=True, whitening=ZCA(0.01)),
+        preprocessing=ImagePreprocessing(2, 255.0, grey_channel=True, whitening=0.01),
     )
     model.learn_many(images, y)
     onnx(model, path)

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from river import datasets, linear_model, metrics
 
 from onlinels import (
-    ZCA,
     ConvolutionalFeatures,
     Embedding,
     HiddenLayer,
@@ -376,7 +375,7 @@ SETTINGS = {
     "differences": lambda values: HiddenLayer.from_examples(
         values[:, 0], [0, 1, 0, 1], 5, "difference"
     ),
-    "whitening": lambda values: ImagePreprocessing.from_examples(values, whitening=ZCA(0.1)),
+    "whitening": lambda values: ImagePreprocessing.from_examples(values, whitening=0.1),
     "windows": lambda values: MiniRocketFeatures.from_examples(values[:, :, :2], n_features=84),
     "patches": lambda values: ConvolutionalFeatures.from_examples(
         values, [0, 1, 0, 1], filters=Patches(4, 3)

@@ -12,8 +12,7 @@ from river import checks
 
 from onlinels import LeastSquaresClassifier, MiniRocketFeatures
 from onlinels.features import minirocket as module
-from onlinels.features.filters import minirocket_kernels
-from onlinels.features.minirocket import make_dilations, quantiles
+from onlinels.features.minirocket import make_dilations, minirocket_kernels, quantiles
 from support.laws import settings_refused
 from support.strategies import examples
 

@@ -24,7 +24,7 @@ from onlinels import (
     StreamRegressor,
 )
 from onlinels.features.filters import Patches
-from onlinels.features.preprocessing import ZCA, ImagePreprocessing
+from onlinels.features.preprocessing import ImagePreprocessing
 from support.slow import the_rest_slow
 
 ACCUMULATORS = "gram", "orthogonal", "recursive"
@@ -198,7 +198,7 @@ TRANSFORMERS = {
     "downsampled and scaled": lambda: ImagePreprocessing(downsample=2, scale=16.0, **SQUARE),
     # All steps that grey digits allow, whitened by the first of them.
     "whitened": lambda: ImagePreprocessing.from_examples(
-        [x for x, _ in digit_stream(100)], downsample=2, scale=16.0, whitening=ZCA(0.01), **SQUARE
+        [x for x, _ in digit_stream(100)], downsample=2, scale=16.0, whitening=0.01, **SQUARE
     ),
 }
 NETWORKS = {
@@ -213,7 +213,7 @@ NETWORKS = {
     "whitened, with patches": lambda: network(
         conv(filters=("hand-designed", Patches(5, size=3))),
         "centred-difference",
-        **{"scale": 16.0, "whitening": ZCA(0.1), **SQUARE},
+        **{"scale": 16.0, "whitening": 0.1, **SQUARE},
     ),
     "downsampled, with whitened patches": lambda: network(
         conv(filters=Patches(5, 3, whitening=1.0, n_sample=200), channels="joint"),

@@ -13,7 +13,6 @@ from river import metrics
 
 import onlinels
 from onlinels import (
-    ZCA,
     CalibratedClassifier,
     DriftAwareClassifier,
     HiddenLayer,
@@ -37,7 +36,6 @@ FROZEN = [
     KFold(),
     Patches(),
     Patches(whitening=0.1, n_iterations=3),
-    ZCA(),
     ProgressiveScore("model", metrics.MAE(), 10, *np.zeros((4, 1))),
 ]
 RIDGE_CHANGES = {

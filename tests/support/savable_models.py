@@ -6,7 +6,6 @@ import numpy as np
 from river import compose, drift, feature_extraction, feature_selection, preprocessing, stats
 
 from onlinels import (
-    ZCA,
     CalibratedClassifier,
     ConvolutionalFeatures,
     DriftAwareClassifier,
@@ -192,7 +191,7 @@ def differences(n_rows, n_features, n_hidden):
 
 def whitened(random):
     photos = random.random((9, 6, 6, 3))
-    return ImagePreprocessing.from_examples(photos, whitening=ZCA(0.1), downsample=2)
+    return ImagePreprocessing.from_examples(photos, whitening=0.1, downsample=2)
 
 
 def patches(recipe):
@@ -300,7 +299,7 @@ MODELS = {
     "unlabelled": (windowed(label_rule="unanimous"), learn_readings),
     "network that waits": (network(warm_up=100), learn_images),
     "network": (network(warm_up=12), learn_images),
-    "whitened network": (network(warm_up=12, whitening=ZCA()), learn_images),
+    "whitened network": (network(warm_up=12, whitening=0.001), learn_images),
     "network with patches": (
         network(input_weights="gaussian", dtype="float32", warm_up=12, filters=Patches(5, 3)),
         learn_images,
