@@ -29,7 +29,7 @@ from onlinels.features.input_weights import (
     DISTRIBUTIONS,
     FixedWeights,
     InputWeights,
-    Pairs,
+    LandmarkWeights,
     check_units,
     draw_pairs,
     draw_row,
@@ -421,7 +421,7 @@ class HiddenLayer(base.MiniBatchTransformer):
             problem = f"input_weights={kind!r} without y, expected labels of the examples"
             raise ValueError(f"{problem}. Pass y, or random input weights.")
         rows = draw_pairs(labels, self.n_hidden, seed)
-        made = make_differences(names, Pairs(kind.startswith("centred"), features, *rows))
+        made = make_differences(names, features, *rows, kind.startswith("centred"))
         if not self.bias:
             return made
         # A sample of all parts of the examples, since they may be sorted.

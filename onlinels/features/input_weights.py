@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Self
@@ -144,6 +144,10 @@ np.take or 51 (67) ms with indexing. The product with the full matrix takes 1,33
 """
 
 
+BLOCK_UNITS = 64
+"""Hidden units whose differences are computed at once, to bound memory."""
+
+
 def _landmarks_fit(made: Any) -> bool:
     n_landmarks, n_features = made.landmarks.shape
     places = (made.first, made.second)
@@ -180,8 +184,17 @@ class LandmarkWeights(InputWeights):
     @property
     def weights(self) -> Matrix:
         """The matrix (n_features, n_hidden), computed on each access."""
-        differences = self.landmarks[self.first] - self.landmarks[self.second]
-        return np.ascontiguousarray((differences * self.scales[:, None]).T)
+        weights = np.empty((self.landmarks.shape[1], self.n_hidden), self.landmarks.dtype)
+        for units in slices(0, self.n_hidden, BLOCK_UNITS):
+            a, b = self.landmarks[self.first[units]], self.landmarks[self.second[units]]
+            weights[:, units] = (self.scales[units, None] * (a - b)).T
+        return weights
+
+    def formed(self) -> FixedWeights:
+        """Return the same input weights as a matrix."""
+        offsets = self.landmark_offsets[self.first] - self.landmark_offsets[self.second]
+        made = FixedWeights(self.names, self.weights, offsets=self.offsets)
+        return made.shifted(self.scales * offsets) if self.landmark_offsets.any() else made
 
     def products(self, features: Matrix) -> Matrix:
         """Return the projections without the offsets: n L m multiply-adds and n M differences."""
@@ -203,9 +216,6 @@ class LandmarkWeights(InputWeights):
 DIFFERENCE_KINDS = ("difference", "centred-difference")
 """Kinds of input weights made from examples."""
 
-BLOCK_UNITS = 64
-"""Hidden units whose differences are computed at once, to bound memory."""
-
 
 def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Integers, Integers]:
     """Draw pairs of rows with different labels; the second row is uniform given the first."""
@@ -226,73 +236,45 @@ def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Int
     return first, by_class[second]
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Pairs of examples, one per hidden unit."""
-
-    # Whether the mean of each difference is removed and projections are 0 midway.
-    centred: bool
-    features: Matrix
-    first: Integers
-    second: Integers
-
-    def blocks(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
-        """Yield units, their differences and midpoints (k, n_features), and scales (k,)."""
-        for units in slices(0, len(self.first), BLOCK_UNITS):
-            a = self.features[self.first[units]].astype(np.float64)
-            b = self.features[self.second[units]].astype(np.float64)
-            differences, smallest = a - b, np.zeros(len(a))
-            if self.centred:
-                differences -= differences.mean(axis=1, keepdims=True)
-                # The difference of examples that differ by a constant is nothing but rounding.
-                sizes = np.linalg.norm(a, axis=1) + np.linalg.norm(b, axis=1)
-                smallest = 4.0 * np.finfo(self.features.dtype).eps * sizes
-            lengths = np.linalg.norm(differences, axis=1)
-            kept = lengths > smallest
-            yield units, differences, (a + b) / 2.0, kept / np.where(kept, lengths, 1.0)
-
-
-def make_differences(names: Sequence[Name], pairs: Pairs) -> InputWeights:
+def make_differences(
+    names: Sequence[Name], features: Matrix, first: Integers, second: Integers, centred: bool
+) -> InputWeights:
     """Return unit-length differences of examples of distinct classes as input weights."""
     # For a random pair a, b of different labels, one pair a hidden unit, "difference" projects
     # features x on w = (x_a - x_b) / |x_a - x_b|. "centred-difference" first removes the mean over
     # features from x_a - x_b, and shifts the projection: x w - (x_a + x_b) w / 2 is positive on the
     # side of a and negative on the side of b. See section II-B of the paper: "C" input weights.
-    (_, n_features), n_hidden = pairs.features.shape, len(pairs.first)
-    n_landmarks = len(np.union1d(pairs.first, pairs.second))
+    made = landmark_differences(names, features, first, second, centred)
+    (n_landmarks, n_features), n_hidden = made.landmarks.shape, len(first)
     fewer = n_features * n_landmarks + GATHER_COST_IN_PRODUCTS * n_hidden < n_features * n_hidden
-    make = landmark_differences if fewer else formed_differences
-    return make(names, pairs)
+    return made if fewer else made.formed()
 
 
-def formed_differences(names: Sequence[Name], pairs: Pairs) -> FixedWeights:
-    """Return the scaled differences of pairs as a matrix."""
-    dtype, n_hidden = pairs.features.dtype, len(pairs.first)
-    weights = np.empty((pairs.features.shape[1], n_hidden), dtype=dtype)
-    offsets = np.empty(n_hidden, dtype=dtype)
-    for units, differences, midpoints, scales in pairs.blocks():
-        differences *= scales[:, None]
-        weights[:, units] = differences.T
-        if pairs.centred:
-            offsets[units] = -np.vecdot(midpoints, differences)
-    return FixedWeights(tuple(names), weights, offsets=offsets if pairs.centred else None)
-
-
-def landmark_differences(names: Sequence[Name], pairs: Pairs) -> LandmarkWeights:
-    """Return the scaled differences of pairs as pairs of landmarks."""
+def landmark_differences(
+    names: Sequence[Name], features: Matrix, first: Integers, second: Integers, centred: bool
+) -> LandmarkWeights:
+    """Return the scaled differences of pairs of rows as pairs of landmarks."""
     # If pairs are centred, every landmark's own mean is removed, and so is that of the differences:
     # with landmarks l that sum to 0, w = l_a - l_b. Since l = x - mean - constant, the offset
     # -(x_a + x_b) w / 2 is the difference of -(l / 2 + mean) l at a and b.
-    dtype = pairs.features.dtype
-    used, places = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
-    landmarks, offsets = pairs.features[used], np.zeros(len(used))
+    dtype = features.dtype
+    used, places = np.unique(np.concatenate([first, second]), return_inverse=True)
+    first, second = np.split(places.astype(np.intp), 2)
+    landmarks, offsets = features[used], np.zeros(len(used))
+    sizes = np.linalg.norm(landmarks, axis=1)
     # Rounded first, so that exactly the same vector is subtracted from all landmarks.
     mean = landmarks.mean(axis=0, dtype=np.float64).astype(dtype)
     landmarks -= mean
-    if pairs.centred:
+    if centred:
         landmarks -= landmarks.mean(axis=1, keepdims=True, dtype=np.float64).astype(dtype)
         offsets -= np.einsum("ij,ij->i", landmarks, landmarks, dtype=np.float64) / 2.0
         offsets -= np.einsum("ij,j->i", landmarks, mean, dtype=np.float64)
-    scales = np.concatenate([scales for *_, scales in pairs.blocks()]).astype(dtype)
-    first, second = np.split(places.astype(np.intp), 2)
-    return LandmarkWeights(tuple(names), landmarks, offsets.astype(dtype), first, second, scales)
+    scales = np.zeros(len(first))
+    for units in slices(0, len(first), BLOCK_UNITS):
+        a, b = first[units], second[units]
+        lengths = np.linalg.norm(landmarks[a].astype(np.float64) - landmarks[b], axis=1)
+        # The difference of examples that differ by a constant is nothing but rounding.
+        smallest = 4.0 * np.finfo(dtype).eps * (sizes[a] + sizes[b]) if centred else 0.0
+        np.divide(1.0, lengths, out=scales[units], where=lengths > smallest)
+    landmark_offsets, scales = offsets.astype(dtype), scales.astype(dtype)
+    return LandmarkWeights(tuple(names), landmarks, landmark_offsets, first, second, scales)
