@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.random import Generator
-from scipy.cluster.vq import kmeans2
 
 from onlinels.checks import (
     Floats,
@@ -248,6 +247,9 @@ class Patches:
         rows -= rows.mean(axis=1, keepdims=True)
         mean, matrix = fit_whitening(rows, float(self.whitening or 0.0))
         if self.n_iterations:
+            # Imported here, because it takes a tenth of the time of importing this package.
+            from scipy.cluster.vq import kmeans2
+
             whitened = (rows - mean) @ matrix
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "One of the clusters is empty")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from onlinels.checks import (
     PRECISIONS,
     Floats,
@@ -40,13 +42,18 @@ from onlinels.features.images import (
     not_made,
     read_images,
 )
-
+from onlinels.saving import savable, settings_hold
 
 NORMALIZATIONS = {True: "map", False: None, "map": "map", "image": "image"}
 """Divisors of features: the sum of their map, nothing, or the length of all features."""
 
 
-@savable_settings(_bank=maybe(array("f8", 4)))
+def _bank_fits(features: Any) -> bool:
+    made = None if recipes(features.filters) else make_bank(features.filters)
+    return settings_hold(features) and np.array_equal(features._bank, made)
+
+
+@savable(_bank_fits)
 @dataclass(eq=False, repr=False)
 class ConvolutionalFeatures(ImageTransformer):
     """Turn images into shallow convolutional features with fixed filters.
