@@ -490,14 +490,6 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         blocks = [_pixels(images)] if self._fixed is None else self._fixed.blocks(images)
         return np.concatenate([layer.scores_many(rows) for rows in blocks])
 
-    def debug_one(self, x: Mapping[Any, Any]) -> str:
-        """Return the state of the features and the score of every class for one image."""
-        with self._lock:
-            warming_up = f"warming up, {self.count} of {self.warm_up}"
-            lines = [f"features {'fixed' if self.features_fixed else warming_up}"]
-            lines += [f"{label}: score {score:.5f}" for label, score in self.scores_one(x).items()]
-            return "\n".join(lines)
-
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
         with self._lock:

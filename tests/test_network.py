@@ -1,12 +1,9 @@
 """ShallowConvClassifier: warm-up, exactness once features are fixed, merging, presets."""
 
-import copy
 import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from onlinels import (
     ConvolutionalFeatures,
@@ -35,20 +32,6 @@ def assert_learnt(model, *edges):
     assert_is_batch_solution(model, IMAGES[rows], LABELS[rows])
 
 
-@strategies.examples(25)
-@given(st.data(), st.sampled_from([1e-3, 1.0, "paper"]))
-def test_any_split_is_the_batch_solution(data, ridge):
-    """However the stream is cut, also where the warm-up ends inside a batch."""
-    model, whole = small(ridge=ridge), small(ridge=ridge, learnt=60)
-    for batch in data.draw(strategies.splits(60)):
-        model.predict_many(IMAGES[list(batch)])
-        learn(model, batch.start, batch.stop)
-    assert_learnt(model, 60)
-    fixed, expected = (m._fixed.hidden.input_weights.weights for m in (model, whole))
-    # Features of one image may differ in their last bit from those of many.
-    np.testing.assert_allclose(fixed, expected, atol=1e-12)
-
-
 def test_one_by_one_in_every_form():
     model, whole = small(), small(learnt=50)
     for number, (image, label) in enumerate(zip(IMAGES[:50], LABELS[:50], strict=True)):
@@ -70,22 +53,10 @@ def test_answers_before_the_warm_up_is_full():
     assert (model.count, len(model.classes)) == (300, 10)
     assert np.mean(model.predict_many(IMAGES[300:600]) == LABELS[300:600]) > 0.75
     assert model.output_weights.shape == (64, 10)
-    assert "warming up, 300 of 1000" in model.debug_one({"image": IMAGES[0]})
     with pytest.raises(ValueError, match=r"300 of 1000 images.*fix_features"):
         model.transform_many(IMAGES[:5])
     with pytest.raises(ValueError, match="not fixed yet: 300 of 1000"):
         model.unlearn_many(IMAGES[:5], LABELS[:5])
-
-
-@pytest.mark.parametrize(
-    "copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), lambda m: m.empty() + m]
-)
-def test_nothing_is_lost_in_a_copy_before_the_warm_up_is_full(copied):
-    model = small(learnt=15)
-    twin = copied(model)
-    for network in (model, twin):
-        assert_learnt(learn(network, 15, 60), 60)
-    assert (model.output_weights == twin.output_weights).all()
 
 
 def test_the_callers_images_are_copied():
@@ -139,42 +110,6 @@ def test_random_input_weights_need_no_warm_up():
     assert_learnt(learn(model, 5), 5)
 
 
-def test_sites_that_start_from_one_model_merge():
-    first = small(learnt=30)
-    merged = learn(first.empty(), 30, 50) + first + learn(first.empty(), 50, 90)
-    assert_learnt(merged, 90)
-    assert first.count == 30
-    clone = first.clone()
-    assert not clone.features_fixed
-    assert clone.count == 0
-
-
-def test_merging_with_networks_that_are_still_warming_up():
-    fixed, waiting, other = small(learnt=30), learn(small(), 30, 42), learn(small(), 42, 54)
-    assert_learnt(fixed + waiting, 42)
-    assert_learnt(waiting + fixed, 42)
-    both = waiting + other
-    assert both.features_fixed
-    assert_learnt(both, 30, 54)
-    assert (fixed + small()).count == 30
-    assert (small() + fixed).count == 30
-    assert (waiting.count, other.count) == (12, 12)
-
-
-@pytest.mark.parametrize(
-    ("other", "error", "message"),
-    [
-        (learn(small(), 30, 60), ValueError, "different fixed features"),
-        (small(warm_up=21), ValueError, "warm_up: 20 and 21"),
-        (LeastSquaresClassifier(), TypeError, "LeastSquaresClassifier"),
-    ],
-    ids=["features", "warm-up", "kind"],
-)
-def test_networks_with_other_features_do_not_merge(other, error, message):
-    model = small(learnt=30)
-    laws.assert_refused(lambda: model.merge(other), model, message, error)
-
-
 def test_presets_can_be_overridden():
     model = ShallowConvClassifier.from_preset(
         "mnist", n_hidden=77, stride=4, ridge=2.0, warm_up=9, dtype="float64", seed=5
@@ -203,15 +138,6 @@ def test_the_digits_preset_reads_digits():
     assert np.mean(model.predict_many(IMAGES[1200:]) != LABELS[1200:]) < 0.03
 
 
-def test_the_mnist_preset_takes_bytes_of_28_by_28():
-    images = np.kron(IMAGES[:80], np.ones((3, 3)))
-    images = np.pad(images, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
-    model = ShallowConvClassifier.from_preset("mnist", n_hidden=50, warm_up=40)
-    model.learn_many(images, LABELS[:80])
-    assert model.transform_many(images[:3]).dtype == np.float32
-    assert np.mean(model.predict_many(images) == LABELS[:80]) > 0.9
-
-
 @pytest.mark.parametrize("learnt", [0, 10, 40])
 @pytest.mark.parametrize(
     ("method", "arguments", "error", "message"),
@@ -227,6 +153,7 @@ def test_the_mnist_preset_takes_bytes_of_28_by_28():
         ),
         ("learn_many", (np.ones((1, 8, 8)), ["new"], [-1.0]), ValueError, "at least 0"),
         ("learn_many", (np.ones((1, 8, 8)), [[1]]), TypeError, "hashable"),
+        ("learn_many", (np.ones((1, 8, 8)), [1], 1.0, "noon"), TypeError, "'noon'"),
         ("learn_many", (None, [1]), TypeError, "NoneType"),
         ("learn_many", (np.array(5.0), [1]), ValueError, r"shape \(\)"),
         ("learn_many", ([[1, 2], [3, 4]], [1, 2]), TypeError, "np.asarray"),
@@ -263,43 +190,6 @@ def test_images_keep_one_shape_without_a_setting_and_merging_passes_it_on():
             network.learn_many(np.ones((2, 9, 9)), [1, 2])
 
 
-@pytest.mark.parametrize("warm_up", [1, 0, 2.5, None])
-def test_bad_warm_up(warm_up):
-    with pytest.raises((ValueError, TypeError), match="warm_up="):
-        ShallowConvClassifier(warm_up=warm_up)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("row", [3, 20, 1200])
-def test_one_bad_image_among_many_changes_nothing(dtype, row):
-    """In the warm-up, at its end, and in a later block of a large batch."""
-    model = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=21, dtype=dtype)
-    images = IMAGES[:1500].copy()
-    images[row, 3, 3] = 1e140
-    message = r"pixels as large as 1e\+140.*Rescale"
-    laws.assert_refused(lambda: model.learn_many(images, LABELS[:1500]), model, message)
-    assert learn(model, 30).features_fixed
-    assert "features fixed" in model.debug_one({"image": IMAGES[0]})
-    with pytest.raises(ValueError, match="Rescale"):
-        model.predict_many(images)
-
-
-def test_the_ridge_may_change_at_any_time():
-    model = small(learnt=50)
-    model.predict_many(IMAGES[:5])
-    model.classifier.ridge = 7.0
-    assert model.ridge_ == 7.0
-    assert_learnt(model, 50)
-    other = learn(model.empty(), 50, 70)
-    other.classifier.ridge = 7.0
-    merged = model + other
-    assert merged.ridge_ == 7.0
-    assert_learnt(merged, 70)
-    model.mutate({"classifier": {"ridge": 0.5}})
-    assert model.ridge_ == 0.5
-    assert_learnt(model, 50)
-
-
 def test_the_callers_parts_stay_the_callers():
     layer, bank = HiddenLayer(5), np.ones((2, 3, 3))
     expected = layer.transform_one({"a": 1.0})
@@ -312,12 +202,16 @@ def test_the_callers_parts_stay_the_callers():
     assert layer.transform_one({"a": 1.0}) == expected
 
 
-@pytest.mark.parametrize(
-    ("part", "value"), [("hidden", "x"), ("features", 5), ("classifier", LeastSquaresClassifier)]
+test_bad_settings = laws.settings_refused(
+    ShallowConvClassifier,
+    [
+        *(({"warm_up": n}, ValueError, "warm_up=") for n in (1, 0)),
+        *(({"warm_up": n}, TypeError, "warm_up=") for n in (2.5, None)),
+        ({"hidden": "x"}, TypeError, "hidden is of type"),
+        ({"features": 5}, TypeError, "features is of type"),
+        ({"classifier": LeastSquaresClassifier}, TypeError, "classifier is of type"),
+    ],
 )
-def test_parts_of_the_wrong_kind(part, value):
-    with pytest.raises(TypeError, match=f"{part} is of type"):
-        ShallowConvClassifier(**{part: value})
 
 
 @pytest.mark.parametrize("decay", [{"forgetting_factor": 0.98}, {"half_life": 40.0}], ids=str)
@@ -352,26 +246,6 @@ def test_images_are_unlearnt():
     np.testing.assert_allclose(model.output_weights, kept.output_weights, atol=1e-8)
 
 
-def test_bad_times_are_refused_while_images_are_held():
-    model = ShallowConvClassifier.from_preset("digits", warm_up=30, half_life=5.0)
-    with pytest.raises(TypeError, match="'noon'"):
-        model.learn_many(IMAGES[:2], LABELS[:2], t="noon")
-    assert model.count == 0
-
-
-def test_images_that_are_refused_halfway_leave_nothing_learnt(monkeypatch):
-    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 20)
-    model = ShallowConvClassifier.from_preset(
-        "digits", warm_up=30, n_hidden=40, ridge=1e-9, accumulator="recursive"
-    )
-    before = learn(model, 60).output_weights
-    w = np.where(np.arange(50) == 45, 1e30, 1.0)
-    with pytest.raises(ValueError, match="outweigh"):
-        model.learn_many(IMAGES[60:110], LABELS[60:110], w)
-    assert model.count == 60
-    np.testing.assert_array_equal(model.output_weights, before)
-
-
 def test_hidden_units_are_numbered_and_share_the_ridge():
     model = small(n_hidden=7, ridge=2.0, learnt=40)
     assert model.feature_names == tuple(range(7))
@@ -387,36 +261,6 @@ SHAPES = {
     "svhn": (32, 32, 3),
     "cifar10": (32, 32, 3),
     "digits": (8, 8),
-}
-OTHER_VALUES = {
-    "downsample": 4,
-    "scale": 7.0,
-    "grey_channel": False,
-    "whitening": 7.0,
-    "image_shape": (48, 48),
-    "dtype": "float64",
-    "filters": np.ones((2, 5, 5)),
-    "pool_size": 6,
-    "stride": 7,
-    "padding": 6,
-    "drop_ring": 1,
-    "normalize": "image",
-    "before_pooling": 1.0,
-    "after_pooling": 1.0,
-    "channels": "joint",
-    "seed": 7,
-    "n_hidden": 77,
-    "input_weights": "gaussian",
-    "activation": "relu",
-    "bias": True,
-    "ridge": 0.7,
-    "accumulator": "orthogonal",
-    "fit_intercept": True,
-    "forgetting_factor": 0.7,
-    "half_life": 7.0,
-    "pooling": "gaussian",
-    "priors": "equal",
-    "warm_up": 77,
 }
 
 
@@ -445,25 +289,6 @@ def striped(n_images, shape, dtype=np.uint8):
 def test_the_number_of_features_follows_from_the_geometry(name, n_features):
     model = ShallowConvClassifier.from_preset(name)
     assert model.features.n_features(model.preprocessing.output_shape(SHAPES[name])) == n_features
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_every_value_can_be_overridden(name):
-    for setting, value in OTHER_VALUES.items():
-        overrides = {setting: value}
-        if setting == "bias":
-            overrides["input_weights"] = "gaussian"
-        if setting == "image_shape":
-            overrides["grey_channel"] = False
-        model = ShallowConvClassifier.from_preset(name, **overrides)
-        parts = (model, model.preprocessing, model.features, model.hidden, model.classifier)
-        holders = [part for part in parts if hasattr(part, setting)]
-        if setting == "image_shape":
-            # Of images as they come; filters meet others.
-            holders = [model.preprocessing]
-        assert holders
-        for holder in holders:
-            np.testing.assert_equal(getattr(holder, setting), value)
 
 
 @pytest.mark.parametrize("name", the_rest_slow(sorted(SHAPES), 3))

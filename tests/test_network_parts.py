@@ -205,17 +205,6 @@ def assert_refused(model, images, labels, message, w=None):
     laws.assert_unchanged(before, model, pickle.dumps)
 
 
-def test_a_bank_that_was_made_may_be_passed_on():
-    """The same filters in two networks, which then merge."""
-    bank, sites = network(learnt=30).bank, []
-    for rows in (slice(0, 10), slice(10, 20)):
-        features = ConvolutionalFeatures(bank, channels="joint", padding=3)
-        sites.append(ShallowConvClassifier(features, HiddenLayer(5, "gaussian")))
-        np.testing.assert_array_equal(sites[-1].bank, bank)
-        sites[-1].learn_many(IMAGES[rows], LABELS[rows])
-    assert (sites[0] + sites[1]).count == 20
-
-
 def test_some_images_held_have_times_and_others_are_counted():
     model = network(half_life=10.0)
     layer = model.classifier.clone()
@@ -412,6 +401,10 @@ def test_networks_of_other_parts_or_warm_up_images_do_not_merge():
         return ShallowConvClassifier(features, warm_up=20, preprocessing=before)
 
     mine, twin, later = (made(*MERGED) for _ in range(3))
+    with pytest.raises(ValueError, match="warm_up: 20 and 21"):
+        mine.merge(mine.clone({"warm_up": 21}))
+    with pytest.raises(TypeError, match="LeastSquaresClassifier"):
+        mine.merge(LeastSquaresClassifier())
     for learnt in (10, 30):
         mine.learn_many(IMAGES[:learnt], LABELS[:learnt])
         before = pickle.dumps(mine)

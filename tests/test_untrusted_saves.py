@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from river import compose, drift, feature_extraction, preprocessing
 
 import onlinels
-from onlinels import LeastSquaresClassifier, WindowedClassifier, ConvolutionalFeatures
+from onlinels import ConvolutionalFeatures, LeastSquaresClassifier, WindowedClassifier
 from onlinels.saving import description
 from support.laws import saved
 from support.strategies import examples

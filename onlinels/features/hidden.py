@@ -29,7 +29,6 @@ from onlinels.features.input_weights import (
     DISTRIBUTIONS,
     FixedWeights,
     InputWeights,
-    LandmarkWeights,
     check_units,
     draw_pairs,
     draw_row,
