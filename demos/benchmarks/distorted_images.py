@@ -66,7 +66,7 @@ DISTORTION: dict[str, tuple[float, str]] = {
     "elastic_smoothness": (4.0, "width of the gaussian that smooths them, pixels"),
     "flip": (0.0, "probability of a left-right mirror image"),
 }
-FILLS = {"zero": "grid-constant", "edge": "nearest"}
+FILLS: dict[str, Any] = {"zero": "grid-constant", "edge": "nearest"}
 """Names of scipy's modes for values outside an image."""
 NOISE_MARGIN = 3
 """Points of noise beyond each edge of an image, one smoothness (at least one pixel) apart."""
@@ -153,13 +153,14 @@ def deskewed(images: Array) -> Array:
     return sampled(images, places, FILLS["zero"])
 
 
-def sampled(images: Array, places: Array, mode: str) -> Array:
+def sampled(images: Array, places: Array, mode: Any) -> Array:
     """Return images, float32, interpolated linearly at places (n, 2, height, width)."""
     found = np.empty((*images.shape[:3], images[0, 0, 0].size), dtype=np.float32)
     for number, image in enumerate(images.reshape(found.shape).astype(np.float32)):
         for channel in range(found.shape[3]):
+            flat: Any = image[..., channel]
             found[number, ..., channel] = map_coordinates(
-                image[..., channel], places[number], np.float32, order=1, mode=mode
+                flat, places[number], np.float32, order=1, mode=mode
             )
     return found.reshape(images.shape)
 
@@ -236,7 +237,7 @@ def make_layers(x: Array, y: Array, arguments: argparse.Namespace, seed: int) ->
     Filters are divided by their length, and so are the features of an image by default, so that no
     small number of them dominates the differences between images.
     """
-    first = [deskewed] if arguments.deskew else []
+    first: list[Layer] = [deskewed] if arguments.deskew else []
     x = transform(first, x)
     recipe = ("hand-designed", Patches(17))
     bank = ConvolutionalFeatures.from_examples(x, y, filters=recipe, seed=seed).bank

@@ -283,7 +283,7 @@ class PatchBank:
         rows = rows - rows[..., [rows.shape[-1] // 2]]
         rows -= rows.mean(axis=-1, keepdims=True)
         variance = np.square(rows).mean(axis=-1, keepdims=True)
-        return rows / np.sqrt(variance + rows.dtype.type(CONTRAST_OFFSET))
+        return np.asarray(rows / np.sqrt(variance + rows.dtype.type(CONTRAST_OFFSET)))
 
     def transform(self, pixels: Array) -> Array:
         """Return the features (n, n_features) of images (n, height, width[, n_channels])."""

@@ -237,7 +237,7 @@ class Patches:
         lengths = np.linalg.norm(filters.reshape(len(filters), -1), axis=1)
         even = lengths <= MAX_EMPTY_LENGTH * np.abs(middle).max(axis=(1, 2, 3))
         filters[even], lengths[even] = 0.0, 1.0
-        return filters / lengths[:, None, None, None]
+        return np.asarray(filters / lengths[:, None, None, None])
 
     def _whitened(self, patches: Floats, chosen: Integers) -> Floats:
         """Return filters M d, (n_filters, size, size, n_channels), of directions d of patches."""
@@ -310,6 +310,7 @@ def make_bank(
     banks = []
     for place, part in enumerate(parts_of(filters), start=1):
         if isinstance(part, Patches):
+            assert images is not None
             # Every position in a tuple has its own random numbers.
             part = part.make(images, labels, np.random.default_rng([seed, place]), joint)
         banks.append(part)

@@ -81,8 +81,10 @@ class FixedZCA(Frozen):
         """Return the whitening of a sample of images (n, height, width, n_channels)."""
         # n p^2 + 9 p^3 operations and 8 p^2 bytes per channel for p pixels.
         each = [fit_whitening(rows, variance_offset) for rows in _by_channel(images)]
-        means, matrices = (np.stack(parts).astype(dtype) for parts in zip(*each, strict=True))
-        return cls(images.shape[1:3], means, matrices)
+        means, matrices = zip(*each, strict=True)
+        return cls(
+            images.shape[1:3], np.stack(means).astype(dtype), np.stack(matrices).astype(dtype)
+        )
 
     def __repr__(self) -> str:
         height, width = self.image_shape

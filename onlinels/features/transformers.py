@@ -49,7 +49,7 @@ NORMALIZATIONS = {True: "map", False: None, "map": "map", "image": "image"}
 
 
 def _bank_fits(features: Any) -> bool:
-    made = None if recipes(features.filters) else make_bank(features.filters)
+    made: Any = None if recipes(features.filters) else make_bank(features.filters)
     return settings_hold(features) and np.array_equal(features._bank, made)
 
 
