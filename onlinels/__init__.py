@@ -1,12 +1,10 @@
 """Exact online least squares for streams of rows and images."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.answers import answers_only, saved_bytes
+from onlinels.evaluate import ProgressiveScore, progressive_val_score
 from onlinels.explain import debug_one, feature_effects
 from onlinels.features.embedding import Embedding
 from onlinels.features.filters import Patches
@@ -26,32 +24,11 @@ from onlinels.pipelines import (
     unlearn_many,
     unlearn_one,
 )
+from onlinels.plots import plot_filters
 from onlinels.saving import dumps, load, loads, save
 from onlinels.stream import StreamClassifier, StreamRegressor
 from onlinels.windowed import WindowedClassifier, windows_of
 from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
-
-if TYPE_CHECKING:
-    from onlinels.evaluate import (
-        ProgressiveScore,
-        iter_progressive_val_score,
-        progressive_val_score,
-    )
-    from onlinels.plots import plot_filters
-else:
-    # Imported when they are used: river's metrics take longer to import than all of this package.
-    LATE = {
-        "ProgressiveScore": "onlinels.evaluate",
-        "iter_progressive_val_score": "onlinels.evaluate",
-        "plot_filters": "onlinels.plots",
-        "progressive_val_score": "onlinels.evaluate",
-    }
-
-    def __getattr__(name: str) -> Any:
-        if name in LATE:
-            return getattr(import_module(LATE[name]), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
 
 __version__ = "0.2.0"
 
@@ -82,7 +59,6 @@ __all__ = [
     "debug_one",
     "dumps",
     "feature_effects",
-    "iter_progressive_val_score",
     "load",
     "loads",
     "merge",

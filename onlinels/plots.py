@@ -68,12 +68,8 @@ def plot_filters(
         raise ValueError(f"{fault}. Pass the `bank` of ConvolutionalFeatures.from_examples(X, y).")
     picture = mosaic(make_bank(filters), n_columns)
     inches = (picture.shape[1] * PIXEL_INCHES, picture.shape[0] * PIXEL_INCHES)
-
-    def new_axes(figure: Any) -> Any:
-        return figure(figsize=inches).add_axes((0.0, 0.0, 1.0, 1.0))
-
     axes: Axes
-    with axes_at(path_or_axes, new_axes, "imshow", "set_axis_off") as axes:
+    with axes_at(path_or_axes, inches, position=(0.0, 0.0, 1.0, 1.0)) as axes:
         axes.imshow(picture, interpolation="nearest")
         axes.set_axis_off()
     return axes

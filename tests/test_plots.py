@@ -82,8 +82,8 @@ def test_axes_of_ones_own_and_of_pyplot():
 def test_what_cannot_be_drawn_or_saved(tmp_path):
     for filters, place, error, message in [
         (("hand-designed", Patches()), None, ValueError, r"from examples.*Pass the `bank` of"),
-        ("hand-designed", 5, TypeError, r"path_or_axes=5 .*Pass a path for"),
-        ("hand-designed", pyplot, TypeError, r"path_or_axes=<module.*Pass a path for.*gca"),
+        ("hand-designed", 5, TypeError, "path_or_axes=5 .*a path for"),
+        ("hand-designed", pyplot, TypeError, "path_or_axes=<module.*a path for.*gca"),
         ("hand-designed", tmp_path / "missing" / "bank.png", FileNotFoundError, "missing"),
         ("hand-designed", "bank.xyz", ValueError, r"xyz.* png"),
     ]:

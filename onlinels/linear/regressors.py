@@ -209,7 +209,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             values = read_numbers(y, n_rows)[:, None]
         return Targets(values, self._target_names)
 
-    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
+    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False, t: Any = None) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
 
         Parameters
@@ -218,6 +218,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             Feature names to numbers or arrays of numbers.
         with_dist : bool
             Whether to return the distribution of a new target instead of a number.
+        t : optional
+            Ignored; river's evaluation passes the time of a row.
 
         Returns
         -------
@@ -488,7 +490,9 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             )
         return Targets(targets, names)
 
-    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> dict[Name, Any]:
+    def predict_one(
+        self, x: Mapping[Any, Any], with_dist: bool = False, t: Any = None
+    ) -> dict[Name, Any]:
         """Return the prediction of every target for one sample; {} before anything is learnt.
 
         Parameters
@@ -498,6 +502,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         with_dist : bool
             Whether to return a river.proba.Gaussian for every target instead of a number; see
             `LeastSquaresRegressor.predict_one`. Every target has its own noise variance.
+        t : optional
+            Ignored, as in `LeastSquaresRegressor.predict_one`.
         """
         with self._lock:
             means = self._row_scores(x).tolist()
