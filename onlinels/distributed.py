@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import reduce
-from itertools import chain, islice
 from operator import add
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
 from dask import array, bag, config, dataframe
-from dask import get as computed_here
-from dask.core import literal
 from dask.delayed import Delayed, delayed
 from dask.diagnostics import ProgressBar
 from dask.sizeof import sizeof
@@ -39,63 +36,11 @@ except ImportError:  # Dask alone runs threads and processes of one machine.
 
 Model = TypeVar("Model")
 
-MAX_BLOCKS_PER_MODEL = 8
-"""Maximum number of blocks that a model learns in turn before it is merged with other models.
+PER_MODEL = 4
+"""Number of partitions that a model learns in turn, and of models that are merged in turn.
 
-A step copies the statistics, and a merge adds them: longer chains move less data, shorter chains
-leave more work for many workers at once. Towards the end the chains get shorter, as in guided
-self-scheduling (Polychronopoulos and Kuck 1987), so that the other workers need not wait for the
-worker of a long chain.
+To learn into a copy of a model costs less than to learn into an empty model and to merge.
 """
-
-
-MODELS_PER_MERGE = 4
-"""Number of models that are merged one after the other at each level of the tree.
-
-Measured with 3,000 features on two workers: with 2 models, peak memory grows from 50 to 500 blocks;
-with 8 models it is already higher at 50 blocks.
-"""
-
-
-SEVERAL_BLOCKS = -1
-"""Owner of a task that several blocks need, in place of the number of one block."""
-
-
-class Part(NamedTuple):
-    """A partition: its number, its batch (not computed yet), and its number of rows if known."""
-
-    number: int
-    batch: Delayed
-    n_rows: int | None
-
-
-class Recipe:
-    """The tasks that compute the batches of a block. Dask does not inspect them."""
-
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self.numbers = [part.number for part in parts]
-        self.keys = [part.batch.key for part in parts]
-        self.tasks: dict[Any, Any] = {}
-        self.inputs: list[Any] = []
-
-    def batches(self, given: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
-        """Compute the batches, given the results of the tasks that Dask computes itself."""
-        # As literals, so that Dask does not read values as keys of tasks.
-        known = {key: (literal(value),) for key, value in zip(self.inputs, given, strict=True)}
-        try:
-            return computed_here(self.tasks | known, self.keys)  # type: ignore[no-any-return]
-        except Exception as error:
-            first, last = self.numbers[0], self.numbers[-1]
-            which = f"partition {first} was" if first == last else f"partitions {first}-{last} were"
-            error.add_note(f"Raised while {which} made.")
-            raise
-
-
-class Block(NamedTuple):
-    """The batches that one task learns: their recipe, and the results that it needs."""
-
-    recipe: Recipe
-    given: list[Delayed]
 
 
 def fit(
@@ -109,7 +54,7 @@ def fit(
 ) -> Model:
     """Return a copy of a model that has also learnt the rows of a Dask collection.
 
-    Every worker learns blocks of partitions with its own statistics, and the statistics are added.
+    Every few partitions are learnt with statistics of their own, and the statistics are added.
     The result is the model that one process would have learnt from all rows: the sums are the same.
     A ridge that is selected ("auto", "paper", KFold) is selected once, from all sums; in one
     process it is the ridge of the last checkpoint.
@@ -129,9 +74,9 @@ def fit(
         a dataframe. Rows are matched by position, as in `learn_many`; frames must also have the
         same index. If X is an array, an array may have other chunks than X.
     split_every : int, optional
-        Number of models that are merged one after the other at each level of the tree, at least 2,
-        by default 4. A smaller number lets more workers merge at the end, and needs memory for more
-        models.
+        Number of consecutive partitions that one model learns in turn, and of models that are
+        merged in turn at each level of the tree; at least 2, by default 4. With a smaller number,
+        more workers work at the same time on few partitions.
     progress : bool
         Whether to show Dask's progress bar.
 
@@ -151,16 +96,13 @@ def fit(
     **Where it runs.** It runs on every scheduler of Dask: threads, processes, or the cluster of the
     current `distributed.Client`. If a worker dies, only the time of its tasks is lost.
 
-    **Tasks.** A block is as many consecutive partitions as are needed for M rows, with M features.
-    If lengths are not known, it is one partition. One task computes and learns up to 8 blocks in
-    turn, fewer towards the end; then the models are merged in a tree. Blocks that need results that
-    other blocks also need, or that the cluster already holds (`persist`), are one task each. The
-    plan does not depend on the workers, so two runs return the same bits on the same kind of CPU
-    with the same number of BLAS threads.
+    **Tasks.** A model learns `split_every` partitions, in a task each; then the models are merged
+    in a tree. A task copies the model, so a partition should have at least as many rows as there
+    are features. The plan does not depend on the workers: two runs return the same bits on the same
+    kind of CPU with the same number of BLAS threads.
 
-    **Memory.** A worker holds about four statistics, ``4 M (M + 1024)`` bytes each in the Gram
-    form, and three blocks, ``8 M^2`` bytes each if partitions have up to M rows (measured with
-    4,000 features and 50 blocks: 625 MiB of 673). Orthogonal merges need more.
+    **Memory.** A model takes ``4 M (M + 1024)`` bytes in the Gram form, with M features. A worker
+    holds a few models and partitions. Orthogonal merges need more.
 
     **BLAS threads.** Dask sets BLAS to one thread in its workers. For more threads, call
     ``dask.config.set({"distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": 4})`` before the
@@ -175,7 +117,7 @@ def fit(
     >>> model.count, model.output_weights.ravel().round(3)
     (1000, array([1., 2., 3.]))
     """
-    linear, width = linear_of(model), MODELS_PER_MERGE
+    linear, width = linear_of(model), PER_MODEL
     for name, idle in (("forgetting_factor", 1.0), ("half_life", None)):
         if getattr(linear, name) != idle:
             raise ValueError(
@@ -187,25 +129,17 @@ def fit(
     # Copied first: the result excludes rows that another thread teaches the model meanwhile.
     result = copied(model)
     check_names(result, X)
-    blocks = planned(list(blocks_of(partitions(X, y, w), n_features_of(result, X))))
+    read, batches = partitions(X, y, w)
     start = linear_of(result).empty()
     hold_choices(start)
-    before, empty = shared(features_of(result)), shared(start)
-    step, join = delayed(learnt, pure=False), delayed(add, pure=False)
+    before, run = features_of(result), uuid4().hex
+    learn, join = delayed(learnt, pure=False), delayed(add, pure=False)
     models = []
-    for run in chains(blocks):
-        # Blocks that wait for other tasks are learnt one by one, to hold only one in memory.
-        waits = any(block.given for block in run)
-        state = empty
-        for some in [[block] for block in run] if waits else [run]:
-            recipes = [block.recipe for block in some]
-            # Dask's messages on workers that die contain this name, and so the partitions.
-            numbers = f"{recipes[0].numbers[0]}-{recipes[-1].numbers[-1]}"
-            name = f"learnt-{numbers}-{uuid4().hex}"
-            # As single arguments: for a list, Dask would optimise the graph of each item again.
-            given = chain.from_iterable(block.given for block in some)
-            state = step(before, state, recipes, *given, dask_key_name=name)
-        models.append(state)
+    for number, batch in enumerate(batches):
+        state = models.pop() if number % width else start
+        # Dask's messages on workers that die contain the names of tasks, and so the partitions.
+        name = f"learnt-{number}-{run}"
+        models.append(learn(before, state, number, read, *batch, dask_key_name=name))
     while len(models) > 1:
         groups = [models[at : at + width] for at in range(0, len(models), width)]
         models = [reduce(join, group) for group in groups]
@@ -300,9 +234,8 @@ def linear_of(model: Any) -> LinearModel:
 
 def features_of(model: Any) -> Any:
     """Return an empty model that computes features of rows; None if the rows are the features."""
-    if is_pipeline(model) or isinstance(model, ShallowConvClassifier):
-        return emptied(model)
-    return None
+    has_features = is_pipeline(model) or isinstance(model, ShallowConvClassifier)
+    return shared(emptied(model)) if has_features else None
 
 
 @sizeof.register((LinearModel, ShallowConvClassifier))  # type: ignore[untyped-decorator]
@@ -315,7 +248,7 @@ def size_of(model: Any) -> int:
 
 
 def shared(model: Any) -> Delayed:
-    """Return the model as one node of the graph, which is sent to each worker once.
+    """Return a model as one node of the graph, which is sent to each worker once.
 
     Scattered data would soon be on one worker only (Dask drops copies), and would be lost if this
     worker dies.
@@ -375,29 +308,25 @@ def check_columns(X: array.Array) -> None:
         raise ValueError(
             f"X has shape {X.shape}, expected (n_rows, n_features). Pass X[:, None] for 1 feature."
         )
-    if np.isnan(X.shape[1:]).any():
+    if X.numblocks[1:] != (1,) * (X.ndim - 1) or np.isnan(X.shape[1:]).any():
         raise ValueError(
-            f"X has shape {X.shape}, expected a known number of columns. Pass the shape to "
-            "array.from_delayed, or meta to map_blocks, and call compute_chunk_sizes()."
-        )
-    if X.numblocks[1:] != (1,) * (X.ndim - 1):
-        raise ValueError(
-            f"X has column chunks {X.chunks[1:]}, expected all columns in one chunk. Pass "
-            'X.rechunk({k: -1 for k in range(1, X.ndim)} | {0: "auto"}).'
+            f"X has column chunks {X.chunks[1:]}, expected all columns in one chunk of known "
+            'length. Pass X.rechunk({k: -1 for k in range(1, X.ndim)} | {0: "auto"}).'
         )
 
 
-def partitions(X: Any, y: Any, w: Any) -> list[Part]:
-    """Return the partitions of X with their targets and weights."""
+def partitions(X: Any, y: Any, w: Any) -> tuple[Callable[..., Any], list[tuple[Any, ...]]]:
+    """Return a function that reads a partition, and its arguments for every partition.
+
+    The function returns samples, targets, and weights if there are any.
+    """
     if isinstance(X, (array.Array, dataframe.DataFrame)):
-        together = delayed(aligned, pure=False)
-        sizes: list[int | None] = [None] * X.npartitions
         if isinstance(X, array.Array):
             check_columns(X)
-            sizes = [None if np.isnan(size) else int(size) for size in X.chunks[0]]
-        columns = np.ravel(X.to_delayed()), vector(X, "y", y), vector(X, "w", w)
-        batches = (together(*each) for each in zip(*columns, strict=True))
-        return [Part(k, *each) for k, each in enumerate(zip(batches, sizes, strict=True))]
+        columns = [np.ravel(X.to_delayed()), vector(X, "y", y)]
+        if w is not None:
+            columns.append(vector(X, "w", w))
+        return aligned, list(zip(*columns, strict=True))
     is_bag = isinstance(X, bag.Bag)
     if not (is_bag or are_delayed(X)):
         raise TypeError(refusal("X", X))
@@ -407,63 +336,36 @@ def partitions(X: Any, y: Any, w: Any) -> list[Part]:
                 f"{name} is given with X of type {type(X).__name__}, expected tuples (X, y) or "
                 f"(X, y, w) in X alone. Put {name} into these tuples."
             )
-    made = map(delayed(Items), X.to_delayed()) if is_bag else X
-    return [Part(number, each, None) for number, each in enumerate(made)]
+    return (unzipped, [(each,) for each in X.to_delayed()]) if is_bag else (given, [*zip(X)])
 
 
-def vector(X: Any, name: str, values: Any) -> list[Any]:
-    """Return the partitions of targets or weights, a None for each if weights are not given.
+def vector(X: Any, name: str, values: Any) -> Any:
+    """Return the partitions of targets or weights; arrays of known lengths are cut like X.
 
     Rows are matched by position, partition by partition, as in one process.
     """
-    if values is None:
-        if name == "y":
-            raise ValueError("y is None, expected the targets of the rows of X. Pass y.")
-        return [None] * X.npartitions
-    if isinstance(values, array.Array):
-        parts = array_parts(X, name, values)
-    elif isinstance(values, (dataframe.Series, dataframe.DataFrame)):
-        parts = values.to_delayed()
-    else:
+    if isinstance(values, array.Array) and values.ndim:
+        known = X.chunks[0] if isinstance(X, array.Array) else (np.nan,)
+        is_known = not np.isnan([*known, *values.chunks[0]]).any()
+        if is_known and len(values) != len(X):
+            raise ValueError(
+                f"{name} has {len(values)} rows, expected {len(X)} as X has. Pass one entry for "
+                "each row."
+            )
+        lengths = known if is_known else values.chunks[0]
+        values = values.rechunk({0: lengths} | dict.fromkeys(range(1, values.ndim), -1))
+    elif not isinstance(values, (dataframe.Series, dataframe.DataFrame)):
         raise TypeError(
-            f"{name} is of type {type(values).__name__}, expected a dask collection. Pass "
-            f"array.from_array({name}, …) or dataframe.from_pandas({name}, …)."
+            f"{name} is {reprlib.repr(values)}, expected a dask array or series with an entry for "
+            f"each row. Pass array.from_array({name}, …) or dataframe.from_pandas({name}, …)."
         )
+    parts = np.ravel(values.to_delayed())
     if len(parts) != X.npartitions:
         raise ValueError(
             f"{name} has {len(parts)} partitions, expected {X.npartitions} as X has. Repartition "
             "it, or pass arrays of known lengths: a dataframe's to_dask_array(lengths=True)."
         )
     return parts
-
-
-def array_parts(X: Any, name: str, values: array.Array) -> list[Any]:
-    """Return the partitions of an array of targets or weights, split like X if possible."""
-    if not values.ndim:
-        raise ValueError(f"{name} has shape (), expected one entry per row. Pass an array.")
-    chunks: dict[int, Any] = dict.fromkeys(range(1, values.ndim), -1)
-    lengths = X.chunks[0] if isinstance(X, array.Array) else (np.nan,)
-    if not np.isnan([*lengths, *values.chunks[0]]).any():
-        if values.shape[0] != X.shape[0]:
-            raise ValueError(
-                f"{name} has {values.shape[0]} rows, expected {X.shape[0]} as X has. Pass one "
-                "entry for each row."
-            )
-        chunks[0] = lengths
-    return list(values.rechunk(chunks).to_delayed().ravel())
-
-
-def aligned(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
-    """Return a batch; raise if targets or weights of a frame have another index."""
-    for name, values in (("y", y), ("w", w)):
-        if not (hasattr(X, "index") and hasattr(values, "index")):
-            continue
-        if not X.index.equals(values.index):
-            raise ValueError(
-                f"{name} has another index than X, expected the same index: rows are matched by "
-                "position. Pass columns of one dataframe."
-            )
-    return X, y, w
 
 
 def check_names(model: Any, X: Any) -> None:
@@ -477,143 +379,58 @@ def check_names(model: Any, X: Any) -> None:
         known.extended((tuple(X.columns),))
 
 
-def n_features_of(model: Any, X: Any) -> int:
-    """Return the number of features that a model will have, as far as it is known."""
-    last, steps = last_step(model), [each for _, each in steps_before(model)]
-    if isinstance(last, ShallowConvClassifier):
-        return last._network.hidden.n_hidden
-    known = [len(linear_of(model).feature_names), *(getattr(each, "n_hidden", 0) for each in steps)]
-    if isinstance(X, array.Array) and not steps:
-        known.append(int(np.prod(X.shape[1:])))
-    return max(known)
-
-
-def blocks_of(parts: Sequence[Part], least: int) -> Iterator[list[Part]]:
-    """Yield lists of consecutive partitions with at least `least` rows."""
-    block: list[Part] = []
-    n_rows = 0
-    for part in parts:
-        block.append(part)
-        n_rows += least if part.n_rows is None else part.n_rows
-        if n_rows >= least:
-            yield block
-            block, n_rows = [], 0
-    if block:
-        yield block
-
-
-def planned(blocks: Sequence[Sequence[Part]]) -> list[Block]:
-    """Return blocks whose batches are computed by the task that learns them.
-
-    Separate tasks would run ahead: batches of later blocks would wait in memory, often on another
-    worker. Dask still computes tasks that several blocks need, tasks whose results a cluster
-    already holds, and tasks with annotations (of delayed batches: Dask drops the annotations of
-    arrays and frames).
-    """
-    nodes = {part.batch.key: part.batch for block in blocks for part in block}
-    graphs = [node.__dask_graph__() for node in nodes.values()]
-    layers = {
-        id(one): one for graph in graphs for one in getattr(graph, "layers", {0: graph}).values()
-    }
-    graph = dict(chain.from_iterable(one.items() for one in layers.values()))
-    needs = {key: getattr(task, "dependencies", {None}) for key, task in graph.items()}
-    # Results that a cluster holds are not in the graph, or not as tasks.
-    is_whole = nodes.keys() <= graph.keys() and all(graph.keys() >= keys for keys in needs.values())
-    is_plain = not any(getattr(one, "annotations", None) for one in layers.values())
-    owners: dict[Any, int] = {} if is_whole and is_plain else dict.fromkeys(nodes, SEVERAL_BLOCKS)
-    recipes = [Recipe(block) for block in blocks]
-    for number, recipe in enumerate(recipes):
-        found = list(recipe.keys)
-        while found:
-            key = found.pop()
-            owner = owners.get(key)
-            if owner not in (number, SEVERAL_BLOCKS):
-                owners[key] = number if owner is None else SEVERAL_BLOCKS
-                found.extend(needs[key])
-    for key, owner in owners.items():
-        if owner != SEVERAL_BLOCKS:
-            recipes[owner].tasks[key] = graph[key]
-    # Not the whole graph, because Dask would traverse it for every input.
-    left = {
-        key: graph[key] for key, owner in owners.items() if owner == SEVERAL_BLOCKS and key in graph
-    }
-    made = []
-    for recipe in recipes:
-        needed = chain(recipe.keys, *(needs[key] for key in recipe.tasks))
-        recipe.inputs = [key for key in dict.fromkeys(needed) if key not in recipe.tasks]
-        given = [nodes[key] if key in nodes else Delayed(key, left) for key in recipe.inputs]
-        made.append(Block(recipe, given))
-    return made
-
-
-def chains(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
-    """Yield the blocks that a model learns in turn: at most 8, fewer towards the end."""
-    while blocks:
-        length = min(MAX_BLOCKS_PER_MODEL, -(-len(blocks) // MAX_BLOCKS_PER_MODEL))
-        yield blocks[:length]
-        blocks = blocks[length:]
-
-
 # -- tasks ----------------------------------------------------------------------------------------
 
 
-class Items(list[Any]):
-    """The items of a partition of a bag."""
+def learnt(
+    before: Any, model: LinearModel, number: int, read: Callable[..., Any], *batch: Any
+) -> LinearModel:
+    """Return a copy of a linear model that has learnt the features of a partition."""
+    model = copied(model)
+    try:
+        X, y, *w = read(*batch)
+        model.learn_many(features(before, X), y, *w)
+    except Exception as error:
+        if type(error) in (TypeError, ValueError):
+            raise type(error)(f"Partition {number}: {error}") from error
+        # Other exceptions may need more arguments than a message.
+        error.add_note(f"Raised while partition {number} was learnt.")
+        raise
+    return model
 
 
-def unzipped(items: Items) -> tuple[list[Any], ...]:
-    """Return samples, labels, and weights if there are any, of a partition of a bag."""
+def aligned(X: Any, *others: Any) -> tuple[Any, ...]:
+    """Return a batch; raise if targets or weights of a frame have another index."""
+    for name, values in zip(("y", "w"), others, strict=False):
+        if hasattr(X, "index") and hasattr(values, "index") and not X.index.equals(values.index):
+            raise ValueError(
+                f"{name} has another index than X, expected the same index: rows are matched by "
+                "position. Pass columns of one dataframe."
+            )
+    return X, *others
+
+
+def unzipped(items: Any) -> tuple[list[Any], ...]:
+    """Return samples, labels and weights of a partition of a bag."""
+    items = list(items)
     for place, item in enumerate(items):
         if not (isinstance(item, (tuple, list)) and len(item) in (2, 3)):
             raise TypeError(
                 f"item {place} is {reprlib.repr(item)}, expected a pair (x, y) of a sample and its "
                 "target, or a triple (x, y, w). Pass bag.zip(X, y) for two bags."
             )
-    samples, targets = [item[0] for item in items], [item[1] for item in items]
-    if all(len(item) == 2 for item in items):
-        return samples, targets
-    return samples, targets, [item[2] if len(item) == 3 else 1.0 for item in items]
+    X, y, w = ([(*item, 1.0)[place] for item in items] for place in range(3))
+    return X, y, w
 
 
-def learnt(before: Any, state: LinearModel, recipes: Sequence[Recipe], *given: Any) -> LinearModel:
-    """Return a copy of a linear model that has learnt the features of blocks."""
-    state = copied(state)
-    for number, batch in numbered(recipes, given):
-        try:
-            X, y, *w = read(batch)
-            lengths = [n_rows_of(each) for each in (X, y, *w) if each is not None]
-            if lengths[0] == 0 and lengths[1]:
-                raise ValueError(
-                    f"X has 0 rows, expected {lengths[1]} as y has. Cut rows and targets into "
-                    "equal partitions."
-                )
-            if any(length != 0 for length in lengths):
-                state.learn_many(features(before, X), y, *w)
-        except Exception as error:
-            # Other exceptions may need more arguments than a message.
-            if type(error) not in (TypeError, ValueError):
-                error.add_note(f"Raised while partition {number} was learnt.")
-                raise
-            raise type(error)(f"Partition {number}: {error}") from error
-        del batch, X, y, w  # Before the next block is made.
-    return state
-
-
-def read(batch: Any) -> tuple[Any, ...]:
-    """Return samples, targets, and weights if there are any."""
-    parts = unzipped(batch) if isinstance(batch, Items) else batch
-    if not (isinstance(parts, (tuple, list)) and len(parts) in (2, 3)):
+def given(batch: Any) -> tuple[Any, ...]:
+    """Return a delayed batch; raise unless it is a tuple of arguments of `learn_many`."""
+    if not (isinstance(batch, (tuple, list)) and len(batch) in (2, 3)):
         raise TypeError(
-            f"a batch is of type {type(parts).__name__}, expected a tuple (X, y) or (X, y, w). "
+            f"a batch is of type {type(batch).__name__}, expected a tuple (X, y) or (X, y, w). "
             "Return one of these tuples from each delayed function."
         )
-    return tuple(parts)
-
-
-def n_rows_of(values: Any) -> int | None:
-    """Return the number of rows of an array, frame or list, None if unknown."""
-    shape = getattr(values, "shape", None)
-    return shape[0] if shape else len(values) if isinstance(values, (list, tuple)) else None
+    return tuple(batch)
 
 
 def features(before: Any, X: Any) -> Any:
@@ -625,22 +442,12 @@ def features(before: Any, X: Any) -> Any:
     return before.transform_many(X)
 
 
-def numbered(
-    recipes: Sequence[Recipe], given: Sequence[Any]
-) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield the number of every partition and its batch, computed block by block."""
-    values = iter(given)
-    for recipe in recipes:
-        own = list(islice(values, len(recipe.inputs)))
-        yield from zip(recipe.numbers, recipe.batches(own), strict=True)
-
-
 def answers(model: Any, batch: Any, none: Any = None) -> Any:
     """Return the predictions for a partition, or `none` if the partition is empty.
 
     Arrays are converted to the type of `none`, since arrays of labels can have different types.
     """
-    if none is not None and n_rows_of(batch) == 0:
+    if none is not None and not len(batch):
         return none
     made = model.predict_many(batch)
     return made.astype(none.dtype) if isinstance(none, np.ndarray) else made
