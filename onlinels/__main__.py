@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> None:
     command.add_argument("files", type=Path, nargs="+", help="files that sites have saved")
     arguments = parser.parse_args(argv)
     try:
-        merge_files(arguments.output, arguments.files, lambda line, *_: print(line, flush=True))
+        merge_files(arguments.output, arguments.files, lambda line: print(line, flush=True))
     except (OSError, TypeError, ValueError) as error:
         command.exit(2, f"{command.prog}: {error}\n")
     except KeyboardInterrupt:

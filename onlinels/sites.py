@@ -5,59 +5,39 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from onlinels.pipelines import join, last_step, merge
-from onlinels.saving import PathLike, files
+from onlinels.saving import PathLike, files, load, save
 
-Tell = Callable[[str, int, int], None]
-"""Function of a line about a file, the number of files merged, and the number of all files."""
-
-MANIFEST_VERSION = 2
+MANIFEST_VERSION = 3
 """Number of the format of manifests; every change of the format gets a new number."""
 
 
-class Save(NamedTuple):
-    """A file that a site has saved."""
-
-    path: Path
-    sha256: str
-    modified: str
-
-
 class Site(NamedTuple):
-    """The merged save of a site, its number of rows, and the SHA-256 of earlier saves.
+    """The newest save of a site, as the manifest describes it.
 
-    A save that is itself an output of `merge_files` has sites of its own.
+    `earlier` holds the SHA-256 of saves that it has replaced. If the save is itself an output of
+    `merge_files`, `inside` holds the SHA-256 and the path of each save in it.
     """
 
-    save: Save
+    sha256: str
+    modified: str
     rows: int
-    earlier: tuple[str, ...]
-    sites: dict[str, Site]
+    earlier: list[str]
+    inside: list[str]
 
 
-class Manifest(NamedTuple):
-    """The sites in an output, and the SHA-256 of all outputs at its path, the latest first."""
-
-    outputs: tuple[str, ...]
-    # The key is the path that a site saves to, relative to the output's folder if it is inside.
-    sites: dict[str, Site]
+Sites = dict[str, Site]
+"""Sites by the paths that they save to, relative to the folder of the output if inside it."""
 
 
-class Choice(NamedTuple):
-    """The save of a site to merge, and the site as it was merged before."""
-
-    save: Save
-    before: Site | None
-
-
-def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None = None) -> None:
+def merge_files(
+    output: PathLike, paths: Iterable[PathLike], tell: Callable[[str], None] | None = None
+) -> None:
     """Merge the newest save of every site into one file, as ``python -m onlinels merge`` does.
 
     A path identifies a site: a site always saves to the same path, and "monday/north.npz" and
@@ -75,32 +55,32 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     paths : iterable of str or PathLike
         Files written by `save` that hold one model or pipeline each. The output itself is skipped.
     tell : callable, optional
-        Function that is called with a line about every file, the number of files merged, and the
-        number of all files to merge. Other merges into the folder wait meanwhile, so a merge that
-        it starts itself waits for ever.
+        Function that is called with a line about every file. Other merges into the folder wait
+        meanwhile, so a merge that it starts itself waits for ever.
 
     Raises
     ------
     TypeError, ValueError
         If a file cannot be read, holds several models, or does not fit the others; if the save of a
-        site that was merged before is missing; if something else has written the output; or if rows
-        would count twice: those of an output and a site that is in it, or of two outputs with the
-        same site. The message names the files, and nothing is written.
+        site that was merged before is missing, or was replaced by an older one; if something else
+        has written the output; or if rows would count twice: those of two outputs with the same
+        site, or of an output and a newer save of a site in it. The message names the files, and
+        nothing is written.
     OSError
         If a file cannot be read or written.
 
     Notes
     -----
-    **Newest save.** The newer of two saves is the file with the later modification time: copy files
-    with their times (``cp -p``, ``rsync -t``, ``scp -p``). A save that was merged and then replaced
-    is recognised by its SHA-256, whatever its time. Two files with the same content count once. A
-    save that has moved is also recognised by its content, and its site then has the new path.
+    **Newest save.** A save that replaces one with a later modification time is refused as older:
+    copy files with their times (``cp -p``, ``rsync -t``, ``scp -p``). A save that was merged and
+    then replaced is recognised by its SHA-256, whatever its time. Files with the same content count
+    once, and so do the saves in an output that is merged too.
 
     **Manifest.** The manifest describes the contents of an output, at any depth: copy both files
     together.
 
     **Memory and time.** The memory holds one model at a time, the sum, and what `merge` needs.
-    Every file is read three times, two of them for its SHA-256.
+    Every file is read twice, once for its SHA-256.
 
     **Safety.** Sites can save during a merge. Sites are merged in the order of their paths, so the
     same saves result in the same bytes. The manifest and then the output are each written
@@ -116,226 +96,149 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     >>> model = LeastSquaresClassifier()
     >>> model.learn_one({"wind": 3.0}, "calm")
     >>> with contextlib.chdir(tempfile.mkdtemp()):
-    ...     model.save("north.npz"); merge_files("all.npz", ["north.npz"], lambda *log: print(log))
-    ('north.npz: new site, 1 rows', 1, 1)
-    ('all.npz: 1 rows of 1 sites', 1, 1)
+    ...     model.save("north.npz"); merge_files("all.npz", ["north.npz"], print)
+    north.npz: new site, 1 rows
+    all.npz: 1 rows of 1 sites
     """
     place = Path(os.path.realpath(output))
     if not place.parent.is_dir():
         raise ValueError(f"output is {place}, expected an existing folder. Make the folder first.")
     with files.folder_held(place.parent):
-        _merge_files(output, place, paths, tell or (lambda line, done, total: None))
+        _merge_files(place, [Path(path) for path in paths], tell or (lambda line: None))
 
 
-def _merge_files(output: PathLike, place: Path, paths: Iterable[PathLike], report: Tell) -> None:
+def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -> None:
     """Merge files while the folder of the output is locked."""
-    known = _read_manifest(place)
-    chosen, left_out = _chosen(known, place.parent, _saves(place, known, paths))
-    _check_counted_once([_site(each.save, 0, each.before) for each in chosen.values()])
-    for line in left_out:
-        report(line, 0, len(chosen))
-    if _is_merged(place, known, chosen):
-        for name, (save, _) in sorted(chosen.items()):
-            rows = known.sites[name].rows
-            report(f"{save.path}: same as before, {rows:,} rows", len(chosen), len(chosen))
-        report(f"{output}: nothing new, left as it is", len(chosen), len(chosen))
-        return
-    merged, sites = None, dict[str, Site]()
-    for name, (wanted, before) in sorted(chosen.items()):
-        model, found = _read(wanted.path)
-        merged = _joined(merged, model, found.path, next(iter(sites.values()), None))
-        sites[name] = _site(found, last_step(model).count, before)
-        del model  # Free its memory before the next model is read.
-        report(f"{found.path}: {_compared(sites[name], before)}", len(sites), len(chosen))
-    # Checked again, because sites (also outputs) may have saved during the merge.
-    _check_counted_once(sites.values())
-    _write(place, merged, known, sites)
-    rows = sum(each.rows for each in sites.values())
-    report(f"{output}: {rows:,} rows of {len(sites)} sites", len(chosen), len(chosen))
-
-
-# -- which saves -----------------------------------------------------------------------------------
-
-
-def _saves(output: Path, known: Manifest, paths: Iterable[PathLike]) -> Iterator[tuple[str, Save]]:
-    """Yield name and save of every file that was passed or merged before; each file once."""
-    passed = [Path(path) for path in paths]
-    for path in passed:
-        if not path.is_file():
-            raise ValueError(f"{path} is not a file. Pass files that sites have saved.")
-    own = {name: output.parent / name for name in known.sites}
-    merged = [site.save.path for site in known.sites.values()]
-    each = {
-        os.path.realpath(path): path for path in [*own.values(), *merged, *passed] if path.is_file()
-    }
-    each.pop(str(output), None)
-    if not each:
-        raise ValueError("paths has no file to merge, expected saves of sites. Pass their paths.")
-    names = {os.path.realpath(path): name for name, path in own.items()}
-    # Merged saves keep their times: a copy may have a later time than a newer save.
-    times = {site.save.sha256: site.save.modified for site in known.sites.values()}
-    for real, path in each.items():
-        seen = _identified(path)
-        name = names.get(real) or _name(path, output.parent)
-        yield name, seen._replace(modified=times.get(seen.sha256, seen.modified))
-
-
-def _name(path: Path, folder: Path) -> str:
-    """Return the name of a site: the path that it saves to."""
-    # Not resolved: a link remains the same path when its target changes.
-    given = Path(os.path.abspath(path))
-    for each in (given, Path(os.path.realpath(path.parent), path.name)):
-        if each.is_relative_to(folder):
-            # Relative, so that the folder can be moved with its contents.
-            return each.relative_to(folder).as_posix()
-    return given.as_posix()
-
-
-def _identified(path: Path) -> Save:
-    """Return path, SHA-256 and time of a file."""
-    with path.open("rb") as file:
-        return _content(path, file)
-
-
-def _content(path: Path, file: Any) -> Save:
-    """Return path, SHA-256 and time of an open file."""
-    modified = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime_ns / 1e9, UTC)
-    return Save(path, _digest(file), modified.isoformat(timespec="microseconds"))
-
-
-def _digest(file: Any) -> str:
-    """Return the SHA-256 of an open file from its current position."""
-    return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _chosen(
-    known: Manifest, folder: Path, saves: Iterable[tuple[str, Save]]
-) -> tuple[dict[str, Choice], list[str]]:
-    """Return the newest save of every site, and a line about every other file."""
-    chosen, left_out = dict[str, Save](), list[str]()
-    owners = {site.save.sha256: name for name, site in known.sites.items()}
-    # Files at the paths of known sites first, then files that may be copies of them.
-    for path_name, each in sorted(saves, key=lambda pair: (pair[0] not in known.sites, pair[0])):
-        name = owners.setdefault(each.sha256, path_name)
-        why, other = _reason(known, name, each), chosen.get(name)
-        if why:
-            left_out.append(f"{each.path}: {why}")
-        elif other is None:
-            chosen[name] = each
-        elif other.sha256 == each.sha256:
-            left_out.append(f"{each.path}: a copy of {other.path}, counted once")
+    outputs, known = _read_manifest(output)
+    if output.exists() and _sha256(output) not in outputs:
+        raise ValueError(
+            f"{output} was not written by this command, or has changed since, and would be "
+            "overwritten. Move it away, or pass another output as the first path."
+        )
+    saves = _saves(output, known, paths)
+    found = {name: _site(path, known.get(name)) for name, path in saves.items()}
+    sites = Sites()
+    for name, reason in _reasons(saves, found, known, outputs).items():
+        if reason:
+            tell(f"{saves[name]}: {reason}")
         else:
-            left_out.append(f"{each.path}: older than {other.path}, ignored")
-    for name, site in known.sites.items():
-        if name not in chosen:
+            sites[name] = found[name]
+    if not sites:
+        raise ValueError("paths has no file to merge, expected saves of sites. Pass their paths.")
+    if sites == known and output.exists() and _sha256(output) == outputs[0]:
+        for name, site in sites.items():
+            tell(f"{saves[name]}: same as before, {site.rows:,} rows")
+        tell(f"{output.name}: nothing new, left as it is")
+        return
+    merged = None
+    for name, site in sorted(sites.items()):
+        model = load(saves[name])
+        merged = _joined(merged, model, saves[name])
+        sites[name] = site._replace(rows=last_step(model).count)
+        del model  # Free its memory before the next model is read.
+        tell(f"{saves[name]}: {_compared(sites[name], known.get(name))}")
+    _write(output, merged, outputs, dict(sorted(sites.items())))
+    rows = sum(site.rows for site in sites.values())
+    tell(f"{output.name}: {rows:,} rows of {len(sites)} sites")
+
+
+def _saves(output: Path, known: Sites, paths: list[Path]) -> dict[str, Path]:
+    """Return the files of the sites that are known or passed, by the names of the sites."""
+    saves = {name: output.parent / name for name in known}
+    for path in saves.values():
+        if not path.is_file():
             raise ValueError(
-                f"{site.save.path} was merged before, and neither this save nor a newer save "
-                "exists. Bring it back, or delete the output and its manifest to start again."
+                f"{path} was merged before and does not exist. Bring it back, or delete the output "
+                "and its manifest to start again."
             )
-    choices = dict[str, Choice]()
-    for name, save in chosen.items():
-        # If no file is at the path of the site, the site has moved to the path of the save.
-        now = name if (folder / name).is_file() else _name(save.path, folder)
-        choices[now] = Choice(save, known.sites.get(name))
-    return choices, left_out
-
-
-def _reason(known: Manifest, name: str, seen: Save) -> str:
-    """Return the reason why a save of a site must not be merged, "" if it can be merged."""
-    site = known.sites.get(name)
-    if site and site.save.sha256 == seen.sha256:
-        return ""
-    replaced = any(seen.sha256 in each.earlier for each in known.sites.values())
-    if replaced or (site and seen.modified < site.save.modified):
-        return "older than what was merged, ignored"
-    if seen.sha256 in known.outputs:
-        return "an output of this merge, left out"
-    return ""
-
-
-def _check_counted_once(sites: Iterable[Site]) -> None:
-    """Raise if rows would count twice: if two saves are, or contain, saves of one site."""
-    seen = dict[str, tuple[Path, Path]]()
-    for site in sites:
-        path = site.save.path
-        for key, mine in _saves_within(site).items():
-            other, theirs = seen.setdefault(key, (path, mine))
-            if other == path:
-                continue
-            if mine != path and theirs != other:
-                raise ValueError(
-                    f"{other} and {path} are outputs of this command that both contain {mine}, and "
-                    "its rows would count twice. Pass one of the two. If a site has moved from one "
-                    "to the other, delete the output and its manifest to start again."
-                )
-            whole, part = (other, path) if mine == path else (path, other)
-            raise ValueError(
-                f"{whole} is an earlier output of this command that contains {part}, and its "
-                "rows would count twice. Pass one of the two."
-            )
-
-
-def _saves_within(site: Site) -> dict[str, Path]:
-    """Map SHA-256 and path of every save in a save (itself included) to the path of its site."""
-    path = site.save.path
-    saves = dict.fromkeys((site.save.sha256, *site.earlier), path)
-    if path.is_file():
-        # The paths of sites do not exist if an output was copied with its manifest from elsewhere.
-        saves[os.path.realpath(path)] = path
-    for each in site.sites.values():
-        # Models that have learnt nothing are all equal, and have no rows to count.
-        for key, owner in _saves_within(each).items() if each.rows else ():
-            saves.setdefault(key, owner)
+    for path in sorted(paths):
+        # Only folders are resolved: a link remains the same path when its target changes.
+        real = Path(os.path.realpath(path.parent), path.name)
+        inside = real.is_relative_to(output.parent)
+        name = real.relative_to(output.parent).as_posix() if inside else real.as_posix()
+        if real != output:
+            saves[name] = path
     return saves
 
 
-# -- merging ---------------------------------------------------------------------------------------
-
-
-def _read(path: Path) -> tuple[Any, Save]:
-    """Return the model in a file and the save, from one open file: a site may save meanwhile."""
-    with path.open("rb") as file:
-        seen = _content(path, file)
-        file.seek(0)
-        model = files._read(lambda: file, str(path))
-    if type(model) in (dict, list, tuple):
-        raise TypeError(
-            f"{path} contains a {type(model).__name__}, expected one model or pipeline. Save each "
-            "model in it to a separate file, and merge these files."
+def _site(path: Path, before: Site | None) -> Site:
+    """Return the site that has saved a file; `before` is the site as it was merged before."""
+    modified = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="microseconds")
+    sha256 = _sha256(path)
+    inside = list[str]()
+    outputs, sites = _read_manifest(Path(os.path.realpath(path)))
+    for name, site in sites.items() if sha256 in outputs else ():
+        # Models that have learnt nothing are all equal, and have no rows to count.
+        if site.rows:
+            inside += _contents(path.parent / name, site)
+    if before is None:
+        return Site(sha256, modified, 0, [], sorted(inside))
+    if sha256 == before.sha256:
+        return before
+    if modified < before.modified or sha256 in before.earlier:
+        raise ValueError(
+            f"{path} is older than the save that was merged before. Bring the newer save back, or "
+            "delete the output and its manifest to start again."
         )
-    return model, seen
+    # A model without rows does not count as an earlier save: it may occur again, also elsewhere.
+    earlier = [before.sha256, *before.earlier] if before.rows else before.earlier
+    return Site(sha256, modified, 0, earlier, sorted(inside))
 
 
-def _joined(merged: Any, model: Any, path: Path, first: Site | None) -> Any:
-    """Return the merged model with the model of a file added; `first` is the first merged site."""
+def _contents(path: Path, site: Site) -> set[str]:
+    """Return the SHA-256 and the path of every save whose rows are in the save of a site."""
+    # Paths do not exist if an output was copied with its manifest from elsewhere.
+    inside = [each for each in site.inside if not Path(each).is_absolute() or Path(each).is_file()]
+    return {os.path.realpath(path), site.sha256, *site.earlier, *inside}
+
+
+def _reasons(
+    saves: dict[str, Path], found: Sites, known: Sites, outputs: list[str]
+) -> dict[str, str]:
+    """Return why each save is left out, "" if it is merged; raise if rows would count twice."""
+    reasons, owners = dict[str, str](), dict[str, str]()
+    contents = {name: _contents(saves[name], site) for name, site in found.items()}
+    for name, site in found.items():
+        # Of copies, the first counts.
+        holders = [
+            other
+            for other in found
+            if site.sha256 in contents[other]
+            and (site.sha256 != found[other].sha256 or reasons.get(other) == "")
+        ]
+        if name not in known and site.sha256 in outputs:
+            reasons[name] = "an output of this merge, left out"
+        elif holders:
+            reasons[name] = f"in {saves[holders[0]]}, counted once"
+        else:
+            reasons[name] = ""
+    for name in (name for name, reason in reasons.items() if not reason):
+        for each in contents[name]:
+            other = owners.setdefault(each, name)
+            if other != name:
+                raise ValueError(
+                    f"{saves[other]} and {saves[name]} both contain a save of {each}, and its rows "
+                    "would count twice. Pass one of the two. If a site has moved from one to the "
+                    "other, delete the output and its manifest to start again."
+                )
+    return reasons
+
+
+def _joined(merged: Any, model: Any, path: Path) -> Any:
+    """Return the merged model with the model of a file added."""
     try:
-        if first is None:
+        if merged is None:
             return merge(model)
         join(merged, model)
     except (TypeError, ValueError) as error:
-        others = "" if first is None else f" with {first.save.path}"
-        raise ValueError(f"{path} cannot be merged{others}: {error}") from error
+        raise ValueError(f"{path} cannot be merged: {error}") from error
     return merged
-
-
-def _site(found: Save, rows: int, before: Site | None) -> Site:
-    """Return the new entry of a site for the manifest."""
-    inside = _manifest_at(_manifest_path(Path(os.path.realpath(found.path))))
-    sites = inside.sites if found.sha256 in inside.outputs else {}
-    if before is None:
-        return Site(found, rows, (), sites)
-    if before.save.sha256 == found.sha256:
-        save = found._replace(modified=before.save.modified)
-        return Site(save, before.rows, before.earlier, sites or before.sites)
-    # A model without rows does not count as an earlier save: it may occur again, also elsewhere.
-    replaced = (before.save.sha256,) if before.rows else ()
-    return Site(found, rows, (*replaced, *before.earlier), sites)
 
 
 def _compared(site: Site, before: Site | None) -> str:
     if before is None:
         return f"new site, {site.rows:,} rows"
-    if before.save.sha256 == site.save.sha256:
+    if before.sha256 == site.sha256:
         return f"same as before, {site.rows:,} rows"
     return f"newer, {site.rows:,} rows ({before.rows:,} before)"
 
@@ -343,83 +246,41 @@ def _compared(site: Site, before: Site | None) -> str:
 # -- output and manifest ---------------------------------------------------------------------------
 
 
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _manifest_path(output: Path) -> Path:
     return output.with_name(f"{output.name}.json")
 
 
-def _read_manifest(output: Path) -> Manifest:
-    """Return the manifest of an output; raise ValueError if `merge_files` did not write it."""
-    known = _manifest_at(_manifest_path(output))
-    if output.exists() and _identified(output).sha256 not in known.outputs:
-        raise ValueError(
-            f"{output} was not written by this command, or has changed since, and would be "
-            "overwritten. Move it away, or pass another output as the first path."
-        )
-    return known
-
-
-def _manifest_at(path: Path) -> Manifest:
-    """Read a manifest; an empty one if the file does not exist."""
+def _read_manifest(output: Path) -> tuple[list[str], Sites]:
+    """Return the SHA-256 of all outputs at a path, the latest first, and the sites in the last."""
+    path = _manifest_path(output)
     if not path.exists():
-        return Manifest((), {})
+        return [], {}
     try:
         content = json.loads(path.read_bytes())
-        return Manifest(tuple(content["outputs"]), _sites_at(path.parent, content["sites"]))
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        sites = {name: Site(**site) for name, site in content["sites"].items()}
+        return list(content["outputs"]), sites
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise ValueError(
             f"{path} cannot be read as a manifest: {error!r}. Move it away."
         ) from error
 
 
-def _sites_at(folder: Path, entries: dict[str, Any]) -> dict[str, Site]:
-    """Return the sites of a manifest in a folder, by the paths that they save to."""
-    return {
-        name: Site(
-            Save(folder / each["path"], each["sha256"], each["modified"]),
-            int(each["rows"]),
-            tuple(each["earlier"]),
-            _sites_at(folder, each.get("sites", {})),
-        )
-        for name, each in entries.items()
-    }
-
-
-def _is_merged(output: Path, known: Manifest, chosen: dict[str, Choice]) -> bool:
-    """Return whether an output already holds the chosen saves, and its manifest their paths."""
-    return (
-        known.sites.keys() == chosen.keys()
-        and all(
-            known.sites[name].save.sha256 == save.sha256
-            and os.path.realpath(known.sites[name].save.path) == os.path.realpath(save.path)
-            for name, (save, _) in chosen.items()
-        )
-        and output.exists()
-        and _identified(output).sha256 == known.outputs[0]
-    )
-
-
-def _write(output: Path, merged: Any, known: Manifest, sites: dict[str, Site]) -> None:
+def _write(output: Path, merged: Any, outputs: list[str], sites: Sites) -> None:
     """Write the output to a temporary file, then the manifest, and then replace the output."""
-    with files.replacing(output) as file:
-        files._write(merged, partial(nullcontext, file))
+    with files.written_aside(output) as file:
+        save(merged, file)
         file.seek(0)
         # Read through the same handle: some systems do not open a locked file again.
-        digest = _digest(file)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
         content = {
             "format": MANIFEST_VERSION,
-            "outputs": list(dict.fromkeys([digest, *known.outputs])),
-            "sites": _described(sites, output.parent),
+            "outputs": list(dict.fromkeys([digest, *outputs])),
+            "sites": {name: site._asdict() for name, site in sites.items()},
         }
         with files.written_aside(_manifest_path(output)) as manifest:
             manifest.write(json.dumps(content, indent=1).encode())
-
-
-def _described(sites: dict[str, Site], folder: Path) -> dict[str, Any]:
-    """Return the entries of sites for a manifest in a folder."""
-    entries = dict[str, Any]()
-    for name, (save, rows, earlier, inside) in sites.items():
-        known = save._asdict() | {"path": _name(save.path, folder), "rows": rows}
-        entries[name] = known | {"earlier": earlier}
-        if inside:
-            entries[name]["sites"] = _described(inside, folder)
-    return entries
