@@ -134,7 +134,7 @@ def fit(
     hold_choices(start)
     before, run = features_of(result), uuid4().hex
     learn, join = delayed(learnt, pure=False), delayed(add, pure=False)
-    models = []
+    models = list[Delayed]()
     for number, batch in enumerate(batches):
         state = models.pop() if number % width else start
         # Dask's messages on workers that die contain the names of tasks, and so the partitions.

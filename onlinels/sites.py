@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from onlinels.pipelines import join, last_step, merge
 from onlinels.saving import PathLike, files, load, save
@@ -276,7 +276,7 @@ def _write(output: Path, merged: Any, outputs: list[str], sites: Sites) -> None:
         save(merged, file)
         file.seek(0)
         # Read through the same handle: some systems do not open a locked file again.
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
         content = {
             "format": MANIFEST_VERSION,
             "outputs": list(dict.fromkeys([digest, *outputs])),

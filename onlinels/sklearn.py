@@ -6,14 +6,14 @@ import copy
 import numbers
 import re
 import reprlib
-import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -23,55 +23,41 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[attr-defined]
 
-from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import (
     Floats,
     Matrix,
     check_mergeable,
     check_not_negative,
-    check_values,
     check_weights,
-    dense,
     readable,
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
-from onlinels.labels import Classes, read_labels
-from onlinels.linalg.selection import KFold
+from onlinels.labels import Classes, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
     LinearModel,
     Targets,
     checked,
+    choose_anew,
     hold_choices,
-    holding,
     learn_rows,
-    noise_variances,
-    warn_of_narrow_features,
-)
-from onlinels.linear.penalty import (
-    MIN_ROWS_TO_HOLD_RIDGE,
-    Penalty,
-    check_scaling,
-    penalties_of,
-    penalty_until_checkpoint,
-    select_ridge_and_units,
+    scores_of,
 )
 from onlinels.linear.regressors import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     check_level,
-    t_quantile,
 )
 from onlinels.numerics import (
     Lock,
     Update,
     all_held,
     apply,
-    product,
     restore,
     shallow_copy,
     zero_added,
@@ -92,6 +78,7 @@ FIXED_PARAMETERS = {
     "fit_intercept": "fit_intercept",
     "solver": "accumulator",
     "forgetting_factor": "forgetting_factor",
+    "scaling": "scaling",
 }
 """Parameters that cannot change after the first rows, and their names in river's models."""
 
@@ -105,22 +92,8 @@ ESTIMATOR_TERMS = {
 }
 """Parameter names in the messages of the inner models, and the names of the estimators here."""
 
-NO_DECLARED_LABELS: Matrix = np.empty(0, dtype=np.intp)
-"""The declared labels of a classifier for which none were declared."""
-
 VALIDATION_SETTINGS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 """Arguments of scikit-learn's `validate_data`."""
-
-
-class Solution(NamedTuple):
-    """Weights (n_features, n_targets) of the current statistics, and their penalty."""
-
-    weights: Floats
-    intercept: Floats
-    # One number, or one for each target.
-    alpha: float | Floats
-    # Units of the columns that alpha acts on; None for raw columns.
-    units: Floats | None
 
 
 @contextmanager
@@ -151,19 +124,13 @@ def publish(fitted: BaseEstimator, estimator: BaseEstimator) -> None:
 
 
 class IncrementalModel(BaseEstimator):
-    """Base of both estimators: a river model learns the rows; weights are computed on demand."""
-
-    # What `alpha` may be, for messages.
-    _alphas: ClassVar[str]
+    """Base of both estimators: a river model learns, unlearns, merges and predicts."""
 
     n_features_in_: int
     feature_names_in_: Matrix
 
     # Made by the first rows.
-    _model: LinearModel
-    # The last solution, by its parameters; empty after rows are learnt. A dict, because predict
-    # must not set an attribute.
-    _solutions: dict[Any, Solution]
+    _model: Any
 
     def __init__(
         self,
@@ -193,7 +160,6 @@ class IncrementalModel(BaseEstimator):
             del state["_lock"]
             if hasattr(self, "_model"):
                 state["_model"] = copy.copy(self._model)
-                state["_solutions"] = self._solutions.copy()
             return state
 
     __setstate__ = restore
@@ -203,57 +169,48 @@ class IncrementalModel(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    # Parameters.
-
     def _check_parameters(self) -> None:
         alpha = self.alpha
-        if isinstance(alpha, str):
-            if alpha != "auto":
-                raise ValueError(f'alpha={alpha!r} is not known. Pass "auto" or a number.')
-        else:
-            for each in np.ravel(np.asarray(alpha, dtype=object)).tolist():
-                if not isinstance(each, numbers.Real) or isinstance(each, bool):
-                    problem = f"alpha={reprlib.repr(alpha)} must be {self._alphas}"
-                    raise TypeError(f"{problem}. {_alpha_remedy(each)}")
-                check_not_negative("alpha", each)
-        check_scaling(self.scaling, "auto")
+        is_number = isinstance(alpha, numbers.Real) and not isinstance(alpha, bool)
+        if not (is_number or (isinstance(alpha, str) and alpha == "auto")):
+            raise ValueError(
+                f"alpha={reprlib.repr(alpha)} is not known, expected a number of at least 0, or "
+                '"auto". For several alphas, fit several estimators.'
+            )
 
-    def _settings(self) -> dict[str, Any]:
-        """Return the settings of the river model; its ridge and scaling are decided here."""
-        settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
-        ridge: Any = 1.0
-        if self.solver == "recursive":
-            # An inverse contains one ridge in fixed units. Otherwise the model stores sums of
-            # products, which contain neither.
-            is_fixed = isinstance(self.alpha, numbers.Real) and self.scaling != "standard"
-            ridge = float(self.alpha) if is_fixed else "auto"
-        return {"ridge": ridge, "scaling": None} | settings
-
-    def _check_unchanged(self) -> None:
-        """Raise if a parameter that the statistics depend on has changed."""
-        made, now = self._model._get_params(), self._settings()
+    def _current(self) -> Any:
+        """Return the river model with the current alpha; raise if other parameters changed."""
+        check_is_fitted(self)
+        self._check_parameters()
+        model = self._model
         for mine, theirs in FIXED_PARAMETERS.items():
-            if made[theirs] != now[theirs]:
+            before, now = getattr(model, theirs), getattr(self, mine)
+            if before != now:
                 raise ValueError(
-                    f"{mine} has changed from {made[theirs]!r} to {now[theirs]!r} since rows were "
-                    "learnt, expected the same value. Set it back, or call fit, which starts again."
+                    f"{mine} has changed from {before!r} to {now!r} since rows were learnt, "
+                    "expected the same value. Set it back, or call fit, which starts again."
                 )
-        if self._model.ridge != now["ridge"]:
-            self._model.ridge = now["ridge"]
+        if model.ridge != self.alpha:
+            model.ridge = self.alpha
+        return model
 
     # Rows in and out.
 
     @abstractmethod
-    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
-        """Return checked rows, and targets in the form of the river model."""
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
+        """Return checked rows and targets."""
 
     @abstractmethod
-    def _new_model(self, targets: Targets) -> LinearModel:
-        """Return an empty river model for targets of this kind."""
+    def _targets(self, y: Matrix) -> Targets:
+        """Return targets in the form of the river model."""
 
-    def _weights_of(self, targets: Targets, sample_weight: Any, begins: bool) -> float | Floats:
-        """Return the weights of rows; `begins` is True for the first rows."""
-        return check_weights(sample_weight, len(targets.values), "sample_weight")
+    @abstractmethod
+    def _model_class(self, y: Matrix) -> type[LinearModel]:
+        """Return the class of the river model for targets of this shape."""
+
+    def _weights_of(self, y: Matrix, sample_weight: Any) -> float | Floats:
+        """Return the weights of rows."""
+        return check_weights(sample_weight, len(y), "sample_weight")
 
     @property
     def _layout(self) -> Layout:
@@ -264,28 +221,40 @@ class IncrementalModel(BaseEstimator):
     def _batch(self, X: Any) -> Batch:
         return replace(read_batch(X), layouts=(self._layout,))
 
+    def _asked(self, X: Any) -> tuple[Any, Batch]:
+        """Return the river model and checked rows to predict."""
+        model = self._current()
+        X = validate_data(self, readable_rows(X), **VALIDATION_SETTINGS, reset=False)
+        if issparse(X):
+            return model, self._batch(X)
+        # Validated already: reading the values once more would take a third of the time.
+        return model, Batch(len(X), lambda: X, (self._layout,), X)
+
     def _learn(self, X: Any, y: Any, sample_weight: Any, begins: bool, **attributes: Any) -> Self:
         """Learn rows, or start again with them; a copy with new attributes reads them first."""
         new = shallow_copy(self)
         vars(new).update(attributes)
         new._check_parameters()
-        X, targets = new._read_rows(X, y, begins)
-        weights = new._weights_of(targets, sample_weight, begins)
+        X, y = new._read_rows(X, y, begins)
+        weights = new._weights_of(y, sample_weight)
         if begins:
             if not np.any(weights):
                 raise ValueError(
                     "sample_weight is zero in every row, expected a weight above 0 in at least one "
                     "of the first rows. Leave out rows of weight 0."
                 )
-            new._model, new._solutions = new._new_model(targets), {}
-        else:
-            self._check_unchanged()
-            # Before the rows: after an interrupt in between, the weights are computed again.
-            self._solutions.clear()
-        if new._model.ridge == "auto":
-            # The estimator selects alpha when it solves; the river model need not.
-            hold_choices(new._model)
-        learn_rows(new._model, checked(new._model, new._batch(X), targets, weights, None))
+            settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
+            new._model = cast(Any, new._model_class(y))(ridge=self.alpha, **settings)
+        model = new._current()
+        rows = checked(model, new._batch(X), new._targets(y), weights, None)
+        if self.alpha == "auto":
+            # Alpha is selected when weights are next needed, not at the model's checkpoints.
+            hold_choices(model)
+        try:
+            learn_rows(model, rows)
+        finally:
+            if self.alpha == "auto":
+                choose_anew(model)
         publish(new, self)
         return self
 
@@ -317,21 +286,11 @@ class IncrementalModel(BaseEstimator):
         2
         """
         with held(self):
-            check_is_fitted(self)
-            self._check_parameters()
-            self._check_unchanged()
-            X, targets = shallow_copy(self)._read_rows(X, y, False)
-            weights = self._weights_of(targets, sample_weight, False)
-            self._solutions.clear()
-            self._model._unlearn(
-                self._batch(X), targets, weights, keeps_features=True, in_force=self._in_force_on
-            )
+            model = self._current()
+            X, y = shallow_copy(self)._read_rows(X, y, False)
+            weights = self._weights_of(y, sample_weight)
+            model._unlearn(self._batch(X), self._targets(y), weights, keeps_features=True)
         return self
-
-    def _in_force_on(self, statistics: Statistics) -> list[tuple[float | Floats, Floats | None]]:
-        """Return the alphas in force on statistics, as parameters of `Statistics.solve`."""
-        alpha, units = alpha_of(statistics, self.alpha, self.scaling)
-        return [penalties for _, _, penalties in by_alpha(statistics, alpha, units)]
 
     def merge(self, other: Self) -> Self:
         """Add the rows of another estimator to this one, in place; the other does not change.
@@ -356,15 +315,10 @@ class IncrementalModel(BaseEstimator):
         """
         check_mergeable(self, other)
         with held(self, other):
-            if not hasattr(other, "_model"):
-                return self
-            if hasattr(self, "_model"):
+            if hasattr(self, "_model") and hasattr(other, "_model"):
                 self._join(other)
-            else:
-                new = copy.copy(other)
-                vars(new).update(self.get_params(deep=False))
-                new._check_unchanged()
-                publish(new, self)
+            elif hasattr(other, "_model"):
+                publish(copy.copy(other), self)
         return self
 
     def _join(self, other: Self) -> None:
@@ -375,10 +329,7 @@ class IncrementalModel(BaseEstimator):
                 f"other has the features {theirs}, expected {mine}. Merge estimators that were "
                 "fitted to the same columns."
             )
-        for each in (self, other):
-            each._check_unchanged()
-        self._solutions.clear()
-        self._model.merge(other._model)
+        self._current().merge(other._current())
 
     def __add__(self, other: Self) -> Self:
         """Return a new estimator that has learnt the rows of both."""
@@ -390,40 +341,24 @@ class IncrementalModel(BaseEstimator):
 
     # Weights and predictions.
 
-    def _solution_key(self) -> tuple[Any, ...]:
-        """Return the parameters that weights depend on."""
-        return (*np.ravel(self.alpha).tolist(), self.scaling, *self._settings().values())
-
-    def _solved(self) -> Solution:
-        """Return the weights of the current statistics for the current parameters."""
-        check_is_fitted(self)
-        key = self._solution_key()
-        if key not in self._solutions:
-            self._check_parameters()
-            self._check_unchanged()
-            alpha, units = alpha_of(self._model._statistics, self.alpha, self.scaling)
-            solution = solved(self._model, alpha, units, self._layout)
-            self._solutions.clear()
-            self._solutions[key] = solution
-        return self._solutions[key]
-
-    def _rows_to_predict(self, X: Any) -> Any:
-        """Return checked rows to predict."""
-        check_is_fitted(self)
-        return validate_data(self, readable_rows(X), **VALIDATION_SETTINGS, reset=False)
+    def _weights(self) -> tuple[Floats, Floats]:
+        """Return weights (n_features, n_targets) and intercepts (n_targets,), as new arrays."""
+        model = self._current()
+        order = model._columns.locate(self._layout)
+        return model.output_weights[order], model.intercept.copy()
 
     @property
     def n_samples_seen_(self) -> int:
         """Number of rows learnt and not removed, whatever their weights."""
         with held(self):
             check_is_fitted(self)
-            return self._model.count
+            return int(self._model.count)
 
     @property
-    def alpha_(self) -> Any:
-        """The alpha in force: a float, or an array (n_targets,) if each target has its own."""
+    def alpha_(self) -> float:
+        """The alpha in force."""
         with held(self):
-            return copy.copy(self._solved().alpha)
+            return float(self._current().ridge_)
 
     def to_river(self) -> Any:
         """Return a river model with the same statistics; it then learns independently.
@@ -432,12 +367,8 @@ class IncrementalModel(BaseEstimator):
         -------
         LeastSquaresClassifier, LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
             Columns without names are the features 0, 1, … of dicts. With alpha="auto" the ridge is
-            `alpha_` until the river model selects the next ridge.
-
-        Raises
-        ------
-        ValueError
-            If each target has its own alpha: the river models have one ridge.
+            `alpha_` until the river model selects the next ridge. The river models have no setting
+            `class_weight`: pass the weight of each label as ``w``.
 
         Examples
         --------
@@ -446,21 +377,10 @@ class IncrementalModel(BaseEstimator):
         6.0
         """
         with held(self):
-            check_is_fitted(self)
-            self._check_parameters()
-            if np.ndim(self.alpha):
-                raise ValueError(
-                    f"alpha={self.alpha!r} has a value for each target, expected one number: in "
-                    "river models all targets share it. Set alpha to one number first."
-                )
-            ridge = self.alpha if isinstance(self.alpha, str) else float(self.alpha)
-            model = with_settings(copy.copy(self._model), ridge=ridge, scaling=self.scaling)
-            if ridge == "auto":
-                keep_ridge(model, self._solved())
-            return model
+            return copy.copy(self._current())
 
     @classmethod
-    def _of_river(cls, model: Any, kinds: tuple[type[LinearModel], ...], **parameters: Any) -> Self:
+    def _of_river(cls, model: Any, kinds: tuple[type[LinearModel], ...]) -> Self:
         """Return an estimator with the statistics of a river model."""
         if not isinstance(model, kinds):
             expected = " or ".join(kind.__name__ for kind in kinds)
@@ -468,45 +388,29 @@ class IncrementalModel(BaseEstimator):
                 f"model is of type {type(model).__name__}, expected {expected}. Of a pipeline, "
                 "pass the last step."
             )
-        check_has_counterpart(model)
         # No other thread changes the copy.
         model = copy.copy(model)
-        names, made = model.feature_names, cast(Any, cls)
-        new: Self = made(alpha=model.ridge, scaling=model.scaling, **parameters)
-        for mine, theirs in FIXED_PARAMETERS.items():
-            setattr(new, mine, getattr(model, theirs))
+        check_has_counterpart(model)
+        settings = {mine: getattr(model, theirs) for mine, theirs in FIXED_PARAMETERS.items()}
+        new: Self = cast(Any, cls)(alpha=model.ridge, **settings)
         if not model._is_blank:
+            names = model.feature_names
             new.n_features_in_ = len(names)
             if names and isinstance(names[0], str):
                 new.feature_names_in_ = np.array(names, dtype=object)
-            # Until new rows are learnt, the weights in force and the predictions do not change.
-            ridge, units, weights, intercept, *_ = model._solved()
-            inside = model._statistics.recursion
-            if inside is not None and model.scaling is not None:
-                units = np.sqrt(inside.full_penalties / inside.ridge)
-            order = model._columns.locate(new._layout)
-            new._model = with_settings(model, **new._settings())
-            solution = Solution(weights[order], intercept, ridge, units)
-            new._solutions = {new._solution_key(): solution}
+            new._model = model
         return new
-
-
-def with_settings(model: LinearModel, **settings: Any) -> LinearModel:
-    """Return a river model with other settings and the statistics of a given model."""
-    known = vars(model)
-    keep = ("_columns", "_clock", "_classes", "_class_counts", "_target_names")
-    new: LinearModel = model.clone(settings)
-    new._put_in_place(known["_statistics"], **{name: known[name] for name in keep if name in known})
-    return new
 
 
 def check_has_counterpart(model: LinearModel) -> None:
     """Raise unless an estimator here can have the settings and features of a river model."""
-    is_number = isinstance(model.ridge, numbers.Real)
-    if model.half_life is not None or not (is_number or model.ridge == "auto"):
+    priors = getattr(model, "priors", None)
+    is_known = isinstance(model.ridge, numbers.Real) or model.ridge == "auto"
+    if not is_known or (model.half_life, priors) != (None, None):
         raise ValueError(
-            f"model has ridge={model.ridge!r} and half_life={model.half_life!r}, expected a number "
-            'or "auto" as ridge, and half_life=None. Clone it with these settings before it learns.'
+            f"model has ridge={model.ridge!r}, half_life={model.half_life!r} and priors={priors!r},"
+            ' expected a number or "auto" as ridge, and None for the others. Clone it with these '
+            "settings before it learns."
         )
     names = model.feature_names
     numbered = set(names) == set(range(len(names)))
@@ -517,79 +421,10 @@ def check_has_counterpart(model: LinearModel) -> None:
         )
 
 
-def keep_ridge(model: LinearModel, solution: Solution) -> None:
-    """Give a river model the alpha that was selected here, until its next checkpoint."""
-    statistics, alpha = model._statistics, float(solution.alpha)
-    penalty = penalty_until_checkpoint(Penalty(), alpha, solution.units, statistics, model._clock)
-    is_inside = statistics.recursion is not None
-    if statistics.holds_ridge and (is_inside or statistics.count >= MIN_ROWS_TO_HOLD_RIDGE):
-        statistics = holding(statistics, model.ridge, penalty)
-    model._put_in_place(statistics, _penalty=penalty)
-
-
-def solved(
-    model: LinearModel, alpha: float | Floats, units: Floats | None, layout: Layout
-) -> Solution:
-    """Return the weights for one alpha, or one for each target, in the column order of a layout."""
-    statistics = model._statistics
-    warn_of_narrow_features(model, statistics)
-    weights = np.empty((statistics.n_features, statistics.n_targets), order="F")
-    for targets, own, penalties in by_alpha(statistics, alpha, units):
-        weights[:, targets] = own.solve(*penalties)[:, targets]
-    intercept = statistics.intercept(weights)
-    order = model._columns.locate(layout)
-    return Solution(weights[order], intercept, alpha, units)
-
-
 def readable_rows(X: Any) -> Any:
     """Return rows as scikit-learn can read them, with the names of their columns."""
     X = as_numpy(X)
     return X if readable(X) is X else without_wide_integers(as_frame(X)).to_native()
-
-
-def _alpha_remedy(alpha: Any) -> str:
-    """Return the remedy for an alpha that is not a number."""
-    if isinstance(alpha, KFold):
-        of_river = "LeastSquaresRegressor or LeastSquaresClassifier"
-        return f'Pass "auto", which needs no folds, or pass the KFold to a {of_river}.'
-    return 'Pass "auto" or a number.'
-
-
-def alpha_of(
-    statistics: Statistics, alpha: Any, scaling: str | None
-) -> tuple[float | Floats, Floats | None]:
-    """Return the alpha in force (or one for each target) and the units that it acts on."""
-    deviations = None if scaling is None else statistics.deviations
-    units = deviations if scaling == "standard" else None
-    if isinstance(alpha, str):
-        tried = [None, deviations] if scaling == "auto" else [units]
-        return select_ridge_and_units("auto", statistics, tried) or (1.0, units)
-    check_alphas(alpha, statistics.n_targets)
-    given: Floats = np.array(alpha, dtype=np.float64)
-    return given if given.ndim else float(given), units
-
-
-def check_alphas(alpha: Any, n_targets: int) -> None:
-    """Raise unless there is one alpha, or one for each target."""
-    shape = np.shape(alpha)
-    if shape and shape != (n_targets,):
-        raise ValueError(
-            f"alpha has shape {shape}, expected one number, or one for each of the {n_targets} "
-            f"targets. Pass a number, or an array of {n_targets}."
-        )
-
-
-def by_alpha(
-    statistics: Statistics, alpha: float | Floats, units: Floats | None
-) -> Iterator[tuple[Matrix, Statistics, tuple[float | Floats, Floats | None]]]:
-    """Yield, for each alpha, its targets, its statistics, and penalties and diagonal to solve."""
-    alphas = np.broadcast_to(alpha, statistics.n_targets)
-    for each in np.unique(alphas).tolist():
-        if statistics.recursion is not None and each > 0.0:
-            inside = None if units is None else np.where(units > 0.0, units, 1.0)
-            yield alphas == each, statistics.with_ridge(each, inside), (each, None)
-        else:
-            yield alphas == each, statistics, penalties_of(each, units, statistics)
 
 
 class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
@@ -601,10 +436,10 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     Parameters
     ----------
-    alpha : "auto", float, or array of float (n_targets,)
-        The penalty on squared weights, at least 0; each of several targets may have its own. "auto"
-        selects the alpha with the largest restricted likelihood for all targets together, from the
-        sums, when weights are first needed after learning. Alpha may be changed at any time.
+    alpha : "auto" or float
+        The penalty on squared weights, at least 0. "auto" selects the alpha with the largest
+        restricted likelihood for all targets together, from the sums, when weights are first needed
+        after learning. Alpha may be changed at any time.
     fit_intercept : bool
         Whether to fit an intercept, which has no penalty.
     solver : "gram", "orthogonal" or "recursive"
@@ -620,7 +455,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     ----------
     coef_ : ndarray (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray (n_targets,)
-    alpha_ : float or ndarray (n_targets,)
+    alpha_ : float
         The alpha in force.
     n_samples_seen_ : int
         Rows learnt and not removed.
@@ -634,9 +469,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
                                                sparse products, where that is quicker
     "orthogonal"  the factor R of a QR         for nearly collinear columns, whose digits it keeps;
                   decomposition                it cannot unlearn
-    "recursive"   an inverse and the weights   for single rows, with one number as alpha; with any
-                                               other alpha it stores sums of products like "gram",
-                                               until alpha is set to a number
+    "recursive"   an inverse and the weights   for single rows, with a number as alpha
     ============  ===========================  ===================================================
 
     Costs for M columns:
@@ -664,8 +497,6 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     >>> bool(np.allclose(model.coef_, Ridge(alpha=1.0).fit(X, y).coef_, rtol=1e-12))
     True
     """
-
-    _alphas = '"auto", a number of at least 0, or a list of one such number per target'
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
@@ -696,47 +527,49 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         with held(self):
             return self._learn(X, y, sample_weight, begins=not hasattr(self, "_model"))
 
-    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
         if np.ma.is_masked(y):
             raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
         X, y = readable_rows(X), as_numpy(readable(y), "y")
-        X, y = validate_data(
+        checked_rows: tuple[Any, Matrix] = validate_data(
             self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
         )
-        targets = np.asarray(y, dtype=np.float64)
-        check_values("y", targets)
-        names: tuple[Any, ...] = ("y",) if y.ndim == 1 else tuple(range(y.shape[1]))
-        if not begins and names != self._model._outputs:
-            before = "(n,)" if self._has_one_target else f"(n, {len(self._model._outputs)})"
-            raise ValueError(
-                f"y has shape {y.shape}, expected {before} as before. Pass the same targets."
-            )
-        check_alphas(self.alpha, len(names))
-        return X, Targets(targets.reshape(len(targets), -1), names)
+        return checked_rows
 
-    def _new_model(self, targets: Targets) -> LinearModel:
-        if targets.outputs == ("y",):
-            return LeastSquaresRegressor(**self._settings())
-        return LeastSquaresMultiTargetRegressor(**self._settings())
+    def _targets(self, y: Matrix) -> Targets:
+        expected = () if self._has_one_target else (len(self._model._outputs),)
+        if self._model._outputs and y.shape[1:] != expected:
+            raise ValueError(
+                f"y has shape {y.shape}, expected {(len(y), *expected)} as before. Pass the same "
+                "targets."
+            )
+        targets: Targets = self._model._read_targets(y, len(y))
+        return targets
+
+    def _model_class(self, y: Matrix) -> type[LinearModel]:
+        return LeastSquaresRegressor if y.ndim == 1 else LeastSquaresMultiTargetRegressor
 
     @property
     def _has_one_target(self) -> bool:
         """Whether targets are a vector."""
         return isinstance(self._model, LeastSquaresRegressor)
 
+    def _shaped(self, values: Floats) -> Floats:
+        """Return values (n, n_targets), or (n,) if targets are a vector."""
+        return values[:, 0] if self._has_one_target else values
+
     @property
     def coef_(self) -> Floats:
         """Weights, (n_features,) or (n_targets, n_features)."""
         with held(self):
-            weights = self._solved().weights
-            return weights[:, 0].copy() if self._has_one_target else weights.T.copy()
+            return self._shaped(self._weights()[0]).T
 
     @property
     def intercept_(self) -> Any:
         """The intercept, a float or (n_targets,)."""
         with held(self):
-            intercept = self._solved().intercept
-            return float(intercept[0]) if self._has_one_target else intercept.copy()
+            intercept = self._weights()[1]
+            return float(intercept[0]) if self._has_one_target else intercept
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations on request.
@@ -753,12 +586,11 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         ndarray (n_samples,) or (n_samples, n_targets), or a pair of these arrays
         """
         with held(self):
-            X, solution, one = self._rows_to_predict(X), self._solved(), self._has_one_target
-            scores = scored(X, solution.weights, solution.intercept)
+            model, batch = self._asked(X)
             if not return_std:
-                return scores[:, 0] if one else scores
-            deviations, _ = self._deviations(X)
-            return (scores[:, 0], deviations[:, 0]) if one else (scores, deviations)
+                return self._shaped(scores_of(model, batch))
+            means, variances = model._normals(batch)
+            return self._shaped(means), self._shaped(np.sqrt(variances))
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Floats, Floats]:
         """Return intervals that contain new targets with a given probability.
@@ -796,32 +628,9 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         """
         with held(self):
             level = check_level(level)
-            X, solution = self._rows_to_predict(X), self._solved()
-            scores = scored(X, solution.weights, solution.intercept)
-            deviations, free = self._deviations(X)
-            reach = t_quantile(free, level) * deviations
-            ends = scores - reach, scores + reach
-            return (ends[0][:, 0], ends[1][:, 0]) if self._has_one_target else ends
-
-    def _deviations(self, X: Any) -> tuple[Floats, Floats]:
-        """Return deviations (n, n_targets) of new targets, and degrees of freedom (n_targets,)."""
-        model, solution = self._model, self._solved()
-        statistics = model._statistics
-        rows = model._columns.place((self._layout,), dense(X))
-        variances = np.empty((len(rows), statistics.n_targets))
-        free = np.empty(statistics.n_targets)
-        weights = np.empty_like(solution.weights)
-        weights[model._columns.locate(self._layout)] = solution.weights
-        for targets, own, penalties in by_alpha(statistics, solution.alpha, solution.units):
-            covariance = own.covariance(*penalties)
-            noise = noise_variances(statistics, weights, covariance)
-            varying = rows
-            if solution.units is not None and own is statistics:
-                varying = np.where(solution.units > 0.0, rows, statistics.feature_mean)
-            leverages = covariance.leverages(varying)
-            variances[:, targets] = np.outer(1.0 + leverages, noise[targets])
-            free[targets] = statistics.weight - covariance.n_parameters
-        return np.sqrt(variances), free
+            model, batch = self._asked(X)
+            lower, upper = model._ends(batch, level)
+            return self._shaped(lower), self._shaped(upper)
 
     @classmethod
     def from_river(cls, model: Any) -> Self:
@@ -854,9 +663,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     class_weight : None, dict or "balanced"
         Factors on the weights of rows by their label; the factor of a label that is not in the dict
         is 1. "balanced" uses the factors n / (K n_k) if n_k of the n rows of `fit` are in class k
-        of K. `partial_fit` raises ValueError with "balanced", as that of
-        `sklearn.linear_model.SGDClassifier` does: the numbers n_k of a stream are known only at its
-        end, and sums for every class would take K times the memory. Use a dict with `partial_fit`.
+        of K. `partial_fit`, `unlearn` and `merge` raise ValueError with "balanced", because the
+        numbers n_k of a stream are known only at its end. Use a dict instead.
 
     Attributes
     ----------
@@ -884,11 +692,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     0.87
     """
 
-    _alphas = '"auto" or a number of at least 0'
-
-    _declared = NO_DECLARED_LABELS
-    # Factors of the labels that class_weight="balanced" has computed.
-    _balanced: dict[Any, float] = {}  # noqa: RUF012
+    # Labels of the argument `classes`.
+    _declared: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -911,24 +716,27 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if np.ndim(self.alpha):
-            raise ValueError(
-                f'alpha={self.alpha!r} is a list, expected one number or "auto": all classes share '
-                "one alpha. Pass one number."
-            )
         given = self.class_weight
         if isinstance(given, dict):
             for label, factor in given.items():
                 check_not_negative(f"class_weight[{label!r}]", factor)
-        elif not (given is None or (isinstance(given, str) and given == "balanced")):
+        elif given not in (None, "balanced"):
             raise ValueError(
                 f'class_weight={given!r} is not known. Pass None, a dict or "balanced".'
+            )
+
+    def _check_not_balanced(self) -> None:
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r}, expected None or a dict unless all rows "
+                "are passed to fit. Pass the weights of compute_class_weight of scikit-learn "
+                "as a dict."
             )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
         with held(self):
-            return self._learn(X, y, sample_weight, begins=True, _declared=NO_DECLARED_LABELS)
+            return self._learn(X, y, sample_weight, begins=True, _declared=())
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows in addition to the rows learnt before.
@@ -954,124 +762,115 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            if isinstance(self.class_weight, str):
-                raise ValueError(
-                    f"class_weight={self.class_weight!r}, expected None or a dict for partial_fit: "
-                    "the number of rows that each class will have is unknown. Call fit, or pass "
-                    "the weights of sklearn.utils.class_weight.compute_class_weight as a dict."
-                )
-            begins, labels = not hasattr(self, "_model"), self._declared
+            self._check_not_balanced()
+            declared = self._declared
             if classes is not None:
-                labels = united(labels, declared_labels(classes))
-            return self._learn(X, y, sample_weight, begins, _declared=labels)
+                named = enumerate(classes)
+                declared = (*declared, *(read_label(each, f"classes[{k}]") for k, each in named))
+            begins = not hasattr(self, "_model")
+            return self._learn(X, y, sample_weight, begins, _declared=declared)
 
-    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
-        X, y = readable_rows(X), plain_labels("y", as_numpy(readable(y), "y"))
-        X, y = validate_data(self, X, y, **VALIDATION_SETTINGS, reset=begins)
+    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Remove learnt rows; see `IncrementalRidge.unlearn`."""
+        self._check_not_balanced()
+        return super().unlearn(X, y, sample_weight)
+
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
+        y = as_numpy(readable(y), "y")
+        is_plain = type(y) is np.ndarray and (y.dtype != object or y.ndim != 1)
+        if not (is_plain or y is None):
+            # Numpy would convert numbers beside texts to texts, and nullable integers to floats.
+            y = exact_array("y", read_labels(y))
+        X, y = validate_data(self, readable_rows(X), y, **VALIDATION_SETTINGS, reset=begins)
         check_classification_targets(y)
+        known = () if begins else self._model.classes
+        exact_array("y", [*self._declared, *known, *np.unique(y).tolist()])
+        return X, y
+
+    def _targets(self, y: Matrix) -> Targets:
         labels, which = np.unique(y, return_inverse=True)
-        before = Classes() if begins else self._model._classes  # type: ignore[attr-defined]
-        known = self._declared if begins else united(self._declared, self._seen_labels())
-        united(known, labels)
-        classes = before.extended(labels.tolist())
-        return X, Targets(classes.columns(labels.tolist())[which], classes)
+        classes: Classes = self._model._classes.extended(labels.tolist())
+        return Targets(classes.columns(labels.tolist())[which], classes)
 
-    def _new_model(self, targets: Targets) -> LinearModel:
-        return LeastSquaresClassifier(**self._settings())
+    def _model_class(self, y: Matrix) -> type[LinearModel]:
+        return LeastSquaresClassifier
 
-    def _weights_of(self, targets: Targets, sample_weight: Any, begins: bool) -> float | Floats:
-        weights = super()._weights_of(targets, sample_weight, begins)
-        labels, given = targets.outputs.labels, self.class_weight
-        if given == "balanced":
-            if begins:
-                counts = np.bincount(targets.values)
-                balanced = len(targets.values) / (len(counts) * counts)
-                self._balanced = dict(zip(labels, balanced.tolist(), strict=True))
-            given = self._balanced
-        elif begins:
-            self._balanced = {}
+    def _weights_of(self, y: Matrix, sample_weight: Any) -> float | Floats:
+        weights, given = super()._weights_of(y, sample_weight), self.class_weight
         if given is None:
             return weights
-        factors = np.array([float(given.get(label, 1.0)) for label in labels])
-        by_row: Floats = weights * factors[targets.values]
+        if given == "balanced":
+            factors = compute_sample_weight("balanced", y)
+        else:
+            factors = np.array([float(given.get(label, 1.0)) for label in y.tolist()])
+        by_row: Floats = weights * factors
         return by_row
 
     def _join(self, other: Self) -> None:
-        united(self.classes_, other.classes_)
-        if self._balanced != other._balanced:
-            raise ValueError(
-                f"other has the class weights {reprlib.repr(other._balanced)}, expected "
-                f"{reprlib.repr(self._balanced)}: class_weight='balanced' computes them from the "
-                "rows of one call of fit. Fit both with the same dict as class_weight."
-            )
+        self._check_not_balanced()
+        declared = (*self._declared, *other._declared)
+        exact_array("other", [*declared, *self._model.classes, *other._model.classes])
         super()._join(other)
-        self._declared = united(self._declared, other._declared)
-
-    def _seen_labels(self) -> Matrix:
-        """Return the labels that have rows, sorted."""
-        return sorted_labels("y", self._model._outputs)
+        self._declared = declared
 
     @property
     def classes_(self) -> Matrix:
         """The labels that were declared or have rows, sorted."""
         with held(self):
             check_is_fitted(self)
-            return united(self._declared, self._seen_labels())
+            return np.unique(exact_array("y", [*self._declared, *self._model.classes]))
 
-    def _by_class(self) -> tuple[Floats, Floats]:
-        """Return weights (n_features, n_classes) and intercepts, for targets 0 and 1."""
-        solution, labels = self._solved(), self.classes_.tolist()
-        places = {label: column for column, label in enumerate(self._model._outputs)}
-        columns = [(k, places[label]) for k, label in enumerate(labels) if label in places]
-        here, there = map(list, zip(*columns, strict=True)) if columns else ([], [])
-        weights = np.zeros((len(solution.weights), len(labels)))
-        intercept = np.zeros(len(labels))
-        weights[:, here], intercept[here] = solution.weights[:, there], solution.intercept[there]
-        return weights, intercept
+    def _by_class(self, values: Floats) -> Floats:
+        """Return values (..., n_classes) in the order of `classes_`; 0 for labels without rows."""
+        labels = self.classes_.tolist()
+        ordered = np.zeros((*values.shape[:-1], len(labels)))
+        places = [labels.index(label) for label in self._model.classes]
+        ordered[..., places] = values
+        return ordered
 
     @property
     def coef_(self) -> Floats:
         """Weights (n_classes, n_features), for two classes (1, n_features)."""
         with held(self):
-            by_class = signed(self._by_class()[0])
-        coef: Floats = by_class.T[1:] if by_class.shape[1] == 2 else by_class.T
-        return coef.copy()
+            by_class = signed(self._by_class(self._weights()[0])).T
+            return by_class[1:] if len(by_class) == 2 else by_class
 
     @property
     def intercept_(self) -> Floats:
         """Intercepts (n_classes,), for two classes (1,)."""
         with held(self):
-            intercept = signed(self._by_class()[1])
-        return intercept[1:] if len(intercept) == 2 else intercept
+            intercept = signed(self._by_class(self._weights()[1]))
+            return intercept[1:] if len(intercept) == 2 else intercept
 
-    def _labelled_scores(self, X: Any) -> tuple[Matrix, Floats]:
-        """Return the scores (n, n_classes) of rows, and the labels at the same moment."""
-        with held(self):
-            X = self._rows_to_predict(X)
-            weights, intercept = self._by_class()
-            if not intercept.size:
-                raise ValueError(
-                    "Every row has been unlearnt, expected at least one row. Learn rows first."
-                )
-            return self.classes_, scored(X, weights, intercept)
+    def _scores(self, X: Any) -> Floats:
+        """Return scores (n, n_classes) for targets 0 and 1, in the order of the river model."""
+        model, batch = self._asked(X)
+        if not model.classes:
+            raise ValueError(
+                "Every row has been unlearnt, expected at least one row. Learn rows first."
+            )
+        return scores_of(model, batch)
 
     def decision_function(self, X: Any) -> Floats:
         """Return scores (n_samples, n_classes), for two classes (n_samples,); the highest wins."""
-        scores = signed(self._labelled_scores(X)[1])
+        with held(self):
+            scores = signed(self._by_class(self._scores(X)))
         return scores[:, -1] if scores.shape[1] <= 2 else scores
 
     def predict(self, X: Any) -> Matrix:
         """Return the label with the highest score for every row."""
-        labels, scores = self._labelled_scores(X)
-        best: Matrix = labels[scores.argmax(axis=1)]
-        return best
+        with held(self):
+            best = self._scores(X).argmax(axis=1)
+            predicted: Matrix = exact_array("y", self._model.classes)[best]
+            return predicted
 
     def predict_proba(self, X: Any) -> Floats:
         """Return probabilities (n_samples, n_classes), the projection of scores onto the simplex.
 
         See `onlinels.scoring.probabilities_of`.
         """
-        return probabilities_of(self._labelled_scores(X)[1])
+        with held(self):
+            return probabilities_of(self._by_class(self._scores(X)))
 
     @classmethod
     def from_river(cls, model: Any) -> Self:
@@ -1082,39 +881,10 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         model : LeastSquaresClassifier
             A classifier with a number or "auto" as ridge, no half_life and no priors.
         """
-        if getattr(model, "priors", None) is not None:
-            raise ValueError(
-                f"model has priors={model.priors!r}, expected None: in scikit-learn, "
-                "LinearDiscriminantAnalysis has priors and ridge classifiers do not. Set "
-                "model.priors = None first."
-            )
         new = cls._of_river(model, (LeastSquaresClassifier,))
         if hasattr(new, "_model"):
-            sorted_labels("model", new._model._outputs)
+            exact_array("model", new._model.classes)
         return new
-
-    def to_river(self) -> Any:
-        """Return a river classifier with the same statistics; see `IncrementalRidge.to_river`.
-
-        The river models have no setting `class_weight`: rows that were learnt keep the weights that
-        it gave them, and a warning tells how to weight later rows.
-        """
-        made = super().to_river()
-        if self.class_weight is not None:
-            warnings.warn(
-                f"class_weight={self.class_weight!r} is not a setting of the river model, which "
-                "weights later rows by w alone. Pass the weight of each label as w.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return made
-
-
-def scored(X: Any, weights: Floats, intercept: Floats) -> Floats:
-    """Return scores (n, n_targets) of rows, which may be sparse."""
-    scores: Floats = product(X, weights)
-    scores += intercept
-    return scores
 
 
 def signed(by_class: Floats) -> Floats:
@@ -1123,70 +893,18 @@ def signed(by_class: Floats) -> Floats:
     return of_signs
 
 
-def declared_labels(classes: Any) -> Matrix:
-    """Return declared labels, sorted; raise if they cannot be labels."""
-    remedy = "Pass the labels as y will have them, or leave classes out."
-    shape = np.shape(classes)
-    if len(shape) != 1:
-        raise ValueError(f"classes has shape {shape}, expected (n_classes,). {remedy}")
-    try:
-        labels = np.asarray(plain_labels("classes", classes))
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise ValueError("nan and infinity are not labels.")
-        check_classification_targets(labels)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"classes={classes!r} cannot be labels: {error} {remedy}") from error
-    return np.unique(labels)
-
-
-def plain_labels(argument: str, labels: Any) -> Any:
-    """Return labels that a numpy array holds exactly; raise if labels are missing or change."""
-    array = np.asarray(labels)
-    is_numpy = isinstance(getattr(labels, "dtype", array.dtype), np.dtype)
-    is_numpy = is_numpy and not isinstance(labels, (list, tuple, np.ma.MaskedArray))
-    if array.ndim != 1 or (is_numpy and array.dtype.kind in "biufcU"):
-        return labels
-    # Numpy would convert numbers beside texts to texts, and nullable integers to floats.
-    return exact_array(argument, read_labels(labels))
-
-
-def exact_array(argument: str, labels: Sequence[Any]) -> Matrix:
+def exact_array(argument: str, labels: Iterable[Any]) -> Matrix:
     """Return labels as an array (n,); raise unless an array holds exactly these labels."""
     labels = [*map(in_plain_types, labels)]
-    different = list(dict.fromkeys(labels))
     array = label_array(labels)
-    if array.dtype == object and all(isinstance(label, numbers.Real) for label in different):
-        # Numpy converts a list of bools and integers beyond int64 to objects.
-        kinds = {type(label) for label in different}
-        own = [label_array([each for each in different if type(each) is kind]) for kind in kinds]
-        array = np.array(labels, np.result_type(*own))
-    if array.dtype == object or set(array.tolist()) != set(different):
+    if labels and array.dtype == object:
+        different = reprlib.repr(list(dict.fromkeys(labels)))
         raise ValueError(
-            f"{argument} holds the labels {reprlib.repr(different)}, expected labels that one "
-            "array stores exactly: only texts, or only numbers of one type. Convert all labels to "
-            "text first, for instance with [repr(label) for label in labels]."
+            f"{argument} holds the labels {different}, expected labels that one array stores "
+            "exactly: only texts, or only numbers of one type. Convert all labels to text first, "
+            "for instance with [repr(label) for label in labels]."
         )
     return array
-
-
-def sorted_labels(argument: str, labels: Sequence[Any]) -> Matrix:
-    """Return different labels, sorted, as an array; raise as `exact_array`.
-
-    Examples
-    --------
-    >>> sorted_labels("y", ["b", "a", "b"]), sorted_labels("y", [1, 0.5])
-    (array(['a', 'b'], dtype='<U1'), array([0.5, 1. ]))
-    """
-    return np.unique(exact_array(argument, labels)) if len(labels) else NO_DECLARED_LABELS
-
-
-def united(known: Matrix, labels: Matrix) -> Matrix:
-    """Return the labels of both, sorted; raise unless an array can hold both."""
-    if not len(known) or not len(labels):
-        return labels if len(labels) else known
-    both: Matrix = np.union1d(known, labels)
-    values = [*known.tolist(), *labels.tolist()]
-    return both if set(both.tolist()) == set(values) else sorted_labels("y", values)
 
 
 class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -270,7 +270,7 @@ def test_ordinary_removals_are_never_refused(seed, ridge):
     assert laws.error_of_fit(model, rows) < 1e-9
 
 
-@pytest.mark.parametrize("alpha", [1e-9, "auto", [1e-9, 1e-6]])
+@pytest.mark.parametrize("alpha", [1e-9, "auto"])
 def test_estimators_count_digits_at_their_own_alpha(alpha):
     random = np.random.default_rng(0)
     X, outlier = random.normal(size=(50, 3)), 1e7 * random.normal(size=(1, 3))

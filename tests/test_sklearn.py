@@ -1,6 +1,5 @@
 """scikit-learn's interface: chunks give what scikit-learn's models give of all rows."""
 
-import contextlib
 import copy
 import inspect
 import pickle
@@ -24,7 +23,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
-from support import laws, strategies
+from support import strategies
 
 pytest.importorskip("sklearn", reason="scikit-learn comes with an extra")
 
@@ -38,7 +37,6 @@ from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
-from sklearn.utils.class_weight import compute_sample_weight
 
 from onlinels.sklearn import HiddenLayerTransformer, IncrementalRidge, IncrementalRidgeClassifier
 
@@ -84,10 +82,7 @@ def test_chunks_give_ridge(data, solver, fit_intercept):
     n_rows, n_features = data.draw(st.integers(3, 60)), data.draw(st.integers(1, 6))
     random, X, weights = drawn_rows(data, n_rows, n_features)
     n_targets = data.draw(st.sampled_from([None, 1, 3]))
-    alphas = st.sampled_from([0.1, 1.0, 30.0])
-    alpha = data.draw(
-        st.lists(alphas, min_size=n_targets, max_size=n_targets) if n_targets else alphas
-    )
+    alpha = data.draw(st.sampled_from([0.1, 1.0, 30.0]))
     y = random.normal(size=n_rows if n_targets is None else (n_rows, n_targets)) + X[:, :1].reshape(
         (n_rows, 1) if n_targets else n_rows
     )
@@ -97,8 +92,7 @@ def test_chunks_give_ridge(data, solver, fit_intercept):
         w = None if weights is None else weights[chunk]
         if w is None or w.any() or hasattr(model, "_model"):
             model.partial_fit(some(rows, chunk), y[chunk], sample_weight=w)
-    given = np.array(alpha) if n_targets else alpha
-    expected = Ridge(given, fit_intercept=fit_intercept, solver="cholesky")
+    expected = Ridge(alpha, fit_intercept=fit_intercept, solver="cholesky")
     expected.fit(X, y, sample_weight=weights)
     # Of one target in a column scikit-learn's versions differ: here two dimensions stay two.
     assert model.coef_.shape == (n_features,) if n_targets is None else (n_targets, n_features)
@@ -107,7 +101,7 @@ def test_chunks_give_ridge(data, solver, fit_intercept):
     np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-6, atol=1e-9)
     known = expected.predict(X).reshape(y.shape)
     np.testing.assert_allclose(model.predict(rows), known, rtol=1e-6, atol=1e-8)
-    np.testing.assert_array_equal(model.alpha_, alpha)
+    assert model.alpha_ == alpha
     assert model.n_samples_seen_ == n_rows
 
 
@@ -214,6 +208,7 @@ def test_fit_starts_anew_and_parameters_that_must_stay_do():
         "solver": "orthogonal",
         "fit_intercept": False,
         "forgetting_factor": 0.9,
+        "scaling": "standard",
     }.items():
         changed = copy.deepcopy(model).set_params(**{name: value})
         with pytest.raises(ValueError, match=f"^{name} has changed"):
@@ -223,19 +218,6 @@ def test_fit_starts_anew_and_parameters_that_must_stay_do():
         assert changed.fit(X, y).n_samples_seen_ == len(X)
     recursive = IncrementalRidge(1.0, solver="recursive").fit(X, y).set_params(alpha=3.0)
     np.testing.assert_allclose(recursive.coef_, Ridge(3.0).fit(X, y).coef_, rtol=1e-7)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_rows_are_forgotten(solver):
-    X, y = load_diabetes(return_X_y=True)
-    model = IncrementalRidge(1e-3, forgetting_factor=0.99, solver=solver)
-    for start in range(0, len(X), 100):
-        model.partial_fit(X[start : start + 100], y[start : start + 100])
-    w = 0.99 ** np.arange(len(X) - 1, -1, -1)
-    expected = Ridge(1e-3).fit(X, y, sample_weight=w)
-    # The recursive form's own ridge fades, too, and is brought back.
-    tolerance = 0.5 if solver == "recursive" else 1e-7
-    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=tolerance)
 
 
 def test_refused_rows_change_nothing():
@@ -274,7 +256,6 @@ def test_refused_rows_change_nothing():
     [
         (ValueError, "alpha='best'", {"alpha": "best"}),
         (ValueError, "alpha=-1.0", {"alpha": -1.0}),
-        (TypeError, "alpha=None", {"alpha": None}),
         (ValueError, "solver='svd'", {"solver": "svd"}),
         (ValueError, "forgetting_factor=1.5", {"forgetting_factor": 1.5}),
         (ValueError, "scaling='robust'", {"scaling": "robust"}),
@@ -282,7 +263,6 @@ def test_refused_rows_change_nothing():
         (ValueError, "positive alpha", {"alpha": 0.0, "solver": "recursive"}),
         (ValueError, "class_weight='even'", {"class_weight": "even"}),
         (ValueError, r"class_weight\['a'\]", {"class_weight": {"a": -1.0}}),
-        (ValueError, "one number", {"alpha": [1.0, 2.0]}),
     ],
 )
 def test_parameters_are_named(error, text, settings):
@@ -291,38 +271,19 @@ def test_parameters_are_named(error, text, settings):
         IncrementalRidgeClassifier(**settings).fit(X, y)
 
 
-def test_an_alpha_for_each_target_fits_the_targets():
-    X, y = load_diabetes(return_X_y=True)
-    with pytest.raises(ValueError, match=r"alpha has shape \(3,\)"):
-        IncrementalRidge([1.0, 2.0, 3.0]).fit(X, np.column_stack([y, y])).predict(X)
-    model = IncrementalRidge(1.0).fit(X, y)
-    with pytest.raises(ValueError, match="targets"):
-        model.partial_fit(X, np.column_stack([y, y]))
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("scaling", [None, "standard"])
-def test_deviations_are_those_of_river(solver, scaling):
+@pytest.mark.parametrize("several", [False, True])
+def test_deviations_are_those_of_river(several):
     X, y = load_diabetes(return_X_y=True)
     X = X * np.logspace(0, 2, X.shape[1])
-    model = IncrementalRidge(2.0, solver=solver, scaling=scaling).fit(X, y)
-    means, deviations = model.predict(X, return_std=True)
+    y = np.column_stack([y, y**2]) if several else y
+    model = IncrementalRidge(2.0, scaling="standard").fit(X, y)
     river = model.to_river()
-    expected = river.predict_many(X, with_dist=True)
-    np.testing.assert_allclose(means, expected[0], rtol=1e-6)
-    np.testing.assert_allclose(deviations, expected[1], rtol=1e-6)
-    ends, expected_ends = model.predict_interval(X, 0.8), river.predict_interval_many(X, 0.8)
-    np.testing.assert_allclose(ends, expected_ends, rtol=1e-5, atol=1e-3)
-    two = IncrementalRidge([2.0, 5.0], solver=solver, scaling=scaling).fit(
-        X, np.column_stack([y, -y])
-    )
-    both = two.predict(X, return_std=True)[1]
-    assert both.shape == (len(X), 2)
-    np.testing.assert_allclose(both[:, 0], deviations, rtol=1e-6)
-    lower, upper = two.predict_interval(X, 0.8)
-    np.testing.assert_allclose((lower[:, 0], upper[:, 0]), ends, rtol=1e-6)
+    found, expected = model.predict(X, return_std=True), river.predict_many(X, with_dist=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    ends, expected = model.predict_interval(X, 0.8), river.predict_interval_many(X, 0.8)
+    np.testing.assert_allclose(ends, expected, rtol=1e-12)
     with pytest.raises(ValueError, match=r"level=1\.0"):
-        two.predict_interval(X, level=1.0)
+        model.predict_interval(X, level=1.0)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -373,8 +334,6 @@ def test_what_river_has_and_this_has_not_is_refused():
         IncrementalRidgeClassifier.from_river(LeastSquaresClassifier(priors="equal"))
     with pytest.raises(TypeError, match="expected LeastSquaresClassifier"):
         IncrementalRidgeClassifier.from_river(learnt)
-    with pytest.raises(ValueError, match="expected one number"):
-        IncrementalRidge([1.0]).fit([[1.0], [2.0]], [[1.0], [2.0]]).to_river()
     numbered = LeastSquaresRegressor(1.0)
     numbered.learn_one({1: 5.0, 0: 1.0}, 1.0)
     numbered.learn_one({1: 2.0, 0: 3.0}, 2.0)
@@ -414,19 +373,6 @@ def test_it_goes_with_the_rest_of_scikit_learn():
     np.testing.assert_allclose(piped[-1].coef_, expected.coef_, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("scaling", [None, "auto"])
-def test_auto_is_not_misled_by_columns_that_depend_on_others(scaling):
-    """All levels of a category, beside a column of large units."""
-    random = np.random.default_rng(0)
-    level, metres = random.integers(0, 20, 50_000), random.gamma(2.0, 5000.0, 50_000)
-    effects = random.normal(0.0, 0.5, 20)
-    X = np.column_stack([level[:, None] == np.arange(20), metres])
-    y = effects[level] + 0.001 * metres + random.normal(size=50_000)
-    model = IncrementalRidge(scaling=scaling).fit(X, y)
-    apart = model.coef_[:20] - effects
-    assert np.ptp(apart) < 0.15
-
-
 def test_messages_name_what_users_know():
     X, y = load_iris(return_X_y=True)
     orthogonal = IncrementalRidge(1.0, solver="orthogonal").fit(X, y)
@@ -436,7 +382,7 @@ def test_messages_name_what_users_know():
         orthogonal.merge(IncrementalRidge(1.0).fit(X, y))
     with pytest.raises(ValueError, match=r"X has 300 rows, expected at most the 150"):
         IncrementalRidge(1.0).fit(X, y).unlearn(np.vstack([X, X]), np.append(y, y))
-    with pytest.raises(ValueError, match=r"y has shape \(150, 2\), expected \(n,\)"):
+    with pytest.raises(ValueError, match=r"y has shape \(150, 2\), expected \(150,\)"):
         orthogonal.partial_fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match=r"holds the labels \[0, 1, 2, 'a', 'b'\]"):
         IncrementalRidgeClassifier(1.0).fit(X, y).partial_fit(X[:2], ["a", "b"])
@@ -462,21 +408,6 @@ def test_copies_learn_by_themselves(copied):
     assert (model.n_samples_seen_, other.n_samples_seen_, both.n_samples_seen_) == (100, 250, 500)
 
 
-@pytest.mark.parametrize("labels", [[False, True], np.array(["no", "yes"], dtype=object), [1, -2]])
-def test_labels_of_any_kind(labels):
-    X, y = load_iris(return_X_y=True)
-    labels = np.asarray(labels)
-    y = labels[(y > 0).astype(int)]
-    weight = {labels[0]: 3.0}
-    model = IncrementalRidgeClassifier(1.0, class_weight=weight)
-    for rows in (slice(0, 60), slice(60, 150)):
-        model.partial_fit(X[rows], y[rows], classes=labels)
-    expected = RidgeClassifier(1.0, class_weight=weight).fit(X, y)
-    np.testing.assert_array_equal(model.classes_, expected.classes_)
-    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
-    np.testing.assert_allclose(model.coef_, np.atleast_2d(expected.coef_), rtol=1e-7)
-
-
 def test_sparse_matrices_of_odd_kinds():
     X = sparse.random_array((60, 12), density=0.2, format="csr", rng=0)
     y = np.asarray(X.sum(axis=1)).ravel()
@@ -489,6 +420,10 @@ def test_sparse_matrices_of_odd_kinds():
         sparse.csr_array((60, 12)),
     ]
     doubled = sparse.coo_array((np.ones(4), ([0, 0, 1, 2], [3, 3, 1, 0])), shape=(60, 12))
+    large = sparse.random_array((2000, 400), density=0.01, format="coo", rng=0)
+    model = IncrementalRidge(1.0).partial_fit(large, np.asarray(large.sum(axis=1)).ravel())
+    expected = Ridge(1.0, solver="cholesky").fit(large.toarray(), large.toarray().sum(axis=1))
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
     for rows in (*odd, doubled):
         for model in (IncrementalRidge(1.0), IncrementalRidge(1.0, forgetting_factor=0.9)):
             other = clone(model)
@@ -501,23 +436,12 @@ def test_sparse_matrices_of_odd_kinds():
             )
 
 
-@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_matrix, sparse.coo_array])
-def test_sparse_matrices_of_a_size_for_sparse_products(kind):
-    X = sparse.random_array((2000, 400), density=0.01, format="csr", rng=0)
-    y = np.asarray(X.sum(axis=1)).ravel()
-    model = IncrementalRidge(1.0).partial_fit(kind(X[:1500]), y[:1500])
-    model.partial_fit(kind(X[1500:]), y[1500:])
-    expected = Ridge(1.0, solver="cholesky").fit(X.toarray(), y)
-    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(model.predict(kind(X)), expected.predict(X.toarray()), atol=1e-8)
-
-
 def test_what_cannot_be_learnt_is_refused_at_once():
     X, y = load_iris(return_X_y=True)
     model = IncrementalRidgeClassifier(1.0).fit(X, y)
     before = pickle.dumps(model.__dict__)
     for classes in (["q"], [None, 3], [[1, 2]], [0.0, np.nan]):
-        with pytest.raises(ValueError, match=r"classes|labels"):
+        with pytest.raises((TypeError, ValueError), match=r"classes|labels"):
             model.partial_fit(X, y, classes=classes)
         assert pickle.dumps(model.__dict__) == before
     for rows in (X * 1e200, sparse.csr_array(X * 1e200)):
@@ -525,8 +449,6 @@ def test_what_cannot_be_learnt_is_refused_at_once():
             model.partial_fit(rows, y)
     with pytest.raises(ValueError, match="y"):
         IncrementalRidge(1.0).fit(X, y * 1e200)
-    with pytest.raises(ValueError, match="alpha has shape"):
-        IncrementalRidge([1.0, 2.0]).fit(X, y)
     with pytest.raises(TypeError):
         model + 1
     with pytest.raises(ValueError, match="unlearnt"):
@@ -602,28 +524,6 @@ def test_who_asks_while_another_thread_teaches_sees_the_rows_up_to_a_moment(alph
             done.set()
         for each in asked:
             assert set(each.result()) <= known
-
-
-def test_a_transformer_is_of_one_fit(many_switches):
-    data = [np.random.default_rng(0).normal(size=(20, size)) for size in (3, 5)]
-    layers = [HiddenLayerTransformer(4).fit(X).transform(X[:2]) for X in data]
-    model, done = HiddenLayerTransformer(4).fit(data[0]), threading.Event()
-
-    def ask():
-        while not done.is_set():
-            for X, expected in zip(data, layers, strict=True):
-                with contextlib.suppress(ValueError):  # It is fitted to the other columns.
-                    np.testing.assert_array_equal(model.transform(X[:2]), expected)
-
-    with ThreadPoolExecutor(2) as pool:
-        asked = [pool.submit(ask) for _ in range(2)]
-        try:
-            for number in range(40):
-                model.fit(data[number % 2])
-        finally:
-            done.set()
-        for each in asked:
-            each.result()
 
 
 # -- labels ----------------------------------------------------------------------------------------
@@ -747,7 +647,6 @@ def test_after_everything_was_unlearnt_other_labels_come(alpha, class_weight):
     X = np.array([[0.0], [1.0], [3.0]])
     model = IncrementalRidgeClassifier(alpha, class_weight=class_weight)
     model.partial_fit(X, [0, 1, 1]).unlearn(X, [0, 1, 1])
-    assert model.alpha_ == 1.0
     assert model.coef_.size == model.intercept_.size == len(model.classes_) == 0
     assert model.set_params(class_weight=None).to_river().predict_one({0: 1.0}) is None
     model.set_params(class_weight=class_weight).partial_fit(X, ["a", "b", "b"])
@@ -755,116 +654,19 @@ def test_after_everything_was_unlearnt_other_labels_come(alpha, class_weight):
     np.testing.assert_array_equal(model.classes_, ["a", "b"])
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-9)
     regressor = IncrementalRidge(alpha).partial_fit(X, X[:, 0]).unlearn(X, X[:, 0])
-    assert regressor.alpha_ == 1.0
     np.testing.assert_array_equal(regressor.predict(X, return_std=True)[0], 0.0)
 
 
 # -- what the penalty and the messages depend on ---------------------------------------------------
 
 
-@strategies.examples(40)
-@given(
-    data=st.data(),
-    exponent=st.integers(-12, 12),
-    alpha=st.sampled_from(["auto", [0.1, 10.0]]),
-    scaling=st.sampled_from([None, "standard", "auto"]),
-)
-def test_a_recursive_solver_without_a_number_has_no_units(data, exponent, alpha, scaling):
-    """Nor does the cutting of the rows matter, or their merging: it is the Gram form."""
-    n_rows = data.draw(st.integers(5, 300))
-    random = np.random.default_rng(data.draw(st.integers(0, 2**16)))
-    X = random.normal(size=(n_rows, 3))
-    y = X @ [[1.0, 0.5], [2.0, 0.0], [3.0, 1.0]] + 0.1 * random.normal(size=(n_rows, 2))
-    factor = 10.0**exponent
-    alpha = alpha if isinstance(alpha, str) else [each * factor**2 for each in alpha]
-    wanted = IncrementalRidge(alpha, scaling=scaling).fit(X * factor, y)
-    found, parts = clone(wanted).set_params(solver="recursive"), []
-    for chunk in cut(data, n_rows):
-        found.partial_fit(X[chunk] * factor, y[chunk])
-        parts.append(clone(found).fit(X[chunk] * factor, y[chunk]))
-    for each in (found, sum(parts)):
-        np.testing.assert_allclose(each.alpha_, wanted.alpha_, rtol=1e-6)
-        np.testing.assert_allclose(each.predict(X * factor), wanted.predict(X * factor), atol=1e-6)
-    # The first number opens the inverse.
-    found.set_params(alpha=factor**2).partial_fit(X[:3] * factor, y[:3])
-    river = found.to_river()
-    wanted = Ridge(factor**2).fit(np.vstack([X, X[:3]]) * factor, np.vstack([y, y[:3]]))
-    if scaling != "standard":
-        np.testing.assert_allclose(found.predict(X * factor), wanted.predict(X * factor), atol=1e-6)
-    answers = river.predict_many(X * factor)
-    np.testing.assert_allclose(answers, found.predict(X * factor), atol=1e-6)
-
-
-@strategies.examples(40)
-@given(
-    data=st.data(),
-    solver=st.sampled_from(SOLVERS),
-    scaling=st.sampled_from(["auto", "standard", None]),
-    fit_intercept=st.booleans(),
-)
-def test_the_ridge_in_force_goes_to_river_and_back(data, solver, scaling, fit_intercept):
-    """At any moment: between two checkpoints of the river model, too."""
-    n_rows = data.draw(st.one_of(st.integers(1, 40), st.integers(200, 600)))
-    random = np.random.default_rng(data.draw(st.integers(0, 2**16)))
-    X = random.normal(size=(n_rows, 4)) * [1.0, 1e-3, 1e3, 1.0]
-    y = X @ [1.0, 1e3, 0.0, 0.0] + random.normal(size=n_rows)
-    settings = {"fit_intercept": fit_intercept, "scaling": scaling}
-    river = LeastSquaresRegressor(accumulator=solver, **settings)
-    for chunk in cut(data, n_rows) if n_rows > 1 else [slice(None)]:
-        river.learn_many(X[chunk], y[chunk])
-    estimator = IncrementalRidge.from_river(river)
-    close = {"rtol": 1e-6, "atol": 1e-8 * np.abs(y).max()}
-    assert estimator.alpha_ == river.ridge_
-    np.testing.assert_allclose(estimator.predict(X), river.predict_many(X), **close)
-    deviations = estimator.predict(X, return_std=True)[1]
-    np.testing.assert_allclose(deviations, river.predict_many(X, with_dist=True)[1], rtol=1e-5)
-    assert copy.copy(estimator).alpha_ == pickle.loads(pickle.dumps(estimator)).alpha_
-    # Selected once more from all rows, whenever something is learnt.
-    estimator.partial_fit(X[:1], y[:1])
-    again = estimator.to_river()
-    assert again.ridge_ == pytest.approx(estimator.alpha_, rel=1e-9)
-    np.testing.assert_allclose(again.predict_many(X), estimator.predict(X), **close)
-    assert again.ridge == "auto"
-    again.learn_many(np.vstack([X] * 8), np.tile(y, 8))
-    assert again.count == 9 * n_rows + 1
-
-
-@strategies.examples(25)
-@given(
-    seed=st.integers(0, 2**16),
-    exponent=st.sampled_from([-9, -4, 0, 4]),
-    alphas=st.lists(st.sampled_from([0.1, 10.0, "auto"]), min_size=2, max_size=5),
-    scaling=st.sampled_from([None, "standard", "auto"]),
-)
-def test_alphas_that_change_are_right_or_refused(seed, exponent, alphas, scaling):
-    """An inverse that held another alpha may have lost the digits of small features."""
-    random = np.random.default_rng(seed)
-    X, factor = random.normal(size=(40, 3)), 10.0**exponent
-    y = X @ [1.0, 2.0, 3.0] + 0.1 * random.normal(size=40)
-    model = IncrementalRidge(alphas[0], solver="recursive", scaling=scaling).fit(X * factor, y)
-    for alpha in alphas[1:]:
-        wanted = IncrementalRidge(alpha, scaling=scaling).fit(X * factor, y).predict(X * factor)
-        model.set_params(alpha=alpha)
-        refusal = refusal_of(lambda: model.predict(X * factor))
-        if refusal is not None:
-            assert "digits of the weights" in refusal
-            assert exponent < 0
-            return
-        np.testing.assert_allclose(model.predict(X * factor), wanted, atol=1e-4)
-        river = model.to_river()
-        np.testing.assert_allclose(river.predict_many(X * factor), wanted, atol=1e-4)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_classes_of_refused_rows_are_not_declared(solver):
+def test_classes_of_refused_rows_are_not_declared():
     X, y = load_iris(return_X_y=True)
-    model = IncrementalRidgeClassifier(1.0, solver=solver).fit(X[:100], y[:100])
+    model = IncrementalRidgeClassifier(1.0).fit(X[:100], y[:100])
     before = state_of(model)
-    with pytest.raises(ValueError, match=r"X|rows outweigh"):
+    with pytest.raises(ValueError, match=r"X"):
         model.partial_fit(X[:1] * 1e200, y[:1], classes=[0, 1, 2])
-    heavy = refusal_of(lambda: model.partial_fit(X[:1] * 1e9, y[:1], classes=[0, 1, 7]))
-    assert (heavy is not None) == (solver == "recursive")
-    assert state_of(model) == before or solver != "recursive"
+    assert state_of(model) == before
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
@@ -893,25 +695,19 @@ def test_copies_while_another_thread_teaches_are_of_one_moment(copied, many_swit
             np.testing.assert_allclose(each.coef_, wanted.coef_, rtol=1e-6, atol=1e-9)
 
 
-def test_balanced_weights_are_those_of_fit():
+def test_balanced_weights_are_for_fit_alone():
     X, y = load_iris(return_X_y=True)
-    X, y = X[20:], y[20:]
-    model = IncrementalRidgeClassifier(1.0, class_weight="balanced").fit(X, y)
-    wanted = compute_sample_weight("balanced", y)
-    kept = IncrementalRidgeClassifier(1.0).fit(X[10:], y[10:], wanted[10:])
-    np.testing.assert_allclose(model.unlearn(X[:10], y[:10]).coef_, kept.coef_, rtol=1e-8)
-    message = "class_weight='balanced', expected None or a dict for partial_fit"
-    laws.assert_refused(lambda: model.partial_fit(X, y), model, message)
-    with pytest.raises(ValueError, match=message):
-        IncrementalRidgeClassifier(class_weight="balanced").partial_fit(X, y)
-
-
-def test_class_weights_that_stay_behind_are_told():
-    X, y = load_iris(return_X_y=True)
-    model = IncrementalRidgeClassifier(1.0, class_weight={0: 3.0}).fit(X, y)
-    with pytest.warns(UserWarning, match=r"class_weight=\{0: 3.0\} is not a setting of the river"):
-        river = model.to_river()
-    assert river.predict_many(X).tolist() == model.predict(X).tolist()
+    model = IncrementalRidgeClassifier(1.0, class_weight="balanced").fit(X[20:], y[20:])
+    calls = (
+        lambda: model.partial_fit(X, y),
+        lambda: model.unlearn(X[20:30], y[20:30]),
+        lambda: model.merge(copy.copy(model)),
+        lambda: IncrementalRidgeClassifier(class_weight="balanced").partial_fit(X, y),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match="class_weight='balanced', expected None or a dict"):
+            call()
+    assert model.n_samples_seen_ == 130
 
 
 def test_saving_names_the_river_model():
@@ -944,7 +740,7 @@ def test_parameters_that_change_after_fit_are_obeyed_or_refused(kind, solver):
             if refusal is not None:
                 assert name in refusal
                 continue
-            assert name in ("alpha", "scaling")
+            assert name == "alpha"
             wanted = kind(**({"alpha": 1.0, "solver": solver} | {name: value})).fit(X, y)
             np.testing.assert_allclose(model.coef_, wanted.coef_, rtol=1e-5, atol=1e-8)
 
@@ -975,7 +771,6 @@ def bad_calls():
                 for name, call in {
                     "outweighs": lambda make=make: make(alpha=1e-9).fit(X * 1e60, y),
                     "alpha": lambda make=make: make(alpha=-1.0).fit(X, y),
-                    "alphas": lambda make=make: make(alpha=[1.0, 2.0]).fit(X, y),
                     "no penalty": lambda make=make: make(alpha=0.0, solver="recursive").fit(X, y),
                     "mass": lambda make=make: make().fit(X * 1e100, y, huge),
                     "weights": lambda make=make: make().fit(X, y, -huge),
@@ -1013,37 +808,11 @@ def test_errors_name_the_parameters_of_the_estimator_that_was_called():
     assert len([message for message in said.values() if message]) > 60
 
 
-@strategies.examples(60)
-@given(strategies.lopsided_rows(), st.sampled_from([1e-6, 1e-3, 1.0, 100.0]), st.data())
-def test_unlearning_by_the_recursive_solver_leaves_six_digits_or_everything(rows, alpha, data):
-    model = IncrementalRidge(alpha, solver="recursive", fit_intercept=data.draw(st.booleans()))
-    n_gone = data.draw(st.integers(1, len(rows) - 1))
-    gone, left = rows.take(range(n_gone)), rows.take(range(n_gone, len(rows)))
-    try:
-        model.partial_fit(rows.X, rows.y, rows.w)
-    except ValueError:
-        return
-    before = model.coef_.copy(), model.n_samples_seen_
-    try:
-        model.unlearn(gone.X, gone.y, gone.w)
-    except ValueError:
-        assert (model.coef_ == before[0]).all()
-        assert model.n_samples_seen_ == before[1]
-        return
-    diagonal = np.full(rows.X.shape[1], alpha)
-    taken = gone.w @ np.square(gone.y)
-    error = laws.fit_error(model.coef_[:, None], diagonal, left, model.fit_intercept, taken=taken)
-    assert error < 1e-6
-
-
-ALPHAS = KFold(3), [KFold(2), 1.0], ["auto", 1.0], None, True, "cv", {"a": 1.0}, 1j, b"1", [[None]]
+ALPHAS = KFold(3), [1.0], None, True, "cv", {"a": 1.0}, 1j, b"1", [[None]]
 
 
 @pytest.mark.parametrize("alpha", ALPHAS, ids=repr)
-@pytest.mark.parametrize("kind", [IncrementalRidge, IncrementalRidgeClassifier])
-def test_a_refused_alpha_tells_which_are_accepted(kind, alpha):
+def test_a_refused_alpha_tells_which_are_accepted(alpha):
     X, y = np.arange(12.0).reshape(4, 3), [0, 1, 1, 0]
-    with pytest.raises((TypeError, ValueError), match=r'alpha=.*"auto".*number.*\.$') as caught:
-        kind(alpha).fit(X, y)
-    if "KFold" in repr(alpha):
-        assert "pass the KFold to a LeastSquaresRegressor" in str(caught.value)
+    with pytest.raises(ValueError, match=r'^alpha=.*expected a number of at least 0, or "auto"'):
+        IncrementalRidge(alpha).fit(X, y)
