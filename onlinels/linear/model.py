@@ -7,9 +7,8 @@ import numbers
 import reprlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import compress
 from operator import attrgetter, itemgetter
 from sys import maxsize
@@ -206,10 +205,6 @@ def holding(statistics: Statistics, ridge: Any, penalty: Penalty) -> Statistics:
         # The sums have too few digits for this ridge. The weights stay exact at the ridge inside,
         # or are solved from the Gram, and the next checkpoint chooses again.
         return statistics
-
-
-InForce = Callable[[Statistics], Iterable[tuple[float | Floats, Floats | None]]]
-"""Return the parameters of `Statistics.solve` for the ridges in force on statistics."""
 
 
 @savable()
@@ -577,15 +572,13 @@ class LinearModel(base.Estimator, ABC):
         read: Targets,
         w: float | Floats,
         keeps_features: bool = False,
-        in_force: InForce | None = None,
     ) -> None:
         """Remove rows whose targets are read: all rows, or none if an error is raised.
 
-        Features that no row has left go, unless `keeps_features` is true. For `in_force`, see
-        `check_digits`.
+        Features that no row has left go, unless `keeps_features` is true.
         """
         statistics, news = self._without(batch, read, w)
-        check_digits(self, statistics, "Removing these rows", in_force)
+        check_digits(self, statistics, "Removing these rows")
         if not keeps_features:
             if not (statistics.count or statistics.weight):
                 self._become_empty()
@@ -1080,9 +1073,7 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
     return statistics
 
 
-def check_digits(
-    model: LinearModel, statistics: Statistics, cause: str, in_force: InForce | None = None
-) -> None:
+def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None:
     """Raise ValueError if removals leave fewer than six digits of the fit.
 
     Parameters
@@ -1093,14 +1084,10 @@ def check_digits(
         Statistics that are to replace those of the model.
     cause : str
         Beginning of the message.
-    in_force : callable, optional
-        By default, the ridge of the model.
     """
     if are_negligible(statistics):
         return
-    if in_force is None:
-        in_force = partial(_in_force_on, model)
-    losses = [lost_by_removals(statistics, *each) for each in in_force(statistics)]
+    losses = [lost_by_removals(statistics, *each) for each in _in_force_on(model, statistics)]
     lost, column = max(losses, key=itemgetter(0))
     if lost <= MAX_LOST:
         return
