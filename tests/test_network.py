@@ -153,7 +153,6 @@ def test_the_digits_preset_reads_digits():
         ),
         ("learn_many", (np.ones((1, 8, 8)), ["new"], [-1.0]), ValueError, "at least 0"),
         ("learn_many", (np.ones((1, 8, 8)), [[1]]), TypeError, "hashable"),
-        ("learn_many", (np.ones((1, 8, 8)), [1], 1.0, "noon"), TypeError, "'noon'"),
         ("learn_many", (None, [1]), TypeError, "NoneType"),
         ("learn_many", (np.array(5.0), [1]), ValueError, r"shape \(\)"),
         ("learn_many", ([[1, 2], [3, 4]], [1, 2]), TypeError, "np.asarray"),
@@ -234,6 +233,13 @@ def test_the_network_forgets_as_its_linear_layer_does(decay):
     remembering = LeastSquaresClassifier(1.0, fit_intercept=False, priors="equal")
     remembering.learn_many(activations, LABELS[:90])
     assert not np.allclose(whole.output_weights, remembering.output_weights, atol=1e-3)
+
+
+def test_bad_times_are_refused_while_images_are_held():
+    model = ShallowConvClassifier.from_preset("digits", warm_up=30, half_life=5.0)
+    with pytest.raises(TypeError, match="'noon'"):
+        model.learn_many(IMAGES[:2], LABELS[:2], t="noon")
+    assert model.count == 0
 
 
 def test_images_are_unlearnt():
