@@ -94,20 +94,3 @@ def test_copies_hold_the_same_and_go_on_by_themselves(again, sizes):
     for key, size in enumerate(sizes):
         forecast, since = new.find((1 << 62) + key, 10)
         assert (forecast.tolist(), since) == (list(range(size)), 10 - key)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"_keys": np.array([1, 1])},
-        {"_sizes": np.array([2, -1])},
-        {"_sizes": np.array([1, 1])},
-        {"_counts": np.array([1])},
-    ],
-)
-def test_parts_that_do_not_fit_are_refused(changes):
-    waiting = Waiting()
-    added(waiting, 1, [1.0, 2.0], 0)
-    added(waiting, 2, [3.0], 0)
-    with pytest.raises(ValueError, match="do not fit"):
-        Waiting.__new__(Waiting).__setstate__(waiting.__getstate__() | changes)

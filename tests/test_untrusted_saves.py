@@ -8,7 +8,6 @@ import pathlib
 import struct
 import sys
 import tracemalloc
-import warnings
 import zipfile
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -428,15 +427,6 @@ def overlapping(members):
     return bytes(content)
 
 
-def twice(members):
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        for name, held in [*members.items(), *members.items()]:
-            file.writestr(name, held)
-    return content.getvalue()
-
-
 def pickled(members):
     name = next(name for name in members if name.endswith(".npy"))
     held = io.BytesIO()
@@ -465,7 +455,6 @@ ATTACKS = {
     "absurd dimensions": large,
     "a member larger than the file": lying_size,
     "members that overlap": overlapping,
-    "members twice": twice,
     "a pickle": pickled,
     "no JSON": lambda members: described(members, b"\xff\xfe"),
     "not a number": lambda members: described(members, b'{"format": NaN}'),

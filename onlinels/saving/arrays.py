@@ -128,23 +128,19 @@ class ArrayArchive:
     array([0.5, 2. ])
     """
 
-    # A compressed array may expand to at most 1,032 times its bytes, which deflate cannot exceed,
-    # and to at most 2 GiB; the caller may set a lower ratio. An uncompressed array has its own
-    # size. Compression that numpy does not write is refused, because its ratio has no known bound.
-    # Arrays that overlap are refused, because the limits hold for all arrays together. Memory is
-    # allocated while an array is read. Damaged files raise the errors in `READ_ERRORS`.
+    # Memory is allocated while an array is read, and deflate expands a byte to at most 1,032. Other
+    # compression is refused, because its ratio has no known bound; so is all compression, unless
+    # `compressed`. Arrays that overlap are refused, because these limits hold for all arrays
+    # together. Damaged files raise the errors in `READ_ERRORS`.
 
-    def __init__(self, file: BinaryIO, largest_ratio: int = MAX_COMPRESSION_RATIO) -> None:
-        self._archive, self._largest_ratio = zipfile.ZipFile(file), largest_ratio
+    def __init__(self, file: BinaryIO, compressed: bool = True) -> None:
+        self._archive = zipfile.ZipFile(file)
+        self._methods = {zipfile.ZIP_STORED, *([zipfile.ZIP_DEFLATED] if compressed else [])}
         members = self._archive.infolist()
         self._members = {member.filename.removesuffix(".npy"): member for member in members}
         # In the order of the file.
         self.names = self._members.keys()
         self.start = min((member.header_offset for member in members), default=0)
-        if len(self._members) < len(members):
-            raise ValueError("it holds two arrays with one name")
-        if len({member.header_offset for member in members}) < len(members):
-            raise ValueError("its arrays overlap: two of them begin at the same byte")
         if sum(member.compress_size for member in members) > file.seek(0, SEEK_END):
             raise ValueError("its arrays overlap: together they are larger than the file")
 
@@ -162,11 +158,6 @@ class ArrayArchive:
         if name not in self._members:
             raise ValueError(f"it holds no array {name[:80]}")
         member = self._members[name]
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        if member.compress_type not in self._methods:
             raise ValueError(f"its array {name[:80]} has an unsupported kind of compression")
-        held = member.compress_size
-        largest = max(held, min(held * self._largest_ratio, MAX_FILE_BYTES))
-        if member.file_size > largest:
-            told = f"at most {largest} of {held} held; numpy.savez stores larger ones uncompressed"
-            raise ValueError(f"its array {name} states {member.file_size} bytes, expected {told}")
         return self._archive.open(member)

@@ -180,11 +180,10 @@ def save_method(self: Any, file: File) -> None:
     Raises
     ------
     TypeError
-        If a label, name or setting is not a str, int, bool, float, None or a tuple of these, if a
-        step of a pipeline cannot be saved, or if a file is open in text mode. Nothing is written
-        then.
+        If a label, name or setting is not a str, int, bool, float, None or a tuple of these, or if
+        a step of a pipeline cannot be saved. Nothing is written then.
     ValueError
-        If a file object is closed, or not open for writing.
+        If a file object is closed, in text mode, or not open for writing.
     OSError
         If the folder does not exist or is not writable, or the disk is full.
 
@@ -249,12 +248,6 @@ def locks_of(model: Any) -> list[Lock]:
     return [lock for part in each for lock in locks_of(part)]
 
 
-REMEDIES_BY_ERRNO = dict.fromkeys(
-    (errno.ENOSPC, errno.EDQUOT), "free some space, or save elsewhere"
-)
-REMEDIES_BY_ERRNO[errno.ENOENT] = "make the folder first"
-
-
 @contextmanager
 def folder_held(folder: Path) -> Iterator[None]:
     """Let one process or thread at a time work in a folder, if the system can lock folders."""
@@ -277,7 +270,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with written_aside(path) as file:
             yield file
     except OSError as error:
-        remedy = REMEDIES_BY_ERRNO.get(error.errno or 0, "save where files can be written")
+        remedy = "pass a folder that exists, can be written and has space"
         said = f"{error.strerror or error} (nothing at the path has changed; {remedy})"
         raise OSError(error.errno or errno.EIO, said, str(path)) from error
 
@@ -354,15 +347,15 @@ def load(file: File, embed: Embed | None = None) -> Any:
     Raises
     ------
     TypeError
-        If `file` is neither a path nor a file object, or is open in text mode.
+        If `file` is neither a path nor a file object.
     FileNotFoundError
         If the file does not exist.
     ValueError
         If the file was not written by `save`, is damaged, has another format (the error names the
         version that wrote it), or needs random weights that this version of numpy draws differently
-        (the error names the version that saved the file); or if a file object is closed or not open
-        for reading. Memory is bounded by the size of the file, by 50 times the size of names and
-        labels, and by 256 MiB for input weights that a seed draws.
+        (the error names the version that saved the file); or if a file object is closed, in text
+        mode or not open for reading. Memory is bounded by the size of the file, by 50 times the
+        size of names and labels, and by 256 MiB for input weights that a seed draws.
 
     Notes
     -----
@@ -441,7 +434,7 @@ def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
     """Return the model in a file and its parts, and close the file; errors begin with its name."""
     try:
         with opened() as file:
-            archive = ArrayArchive(file, largest_ratio=1)
+            archive = ArrayArchive(file, compressed=False)
             if archive.start:
                 raise ValueError(f"its save begins at byte {archive.start}, expected byte 0")
             text = archive.read_bytes(DESCRIPTION_NAME)
@@ -473,10 +466,7 @@ def _read_path(file: Any, mode: str) -> Path:
 def _check_open(file: Any, able: str, mode: str) -> None:
     """Raise unless an open file is binary, and can be read or written."""
     # Text files of any class have an encoding.
-    remedy = f"Pass open(path, {mode!r}), or a path."
-    if hasattr(file, "encoding"):
-        raise TypeError(f"file={file!r} is open in text mode, expected binary. {remedy}")
-    if getattr(file, "closed", False):
-        raise ValueError(f"file={file!r} is closed, expected an open file. {remedy}")
-    if not getattr(file, able, lambda: True)():
-        raise ValueError(f"file={file!r} is not {able}, expected a {able} file. {remedy}")
+    is_text, is_closed = hasattr(file, "encoding"), getattr(file, "closed", False)
+    if is_text or is_closed or not getattr(file, able, lambda: True)():
+        expected = f"expected an open, {able} binary file"
+        raise ValueError(f"file is {file!r}, {expected}. Pass open(path, {mode!r}), or a path.")

@@ -17,7 +17,7 @@ from onlinels.rows import check_mapping, labels_like, samples_of, source_of, tab
 from onlinels.saving import savable, settings_hold
 from onlinels.scoring import SOFTMAX_SCALES, ScoringClassifier, best_scale, calibrate
 from onlinels.stream.base import StreamModel, put_in_place, read_weight
-from onlinels.stream.cells import MAX_REMEMBERED_LABELS, Cells, Lookup
+from onlinels.stream.cells import Cells, Lookup
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import RunningScaler, row_products
 from onlinels.stream.rows import N_TEXT_HASHES, Sample, StreamColumns, StreamRow
@@ -157,50 +157,7 @@ def _watch(waiting: Waiting, samples: Iterable[Mapping[Any, Any]]) -> None:
             waiting.watch(x, _without_scores)
 
 
-def _are_sound(waiting: Waiting, model: Any) -> bool:
-    """Tell whether stored forecasts may come from a model."""
-    n_classes, n_known = len(model._classes), len(model._columns.names)
-    n_watched = max(n_known, len(waiting.columns.names))
-    for values, count in waiting:
-        head = values[:N_SAID]
-        if len(head) < N_SAID or not np.isfinite(values).all() or (head % 1.0).any():
-            return False
-        n_features, n_experts, last, is_scaled = head.tolist()
-        n_scores = len(values) - N_SAID - n_features
-        fits = 0 <= n_features <= (n_known if count else n_watched) and 0 <= count <= model._count
-        fits = fits and n_experts in (len(EXPERTS), N_EXPERTS) and -1 <= last < n_classes
-        fits = fits and is_scaled in (0, 1) and n_scores % n_experts == 0
-        if not fits or not 0 <= n_scores <= n_experts * n_classes:
-            return False
-    return True
-
-
-def _is_sound(model: Any) -> bool:
-    n_features, n_classes = len(model._columns.names), len(model._classes)
-    activations, cells = model._activations, model._cells
-    shapes = [each.shape for each in model._memories]
-    expected = [(n, n_classes) for n in (activations.n_wide, activations.n_narrow)]
-    fits = shapes == (expected if n_classes else [(0, 0)] * len(VIEWS))
-    fits = fits and len(model._scaler.means) == len(activations._features) == n_features
-    fits = fits and len(activations._texts) == cells._n_names == model._columns.n_crowded
-    n_shares = len(cells._sums) - 1
-    fits = fits and len(activations._labels) == n_shares == min(n_classes, MAX_REMEMBERED_LABELS)
-    fits = fits and len(cells._ranks) == n_features
-    fits = (
-        fits
-        and len(model._losses) == len(SOFTMAX_SCALES)
-        and (not model._delay or model._softmaxes)
-    )
-    if model._softmaxes:
-        fits = fits and [each.weights.shape for each in model._softmaxes] == shapes
-    fits = fits and len(model._errors) == (N_EXPERTS if model._softmaxes else len(EXPERTS))
-    fits = fits and _are_sound(model._waiting, model)
-    fits = fits and model._recent.maxlen == model.label_delay + 1
-    fits = fits and all(type(each) is int and 0 <= each < n_classes for each in model._recent)
-    return bool(fits) and settings_hold(model)
-
-
-@savable(_is_sound)
+@savable(settings_hold)
 class StreamClassifier(StreamModel, ScoringClassifier):
     """Classify a stream of dicts with numbers, texts and gaps, and adapt to drift.
 

@@ -54,7 +54,7 @@ class Answered(NamedTuple):
     scores: Floats
 
 
-@savable(lambda made: made.long.weights.shape == made.short.weights.shape)
+@savable()
 class Memories:
     """A recursive least-squares model of all rows, and one of recent rows that may replace it.
 

@@ -49,8 +49,7 @@ MAX_GAP_NAMES = 4096
 
 @savable(
     lambda made: (
-        len({len(a) for a in (made.counts, made._n_far, made.means, made.variances)}) == 1
-        and all(len(each) == 2 and each[0] <= made._n_rows for each in made._known.values())
+        {each.shape for each in (made.counts, made._n_far, made.variances)} == {(len(made.means),)}
     )
 )
 class RunningScaler:
@@ -275,17 +274,13 @@ MAX_SPARSE_INPUTS = 2
 """Maximum number of features of a sparse unit; the unit is as steep in them as a rule."""
 
 
-def _activations_fit(made: Any) -> bool:
-    n, kinds = len(made._features), (made._labels, made._mixture.tolist(), *made._texts)
-    places = sorted([*made._features.tolist(), *chain(*kinds)])
-    narrow = {N_UNITS, *places} - {*made._mixture}
-    shapes = made._drawn.shape, made._weights.shape, made._biases.shape, made._n_seen.shape
-    fits = len({len(kind) for kind in kinds}) == 1 and made._narrow.tolist() == sorted(narrow)
-    fits = fits and shapes == ((n, N_UNITS + N_SPARSE), (n, N_UNITS), (N_UNITS,), (N_SPARSE,))
-    return fits and places == [*range(N_UNITS + 1, N_UNITS + 1 + len(places))]
+def _shapes_fit(made: Any) -> bool:
+    n, found = len(made._features), (made._drawn, made._weights, made._biases, made._n_seen)
+    expected = [(n, N_UNITS + N_SPARSE), (n, N_UNITS), (N_UNITS,), (N_SPARSE,)]
+    return [each.shape for each in found] == expected
 
 
-@savable(_activations_fit)
+@savable(_shapes_fit)
 class Activations:
     """Arrange rows as [units, 1, then features, last labels and shares in order of arrival].
 

@@ -175,7 +175,7 @@ class Forecast(NamedTuple):
     given: Given
 
 
-@savable(lambda made: _fits(made))
+@savable()
 class Forecaster(NamedTuple):
     """The state that forecasts depend on, at one moment."""
 
@@ -230,32 +230,7 @@ def _sizes(n_wide: int) -> tuple[int, ...]:
     return N_LAGS + n_wide, n_narrow, N_LAGS + n_narrow
 
 
-def _fits(made: Forecaster) -> bool:
-    shapes = zip(_sizes(made.activations.n_wide), N_TARGETS_BY_PAIR, strict=True)
-    fits = [tuple(each.shape for each in pair) for pair in made.weights] == [
-        (shape, shape) for shape in shapes
-    ]
-    n_features = len(made.scaler.means)
-    fits = fits and len(made.activations._features) == n_features and len(made.limits) == 2
-    fits = fits and (len(made.losses), len(made.targets.means)) == (len(EXPERTS), 2)
-    for each in made.past:
-        fits = fits and len(each) == 2 and len(each[1]) <= n_features
-    return fits and len(made.past) <= 2
-
-
-def _is_sound(model: Any) -> bool:
-    n_features = len(model._columns.names)
-    fits = n_features == len(model._scaler.means) and _fits(model._forecaster())
-    fits = fits and model._delayed.maxlen == model.label_delay
-    for each in model._delayed:
-        fits = fits and type(each) is Forecaster and len(each.scaler.means) <= n_features
-    for packed, count in model._waiting:
-        fits = fits and count <= model._count
-        fits = fits and (not len(packed) or 0 <= len(packed) - N_HEADER_NUMBERS <= n_features)
-    return fits and settings_hold(model)
-
-
-@savable(_is_sound)
+@savable(settings_hold)
 class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     """Predict numbers from a stream of dicts with numbers, texts and gaps, and adapt to drift.
 

@@ -169,14 +169,7 @@ def is_gap(value: Any) -> bool:
     return bool(is_nan or value is None or is_unknown(value))
 
 
-@savable(
-    lambda made: (
-        all(
-            column < len(made._columns) for each in made._texts.values() for column in each.values()
-        )
-        and [*made._crowded.values()] == [*range(len(made._crowded))]
-    )
-)
+@savable()
 class StreamColumns:
     """The columns of a stream of samples: numbers, entries of arrays, and texts.
 

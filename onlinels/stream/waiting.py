@@ -86,12 +86,7 @@ def _packed(value: Any) -> bytes:
     return struct.pack("q", len(content)) + content
 
 
-@savable(
-    lambda made: (
-        len(made._waiting) <= MAX_WAITING_FORECASTS
-        and len(made.scaler.means) == len(made.columns.names)
-    )
-)
+@savable()
 class Waiting:
     """Store packed forecasts whose labels have not arrived yet, by `sample_key`.
 
@@ -210,9 +205,6 @@ class Waiting:
         keys, counts, sizes, values = (
             owned(state[name]) for name in ("_keys", "_counts", "_sizes", "_values")
         )
-        fits = len(set(keys.tolist())) == len(keys) == len(counts) == len(sizes)
-        if not fits or (sizes < 0).any() or sizes.sum() != len(values):
-            raise ValueError("the parts of its Waiting do not fit")
         ends = np.cumsum(sizes)
         forecasts = [values[end - size : end] for size, end in zip(sizes, ends, strict=True)]
         made = zip(forecasts, counts.tolist(), strict=True)

@@ -290,6 +290,7 @@ MODELS = (
         "minirocket",
         "after OrdinalEncoder",
         "after RobustScaler",
+        "numbers that wait",
     ),
 )
 """Of those in `savable`."""
