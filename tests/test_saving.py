@@ -6,12 +6,10 @@ import functools
 import gzip
 import io
 import os
-import pickle
 import re
 import zipfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
@@ -98,24 +96,11 @@ def test_every_class_that_can_be_saved_is_saved_above():
     assert {*KINDS_BY_NAME, *(RIVER + name for name in MODULES)} == named
 
 
-@given(st.data(), cases("labels", max_rows=40))
-def test_any_classifier_at_any_moment(tmp_path_factory, data, case):
-    rows, make = case
-    decays = [{}, {"forgetting_factor": 0.9}, {"half_life": 3.0}]
-    model = make(**data.draw(st.sampled_from(decays)))
-    cut = data.draw(st.integers(0, len(rows)))
-    for x, y in zip(rows.dicts()[:cut], rows.y, strict=False):
-        with suppress(ValueError):
-            model.learn_one(x, y)
-    loaded = data.draw(st.sampled_from(WAYS))(model, tmp_path_factory.mktemp("drawn"))
-    rest = rows.take(range(cut, len(rows)))
-    for each in (model, loaded):
-        if len(rest):
-            with suppress(ValueError):
-                each.learn_many(rest.X, rest.y, rest.w)
-    assert saved(loaded) == saved(model)
-    if model.count:
-        np.testing.assert_array_equal(model.scores_many(rows.X), loaded.scores_many(rows.X))
+@pytest.mark.parametrize("way", WAYS)
+def test_models_come_back_from_files_of_any_kind(tmp_path, way):
+    model = LeastSquaresClassifier()
+    model.learn_many(np.eye(20), list(range(20)))
+    assert saved(way(model, tmp_path)) == saved(model)
 
 
 def outcome(call, *values):
@@ -468,24 +453,3 @@ def test_dataclasses_named_tuples_and_plain_objects_come_back(tmp_path):
     onlinels.save([Pair(9, None)], tmp_path / "model.npz")
     with pytest.raises(ValueError, match=r"the parts of its .*Pair contradict"):
         onlinels.load(tmp_path / "model.npz")
-
-
-# -- copies ---------------------------------------------------------------------------------------
-
-
-def unpickled(model):
-    return pickle.loads(pickle.dumps(model))
-
-
-@pytest.mark.parametrize("name", savable_models.MODELS)
-def test_a_copy_goes_on_alone(name):
-    make, learn = savable_models.MODELS[name]
-    model = make(np.random.default_rng(0))
-    learn(model, np.random.default_rng(1))
-    # A shallow copy of river's pipeline shares its steps.
-    ways = [copy.copy, copy.deepcopy, unpickled][type(model) is compose.Pipeline :]
-    models, before = [model, *(copied(model) for copied in ways)], saved(model)
-    for number, each in enumerate(models):
-        assert all(saved(other) == before for other in models[number:])
-        learn(each, np.random.default_rng(2))
-    assert len(set(map(saved, models))) == 1

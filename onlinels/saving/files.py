@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -289,9 +290,9 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
     # If there is an old file, only the owner can read the new one, which gets the mode of the old
     # file just before it replaces it. Otherwise it has the system's mode for new files.
     mode = 0o600 if path.exists() else 0o666
+    _remove_left_over(path.parent, ending)
     try:
         with open(beside, "x+b", opener=partial(os.open, mode=mode)) as file:
-            _remove_left_over(beside, ending)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -311,16 +312,15 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
         os.close(folder)
 
 
-def _remove_left_over(beside: Path, ending: str) -> None:
-    """Remove the hidden files of killed saves to the same path, which nobody writes any more."""
-    # A running save changes its file again and again. Times are those of one file system.
-    now = beside.stat().st_mtime
-    for name in os.listdir(beside.parent):
-        other = beside.with_name(name)
-        # A file that cannot be removed is left alone.
-        with suppress(OSError):
-            if name.endswith(ending) and now - other.lstat().st_mtime > LEFT_OVER_SECONDS:
-                os.unlink(other)
+def _remove_left_over(folder: Path, ending: str) -> None:
+    """Remove the hidden files of killed saves to one path, which nobody writes any more."""
+    # A running save changes its file again and again.
+    oldest = time.time() - LEFT_OVER_SECONDS
+    # What cannot be listed or removed is left alone.
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if name.endswith(ending) and (folder / name).lstat().st_mtime < oldest:
+                os.unlink(folder / name)
 
 
 def load(file: File, embed: Embed | None = None) -> Any:
