@@ -72,7 +72,7 @@ class Lookup(NamedTuple):
 
 def _shapes_fit(made: Any) -> bool:
     fits = made._seen.shape == made._shifts.shape == BINS.shape
-    return fits and made._ranks.shape[1:] == made._weights.shape == (N_PARTITIONS,)
+    return bool(fits and made._ranks.shape[1:] == made._weights.shape == (N_PARTITIONS,))
 
 
 @savable(_shapes_fit)
