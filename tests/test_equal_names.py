@@ -366,6 +366,18 @@ def test_labels_stay_as_given_and_are_saved_in_plain_types(tmp_path):
     assert small.classes == model.classes
 
 
+def test_a_label_is_known_to_streams_whatever_its_type():
+    """Decimals and numpy's numbers are equal, but do not compare in a dict."""
+    mine, theirs = StreamClassifier(), StreamClassifier()
+    for number, other in ((1, Decimal(1)), (1, np.int8(1)), (1, 1.0)):
+        for model, label in ((mine, number), (theirs, other)):
+            model.learn_one({"a": 0.0}, "red")
+            model.learn_one({"a": 0.0}, label)
+    assert list(mine.predict_proba_one({"a": 0.0}).values()) == list(
+        theirs.predict_proba_one({"a": 0.0}).values()
+    )
+
+
 @pytest.mark.parametrize(
     ("labels", "plain"),
     [

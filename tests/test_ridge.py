@@ -317,6 +317,16 @@ def test_constant_features_leave_the_ridge_open_however_they_became_so(ridge):
     assert model.ridge_ == fresh.ridge_ == 0.0
 
 
+def test_rows_of_weight_0_can_be_unlearnt_after_features_that_only_they_have():
+    model = LeastSquaresClassifier(ridge=KFold(2))
+    rows = [({"c": 1.0}, "dog", 1.0), ({"b": 1.0, "c": 4.0}, "emu", 0.0), ({"b": 3.0}, "dog", 1.0)]
+    for row in rows:
+        model.learn_one(*row)
+    for row in rows:
+        model.unlearn_one(*row)
+    assert not model.count
+
+
 @given(st.data(), strategies.rows(min_rows=2, max_rows=16), fold_counts, st.booleans())
 def test_any_learnt_rows_can_be_unlearnt_in_any_order(data, rows, n_folds, fit_intercept):
     model = LeastSquaresClassifier(ridge=KFold(n_folds), fit_intercept=fit_intercept)

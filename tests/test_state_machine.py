@@ -35,6 +35,8 @@ from support import laws, strategies
 KINDS = [LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
 LABELS = ["cat", "dog", 3, (None,), ("a", 1), "late", "later", "latest"]
 TARGETS = ["up", "down", 7]
+ENTRIES = {("v", 0), ("v", 1)}
+"""Names that are also the entries of an array."""
 NUMBERS = {"gram": [1e-8, 1e-3, 1.0, 30.0], "orthogonal": [1e-8, 1e-3, 1.0, 30.0]}
 ZERO = {"gram": [0.0], "orthogonal": [0.0]}
 NAMED = {"gram": ["paper", "auto", KFold(3)], "orthogonal": ["paper", "auto"]}
@@ -63,6 +65,8 @@ class Truth:
     now: float | None = None
     timed: bool = False
     """Whether rows came with times: counted in rows, statistics join as they stand."""
+    has_arrays: bool = False
+    """Whether entries of an array have come as one: as names of their own, they leave alone."""
     moved: float = 0.0
     """Sum of squares that rounding errors are relative to, beside that of the rows."""
     selected: list[Row] | None = field(default_factory=list)
@@ -128,9 +132,14 @@ class Truth:
             return
         if not plain:
             held = [row.x.items() for row in self.rows if row.w]
-            groups = {group_of(name) for items in held for name, value in items if value}
-            self.names = {name for name in self.names if group_of(name) in groups}
+            groups = {self.group_of(name) for items in held for name, value in items if value}
+            self.names = {name for name in self.names if self.group_of(name) in groups}
+            self.has_arrays &= not self.names.isdisjoint(ENTRIES)
         self.select_anew()
+
+    def group_of(self, name):
+        """Return what is shared by the entries of an array, which leave together."""
+        return "v" if self.has_arrays and name in ENTRIES else name
 
     def fade(self, keep):
         if keep == 0.0:
@@ -152,6 +161,7 @@ class Truth:
                     kept = (None, *kept[1:])
         self.now = max((t for t in (self.now, other.now) if t is not None), default=None)
         self.rows, self.names = self.rows + other.rows, self.names | other.names
+        self.has_arrays |= other.has_arrays
         self.moved += other.moved
         self.select_anew()
         if empty:
@@ -194,11 +204,6 @@ class Truth:
         X = np.array([[row.x.get(name, 0.0) for name in names] for row in self.rows])
         w = np.array([row.w for row in self.rows], dtype=float)
         return strategies.Rows(X.reshape(len(w), len(names)), [row.y for row in self.rows], w)
-
-
-def group_of(name):
-    """Return what is shared by the entries of an array, which leave together."""
-    return name[0] if isinstance(name, tuple) else name
 
 
 def squares(row):
@@ -291,8 +296,9 @@ class Calls(RuleBasedStateMachine):
         """Return a river sample in any order of keys, entries of "v" perhaps as one array."""
         keys = [list(x)[k] for k in random.permutation(len(x))]
         sample = {key: x[key] for key in keys}
-        if {("v", 0), ("v", 1)} <= set(x) and random.random() < 0.5:
-            sample["v"] = np.array([sample.pop(("v", 0)), sample.pop(("v", 1))])
+        if set(x) >= ENTRIES and random.random() < 0.5:
+            sample["v"] = np.array([sample.pop(entry) for entry in sorted(ENTRIES)])
+            self.made_arrays = True
         return sample
 
     def learn(self, model, truth, seed, n_rows, form, names=None):
@@ -312,7 +318,9 @@ class Calls(RuleBasedStateMachine):
         if "half_life" in truth.settings and random.random() >= 0.3:
             times = ((truth.now or 0.0) + random.integers(-6, 5, n_rows)).tolist()
         self.note_ridges(model, rows, times)
+        self.made_arrays = False
         self.learn_in(form, model, rows, times, random)
+        truth.has_arrays |= self.made_arrays
         truth.learn(rows, times)
 
     def note_ridges(self, model, rows, times):

@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinels.accumulators.statistics import Names, Statistics, is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
-from onlinels.checks import Floats, Integers, check_count
+from onlinels.checks import Floats, Integers, Matrix, check_count
 from onlinels.hashing import hashed_folds, name_hashes
 from onlinels.linalg.packed import is_growth
 from onlinels.linalg.recursion import Recursion
@@ -88,9 +88,16 @@ class FoldedStatistics(Statistics):
         """Return the bytes needed to learn and to solve for these numbers of columns."""
         return (self.n_folds + 1) * super().bytes_for(n_features, n_targets)
 
+    def _places(self, values: Matrix, w: float | Floats) -> Integers:
+        """Return the folds of rows: of those of weight 0, which are in no sums, always the first.
+
+        A feature that only such rows have may leave before they do.
+        """
+        return np.where(np.asarray(w) > 0.0, hashed_folds(self._hashes, values, self.n_folds), 0)
+
     def _by_fold(self, rows: Rows) -> list[Rows]:
         """Return the rows of every fold."""
-        places = hashed_folds(self._hashes, rows.values, self.n_folds)
+        places = self._places(rows.values, rows.w)
         return [rows.some(places == fold) for fold in range(self.n_folds)]
 
     def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
@@ -109,7 +116,7 @@ class FoldedStatistics(Statistics):
     ) -> tuple[Calls, State]:
         """Plan to decay all rows and to learn one row, in its fold too."""
         n_features = self.n_features
-        (place,) = hashed_folds(self._hashes, sample[None, :n_features], self.n_folds).tolist()
+        (place,) = self._places(sample[None, :n_features], w).tolist()
         changes = [super().plan_row(sample, w, decay, recursion)]
         for fold, each in enumerate(self._folds):
             if fold == place:

@@ -611,10 +611,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             model = self._with_late_experts()
             found = None if key is None else model._waiting.find(key, self._count)
         column = self._classes.column(y)
-        is_new = column is None
+        is_new = False
         if column is None or columns is not self._columns:
             label = read_label(y)
             classes = self._classes.extended([label])
+            is_new = len(classes) > len(self._classes)
             (column,) = classes.columns([label]).tolist()
             model = model._grown(columns, classes)
         forecast = None if found is None else Forecast.of(found[0])
