@@ -5,7 +5,6 @@ from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.answers import answers_only, saved_bytes
 from onlinels.evaluate import ProgressiveScore, progressive_val_score
-from onlinels.explain import debug_one, feature_effects
 from onlinels.features.embedding import Embedding
 from onlinels.features.filters import Patches
 from onlinels.features.hidden import HiddenLayer
@@ -56,9 +55,7 @@ __all__ = [
     "__version__",
     "answers_only",
     "classifier_from_sums",
-    "debug_one",
     "dumps",
-    "feature_effects",
     "load",
     "loads",
     "merge",

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.pipelines import copied, steps_of
 from onlinels.rows import check_mapping
-from onlinels.saving import in_plain_types
 from onlinels.wrappers import WrappedClassifier
 
 
@@ -63,13 +61,6 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     >>> {name: round(effect, 9) for name, effect in effects["prediction"].items()}
     {'a': 4.0, 'b': 5.0}
     """
-    return _scores_and_effects(model, x)[1]
-
-
-def _scores_and_effects(
-    model: Any, x: Mapping[Any, Any]
-) -> tuple[dict[Any, float], dict[Any, dict[Any, float]]]:
-    """Return the score of every output, and the effects of the features."""
     check_mapping(x)
     # Copied, because stream models store their predictions.
     model = copied(model)
@@ -84,34 +75,7 @@ def _scores_and_effects(
             # Equal scores may be infinite, and their difference NaN.
             other = others.get(output, 0.0)
             effects[output][name] = 0.0 if score == other else score - other
-    return scores, effects
-
-
-def debug_one(model: Any, x: Mapping[Any, Any]) -> str:
-    """Return the score of every class or target as text, with the ten largest feature effects.
-
-    Parameters and errors are those of `feature_effects`, which defines the effects.
-
-    Examples
-    --------
-    >>> from onlinels import LeastSquaresRegressor
-    >>> model = LeastSquaresRegressor(ridge=0.0)
-    >>> model.learn_many([{"a": 0.0}, {"a": 1.0}], [1.0, 3.0])
-    >>> print(debug_one(model, {"a": 2.0}))
-    prediction: 5.00000
-        a = 2.0: +4.00000
-    """
-    (scores, effects), lines = _scores_and_effects(model, x), []
-    for output, score in scores.items():
-        lines.append(f"{output}: {score:.5f}")
-        strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))[
-            :N_SHOWN_FEATURES
-        ]
-        lines += [
-            f"    {in_plain_types(name)} = {_value(x, name)}: {effect:+.5f}"
-            for name, effect in strongest
-        ]
-    return "\n".join(lines)
+    return effects
 
 
 def scores_of(model: Any, x: Any) -> dict[Any, float]:
@@ -147,11 +111,3 @@ def _without_each(x: Mapping[Any, Any]) -> Iterator[tuple[Any, dict[Any, Any], d
             # Not a comparison of names: a numpy scalar is compared with every entry of a tuple.
             del others[name]
             yield name, others, {**x, name: blank}
-
-
-def _value(x: Mapping[Any, Any], name: Any) -> Any:
-    """Return the value of a feature, or of an entry of an array."""
-    if name in x:
-        return x[name]
-    array, *place = name
-    return x[array][tuple(place)]

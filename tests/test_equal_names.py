@@ -28,9 +28,9 @@ from onlinels import (
     StreamClassifier,
     StreamRegressor,
     WindowedClassifier,
-    feature_effects,
 )
 from onlinels.checks import plain_value
+from onlinels.explain import feature_effects
 from onlinels.export import to_sklearn
 from onlinels.rows import feature_key, key_text
 from onlinels.sklearn import IncrementalRidgeClassifier

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,8 @@ from onlinels.checks import (
     check_weights,
     checked_assignment,
 )
-from onlinels.explain import debug_one
+from onlinels.explain import feature_effects, scores_of
+from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.numerics import (
     Calls,
     Lock,
@@ -111,9 +113,14 @@ class StreamModel(ABC):
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the scores or the prediction, and the ten features with the largest effects.
 
-        `onlinels.feature_effects` defines effects, and states when they are approximate.
+        `onlinels.explain.feature_effects` defines effects, and states when they are approximate.
         """
-        return debug_one(self, x)
+        effects, scores, lines = feature_effects(self, x), scores_of(copy.copy(self), x), []
+        for output, score in scores.items():
+            lines.append(f"{output}: {score:.5f}")
+            strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))
+            lines += [f"    {name}: {effect:+.5f}" for name, effect in strongest[:N_SHOWN_FEATURES]]
+        return "\n".join(lines)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn a mini-batch row by row; up to rounding, the result is that of `learn_one`.
