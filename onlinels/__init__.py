@@ -16,13 +16,7 @@ from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.network import ShallowConvClassifier
-from onlinels.pipelines import (
-    merge,
-    predict_learn_many,
-    predict_proba_learn_many,
-    unlearn_many,
-    unlearn_one,
-)
+from onlinels.pipelines import merge, unlearn_many, unlearn_one
 from onlinels.plots import plot_filters
 from onlinels.saving import dumps, load, loads, save
 from onlinels.stream import StreamClassifier, StreamRegressor
@@ -60,8 +54,6 @@ __all__ = [
     "loads",
     "merge",
     "plot_filters",
-    "predict_learn_many",
-    "predict_proba_learn_many",
     "progressive_val_score",
     "regressor_from_sums",
     "save",

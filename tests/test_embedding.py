@@ -183,7 +183,7 @@ def test_a_function_is_shared_by_copies_and_clones_and_not_called_again():
     assert len(calls) == before
     model.learn_many(["a", "b", "c"], [1, 2, 1])
     assert calls[before:] == [3]
-    onlinels.predict_learn_many(model, ["d", "e"], [2, 1])
+    model[-1].predict_learn_many(model.transform_many(["d", "e"]), [2, 1])
     assert calls[before:] == [3, 2]
     other = Embedding(counting).clone({"probes": ["x", "y"]})
     assert other.embed.fingerprint.shape[0] == 2

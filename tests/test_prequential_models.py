@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from functools import partial
 from operator import methodcaller
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
-from river import base, compose, drift, linear_model, preprocessing
+from river import base, compose, drift, preprocessing
 
 from onlinels import (
     CalibratedClassifier,
@@ -20,11 +19,7 @@ from onlinels import (
     DriftAwareClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
-    LeastSquaresMultiTargetRegressor,
-    LeastSquaresRegressor,
     ShallowConvClassifier,
-    predict_learn_many,
-    predict_proba_learn_many,
 )
 from onlinels.scoring import SCALE_PENALTIES
 from support import laws, strategies
@@ -104,10 +99,7 @@ def in_batches(learn, y, w, t, rows, parts):
 def assert_as_one_by_one(model, rows, y, w, t, parts):
     """Assert that batches are answered as rows one by one; return models that learnt them."""
     labels, single = copy.deepcopy(model), copy.deepcopy(model)
-    if isinstance(model, compose.Pipeline):
-        ask = partial(predict_proba_learn_many, model), partial(predict_learn_many, labels)
-    else:
-        ask = model.predict_proba_learn_many, labels.predict_learn_many
+    ask = model.predict_proba_learn_many, labels.predict_learn_many
     found, named = (in_batches(method, y, w, t, rows, parts) for method in ask)
     expected = one_by_one(single, rows, y, w, t)
     for row, label, (probabilities, predicted, margin) in zip(found, named, expected, strict=True):
@@ -150,47 +142,21 @@ def prepared(model, form):
     return model
 
 
-@strategies.examples(15)
-@given(st.data(), settings(), labelled_rows())
-def test_a_pipeline_answers_as_row_by_row(data, form, stream):
-    model = prepared(HIDDEN.clone() | LeastSquaresClassifier(**form), form)
-    single, models = assert_as_one_by_one(model, *stream, data.draw(splits(len(stream[1]))))
-    for each in models:
-        assert_same_linear(each, single)
-
-
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_steps_of_river_that_learn_nothing_transform_frames(kind):
+def test_a_pipeline_answers_as_row_by_row(kind):
+    """Where steps learn nothing, they transform the batch, and the last one answers it."""
     random = np.random.default_rng(0)
     rows = [dict(zip("abc", row, strict=True)) for row in random.normal(size=(90, 3)).tolist()]
     y = ["high" if row["a"] + row["b"] > 0.0 else "low" for row in rows]
     model = compose.Select("a", "b") | HIDDEN.clone() | LeastSquaresClassifier(1.0)
-    single, labels = copy.deepcopy(model), copy.deepcopy(model)
-    table = predict_proba_learn_many(model, kind(rows), y)
-    named = predict_learn_many(labels, kind(rows), y)
+    single = copy.deepcopy(model)
+    table = model[-1].predict_proba_learn_many(model.transform_many(kind(rows)), y)
     assert isinstance(table, kind)
-    assert tuple(table.columns) == model[-1].classes
     expected = one_by_one(single, rows, y, np.ones(90), np.ones(90))
-    for row, label, (known, predicted, _) in zip(table.to_numpy(), named, expected, strict=True):
+    for row, (known, *_) in zip(table.to_numpy(), expected, strict=True):
         known = [known.get(each, 0.0) for each in model[-1].classes]
         np.testing.assert_allclose(row, known, rtol=0.0, atol=1e-6)
-        assert label == predicted or predicted is None
     assert_same_linear(model, single)
-    assert_same_linear(labels, single)
-
-
-@pytest.mark.parametrize("kind", [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor])
-def test_distributions_of_regressors_in_a_pipeline(kind):
-    random = np.random.default_rng(0)
-    X = random.normal(size=(60, 3))
-    Y = X[:, :2] + 0.1 * random.normal(size=(60, 2))
-    model, y = HIDDEN.clone() | kind(1.0), Y[:, 0] if kind is LeastSquaresRegressor else Y
-    last, rows = copy.deepcopy(model[-1]), copy.deepcopy(model).transform_many(X)
-    for options in ({}, {"with_dist": True}):
-        found = predict_learn_many(model, X, y, **options)
-        expected = last.predict_learn_many(rows, y, **options)
-        np.testing.assert_array_equal(found, expected)
-    assert model[-1].count == last.count == 120
 
 
 class Doubled(base.Transformer):
@@ -198,28 +164,6 @@ class Doubled(base.Transformer):
 
     def transform_one(self, x):
         return {name: 2.0 * value for name, value in x.items()}
-
-
-def test_what_cannot_answer_before_it_learns_is_refused():
-    random = np.random.default_rng(0)
-    X, y = pd.DataFrame(random.normal(size=(40, 2)), columns=["a", "b"]), [0, 1] * 20
-    scaled = preprocessing.StandardScaler() | LeastSquaresClassifier()
-    within = (preprocessing.StandardScaler() + HIDDEN.clone()) | LeastSquaresClassifier()
-    hidden = HIDDEN.clone() | LeastSquaresClassifier()
-    for each in (scaled, within, hidden):
-        each.learn_many(X, y)
-    cases = [
-        (scaled, ValueError, "'StandardScaler' learns.*predict_one, then learn_one"),
-        (within, ValueError, "StandardScaler' learns.*predict_one, then learn_one"),
-        (Doubled() | LeastSquaresClassifier(), TypeError, "'Doubled' has no transform_many"),
-        (linear_model.LogisticRegression(), TypeError, "expected a model with predict"),
-        (HIDDEN | linear_model.LogisticRegression(), TypeError, "expected a model with predict"),
-        (LeastSquaresClassifier(), ValueError, "^y has 39"),
-        (hidden, ValueError, "^y has 39"),
-    ]
-    for model, error, message in cases:
-        for call in (predict_learn_many, predict_proba_learn_many):
-            laws.assert_refused(lambda: call(model, X, y[1:]), model, message, error)  # noqa: B023
 
 
 IMAGES = np.random.default_rng(0).random((120, 6, 6))
