@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from dask.delayed import delayed
 from distributed import Client, get_task_stream, get_worker
+from image_data import ImageData, read_image_data
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
@@ -52,7 +53,6 @@ from show import (
 from sklearn.datasets import load_digits
 
 from onlinels import ShallowConvClassifier
-from onlinels.datasets import ImageData, read_image_data
 from onlinels.distributed import fit
 
 Array = NDArray[Any]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from image_data import ImageData, read_image_data
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import SubFigure
@@ -46,7 +47,6 @@ from show import (
 from sklearn.datasets import load_digits
 
 from onlinels import ShallowConvClassifier
-from onlinels.datasets import ImageData, read_image_data
 from onlinels.presets import PRESETS
 
 Array = NDArray[Any]

@@ -12,7 +12,7 @@ import pytest
 from river.compose import FuncTransformer
 from river.preprocessing import StandardScaler
 
-import onlinels.datasets
+import onlinels
 import onlinels.export
 from onlinels import (
     HiddenLayer,
@@ -58,7 +58,7 @@ def test_pages_pictures_and_public_names_are_all_there():
         assert f"images/{picture.name}" in everything
         assert picture.stat().st_size < 200_000
     reference = (GUIDE / "api.md").read_text("utf-8")
-    for name in [*onlinels.__all__, *onlinels.datasets.__all__, *onlinels.export.__all__]:
+    for name in [*onlinels.__all__, *onlinels.export.__all__]:
         assert name == "__version__" or re.search(rf"^ +{name}$", reference, re.MULTILINE), name
 
 
@@ -149,7 +149,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     pytest.importorskip("sphinx", reason="sphinx comes with the extra docs")
     subprocess.run([sys.executable, GUIDE, "--output", tmp_path], check=True, capture_output=True)
     assert "LeastSquaresClassifier" in (tmp_path / "searchindex.js").read_text("utf-8")
-    for name in [*onlinels.__all__, *(f"datasets.{each}" for each in onlinels.datasets.__all__)]:
+    for name in onlinels.__all__:
         assert name == "__version__" or (tmp_path / f"generated/onlinels.{name}.html").is_file()
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import onlinels
-import onlinels.datasets
 import onlinels.distributed
 import onlinels.export
 import onlinels.sklearn
@@ -17,7 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = (
     {"checks", "numerics", "saving"},
-    {"hashing", "linalg", "rows", "labels", "datasets"},
+    {"hashing", "linalg", "rows", "labels"},
     {"accumulators", "features", "scoring"},
     {"linear"},
     {
@@ -72,7 +71,6 @@ PUBLIC = [
     getattr(module, name)
     for module in (
         onlinels,
-        onlinels.datasets,
         onlinels.distributed,
         onlinels.export,
         onlinels.sklearn,

@@ -5,7 +5,6 @@ Printed are a reader's files, those read and refused, milliseconds of the slowes
 largest allocation.
 """
 
-import gzip
 import io
 import os
 import pickle
@@ -18,26 +17,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
 from onlinels.saving.arrays import READ_BYTES, ArrayArchive, read_npy
-from support.image_files import make_data, write
 from support.laws import peak_of
 from support.strategies import examples
 from support.untrusted_files import (
+    ARRAYS,
     DIRECTORY,
     END,
-    FILTERS,
-    IDX_LABELS,
-    IMAGE_ARRAYS,
-    NORB_BYTES,
     READERS,
     attempt,
-    big_endian,
     hostile,
     hostile_files,
     prepare,
     ran_out,
-    words,
+    read_arrays,
     zip_of,
 )
 
@@ -73,9 +66,7 @@ def test_genuine_files_are_read_and_those_cut_anywhere_refused(reader, folder):
         assert attempt(reader, path, content, True).kind == "read"
         n_bytes = len(content)
         for end in {*range(0, n_bytes, max(1, n_bytes // 60)), *range(n_bytes - 9, n_bytes)}:
-            whole_rows = reader.name == "folder of CIFAR-10" and end and end % 3073 == 0
-            kind = "read" if whole_rows else "refused"
-            assert attempt(reader, path, content[:end], False).kind == kind, end
+            assert attempt(reader, path, content[:end], False).kind == "refused", end
 
 
 @each_reader
@@ -113,9 +104,9 @@ def header(description="'|u1'", shape="(3,)", order="False"):
     ],
 )
 def test_an_array_file_takes_no_more_than_it_has(folder, content):
-    archive = zip_of(IMAGE_ARRAYS | {"x_train.npy": content}, zipfile.ZIP_DEFLATED)
+    archive = zip_of(ARRAYS | {"x_train.npy": content}, zipfile.ZIP_DEFLATED)
     (folder / "stated.npz").write_bytes(archive)
-    assert peak(read_image_data, folder / "stated.npz") < FEW
+    assert peak(read_arrays, folder / "stated.npz") < FEW
 
 
 @pytest.mark.parametrize(
@@ -177,32 +168,32 @@ def test_headers_that_other_programs_write_and_sizes_that_are_not_reached():
 def test_bombs_in_archives_take_no_memory(folder, method):
     # What is stated is a tenth of what comes.
     bomb = header("'|O'", "(1,)") + bytes(9_000_000)
-    (folder / "bomb.npz").write_bytes(zip_of(IMAGE_ARRAYS | {"x_train.npy": bomb}, method))
-    assert peak(read_image_data, folder / "bomb.npz") < FEW
+    (folder / "bomb.npz").write_bytes(zip_of(ARRAYS | {"x_train.npy": bomb}, method))
+    assert peak(read_arrays, folder / "bomb.npz") < FEW
 
 
 @pytest.mark.parametrize("field", [20, 24])
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_an_archive_whose_directory_lies_about_sizes(folder, field, method):
-    content = bytearray(zip_of(IMAGE_ARRAYS, method))
+    content = bytearray(zip_of(ARRAYS, method))
     at = content.rindex(DIRECTORY) + field
     content[at : at + 4] = (2**31 - 1).to_bytes(4, "little")
     (folder / "lying.npz").write_bytes(content)
-    assert peak(read_image_data, folder / "lying.npz") < FEW
+    assert peak(read_arrays, folder / "lying.npz") < FEW
 
 
 @pytest.mark.parametrize("odd", [b"", b"no array", pickle.dumps([1]), b"\x93NUMPY"])
 def test_members_that_are_no_arrays(folder, odd):
     path = folder / "odd.npz"
-    path.write_bytes(zip_of(IMAGE_ARRAYS | {"x_train.npy": odd}, 8))
+    path.write_bytes(zip_of(ARRAYS | {"x_train.npy": odd}, 8))
     with pytest.raises(ValueError, match=f"{re.escape(str(path))} cannot be read: it holds other"):
-        read_image_data(path)
+        read_arrays(path)
 
 
 @pytest.mark.parametrize("field", [20, 24, 42])
 @pytest.mark.parametrize("number", [2**62, 2**63 - 1, 2**63, 2**64 - 1])
 def test_an_archive_whose_directory_states_numbers_of_64_bits(folder, field, number):
-    content = zip_of(IMAGE_ARRAYS, zipfile.ZIP_STORED)
+    content = zip_of(ARRAYS, zipfile.ZIP_STORED)
     start, end = content.rindex(DIRECTORY), content.rindex(END)
     entry, last = bytearray(content[start:end]), bytearray(content[end:])
     entry[field : field + 4] = b"\xff" * 4
@@ -210,11 +201,11 @@ def test_an_archive_whose_directory_states_numbers_of_64_bits(folder, field, num
     entry += bytes([1, 0, 8, 0]) + number.to_bytes(8, "little")
     last[12] = len(entry)
     (folder / "large.npz").write_bytes(content[:start] + entry + last)
-    assert peak(read_image_data, folder / "large.npz") < FEW
+    assert peak(read_arrays, folder / "large.npz") < FEW
 
 
 def test_members_that_overlap(folder):
-    inner = zip_of({"inner.npy": FILTERS}, zipfile.ZIP_STORED)
+    inner = zip_of({"inner.npy": header(shape="(500,)") + bytes(500)}, zipfile.ZIP_STORED)
     outer = zip_of({"outer.npy": inner}, zipfile.ZIP_STORED)
     start = outer.index(inner)
     directories = b"".join(
@@ -238,60 +229,10 @@ class Harm:
 def test_nothing_is_unpickled(folder, monkeypatch):
     monkeypatch.chdir(folder)
     harm = np.array([Harm()], dtype=object)
-    np.savez("data.npz", x_train=harm, y_train=harm, x_test=harm, y_test=harm)
+    np.savez("data.npz", x_train=harm)
     with pytest.raises(ValueError, match="other things than arrays"):
-        read_image_data("data.npz")
+        read_arrays(Path("data.npz"))
     assert not Path("harm").exists()
-
-
-NOISE = np.random.default_rng(0).bytes(300_000)
-
-
-@pytest.mark.parametrize(
-    ("held", "times", "read"),
-    [
-        (bytes([0, 0, 8, 1]) + big_endian(200_000_000) + NOISE, 1, read_idx),
-        (words(NORB_BYTES, 1, 200_000_000, 1, 1) + NOISE, 1, read_norb),
-        (IDX_LABELS + bytes(20_000_000), 1, read_idx),
-        (IDX_LABELS + bytes(20_000_000), 2, read_idx),
-    ],
-    ids=["states more", "states more, NORB", "holds more", "holds a bomb"],
-)
-def test_a_gzip_file_takes_no_more_than_it_states_and_holds(folder, held, times, read):
-    for _ in range(times):
-        held = gzip.compress(held, 1)
-    (folder / "stated.gz").write_bytes(held)
-    assert peak(read, folder / "stated.gz") < FEW
-
-
-def test_more_dimensions_than_an_array_can_have(folder):
-    path = folder / "dimensions.idx"
-    path.write_bytes(bytes([0, 0, 8, 255]) + big_endian(*[1] * 255) + b"a")
-    with pytest.raises(ValueError, match=rf"{path} has the shape .* expected 1 to 32 sizes"):
-        read_idx(path)
-
-
-def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
-    def run_out(*_):
-        raise MemoryError
-
-    write("idx", tmp_path, make_data("idx", 3, 2, 0))
-    with monkeypatch.context() as patched:
-        patched.setattr("onlinels.datasets.folder.read_all", run_out)
-        with pytest.raises(ValueError, match=f"{tmp_path} do not fit .* with stream_image_data"):
-            read_image_data(tmp_path)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
-def test_a_pipe_is_not_waited_for(tmp_path):
-    path = tmp_path / "images.npz"
-    os.mkfifo(path)
-    for read in (read_idx, read_norb):
-        with pytest.raises(ValueError, match="device or a pipe, expected a file"):
-            read(path)
-    for read in (read_image_data, lambda path: stream_image_data(path, 1)):
-        with pytest.raises(FileNotFoundError, match=r"neither a file|no file"):
-            read(path)
 
 
 # -- many more files, in long runs ----------------------------------------------------------------

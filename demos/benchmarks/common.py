@@ -31,6 +31,7 @@ from rich.progress import track
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from image_data import ImageData, read_image_data
 from show import make_parser as make_parser
 from show import not_negative as not_negative
 from show import picture as picture
@@ -38,7 +39,6 @@ from show import positive as positive
 from show import table_of as table_of
 
 from onlinels import __version__
-from onlinels.datasets import ImageData, read_image_data
 from onlinels.presets import PART_PARAMETERS
 
 Array = NDArray[Any]
@@ -100,7 +100,7 @@ def read_images(path: Path, n_held_out: int = 0, n_rows: int | None = None) -> I
     Parameters
     ----------
     path : Path
-        Path as for `onlinels.datasets.read_image_data`, or an .npz file with arrays x and y, which
+        Path as for `image_data.read_image_data`, or an .npz file with arrays x and y, which
         are all training images.
     n_held_out : int
         Number of training images, the last ones, that replace the test images and are not learnt;

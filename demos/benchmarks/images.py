@@ -24,9 +24,9 @@ from common import (
     row_slices,
     setting,
 )
+from image_data import ImageData
 
 from onlinels import ShallowConvClassifier
-from onlinels.datasets import ImageData
 
 
 def main() -> None:

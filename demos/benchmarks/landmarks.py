@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 from common import Array, bar, digits_images, make_parser, positive, row_slices
+from image_data import ImageData, read_image_data
 
 from onlinels import ConvolutionalFeatures, HiddenLayer, LeastSquaresClassifier
-from onlinels.datasets import ImageData, read_image_data
 from onlinels.presets import preset_settings
 
 BATCH = 1000

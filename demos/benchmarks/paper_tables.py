@@ -9,11 +9,12 @@ The folder holds any of mnist, fashion-mnist, norb, svhn and cifar10, each as a 
 published files, or as an .npz file (mnist.npz) with x_train, y_train, x_test and y_test. To
 download one of them (for svhn, also svhn-extra into the same folder):
 
-python -c "from onlinels.datasets import download; download('norb', 'data/norb')"
+python demos/image_data.py norb data/norb
 
 Every finished run is a line in a results file, so the same command resumes after an interruption.
-Training images are learnt in mini-batches, so that most of the memory is that of the statistics:
-about 4 n_hidden^2 bytes, and the same again while the weights are computed.
+Training images are learnt in mini-batches, so that most of the memory is that of the images, a byte
+a pixel, and of the statistics: about 4 n_hidden^2 bytes, and the same again while the weights are
+computed.
 
 For svhn and cifar10, the paper uses OverFeat's filters, which may not be redistributed. Pass their
 file with --filters; without it, the filters are patches of the training images. Data that cannot be
@@ -54,6 +55,7 @@ from common import (
     setting,
     table_of,
 )
+from image_data import read_image_data
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from scipy.linalg import cho_factor, cho_solve
 from show import BLUE, GREY, VERMILLION, figure
@@ -66,7 +68,6 @@ from onlinels import (
     ShallowConvClassifier,
     __version__,
 )
-from onlinels.datasets import read_image_data, stream_image_data
 from onlinels.presets import preset_settings
 
 SCRIPT = "demos/benchmarks/paper_tables.py"
@@ -108,14 +109,11 @@ class Network:
 
     def batches(self, part: str, rows: int | None = None) -> Iterator[tuple[Array, Array]]:
         """Yield mini-batches of the first `rows` images and labels."""
-        left = rows or sys.maxsize
-        size = min(self.batch_size, left)
-        source = stream_image_data(self.path, size, part)
-        for images, labels in bar(source, f"{self.name}, {part}"):
-            yield images[:left], labels[:left]
-            left -= len(labels)
-            if left <= 0:
-                return
+        data = read_image_data(self.path)
+        train = data.x_train[:rows], data.y_train[:rows]
+        images, labels = train if part == "train" else (data.x_test, data.y_test)
+        for some in bar(row_slices(len(labels), self.batch_size), f"{self.name}, {part}"):
+            yield images[some], labels[some]
 
 
 def main() -> int:

@@ -38,6 +38,7 @@ from common import (
     row_slices,
     shifted,
 )
+from image_data import ImageData
 from numpy.lib.stride_tricks import sliding_window_view
 
 from onlinels import (
@@ -47,7 +48,6 @@ from onlinels import (
     Patches,
     __version__,
 )
-from onlinels.datasets import ImageData
 from onlinels.features.preprocessing import fit_whitening
 
 BRIGHTNESS = 64.0

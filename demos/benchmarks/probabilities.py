@@ -26,6 +26,7 @@ from common import (
     seconds_of,
     table_of,
 )
+from image_data import read_image_data
 from river import datasets, metrics, preprocessing
 from show import BLUE, GREY, VERMILLION, figure
 
@@ -35,7 +36,6 @@ from onlinels import (
     LeastSquaresClassifier,
     ShallowConvClassifier,
 )
-from onlinels.datasets import read_image_data
 
 ROWS, QUICK_ROWS = 10_000, 300
 """Most rows of a stream: the first fifth of Shuttle, and all rows of the others."""

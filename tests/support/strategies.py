@@ -27,7 +27,6 @@ from onlinels import (
 )
 from onlinels.features.filters import Patches
 from onlinels.features.hidden import ACTIVATIONS
-from support.image_files import make_data
 
 
 def examples(number):
@@ -443,15 +442,6 @@ def network_cases(draw):
     warm_up = draw(st.integers(2, n_images // 2))
     share = draw(st.sampled_from([0.01, 1.0]))
     return NetworkCase(images, labels, warm_up, preprocessing, features, hidden, share)
-
-
-@st.composite
-def image_data(draw):
-    """Draw a format, whether its files are compressed, and an image data set to write in it."""
-    kind = draw(st.sampled_from(["idx", "cifar", "svhn", "norb"]))
-    zipped = kind != "cifar" and draw(st.booleans())
-    n_train, n_test = draw(st.integers(5, 13)), draw(st.integers(1, 5))
-    return kind, zipped, make_data(kind, n_train, n_test, draw(st.integers(0, 1000)))
 
 
 Delivery = tuple[str, tuple[str, int]]

@@ -1,18 +1,14 @@
-"""Hostile files: genuine ones of every format that is read, changed, or made to do harm.
-
-Not of SVHN, whose MATLAB files are read by scipy and are not promised to be safe.
-"""
+"""Hostile files: genuine ones of every format that is read, changed, or made to do harm."""
 
 import copy
-import gzip
 import io
 import json
 import time
 import tracemalloc
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +17,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import onlinels
-from onlinels.datasets import ImageData, read_idx, read_image_data, read_norb, stream_image_data
+from onlinels.saving.arrays import READ_ERRORS, ArrayArchive
 from support import savable_models
-from support.image_files import NORB_STARTS
 from support.laws import saved
 
 NUMBERS = (
@@ -118,14 +113,6 @@ def change(content, choices):
     )[kind]
 
 
-def big_endian(*numbers):
-    return np.array([number % 2**32 for number in numbers], ">u4").tobytes()
-
-
-def words(*numbers):
-    return np.array([number % 2**32 for number in numbers], "<u4").tobytes()
-
-
 def npy(array):
     file = io.BytesIO()
     np.save(file, np.asarray(array), allow_pickle=False)
@@ -149,23 +136,11 @@ def plain(content):
     return lambda change: change(content)
 
 
-def gzipped(content):
-    return lambda change: gzip.compress(change(content), 1, mtime=0)
-
-
 def zipped(members, method):
     return lambda change: zip_of({name: change(each) for name, each in members.items()}, method)
 
 
-PIXELS = bytes(range(256)) * 12
-NORB_BYTES, NORB_NUMBERS = 0x1E3D4C55, 0x1E3D4C54
-IDX_IMAGES = bytes([0, 0, 8, 3]) + big_endian(3, 4, 5) + bytes(range(60))
-IDX_LABELS = bytes([0, 0, 8, 1]) + big_endian(3) + bytes([7, 2, 1])
-CIFAR = (bytes([7]) + PIXELS) * 2
-NORB_LABELS = words(NORB_NUMBERS, 1, 2, 1, 1, 4, 0)
-NORB_IMAGES = words(NORB_BYTES, 4, 2, 2, 96, 96) + PIXELS * 12
-FILTERS = npy(np.linspace(0.0, 1.0, 18).reshape(2, 3, 3))
-IMAGE_ARRAYS = {
+ARRAYS = {
     "x_train.npy": npy(np.arange(24, dtype=np.uint8).reshape(2, 3, 4)),
     "y_train.npy": npy(["cat", "dog"]),
     "x_test.npy": npy(np.asfortranarray(np.ones((1, 3, 4), "<f4"))),
@@ -179,39 +154,6 @@ def sizes(choices, most):
 
 def data(choices):
     return bytes(one_of(choices, (0, 1, 60, 5000)))
-
-
-def idx_of_any_shape(choices):
-    shape = one_of(choices, (sizes(choices, 4), sizes(choices, 4), [1] * 255))
-    n_dimensions = one_of(choices, (len(shape), 0, 255))
-    return bytes([0, 0, 8, n_dimensions]) + big_endian(*shape) + data(choices)
-
-
-def norb_of_any_shape(choices):
-    shape = sizes(choices, 8)
-    n_dimensions = one_of(choices, (len(shape), 0, -1, 8, 2**31))
-    magic = one_of(choices, (NORB_BYTES, NORB_NUMBERS))
-    return words(magic, n_dimensions, *shape, 1, 1) + data(choices)
-
-
-@cache
-def bomb(start):
-    return gzip.compress(start + bytes(BOMB), 1, mtime=0)
-
-
-def gzip_oddity(choices, craft, start, honest):
-    """Return a crafted file, a bomb whose header states less or as much, many members, or two."""
-    kind, empty = int(choices.integers(0, 6)), gzip.compress(b"", mtime=0)
-    if kind == 0:
-        return gzip.compress(craft(choices), 1, mtime=0)
-    if kind == 1:
-        return gzip.compress(start[:4], mtime=0) + empty * int(choices.integers(0, 500))
-    if kind == 2:
-        return gzip.compress(bomb(start), mtime=0)
-    if kind == 3:
-        # A name that never ends.
-        return empty[:3] + b"\x08" + empty[4:10] + b"x" * one_of(choices, NUMBERS[:14])
-    return bomb((start, honest)[kind - 4])
 
 
 DESCRIPTIONS = (
@@ -244,21 +186,20 @@ FIELDS = {DIRECTORY: (6, 8, 10, 16, 20, 24, 28, 30, 32, 42), END: (4, 8, 10, 12,
 @cache
 def bombed(name, method):
     zeros = npy(np.zeros((1, BOMB), np.uint8))
-    return zip_of(IMAGE_ARRAYS | {"weights.npy": zeros, name: zeros}, method)
+    return zip_of(ARRAYS | {name: zeros}, method)
 
 
 def zip_oddity(choices):
     """Return an archive that lies in its directory, is a bomb, or holds what is no array."""
-    kind, name = int(choices.integers(0, 8)), one_of(choices, (*IMAGE_ARRAYS, "weights.npy"))
-    members = IMAGE_ARRAYS if name != "weights.npy" else {"weights.npy": FILTERS}
+    kind, name = int(choices.integers(0, 8)), one_of(choices, list(ARRAYS))
     if kind == 0:
         return bombed(name, one_of(choices, METHODS[1:]))
     if kind == 1:
         odd = one_of(choices, (b"", b"no array", npy_of_any_shape(choices)))
-        return zip_of(members | {name: odd}, one_of(choices, METHODS))
+        return zip_of(ARRAYS | {name: odd}, one_of(choices, METHODS))
     if kind == 2:
-        return zip_of({"x_train.npy": zip_of(members, METHODS[1])}, METHODS[1])
-    content, mark = zip_of(members, one_of(choices, METHODS)), one_of(choices, (DIRECTORY, END))
+        return zip_of({"x_train.npy": zip_of(ARRAYS, METHODS[1])}, METHODS[1])
+    content, mark = zip_of(ARRAYS, one_of(choices, METHODS)), one_of(choices, (DIRECTORY, END))
     at = content.index(mark) + one_of(choices, FIELDS[mark])
     number = as_bytes(choices, any_number(choices))
     return content[:at] + number + content[at + len(number) :]
@@ -374,22 +315,14 @@ def other_array(choices):
     return stored(members | {name: npy(np.full(shape, value, float).astype(dtype))})
 
 
-def read_beside(path):
-    return read_images(path.parent)
-
-
-def read_images(path):
-    """Read image data whole and in mini-batches; what is refused once must be refused twice."""
+def read_arrays(path):
+    """Read the arrays of an archive, as files of models are read."""
     try:
-        whole = read_image_data(path)
-    except ValueError:
-        in_batches(path)
-        raise AssertionError("the stream reads what is refused as a whole") from None
-    return [whole, in_batches(path)]
-
-
-def in_batches(path):
-    return [list(stream_image_data(path, 2, part)) for part in ("train", "test")]
+        with path.open("rb") as file:
+            archive = ArrayArchive(file)
+            return [archive.read(name.removesuffix(".npy")) for name in ARRAYS]
+    except READ_ERRORS as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
 
 
 FIXED_BYTES = 4 << 20
@@ -412,66 +345,17 @@ class Reader:
     """Bytes that may be allocated for each byte of the files."""
     crafted: tuple[Callable[..., bytes], ...] = ()
     """Files made to do harm, of choices."""
-    others: Mapping[str, bytes] = field(default_factory=dict)
-    """Genuine files that lie beside it."""
     fixed: int = FIXED_BYTES
     """Bytes that may be allocated for any file."""
 
 
-IDX = {
-    f"{part}-{kind}-ubyte": content
-    for part in ("train", "t10k")
-    for kind, content in (("images-idx3", IDX_IMAGES), ("labels-idx1", IDX_LABELS))
-}
-BATCHES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
-NORB = {
-    f"{start}-{kind}.mat": content
-    for start in NORB_STARTS.values()
-    for kind, content in (("dat", NORB_IMAGES), ("cat", NORB_LABELS))
-}
-NORB_DAT = f"{NORB_STARTS['train']}-dat.mat"
-IDX_HONEST = bytes([0, 0, 8, 1]) + big_endian(BOMB)
-NORB_HONEST = words(NORB_BYTES, 1, BOMB, 1, 1)
-
-
-def beside(files, name):
-    return {each: content for each, content in files.items() if each != name}
-
-
-IDX_GZIP = (partial(gzip_oddity, craft=idx_of_any_shape, start=IDX_IMAGES, honest=IDX_HONEST),)
-NORB_GZIP = (partial(gzip_oddity, craft=norb_of_any_shape, start=NORB_LABELS, honest=NORB_HONEST),)
-
-
-# Bytes for each byte of images (read whole, in mini-batches, and printed), and of models (JSON
-# becomes objects).
-IMAGE, MODEL = 16, 50
-TRAIN, TEST = "train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
-PLAIN_IDX, GZIP_IDX = ((of(IDX_IMAGES), of(IDX_LABELS)) for of in (plain, gzipped))
-PLAIN_NORB, GZIP_NORB = ((of(NORB_LABELS), of(NORB_IMAGES)) for of in (plain, gzipped))
-IMAGES_NPZ = tuple(zipped(IMAGE_ARRAYS, method) for method in METHODS[:2])
-ANY_IDX, ANY_NORB, LARGE = (idx_of_any_shape,), (norb_of_any_shape,), IMAGE * COMPRESSED
+# Bytes for each byte of arrays, and of models (JSON becomes objects).
+ARRAY, MODEL = 16, 50
 READERS = (
-    Reader("IDX", "images.idx", PLAIN_IDX, read_idx, IMAGE, ANY_IDX),
-    Reader("IDX, gzip", "images.idx.gz", GZIP_IDX, read_idx, LARGE, IDX_GZIP),
     Reader(
-        *("folder of MNIST", TRAIN + ".gz", GZIP_IDX[:1], read_beside, LARGE, IDX_GZIP),
-        beside(IDX, TRAIN),
+        *("arrays", "data.npz", tuple(zipped(ARRAYS, method) for method in METHODS[:2])),
+        *(read_arrays, ARRAY * COMPRESSED, (zip_oddity,)),
     ),
-    Reader(
-        *("folder of MNIST, labels", TEST, PLAIN_IDX[1:], read_beside, IMAGE, ANY_IDX),
-        beside(IDX, TEST),
-    ),
-    Reader(
-        *("folder of CIFAR-10", BATCHES[1], (plain(CIFAR),), read_beside, IMAGE),
-        others=beside(dict.fromkeys(BATCHES, CIFAR), BATCHES[1]),
-    ),
-    Reader("NORB", "matrix.mat", PLAIN_NORB, read_norb, IMAGE, ANY_NORB),
-    Reader("NORB, gzip", "matrix.mat.gz", GZIP_NORB, read_norb, LARGE, NORB_GZIP),
-    Reader(
-        *("folder of NORB", NORB_DAT, PLAIN_NORB[1:], read_beside, IMAGE, ANY_NORB),
-        beside(NORB, NORB_DAT),
-    ),
-    Reader("images, npz", "data.npz", IMAGES_NPZ, read_images, LARGE, (zip_oddity,)),
     Reader(
         *("saved models", "model.npz", tuple(map(described, MODELS)), onlinels.load, MODEL),
         crafted=(lie, lie, other_array),
@@ -503,10 +387,8 @@ class Outcome:
 
 
 def prepare(reader, folder):
-    """Write the files that lie beside a reader's hostile one; return that one's path."""
+    """Return the path of a reader's hostile file."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in reader.others.items():
-        (folder / name).write_bytes(content)
     return folder / reader.file_name
 
 
@@ -522,8 +404,7 @@ def attempt(reader, path, content, measured):
         allocated = tracemalloc.get_traced_memory()[1] if measured else 0
     finally:
         tracemalloc.stop()
-    n_bytes = len(content) + sum(map(len, reader.others.values()))
-    if allocated > reader.fixed + reader.factor * n_bytes:
+    if allocated > reader.fixed + reader.factor * len(content):
         kind = f"allocated {allocated:,} bytes for a file of {len(content):,}"
     if reader.read is onlinels.load:
         use(result)
@@ -559,8 +440,6 @@ def arrays_in(result):
     """Yield the arrays of what a reader returned."""
     if isinstance(result, np.ndarray):
         yield result
-    elif isinstance(result, ImageData):
-        yield from vars(result).values()
     elif isinstance(result, (list, tuple)):
         for each in result:
             yield from arrays_in(each)

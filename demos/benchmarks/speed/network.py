@@ -48,9 +48,9 @@ from common import (
     speed_parser,
     table_of,
 )
+from image_data import ImageData, read_image_data
 
 from onlinels import ShallowConvClassifier
-from onlinels.datasets import ImageData, read_image_data
 
 BATCH, TILE = 1000, 16
 SIZES = [1000, 2000, 3200, 6400]
