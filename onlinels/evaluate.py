@@ -113,7 +113,7 @@ class Counted:
 
 
 def by_rows(
-    model: Any, rows: Iterable[Any], counted: Counted, window: int, moment: Any, delay: Any
+    model: Any, rows: Iterable[Any], counted: Any, window: int, moment: Any, delay: Any
 ) -> Iterator[int]:
     """Evaluate by river's loop; yield the number of rows at the end of every window."""
     from river import evaluate
@@ -476,7 +476,7 @@ def progressive_val_score(
             remedy = 'Pass triples (x, y, {"w": w, "t": t})'
             raise TypeError(f"w or t is given with a stream, expected None. {remedy}.")
         n_rows = getattr(X, "n_samples", length_hint(X) or None)
-        ends = by_rows(model, X, counted, window, moment, delay)
+        ends: Iterable[int] = by_rows(model, X, counted, window, moment, delay)
     else:
         table = read_table(model, X, y, w, t)
         n_rows, method = len(table.truths), batch_method(model, metric)
@@ -532,7 +532,7 @@ def batch_method(model: Any, metric: Any) -> str | None:
     return method if fixed and hasattr(last, method) else None
 
 
-def shown(ends: Iterator[int], name: str, n_windows: int | None) -> Iterable[int]:
+def shown(ends: Iterable[int], name: str, n_windows: int | None) -> Iterable[int]:
     """Show a progress bar on the error stream."""
     try:
         from rich.console import Console

@@ -45,39 +45,6 @@ def probabilities_of(scores: Floats) -> Floats:
     -----
     The cost is O(N log N) per row. The result depends on the scores alone.
 
-    Examples
-    --------
-    >>> probabilities_of(np.array([[0.75, 0.25], [1.3, -0.3]]))
-    array([[0.75, 0.25],
-           [0.99, 0.01]])
-    """
-    least = SPREAD_PROBABILITY / max(1, scores.shape[1])
-    shares = project_to_simplex((scores - least) / (1.0 - SPREAD_PROBABILITY))
-    probabilities: Floats = least + (1.0 - SPREAD_PROBABILITY) * shares
-    return probabilities
-
-
-def project_to_simplex(scores: Floats) -> Floats:
-    """Return the nearest point of the probability simplex to the scores of every row.
-
-    Least squares on one-hot targets estimates class probabilities, but the scores may leave [0, 1]
-    and need not sum to 1.
-
-    Parameters
-    ----------
-    scores : ndarray (n, n_classes)
-        Scores of n rows.
-
-    Returns
-    -------
-    ndarray (n, n_classes)
-        p = max(scores - t, 0), with the t of each row for which p sums to 1. The order of the
-        scores is kept.
-
-    Notes
-    -----
-    The cost is O(N log N) per row.
-
     References
     ----------
     J. Duchi et al., "Efficient projections onto the l1-ball for learning in high dimensions",
@@ -85,19 +52,25 @@ def project_to_simplex(scores: Floats) -> Floats:
 
     Examples
     --------
-    >>> project_to_simplex(np.array([[0.9, 0.3, -0.2]]))
-    array([[0.8, 0.2, 0. ]])
+    >>> probabilities_of(np.array([[0.75, 0.25], [1.3, -0.3]]))
+    array([[0.75, 0.25],
+           [0.99, 0.01]])
     """
-    if not scores.shape[1]:
+    n_classes = scores.shape[1]
+    if not n_classes:
         return scores
+    least = SPREAD_PROBABILITY / n_classes
+    # Projected onto the simplex: p = max(scores - t, 0), with the t for which p sums to 1.
+    scores = (scores - least) / (1.0 - SPREAD_PROBABILITY)
     # Relative to the highest score, so that very low scores do not cost the others their digits.
     scores = scores - scores.max(axis=1, keepdims=True)
     descending = -np.sort(-scores, axis=1)
     excess = np.cumsum(descending, axis=1) - 1.0
-    kept = descending * np.arange(1, scores.shape[1] + 1) > excess
-    last = kept.shape[1] - 1 - kept[:, ::-1].argmax(axis=1)
+    kept = descending * np.arange(1, n_classes + 1) > excess
+    last = n_classes - 1 - kept[:, ::-1].argmax(axis=1)
     threshold = np.take_along_axis(excess, last[:, None], axis=1) / (last[:, None] + 1)
-    probabilities: Floats = np.maximum(scores - threshold, 0.0)
+    shares = np.maximum(scores - threshold, 0.0)
+    probabilities: Floats = least + (1.0 - SPREAD_PROBABILITY) * shares
     return probabilities
 
 

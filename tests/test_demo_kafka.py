@@ -93,34 +93,6 @@ def test_kills_change_no_bit_of_what_one_partition_teaches(broker, tmp_path, kil
     assert (tmp_path / "killed").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="processes are killed as on POSIX")
-def test_kills_at_many_moments_lose_and_double_nothing(broker, tmp_path, killed):
-    publish(broker, "many", 3000, 4)
-    random = np.random.default_rng(0)
-    whole = learn_to_the_end(broker, tmp_path / "whole", "many")
-    for _ in range(30):
-        function, most = [
-            ("kafka_stream:Learner.handle", 100),
-            ("kafka_stream:Learner.save", 3),
-            ("onlinels:save", 3),
-            ("os:replace", 3),
-            ("os:fsync", 4),
-        ][random.integers(5)]
-        death = Death(function, int(random.integers(1, most)), before=bool(random.integers(2)))
-        killed("many", tmp_path / "killed", death)
-        found = Learner.load(tmp_path / "killed", "many")
-        assert found.learnt == found.model.count
-        assert sum(found.offsets.values()) == found.learnt + found.refused
-    learner = learn_to_the_end(broker, tmp_path / "killed", "many")
-    assert learner.learnt == learner.model.count == 3000
-    assert (learner.offsets, learner.refused) == (whole.offsets, whole.refused)
-    order = [learner.model.classes.index(each) for each in whole.model.classes]
-    np.testing.assert_allclose(
-        learner.model.output_weights[:, order], whole.model.output_weights, rtol=1e-9, atol=1e-12
-    )
-
-
 def test_what_cannot_be_gone_on_with_is_refused(broker, tmp_path, capsys):
     state = tmp_path / "state"
     publish(broker, "few", 3, 1)

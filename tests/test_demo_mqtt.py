@@ -20,7 +20,7 @@ pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 pytest.importorskip("paho.mqtt", reason="needs paho-mqtt: pip install '.[mqtt]'")
 
-from mqtt_sensors.learner import Label, Learner, Numbers, Reading, Topics, read_message
+from mqtt_sensors.learner import Label, Learner, Reading, Topics, read_message
 from mqtt_sensors.simulator import labelled_rows, publish, script
 from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
@@ -79,18 +79,6 @@ def test_a_learner_that_was_saved_goes_on_as_it_would_have(sent, place, tmp_path
     assert set(loaded.join.readings) == readings - labels
     assert set(loaded.join.labels) == labels - readings
     assert loaded.join.dropped == loaded.join.given_up == 0
-
-
-@given(numbers=st.lists(st.integers(0, 200)), most_gaps=st.integers(0, 40))
-def test_numbers_are_a_set_that_forgets_nothing_but_gaps(numbers, most_gaps):
-    ranges = Numbers(most_gaps)
-    for number in numbers:
-        ranges.add(number)
-        assert len(ranges) <= most_gaps + 1
-    filled = {number for number in range(202) if number in ranges}
-    assert set(numbers) <= filled
-    # A number that was given up may still come, and is a duplicate then.
-    assert ranges.given_up >= len(filled - set(numbers))
 
 
 def test_what_is_no_message_and_no_state_is_refused(tmp_path):
