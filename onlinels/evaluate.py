@@ -8,7 +8,7 @@ from collections import Counter, UserList
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product, starmap
 from math import ceil
 from operator import length_hint
 from statistics import StatisticsError
@@ -84,7 +84,8 @@ def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> Table:
         if len(values) != n_rows:
             problem = f"{name} has {len(values)} values, expected {n_rows}"
             raise ValueError(f"{problem}. Pass one for each row of X.")
-    return Table(X, y if isinstance(y, np.ndarray) else truths, truths, options)
+    # A list is read faster than a series.
+    return Table(X, y if several or isinstance(y, np.ndarray) else truths, truths, options)
 
 
 # Loops over rows
@@ -94,8 +95,8 @@ class Counted:
     """A metric over all rows, and over the rows of the current window, as river's loop uses one."""
 
     def __init__(self, metric: Any) -> None:
-        self.whole, self._blank = metric, metric.clone()
-        self.windowed = self._blank.clone()
+        self.whole, self.blank = metric, metric.clone()
+        self.windowed = self.blank.clone()
         self.requires_labels = getattr(metric, "requires_labels", True)
 
     def works_with(self, model: Any) -> bool:
@@ -106,10 +107,6 @@ class Counted:
         """Count a prediction."""
         self.whole.update(y_true, y_pred)
         self.windowed.update(y_true, y_pred)
-
-    def next_window(self) -> None:
-        """Begin a new window."""
-        self.windowed = self._blank.clone()
 
 
 def by_rows(
@@ -147,67 +144,80 @@ def by_batches(
     model: Any, method: str, table: Table, counted: Counted, window: int, batch_size: int
 ) -> Iterator[int]:
     """Predict and learn batches; yield the number of rows at the end of every window."""
-    *steps, last = steps_of(model)
-    several = isinstance(last, base.MultiTargetRegressor)
     n_rows, done = len(table.truths), 0
     while done < n_rows:
         part = slice(done, min(done + batch_size, done - done % window + window, n_rows))
-        # Predicted dicts hold the classes or targets that were known before each row of a batch.
-        as_dicts = method != "predict_learn_many" or (several and not last.target_names)
-        X = list(table.samples(part)) if as_dicts else part_of(table.X, part)
-        options = {name: values[part] for name, values in table.options.items()}
-        try:
-            X = model.transform_many(X) if steps else X
-            answers = getattr(last, method)(X, table.y[part], **options)
-        except (TypeError, ValueError) as error:
-            error.add_note(f"The batch has the rows {part.start} to {part.stop - 1}.")
-            raise
-        if several and not isinstance(answers, list):
-            answers = answers if isinstance(answers, np.ndarray) else as_frame(answers).to_numpy()
-            answers = [dict(zip(last.target_names, row, strict=True)) for row in answers.tolist()]
-        pairs = zip(table.truths[part], as_list(answers, "answer per row"), strict=True)
-        # As in river, what is predicted before anything is learnt does not count.
-        known = [pair for pair in pairs if pair[1] is not None and pair[1] != {}]
-        update_many(counted.whole, known)
-        update_many(counted.windowed, known)
+        answers = predict_and_learn(model, method, table, part)
+        pairs = list(zip(table.truths[part], answers, strict=True))
+        if None in answers or {} in answers:
+            # As in river, what is predicted before anything is learnt does not count.
+            pairs = [pair for pair in pairs if pair[1] not in (None, {})]
+        for alike in zip(parts_of(counted.whole), parts_of(counted.windowed), strict=True):
+            update_many(alike, pairs)
         done = part.stop
         if done % window == 0 or done == n_rows:
             yield done
 
 
-def update_many(metric: Any, pairs: Sequence[tuple[Any, Any]]) -> None:
-    """Update a river metric with targets and predictions, up to rounding as one by one.
+def predict_and_learn(model: Any, method: str, table: Table, part: slice) -> list[Any]:
+    """Predict some rows of a table, each before it is learnt, and learn them."""
+    *steps, last = steps_of(model)
+    several = isinstance(last, base.MultiTargetRegressor)
+    is_first = several and not last.target_names
+    # Predicted dicts hold the classes that were known before each row, also within a batch.
+    as_dicts = method == "predict_proba_learn_many"
+    X = list(table.samples(part)) if as_dicts else part_of(table.X, part)
+    options = {name: values[part] for name, values in table.options.items()}
+    try:
+        X = model.transform_many(X) if steps else X
+        answers = getattr(last, method)(X, part_of(table.y, part), **options)
+    except (TypeError, ValueError) as error:
+        error.add_note(f"The batch has the rows {part.start} to {part.stop - 1}.")
+        raise
+    if several and not isinstance(answers, list):
+        answers = answers if isinstance(answers, np.ndarray) else as_frame(answers).to_numpy()
+        answers = [dict(zip(last.target_names, row, strict=True)) for row in answers.tolist()]
+    answers = as_list(answers, "answer per row")
+    if is_first:
+        # A table has a column for every target, but before the first row none is known.
+        answers[0] = {}
+    return answers
+
+
+def update_many(alike: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Update river metrics of one kind with targets and predictions, up to rounding one by one.
 
     Examples
     --------
     >>> from river import metrics
     >>> accuracy = metrics.Accuracy()
-    >>> update_many(accuracy, [("a", "a"), ("b", "a")])
+    >>> update_many([accuracy], [("a", "a"), ("b", "a")])
     >>> accuracy
     Accuracy: 50.00%
     """
     from river import metrics
 
-    of_labels = isinstance(metric, metrics.base.ClassificationMetric) and metric.requires_labels
+    first, update = alike[0], getattr(type(alike[0]), "update", None)
+    of_labels = isinstance(first, metrics.base.ClassificationMetric) and first.requires_labels
     if of_labels and pairs and isinstance(pairs[0][1], dict):
         pairs = [(y, max(answer, key=answer.__getitem__)) for y, answer in pairs]
-    if isinstance(metric, metrics.base.Metrics):
-        for each in metric:
-            update_many(each, pairs)
-    elif of_labels and type(metric).update in (
+    if of_labels and update in (
         metrics.base.ClassificationMetric.update,
         metrics.base.BinaryMetric.update,
         metrics.ConfusionMatrix.update,
     ):
         # A confusion matrix counts equal pairs at once.
         for (y, answer), count in Counter(pairs).items():
-            metric.update(y, answer, float(count))
-            getattr(metric, "cm", metric).n_samples += count - 1
-    elif pairs and getattr(type(metric), "update", None) is metrics.base.MeanMetric.update:
-        metric._mean.update_many(np.array([metric._eval(y, answer) for y, answer in pairs]))
+            for metric in alike:
+                metric.update(y, answer, float(count))
+                getattr(metric, "cm", metric).n_samples += count - 1
+    elif pairs and update is metrics.base.MeanMetric.update:
+        losses = np.array(list(starmap(first._eval, pairs)))
+        for metric in alike:
+            metric._mean.update_many(losses)
     else:
-        for y, answer in pairs:
-            metric.update(y, answer)
+        for metric, pair in product(alike, pairs):
+            metric.update(*pair)
 
 
 # Learning curves
@@ -495,7 +505,7 @@ def progressive_val_score(
         cumulative.append(list(map(value_of, parts_of(metric))))
         windowed.append(list(map(value_of, parts_of(counted.windowed))))
         seconds.append(perf_counter() - start)
-        counted.next_window()
+        counted.windowed = counted.blank.clone()
     several = isinstance(metric, UserList)
     shape = (len(rows), len(metric)) if several else len(rows)
     return ProgressiveScore(

@@ -244,7 +244,7 @@ def test_metrics_are_updated_in_bulk_as_one_by_one(kind):
     else:
         pairs = [(y, {True: p, False: 1.0 - p}) for y, p in zip(labels[0], numbers[0], strict=True)]
     for stop in (0, 3, 40):
-        update_many(bulk, pairs[:stop])
+        update_many([bulk], pairs[:stop])
         for pair in pairs[:stop]:
             single.update(*pair)
     assert bulk.get() == pytest.approx(single.get())
