@@ -17,7 +17,7 @@ import numpy as np
 from onlinels.checks import Matrix, check_path
 
 MAX_FILE_BYTES = 1 << 31
-"""Most bytes that compressed content or a data set's file may expand to: 2 GiB."""
+"""Most bytes that compressed content may expand to: 2 GiB."""
 
 MAX_COMPRESSION_RATIO = 1032
 """Most bytes that a compressed byte expands to: deflate copies 258 bytes with 2 bits at best."""
@@ -76,7 +76,7 @@ def read_up_to(file: Any, n_bytes: int, start: bytes = b"") -> bytearray:
     return content
 
 
-def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
+def read_npy(file: Any, n_bytes: int) -> Matrix:
     """Read an array of numbers or text from `n_bytes` bytes in numpy's format.
 
     Examples
@@ -103,8 +103,6 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     if n_values * dtype.itemsize != n_bytes - n_header:
         stated = f"the shape {shape} and dtype {dtype}"
         raise ValueError(f"it states {stated}, and holds {n_bytes - n_header} bytes")
-    if n_values > most_values:
-        raise ValueError(f"it has {n_values} values, expected at most {most_values}")
     content = read_up_to(file, n_bytes, start)
     if len(content) < n_bytes:
         raise ValueError(f"it ends after {len(content)} of {n_bytes} bytes")
@@ -144,10 +142,10 @@ class ArrayArchive:
         if sum(member.compress_size for member in members) > file.seek(0, SEEK_END):
             raise ValueError("its arrays overlap: together they are larger than the file")
 
-    def read(self, name: str, most_values: float = math.inf) -> Matrix:
+    def read(self, name: str) -> Matrix:
         """Read one of the arrays with `read_npy`."""
         with self._open(name) as file:
-            return read_npy(file, self._members[name].file_size, most_values)
+            return read_npy(file, self._members[name].file_size)
 
     def read_bytes(self, name: str) -> bytearray:
         """Read a member."""
