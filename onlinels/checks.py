@@ -34,61 +34,17 @@ MAX_VALUE = 1e150
 MIN_SUM_OF_SQUARES = 1e-305
 """Weighted sum of squares below which a feature counts as 0: float64 has lost its digits."""
 
-ARRAY_REMEDIES = {
-    "missing": "Fill missing values first, or leave out the rows that have them.",
-    "large": "Remove infinite values, and rescale large values.",
-    "text": "Convert the values to an array of numbers first.",
-}
-"""Remedies for arrays, for example of pixels."""
+MISSING_REMEDY = (
+    "Leave the feature or the row out, or fill missing values first, for example with fillna or "
+    "with river's preprocessing.StatImputer, which fills None."
+)
 
-LARGE_VALUE_REMEDY = "Remove infinite values, and rescale large values with river's StandardScaler."
+LARGE_REMEDY = "Remove infinite values, and rescale large values, for example to other units."
 
-FEATURE_REMEDIES = {
-    "missing": "Leave the feature out (it then counts as 0), or fill None with river's "
-    "preprocessing.StatImputer.",
-    "nan": "Leave nan out, with {k: v for k, v in x.items() if v == v} (the feature then counts as "
-    "0), or replace nan by None and fill None with river's preprocessing.StatImputer. If a scaler "
-    "before the model returns nan, remove the scaler: linear models need none.",
-    "large": LARGE_VALUE_REMEDY,
-    "text": "Encode text first, with river's compose.SelectType(numbers.Number) + "
-    "(compose.SelectType(str) | preprocessing.OneHotEncoder()).",
-    "dict": "Flatten the dict, with x.update({name}) and del {name}.",
-    "list": "Convert lists to arrays with np.asarray.",
-    "object": "Pass float({name}), or str({name}) and encode the text with river's OneHotEncoder.",
-}
-"""Remedies for samples of features; the last three refer to `name`, see `remedy_by`."""
-
-STREAM_REMEDIES = FEATURE_REMEDIES | {
-    "expected": "a number or text",
-    "object": "Pass float({name}) or str({name}).",
-}
-"""Remedies for samples whose features may be text."""
-
-TABLE_REMEDIES = {
-    "missing": "Fill missing values first, for example with np.nan_to_num or fillna, or row by "
-    "row with river's preprocessing.StatImputer.",
-    "large": LARGE_VALUE_REMEDY,
-    "text": "Convert numbers with X.astype(float); put categories into a frame, and encode them.",
-}
-"""Remedies for arrays and frames of features."""
-
-COMPLEX_REMEDY = "Convert complex numbers to real numbers, for example to their magnitude with abs."
-
-OBJECT_REMEDIES = {
-    "issubset": "Pass one value instead of a set.",
-    "filled": "Leave out masked values.",
-    "timestamp": "Pass {name}.timestamp(), its hour or day.",
-    "total_seconds": "Pass {name}.total_seconds().",
-    "toordinal": "Pass {name}.toordinal().",
-    "ordinal": "Pass {name}.ordinal.",
-    "hour": "Pass {name}.hour.",
-    "decode": "Pass {name}.decode().",
-}
-"""Remedies for values that are not numbers, in any context; see `remedy_by`."""
-
-NUMPY_TIME_REMEDIES = {"astype": "Pass {name}.astype(float)."}
-
-TIME_TYPES = datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64
+NUMBER_REMEDY = (
+    "Convert the values to real numbers, and encode text, for example with river's "
+    "preprocessing.OneHotEncoder."
+)
 
 
 Place = Callable[[tuple[int, ...]], str]
@@ -100,12 +56,7 @@ def at_position(where: tuple[int, ...]) -> str:
     return f"at position {where}"
 
 
-def check_values(
-    name: str,
-    values: Matrix,
-    remedies: Mapping[str, str] = ARRAY_REMEDIES,
-    place: Place = at_position,
-) -> None:
+def check_values(name: str, values: Matrix, place: Place = at_position) -> None:
     """Raise unless every value of an array is a real number between -1e150 and 1e150.
 
     `place` describes the place of a value in the message, given its indices.
@@ -118,8 +69,7 @@ def check_values(
     ValueError: X holds nan at position (0, 1), expected finite numbers. ...
     """
     if plain_array(name, values).dtype.kind not in "biuf":
-        remedy = COMPLEX_REMEDY if np.iscomplexobj(values) else remedies["text"]
-        raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {remedy}")
+        raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {NUMBER_REMEDY}")
     if values.dtype.kind != "f" or within_bounds(values):
         return
     # Casts warn about signalling NaNs too.
@@ -127,7 +77,7 @@ def check_values(
         position = np.argwhere(~(np.abs(values.astype(np.float64)) <= MAX_VALUE))[0]
     where = tuple(position.tolist())
     value = float(values[where])
-    raise ValueError(f"{name} holds {value} {place(where)}, {_expected(value, remedies)}")
+    raise ValueError(f"{name} holds {value} {place(where)}, {_expected(value)}")
 
 
 def plain_array(name: str, values: Any) -> Matrix:
@@ -164,11 +114,11 @@ def within_bounds(values: Matrix) -> bool:
     return float(lowest) >= -MAX_VALUE and float(highest) <= MAX_VALUE
 
 
-def _expected(value: float, remedies: Mapping[str, str]) -> str:
+def _expected(value: float) -> str:
     """Return the part of a message that follows a value: the expected values and the remedy."""
     if np.isnan(value):
-        return f"expected finite numbers. {remedies.get('nan', remedies['missing'])}"
-    return f"expected finite numbers of magnitude at most {MAX_VALUE:g}. {remedies['large']}"
+        return f"expected finite numbers. {MISSING_REMEDY}"
+    return f"expected finite numbers of magnitude at most {MAX_VALUE:g}. {LARGE_REMEDY}"
 
 
 def check_matrix(name: str, values: Any) -> Matrix:
@@ -185,7 +135,7 @@ def check_rows(name: str, values: Any) -> Matrix:
     if not len(array):
         # The dtype of an array without values says nothing: pandas and numpy make it up.
         return np.zeros(array.shape)
-    check_values(name, array, TABLE_REMEDIES)
+    check_values(name, array)
     return array
 
 
@@ -247,8 +197,10 @@ def as_number(value: Any) -> float | None:
         return np.inf
 
 
-def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
+def read_number(name: str, value: Any, remedy: str = NUMBER_REMEDY) -> float:
     """Return a value as a float between -1e150 and 1e150.
+
+    `remedy` is the last sentence of the message for a value that is not a number.
 
     Raises
     ------
@@ -259,73 +211,26 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
 
     Examples
     --------
-    >>> read_number("y", np.int64(3), FEATURE_REMEDIES), read_number("y", True, FEATURE_REMEDIES)
+    >>> read_number("y", np.int64(3)), read_number("y", True)
     (3.0, 1.0)
     """
     if type(value) is float and abs(value) <= MAX_VALUE:
         return value
     if value is None or is_unknown(value):
-        raise ValueError(f"{name} is {value}, expected a number. {remedies['missing']}")
+        raise ValueError(f"{name} is {value}, expected a number. {MISSING_REMEDY}")
     number = as_number(value)
     if number is None:
-        text = str(value) if isinstance(value, TIME_TYPES) else reprlib.repr(value)
-        fault = f"{name} is {text} of type {type(value).__name__}"
-        remedy = _remedy_for(name, value, remedies)
-        raise TypeError(f"{fault}, expected {remedies.get('expected', 'a number')}. {remedy}")
+        fault = f"{name} is {reprlib.repr(value)} of type {type(value).__name__}"
+        raise TypeError(f"{fault}, expected a number. {remedy}")
     if not abs(number) <= MAX_VALUE:
-        is_beyond = np.isinf(number) and isinstance(value, numbers.Rational)
-        got = "a number beyond float64" if is_beyond else str(number)
-        raise ValueError(f"{name} is {got}, {_expected(number, remedies)}")
+        raise ValueError(f"{name} is {number}, {_expected(number)}")
     return number
-
-
-def _remedy_for(name: str, value: Any, remedies: Mapping[str, str]) -> str:
-    """Return the remedy for a value that is not a number."""
-    if is_decimal(value):
-        return f"Pass float({name})."
-    if np.iscomplexobj(value):
-        return COMPLEX_REMEDY
-    of_kinds = {"encode": "text", "popitem": "dict", "__len__": "list"}
-    of_value = {method: remedies[kind] for method, kind in of_kinds.items()}
-    return remedy_by(
-        name, value, OBJECT_REMEDIES | of_value | NUMPY_TIME_REMEDIES, remedies["object"]
-    )
-
-
-def remedy_by(name: str, value: Any, remedies: Mapping[str, str], other: str) -> str:
-    """Return the remedy for the first attribute in `remedies` that the value has, else `other`.
-
-    {name} in a remedy is replaced by the name of the value.
-
-    Examples
-    --------
-    >>> remedy_by("y", iter([]), {"__next__": "Pass list({name})."}, other="Pass a list.")
-    'Pass list(y).'
-    """
-    # Attributes of the type: an instance may have any attribute, or not have it yet.
-    kind = type(value)
-    fitting = (remedy for method, remedy in remedies.items() if hasattr(kind, method))
-    return next(fitting, other).replace("{name}", name)
 
 
 def is_unknown(value: Any) -> bool:
     """Return whether a value is pandas.NA."""
     # By the name of its type: pandas, whose NA equals nothing, need not be installed.
     return type(value).__name__ == "NAType"
-
-
-def is_decimal(value: Any) -> bool:
-    """Return whether a value is a text that float converts to a finite number.
-
-    Examples
-    --------
-    >>> is_decimal("3.5"), is_decimal("nan"), is_decimal("red"), is_decimal(3.5)
-    (True, False, False, False)
-    """
-    try:
-        return isinstance(value, str) and bool(np.isfinite(float(value)))
-    except ValueError:
-        return False
 
 
 def levels_to_caller() -> int:

@@ -250,8 +250,7 @@ def _labels(labels: Any, n_classes: int) -> list[Any]:
             "row of sums for each label. Pass one label per class, and sums_by_class of shape "
             "(n_classes, n_features)."
         )
-    remedy = "Leave rows without a label out of all sums."
-    return [read_label(each, f"labels[{place}]", remedy) for place, each in enumerate(found)]
+    return [read_label(each, f"labels[{place}]") for place, each in enumerate(found)]
 
 
 def _array(name: str, values: Any) -> Matrix:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from math import prod
 from operator import is_, ne
 from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Integers, equals_itself, plain_scalar, remedy_by
+from onlinels.checks import Integers, equals_itself, plain_scalar
 from onlinels.saving import savable
 
 Label = Any
 """Any hashable value except None; river's own label types are narrower."""
-
-ONE_HOT_REMEDY = "Pass one label per row; of one-hot rows np.asarray(y).argmax(axis=1)."
 
 
 @savable(
@@ -76,9 +73,6 @@ class Classes:
         return column, self._one_hot[start : start + width]
 
 
-MISSING_LABEL_REMEDY = "Leave the row out until its label is known."
-"""Remedy for missing labels."""
-
 PLAIN_LABEL_TYPES = frozenset({str, int, bool, float})
 """Types of labels that are valid without further checks, unless a float is NaN."""
 
@@ -101,21 +95,17 @@ def plain_label(y: Any) -> Any:
     return y if isinstance(y, (np.datetime64, np.timedelta64)) else plain_scalar(y)
 
 
-def read_label(y: Any, argument: str = "y", remedy: str = MISSING_LABEL_REMEDY) -> Label:
+def read_label(y: Any, argument: str = "y") -> Label:
     """Return a label as a hashable Python value; numpy scalars are converted.
 
-    Error messages call the label `argument`, and suggest `remedy` for a row without a label.
+    Error messages call the label `argument`.
 
     Raises
     ------
     TypeError, ValueError
         If the label is missing (None, NaN, pandas.NA), is not hashable or does not equal itself.
     """
-    label = plain_label(y)
-    if label is None:
-        raise ValueError(f"{argument} is None, expected a label. {remedy}")
-    if label is np.ma.masked:
-        raise TypeError(f"{argument} is masked, expected a label. {remedy}")
+    label = None if y is np.ma.masked else plain_label(y)
     if isinstance(label, (np.datetime64, np.timedelta64)):
         raise TypeError(f"{argument} is {label!r}, expected a label. Convert dates to text.")
     try:
@@ -126,9 +116,12 @@ def read_label(y: Any, argument: str = "y", remedy: str = MISSING_LABEL_REMEDY) 
             "Several labels per row are out of scope: make a tuple of them, or use "
             "river.multioutput."
         ) from error
-    if equals_itself(label):
-        return label
-    raise ValueError(f"{argument} is {label!r}, expected a label. {remedy}")
+    if label is None or not equals_itself(label):
+        raise ValueError(
+            f"{argument} is {label!r}, expected a label. Leave the row out until its label is "
+            "known."
+        )
+    return label
 
 
 def check_one_each(labels: Sequence[Label], n_rows: int) -> None:
@@ -137,15 +130,12 @@ def check_one_each(labels: Sequence[Label], n_rows: int) -> None:
         raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
 
 
-def read_labels(
-    y: Any, n_rows: int | None = None, remedy: str = MISSING_LABEL_REMEDY
-) -> list[Label]:
+def read_labels(y: Any, n_rows: int | None = None) -> list[Label]:
     """Return the labels in an array, a series (pandas, polars, pyarrow …) or a list.
 
-    If `n_rows` is given, any other number of labels raises a ValueError. Error messages suggest
-    `remedy` for rows without a label.
+    If `n_rows` is given, any other number of labels raises a ValueError.
     """
-    check_one_column(y, ONE_HOT_REMEDY)
+    check_one_column(y)
     labels = as_list(y)
     if n_rows is not None:
         check_one_each(labels, n_rows)
@@ -153,7 +143,7 @@ def read_labels(
     kinds = set(map(type, labels))
     if kinds <= PLAIN_LABEL_TYPES and not (float in kinds and any(map(ne, labels, labels))):
         return labels
-    return [read_label(label, f"y[{row}]", remedy) for row, label in enumerate(labels)]
+    return [read_label(label, f"y[{row}]") for row, label in enumerate(labels)]
 
 
 def as_list(y: Any, each: str = "label per row", argument: str = "y") -> list[Any]:
@@ -166,20 +156,19 @@ def as_list(y: Any, each: str = "label per row", argument: str = "y") -> list[An
     for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(y, method):
             return list(getattr(y, method)())
-    remedy = remedy_by(argument, y, {"__next__": "Pass list({name})."}, "Pass a list.")
     raise TypeError(
         f"{argument} is of type {type(y).__name__}, expected an array, series or list of one "
-        f"{each}. {remedy}"
+        f"{each}. Pass a list."
     )
 
 
-def check_one_column(y: Any, several: str) -> None:
-    """Raise ValueError if targets are a table; `several` is the remedy for several columns."""
-    # pyarrow tables have both attributes, and their `columns` are not names.
-    names = next((name for name in ("column_names", "columns") if hasattr(type(y), name)), None)
-    shape = getattr(y, "shape", (0,))
-    if names is None and len(shape) == 1:
-        return
-    if prod(shape[1:]) == 1:
-        several = f"Pass y[{getattr(y, names)[0]!r}]." if names else "Pass y.ravel()."
-    raise ValueError(f"y has shape {tuple(shape)}, expected (n_rows,). {several}")
+def check_one_column(y: Any) -> None:
+    """Raise ValueError if targets are a table."""
+    # A frame has columns; pyarrow's shape of a table is its own.
+    is_table = hasattr(type(y), "columns")
+    if is_table or len(getattr(y, "shape", (0,))) != 1:
+        raise ValueError(
+            f"y has shape {tuple(y.shape)}, expected (n_rows,). Pass one column, such as y.ravel() "
+            "or y['name'], or of one-hot rows np.asarray(y).argmax(axis=1); for several numbers "
+            "per row use LeastSquaresMultiTargetRegressor."
+        )

@@ -33,10 +33,9 @@ from scipy import sparse
 from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
-    FEATURE_REMEDIES,
+    NUMBER_REMEDY,
     ROW_COUNT_REMEDY,
     SPARSE_TYPES,
-    TABLE_REMEDIES,
     Floats,
     Integers,
     Matrix,
@@ -51,7 +50,6 @@ from onlinels.checks import (
     levels_to_caller,
     plain_value,
     read_number,
-    remedy_by,
     within_bounds,
 )
 from onlinels.numerics import shallow_copy
@@ -277,27 +275,6 @@ PYTHON_NUMBER_TYPES = frozenset({float, int, bool})
 """Python's own types of numbers."""
 
 
-SAMPLE_REMEDIES = {
-    "columns": "Pass a batch to the *_many method.",
-    "to_dict": "Pass {name}.to_dict().",
-    "_asdict": "Pass {name}._asdict().",
-}
-"""Remedies for samples that are not mappings; see `remedy_by`."""
-
-OTHER_SAMPLE_REMEDY = (
-    "Pass a single row as dict(enumerate(x)), and a batch of rows to the *_many method with "
-    "np.asarray."
-)
-
-UNREADABLE_REMEDIES = {
-    "collect": "Pass {name}.collect().",
-    "to_frame": "Pass {name}.to_frame().",
-    "popitem": "Pass pandas.DataFrame({name}) for columns, or [{name}] for a single row.",
-    "__next__": "Pass list({name}) for dicts, or np.stack(list({name})) for arrays.",
-}
-"""Remedies for batches that cannot be read; see `remedy_by`."""
-
-
 CPU_DEVICES = 1, 3, 11
 """Devices of DLPack whose memory the CPU reads: its own, and pinned memory for CUDA and ROCm."""
 
@@ -349,12 +326,13 @@ def check_mapping(x: Any, argument: str = "x") -> None:
     """Raise TypeError unless a sample is a mapping; do not read its values."""
     if not isinstance(x, Mapping):
         fault = f"{argument} is of type {type(x).__name__}, expected a dict of features"
-        raise TypeError(f"{fault}. {remedy_by(argument, x, SAMPLE_REMEDIES, OTHER_SAMPLE_REMEDY)}")
+        raise TypeError(
+            f"{fault}. Pass a single row as dict(enumerate(x)), and a batch of rows to the *_many "
+            "method."
+        )
 
 
-def read_row(
-    x: Row, remedies: Mapping[str, str] = FEATURE_REMEDIES, argument: str = "x"
-) -> tuple[Layout, Floats]:
+def read_row(x: Row, argument: str = "x") -> tuple[Layout, Floats]:
     """Read one river sample: names to numbers, or to arrays of numbers.
 
     `argument` is the name of the sample in messages.
@@ -384,7 +362,7 @@ def read_row(
             parts.append(value.astype(np.float64).ravel())
         else:
             layout.append(name)
-            parts.append(np.array([read_number(f"{argument}[{name!r}]", value, remedies)]))
+            parts.append(np.array([read_number(f"{argument}[{name!r}]", value)]))
     return tuple(layout), np.concatenate(parts)
 
 
@@ -424,7 +402,7 @@ def _read_samples(X: Sequence[Any]) -> Batch:
         read = [read_row(row) for row in X]
     except (TypeError, ValueError):
         for number, row in enumerate(X):
-            read_row(row, argument=f"X[{number}]")
+            read_row(row, f"X[{number}]")
         raise
     layouts = tuple(dict.fromkeys(layout for layout, _ in read))
     if len(layouts) == 1:
@@ -444,11 +422,11 @@ def _read_samples(X: Sequence[Any]) -> Batch:
 
 def _read_sparse(X: Any, argument: str) -> Batch:
     check_two_dimensional(argument, X)
-    rows = _finite_rows(X, argument, TABLE_REMEDIES, at_position)
+    rows = _finite_rows(X, argument, at_position)
     return Batch(X.shape[0], lambda: rows, (range(X.shape[1]),), X)
 
 
-def _finite_rows(X: Any, argument: str, remedies: Mapping[str, str], place: Place) -> Any:
+def _finite_rows(X: Any, argument: str, place: Place) -> Any:
     """Return a sparse matrix as a checked csr_array of float32 or float64."""
     rows = sparse.csr_array(X)
     if not rows.has_canonical_format:
@@ -459,7 +437,7 @@ def _finite_rows(X: Any, argument: str, remedies: Mapping[str, str], place: Plac
     def place_of(entry: tuple[int, ...]) -> str:
         return place(tuple(int(index[entry]) for index in rows.tocoo().coords))
 
-    check_values(argument, rows.data, remedies, place_of)
+    check_values(argument, rows.data, place_of)
     return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
 
@@ -476,7 +454,7 @@ def _read_frame(X: Any, argument: str) -> Batch:
     }
     if odd:
         columns = ", ".join(f"a column {name!r} of type {kind}" for name, kind in odd.items())
-        raise TypeError(f"{argument} has {columns}, expected numbers. {TEXT_COLUMN_REMEDY}")
+        raise TypeError(f"{argument} has {columns}, expected numbers. {NUMBER_REMEDY}")
 
     def place(where: tuple[int, ...]) -> str:
         return f"in row {where[0]} of column {names[where[1]]!r}"
@@ -484,12 +462,12 @@ def _read_frame(X: Any, argument: str) -> Batch:
     if _is_wholly_sparse(frame):
         # Measured on 10,000 rows of 4,000 columns with 1% of the entries filled: a fifth of the
         # time, and 13 MiB instead of 305.
-        matrix = _finite_rows(frame.to_native().sparse.to_coo(), argument, TABLE_REMEDIES, place)
+        matrix = _finite_rows(frame.to_native().sparse.to_coo(), argument, place)
     else:
         # Frames of float32 only stay float32: the accumulators cast them once.
         single = set(frame.schema.values()) == {nw.Float32()}
         matrix = numbers_in(frame, np.float32 if single else np.float64)
-        check_values(argument, matrix, TABLE_REMEDIES, place)
+        check_values(argument, matrix, place)
     return Batch(len(frame), lambda: matrix, (plain_names(names),), frame)
 
 
@@ -520,14 +498,6 @@ def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
     return hasattr(dtype, "fill_value") and dtype.subtype.kind in "biuf"
 
 
-TEXT_COLUMN_REMEDY = (
-    "Encode text as columns of 0 and 1, with get_dummies (pandas), to_dummies (polars) or river's "
-    "preprocessing.OneHotEncoder(); cast numbers to float; convert times to seconds since a fixed "
-    "time, and complex numbers to their magnitude."
-)
-"""Remedy for columns of frames that are not numbers."""
-
-
 def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
     """Return a frame (pandas, polars, pyarrow …) as a narwhals frame.
 
@@ -536,10 +506,10 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
     try:
         return nw.from_native(X, eager_only=True)
     except TypeError as error:
-        remedy = remedy_by(argument, X, UNREADABLE_REMEDIES, "Pass one of these.")
         raise TypeError(
             f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a "
-            f"pandas, polars or pyarrow frame, or a list of dicts. {remedy}"
+            f"pandas, polars or pyarrow frame, or a list of dicts. "
+            "Convert it to one of these."
         ) from error
     except DuplicateError as error:
         problem = f"{argument} has several columns of one name: {error}. Rename all but one."

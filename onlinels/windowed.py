@@ -22,13 +22,11 @@ import numpy as np
 from river import base
 
 from onlinels.checks import (
-    FEATURE_REMEDIES,
     Floats,
     check_choice,
     check_count,
     check_positive,
     check_room,
-    read_number,
 )
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
@@ -36,7 +34,6 @@ from onlinels.linear.forgetting import read_times
 from onlinels.numerics import Lock
 from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
 from onlinels.rows import (
-    Batch,
     Columns,
     Layout,
     Name,
@@ -62,33 +59,6 @@ DATE_TYPES = (datetime, np.datetime64)
 
 MaybeLabel = tuple[Label, ...]
 """(label,), or () for no label."""
-
-UNLABELLED_REMEDY = "Pass readings without a label to observe_one."
-
-MISSING_READING_REMEDY = (
-    "Fill in the channel's last value, as river's PreviousImputer does for None, or leave the "
-    "reading out."
-)
-
-READING_REMEDIES = FEATURE_REMEDIES | {
-    "missing": MISSING_READING_REMEDY,
-    "nan": MISSING_READING_REMEDY,
-    "text": "Leave it out, or pass a channel of 0 and 1 for each of its values in every reading, "
-    "such as {'mode_on': x['mode'] == 'on'}.",
-}
-"""Remedies for bad readings; all readings must have the same channels."""
-
-
-def read_readings(rows: list[Any]) -> Batch:
-    """Read readings like `read_batch`; errors suggest remedies that keep the channels the same."""
-    try:
-        return read_batch(rows)
-    except (TypeError, ValueError):
-        for x in filter(lambda x: isinstance(x, Mapping), rows):
-            for name, value in x.items():
-                if not isinstance(value, np.ndarray):
-                    read_number(f"x[{name!r}]", value, READING_REMEDIES)
-        raise
 
 
 def one_reading(x: Any) -> list[Any]:
@@ -368,7 +338,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """
         with self._lock:
             check_can_learn(self.classifier)
-            self._learn(one_reading(x), [(read_label(y, remedy=UNLABELLED_REMEDY),)])
+            self._learn(one_reading(x), [(read_label(y),)])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Add consecutive readings, all or none, with the same result as `learn_one` in a loop.
@@ -388,7 +358,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         with self._lock:
             check_can_learn(self.classifier)
             rows = list(samples_of(X))
-            labels = read_labels(y, len(rows), UNLABELLED_REMEDY)
+            labels = read_labels(y, len(rows))
             self._learn(rows, [(label,) for label in labels])
 
     def observe_one(self, x: Mapping[Any, Any]) -> None:
@@ -451,7 +421,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """Yield the state after each reading; append the windows that become due to `due`."""
         state, rule = self._state, LABEL_RULES[self.label_rule]
         rows, times, dates = read_stamps(rows, self.timestamp)
-        batch = read_readings(rows)
+        batch = read_batch(rows)
         if state.dates not in (None, dates):
             was, are = ("dates", "numbers") if state.dates else ("numbers", "dates")
             expected = f"expected {was} as before"
@@ -591,10 +561,7 @@ def windows_of(
             raise TypeError(f"{problem}. Pass zip(readings, labels).")
     rows = [reading for x, _ in pairs for reading in one_reading(x)]
     due: list[Labelled] = []
-    remedy = 'If only windows are wanted, pass any label, such as "".'
-    labels = [
-        (read_label(y, f"The label of reading {n}", remedy),) for n, (_, y) in enumerate(pairs)
-    ]
+    labels = [(read_label(y, f"The label of reading {n}"),) for n, (_, y) in enumerate(pairs)]
     for _ in model._follow(rows, labels, due) if rows else ():
         pass
     if not due:

@@ -221,7 +221,7 @@ BAD_CALLS = [
     ("learn_many", (np.ones((2, 2, 2)), ["low"] * 2), ValueError, "shape"),
     ("learn_many", ([ROW], ["low", "high"]), ValueError, "2 labels, expected 1"),
     ("learn_many", ([ROW, {"new": 1.0}], ["new"]), ValueError, "1 labels, expected 2"),
-    ("learn_many", ([ROW], np.eye(1)), ValueError, r"shape \(1, 1\).*Pass y.ravel\(\)"),
+    ("learn_many", ([ROW], np.eye(1)), ValueError, r"shape \(1, 1\).*y.ravel\(\)"),
     ("learn_many", ([ROW], np.ones((1, 3))), ValueError, r"one-hot rows np.asarray\(y\).argmax"),
     ("learn_many", ([ROW], None), TypeError, "NoneType"),
     ("learn_many", ([ROW], "x"), TypeError, "str"),

@@ -235,7 +235,7 @@ def failing(items):
         (lambda: Embedding(lambda items: [[1.0], [], []]), "^embed returned lists of", ValueError),
         (
             lambda: Embedding(lambda items: [[np.nan]] * len(items)),
-            r"^embed's result holds nan at position \(0, 0\), .* Return finite numbers\.$",
+            r"^embed's result holds nan at position \(0, 0\), .*StatImputer",
             ValueError,
         ),
         (lambda: Embedding(lambda items: [["x"]] * len(items)), "real numbers", TypeError),

@@ -146,9 +146,9 @@ def test_squares_beyond_float64_are_refused(accumulator, value):
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (10**400, "is a number beyond float64"),
-        (-(10**5000), "is a number beyond float64"),
-        (Fraction(10**401, 3), "is a number beyond float64"),
+        (10**400, "is inf"),
+        (-(10**5000), "is -inf"),
+        (Fraction(10**401, 3), "is inf"),
         (Decimal("1e400"), "is inf"),
         (Decimal("inf"), "is inf"),
         (float("-inf"), "is -inf"),

@@ -173,7 +173,7 @@ def test_rows_that_are_only_counted_join_as_they_stand():
         (1.0, 1, True, TypeError, "True"),
         (1.0, 1, datetime(2026, 1, 1), TypeError, "expected numbers"),
         (timedelta(1), 1, 5.0, TypeError, "expected datetimes"),
-        (timedelta(1), 1, date(2026, 1, 1), TypeError, r"Pass datetime\.combine\(t, time\(\)\)"),
+        (timedelta(1), 1, date(2026, 1, 1), TypeError, "expected datetimes"),
         (timedelta(1), 1, None, ValueError, "t is None, expected datetimes"),
         (timedelta(1), 1, pd.NaT, ValueError, "t holds nan"),
     ],

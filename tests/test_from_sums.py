@@ -181,7 +181,7 @@ WRONG = [
     ({"counts": None}, r"^counts is None of type NoneType, expected an array of shape \(2,\)"),
     ({"counts": ["1", "2"]}, r"^counts is of dtype .*Pass int\(value\)"),
     ({"labels": ["a", "a"]}, "holds a label twice"),
-    ({"labels": ["a", None]}, r"^labels\[1\] is None, expected a label. Leave rows without"),
+    ({"labels": ["a", None]}, r"^labels\[1\] is None, expected a label. Leave the row out"),
     ({"labels": ["a", "b", "c"]}, "^labels has length 3 and sums_by_class has 2 rows"),
     ({"labels": "ab"}, "^labels is of type str, expected .* one label per class. Pass a list"),
     ({"origin": [0.0]}, r"origin has the shape \(1,\)"),

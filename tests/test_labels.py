@@ -96,7 +96,7 @@ BAD_LABELS = [
     (np.array([1]), TypeError, "hashable"),
     (np.datetime64("2020-01-01"), TypeError, "dates to text"),
     (np.timedelta64(3, "s"), TypeError, "dates to text"),
-    (np.ma.masked, TypeError, "masked"),
+    (np.ma.masked, ValueError, "is None, expected a label"),
 ]
 BAD_BATCHES = [
     (["a"], ValueError, "1 labels, expected 2"),
@@ -104,10 +104,10 @@ BAD_BATCHES = [
     ("ab", TypeError, "str"),
     (5, TypeError, "int"),
     (pd.DataFrame({"y": [1, 2]}), ValueError, "shape"),
-    (pl.DataFrame({"y": [1, 2]}), ValueError, r"shape \(2, 1\).*Pass y\['y'\]"),
-    (iter([1, 2]), TypeError, r"Pass list\(y\)"),
+    (pl.DataFrame({"y": [1, 2]}), ValueError, r"shape \(2, 1\).*y\['name'\]"),
+    (iter([1, 2]), TypeError, r"Pass a list"),
     (np.array(["2020-01-01", "NaT"], "M8[ns]"), TypeError, "dates to text"),
-    (np.ma.array([1, 2], mask=[True, False]), TypeError, "masked"),
+    (np.ma.array([1, 2], mask=[True, False]), ValueError, r"^y\[0\] is None"),
     (range(3), ValueError, "3 labels, expected 2"),
     # None in old versions of pandas.
     (pd.Series(["a", None]), ValueError, r"^y\[1\] is (nan|None), .*until its label is known"),

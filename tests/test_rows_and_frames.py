@@ -7,7 +7,7 @@ import ast
 import decimal
 import re
 import warnings
-from datetime import date, datetime, time, timedelta
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -66,23 +66,21 @@ def test_a_row_of_any_numbers():
     [
         ({"a": None}, ValueError, r"x\['a'\] is None.*StatImputer"),
         ({"a": float("nan")}, ValueError, r"x\['a'\] is nan.*StatImputer"),
-        ({"a": float("inf")}, ValueError, r"x\['a'\] is inf.*StandardScaler"),
-        ({"a": 1e200}, ValueError, "1e\\+150"),
-        ({"a": "3"}, TypeError, r"x\['a'\] is '3'.*float\(x\['a'\]\)"),
-        ({"a": "red"}, TypeError, r"x\['a'\] is 'red'.*OneHotEncoder"),
-        ({"a": 1j}, TypeError, "complex"),
-        ({"a": np.complex128(1j)}, TypeError, "complex"),
-        ({"a": np.datetime64("2020", "ns")}, TypeError, "datetime64"),
-        ({"a": np.array("2.0")}, TypeError, "ndarray"),
-        ({"a": np.ma.masked}, TypeError, "Masked"),
-        ({"a": decimal.Decimal("sNaN")}, ValueError, "magnitude"),
+        ({"a": pd.NA}, ValueError, r"x\['a'\] is <NA>.*StatImputer"),
+        ({"a": float("-inf")}, ValueError, r"x\['a'\] is -inf.*1e\+150.*rescale"),
+        ({"a": 1e200}, ValueError, r"1e\+200.*1e\+150.*rescale"),
         ({"a": 10**400}, ValueError, "magnitude"),
-        ({"a": [1, 2]}, TypeError, "list"),
-        ({"a": np.array([1.0, np.nan])}, ValueError, "nan at position"),
-        ({"a": np.array(["b"])}, TypeError, "dtype"),
-        ([1, 2], TypeError, "expected a dict"),
-        (None, TypeError, "expected a dict"),
-        (np.ones(3), TypeError, "many"),
+        ({"a": decimal.Decimal("sNaN")}, ValueError, "magnitude"),
+        ({"a": "red"}, TypeError, r"x\['a'\] is 'red' of type str.*OneHotEncoder"),
+        ({"a": np.complex128(1j)}, TypeError, "complex128, expected a number.*OneHotEncoder"),
+        ({"a": np.datetime64("2020", "ns")}, TypeError, "datetime64, expected a number"),
+        ({"a": np.array("2.0")}, TypeError, "ndarray, expected a number"),
+        ({"a": np.ma.masked}, TypeError, "Masked.*, expected a number"),
+        ({"a": [1, 2]}, TypeError, "list, expected a number"),
+        ({"a": np.array([1.0, np.nan])}, ValueError, "nan at position.*StatImputer"),
+        ({"a": np.array(["b"])}, TypeError, "dtype.*OneHotEncoder"),
+        ([1, 2], TypeError, r"expected a dict of features\. .*dict\(enumerate\(x\)\)"),
+        (np.ones(3), TypeError, "list|ndarray, expected a dict of features.*many"),
     ],
 )
 def test_bad_rows(x, error, message):
@@ -127,8 +125,8 @@ def test_frames_of_every_library(library, dtype):
         (pd.DataFrame({"a": ["1.5"]}), TypeError, "column 'a'"),
         (pd.DataFrame({"a": [1.5]}, dtype=object), TypeError, "column 'a'"),
         (pd.DataFrame({"a": ["1"]}, dtype="category"), TypeError, "column 'a'"),
-        (pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])}), TypeError, "column 'a'.*seconds"),
-        (pd.DataFrame({"a": [date(2020, 1, 1)]}), TypeError, "column 'a'.*seconds"),
+        (pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])}), TypeError, "column 'a'"),
+        (pd.DataFrame({"a": [date(2020, 1, 1)]}), TypeError, "column 'a'"),
         (pd.DataFrame({"a": pd.arrays.SparseArray(["x"])}), TypeError, "column 'a'"),
         (pd.DataFrame({"a": pd.interval_range(0, 1)}), TypeError, "column 'a'"),
         (pd.DataFrame({"a": [1j]}), TypeError, "column 'a'"),
@@ -140,7 +138,7 @@ def test_frames_of_every_library(library, dtype):
         (pl.DataFrame({"a": ["x"]}), TypeError, "OneHotEncoder"),
         (pl.DataFrame({"a": [1, None]}), ValueError, "StatImputer"),
         (pl.DataFrame({"a": [1.0]}).lazy(), TypeError, "LazyFrame"),
-        (pa.table({"a": ["x"]}), TypeError, "get_dummies"),
+        (pa.table({"a": ["x"]}), TypeError, "OneHotEncoder"),
     ],
 )
 def test_bad_batches(X, error, message):
@@ -523,12 +521,7 @@ def test_bad_sparse_matrices(matrix, error, message):
         LeastSquaresRegressor().learn_many(matrix, np.ones(matrix.shape[0]))
 
 
-def test_missing_values_of_pandas_in_a_sample_are_missing():
-    with pytest.raises(ValueError, match=r"x\['a'\] is <NA>.*StatImputer"):
-        LeastSquaresRegressor().learn_one({"a": pd.NA}, 1.0)
-
-
-# Text and categories, and what errors advise.
+# Text and categories.
 
 COLOURS, NUMBERS = ["red", "blue", "red", "green"], ["3.5", "-1", "2e3", "0"]
 
@@ -554,7 +547,7 @@ def tables(values):
 
 @pytest.mark.parametrize("X", [*tables(COLOURS), *tables(NUMBERS), *WITH_GAPS], ids=repr)
 def test_columns_of_no_numbers_are_refused_with_one_remedy(X):
-    remedy = r"column 'a b' of type .*get_dummies.*to_dummies.*OneHotEncoder.*float.*seconds"
+    remedy = r"column 'a b' of type .*real numbers.*OneHotEncoder"
     with pytest.raises(TypeError, match=remedy):
         LeastSquaresRegressor().learn_many(X, [1.0] * len(X))
 
@@ -570,109 +563,6 @@ def test_names_of_columns_need_not_be_text(names):
     assert batches.predict_many(X).tolist() == rows.predict_many(X.to_dict("records"))
     with pytest.raises(TypeError, match=re.escape(f"a column {names[1]!r} of type")):
         LeastSquaresClassifier().learn_many(X, y)
-
-
-def test_advice_on_text_in_samples_works():
-    import numbers
-
-    x, model = {"a": "3.5", "b": "red", "c": 2}, LeastSquaresRegressor()
-    with pytest.raises(TypeError, match=r"Pass (.*)\.$") as raised:
-        model.learn_one(x, 1.0)
-    x["a"] = eval(re.search(r"Pass (.*)\.$", str(raised.value))[1], {"x": x})
-    with pytest.raises(TypeError, match=r"river's (.*)\.$") as raised:
-        model.learn_one(x, 1.0)
-    given = {"compose": compose, "preprocessing": preprocessing, "numbers": numbers}
-    encoded = eval(re.search(r"river's (.*)\.$", str(raised.value))[1], given) | model
-    encoded.learn_one(x, 1.0)
-    assert model.feature_names == ("a", "b_red", "c")
-
-
-def one(value, y=1.0):
-    return {"x": {"a": value}, "y": y}
-
-
-def many(X, y=(1.0, 2.0)):
-    return {"X": X, "y": y}
-
-
-R, S = LeastSquaresRegressor, StreamRegressor
-TEXTS = pd.DataFrame({"a": ["x", "y"], "b": ["u", "u"], "n": [1.0, 2.0]})
-COLUMNS = [make({"z y": [1.0, 2.0]}) for make in (pd.DataFrame, pl.DataFrame, pa.table)]
-ADVISED = [
-    (R, many(COLUMNS[1].lazy()), "X = X.collect()"),
-    (S, many({"a": [1.0, 2.0]}), "X = pandas.DataFrame(X)"),
-    (R, many({"a": 1.0}, [1.0]), "X = [X]"),
-    (S, many(iter([{"a": 1.0}, {}])), "X = list(X)"),
-    (R, many(iter(np.eye(2))), "X = np.stack(list(X))"),
-    (R, many(COLUMNS[0]["z y"]), "X = X.to_frame()"),
-    (R, many(np.ones(2)), "X = X.reshape(2, -1)"),
-    (R, many(np.ones((2, 3, 4))), "X = X.reshape(2, -1)"),
-    (S, many(np.eye(2), iter([1.0, 2.0])), "y = list(y)"),
-    (R, many(np.eye(2), np.ones((2, 1))), "y = y.ravel()"),
-    *((R, many(np.eye(2), frame), "y = y['z y']") for frame in COLUMNS),
-    *((LeastSquaresClassifier, many(np.eye(2), frame), "y = y['z y']") for frame in COLUMNS),
-    (LeastSquaresClassifier, many(np.eye(2), np.eye(2)), "y = np.asarray(y).argmax(axis=1)"),
-    (R, {"x": COLUMNS[0].iloc[0], "y": 1.0}, "x = x.to_dict()"),
-    (R, {"x": next(COLUMNS[0].itertuples()), "y": 1.0}, "x = x._asdict()"),
-    (S, {"x": np.ones(3), "y": 1.0}, "x = dict(enumerate(x))"),
-    (R, one(2.0, [1.0]), "y = y[0]"),
-    (S, one(2.0, np.ones(1)), "y = y[0]"),
-    (S, one({"k": 1.0}), "x.update(x['a']) and del x['a']"),
-    (R, one(datetime(2026, 1, 1)), "x['a'] = x['a'].timestamp()"),
-    (S, one(date(2026, 1, 1)), "x['a'] = x['a'].toordinal()"),
-    (S, one(time(3)), "x['a'] = x['a'].hour"),
-    (R, one(timedelta(3)), "x['a'] = x['a'].total_seconds()"),
-    (S, one(np.datetime64("2026-01-01")), "x['a'] = x['a'].astype(float)"),
-    (S, one(pd.Period("2026-01")), "x['a'] = x['a'].ordinal"),
-    (S, one(b"red"), "x['a'] = x['a'].decode()"),
-    (S, one(pd.Interval(0, 1)), "x['a'] = str(x['a'])"),
-    (R, one(np.nan), "x = {k: v for k, v in x.items() if v == v}"),
-]
-
-
-@pytest.mark.parametrize(
-    ("make", "given", "change"), ADVISED, ids=[change for *_, change in ADVISED]
-)
-def test_what_errors_advise_works(make, given, change):
-    learn_one, given = "x" in given, {"pandas": pd, "np": np} | given
-    model = make()
-
-    def learn():
-        if learn_one:
-            model.learn_one(given["x"], given["y"])
-        else:
-            model.learn_many(given["X"], given["y"])
-
-    with pytest.raises((TypeError, ValueError), match=re.escape(change.split(" = ")[-1])):
-        learn()
-    exec(change.replace(" and ", "; "), given)
-    learn()
-
-
-@pytest.mark.parametrize("make", [R, S])
-def test_sets_and_numbers_beyond_float64_are_told(make):
-    for x, y, expected in [
-        (1.0, {2.0}, "^y is {2.0} of type set, expected a number. Pass one value instead of a set"),
-        ({2.0}, 1.0, "is {2.0} of type set, expected a number.* Pass one value instead of a set"),
-        (10**400, 1.0, r"^x\['a'\] is a number beyond float64, expected .* at most 1e\+150"),
-        (-np.inf, 1.0, r"^x\['a'\] is -inf, expected"),
-    ]:
-        with pytest.raises((TypeError, ValueError), match=expected):
-            make().learn_one({"a": x}, y)
-
-
-def test_columns_of_several_kinds_are_told_at_once():
-    frame = TEXTS.assign(c="3", d=pd.Timestamp("2026-01-01"), e=1j)
-    expected = "'a' of .*'b' of .*'c' of .*'d' of .*'e' of .*"
-    with pytest.raises(TypeError, match=expected):
-        LeastSquaresRegressor().learn_many(frame, [1.0, 2.0])
-
-
-def test_arrays_of_text_are_told_to_be_numbers():
-    X = np.array([["3.5", "1"]])
-    with pytest.raises(TypeError, match=r"X\.astype\(float\)"):
-        LeastSquaresRegressor().learn_many(X, [1.0])
-    LeastSquaresRegressor().learn_many(X.astype(float), [1.0])
 
 
 def test_frames_of_rivers_encoders_are_read(tmp_path):

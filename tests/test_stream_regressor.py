@@ -352,7 +352,7 @@ BAD_CALLS = [
     (GOOD, np.inf, "is inf"),
     (GOOD, 1e151, r"is 1e\+151"),
     (GOOD, "text", "is 'text'"),
-    (GOOD, [1.0], r"y(\[\d\])? is \[1.0\] of type list.*Pass y(\[\d\])?\[0\]"),
+    (GOOD, [1.0], r"y(\[\d\])? is \[1.0\] of type list.*several targets"),
     (GOOD, {"y": 1.0}, "is {'y': 1.0}"),
     (GOOD, 1j, "is 1j"),
 ]

@@ -364,8 +364,8 @@ GOOD = {"ax": 1.0, "ay": 2.0}
 @pytest.mark.parametrize(
     ("settings", "x", "error", "message"),
     [
-        ({}, {"ax": 1.0, "ay": float("nan")}, ValueError, r"x\['ay'\] is nan"),
-        ({}, {"ax": 1.0, "ay": None}, ValueError, r"x\['ay'\] is None"),
+        ({}, {"ax": 1.0, "ay": float("nan")}, ValueError, r"\['ay'\] is nan"),
+        ({}, {"ax": 1.0, "ay": None}, ValueError, r"\['ay'\] is None"),
         ({}, {"ax": 1.0, "ay": "high"}, TypeError, "'high'"),
         ({}, {"ax": 1.0, "ay": np.ones(2)}, ValueError, "A reading holds an array"),
         ({}, {"ax": 1.0}, ValueError, "lacks the channel 'ay'.*last value"),
@@ -476,25 +476,18 @@ def test_a_refusal_leaves_the_very_steps_that_were_passed_in_as_they_were(n_wind
     assert (linear.count, scaler.counts["a"]) == (60, 60)
 
 
-def test_advice_for_readings_can_be_followed():
-    """Each remedy, as the error has it, leads to a reading that is taken in."""
+def test_missing_values_of_readings_are_refused_or_filled():
     model, last = learnt(), {"ax": 1.0, "ay": 2.0}
     imputed = preprocessing.PreviousImputer() | model
     imputed.learn_one(dict(last), 1)
     for x, message in (
-        ({"ax": 1.0, "ay": None}, r"x\['ay'\] is None.*river's PreviousImputer does for None"),
+        ({"ax": 1.0, "ay": None}, r"\['ay'\] is None"),
         ({"ax": 1.0}, r"lacks the channel 'ay'.*\(last \| x\), or leave the reading out"),
     ):
         with pytest.raises(ValueError, match=message):
             model.learn_one(x, 1)
-        model.learn_one(last | {name: value for name, value in x.items() if value}, 1)
     imputed.learn_one({"ax": 1.0, "ay": None}, 1)
-    moded = linear(1.0, window=2, hop=1)
-    with pytest.raises(TypeError, match=r"0 and 1 .* \{'mode_on': x\['mode'\] == 'on'\}"):
-        moded.learn_one({"ax": 1.0, "mode": "on"}, 1)
-    for mode in ("on", "off", "on"):
-        moded.learn_one({"ax": 1.0, "mode_on": mode == "on"}, 1)
-    assert (model.n_windows, moded.n_windows) == (8, 2)
+    assert model.n_windows == 6
 
 
 @given(streams(), st.sampled_from([None, 1.0, 3.0]))
@@ -522,7 +515,7 @@ def test_what_is_no_stream_of_readings_gives_no_windows():
         ([({"ax": 1.0}, 0)], {"window": 0}, ValueError, "window=0"),
         ([([1.0, 2.0], 0)], {}, TypeError, "expected a dict"),
         ([({"ax": 1.0}, [])], {}, TypeError, "label"),
-        ([({"ax": "high"}, 0)], {}, TypeError, "channel of 0 and 1"),
+        ([({"ax": "high"}, 0)], {}, TypeError, "'high' of type str"),
         ([{"ax": 1.0}], {}, TypeError, r"yields {'ax': 1.0}, expected pairs .*zip"),
     ):
         with pytest.raises(error, match=message):

@@ -247,14 +247,6 @@ def _items_of(X: Any) -> list[Any]:
     return items
 
 
-RESULT_REMEDIES = {
-    "missing": "Return finite numbers.",
-    "large": "Return smaller numbers.",
-    "text": "Return an array of numbers.",
-}
-"""Remedies for embeddings."""
-
-
 def _check_callable(function: Any) -> None:
     if not callable(function):
         raise TypeError(
@@ -275,7 +267,7 @@ def _embeddings(returned: Any, items: list[Any]) -> Matrix:
             f"embed returned an array of shape {values.shape} for {len(items)} items, expected "
             f"({len(items)}, n_dimensions). Return one vector per item."
         )
-    check_values("embed's result", values, RESULT_REMEDIES)
+    check_values("embed's result", values)
     return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -65,12 +65,10 @@ def _time(value: Any, dates: bool) -> float | None:
     if dates and (value is None or not equals_itself(value)):
         return None
     if isinstance(value, bool) or not isinstance(value, datetime if dates else numbers.Real):
-        remedy = "Pass half_life as a timedelta if times are datetimes, otherwise as a number."
-        if dates and isinstance(value, date):
-            remedy = "Pass datetime.combine(t, time()) for midnight."
         raise TypeError(
             f"t holds {value!r} of type {type(value).__name__}, expected "
-            f"{'datetimes' if dates else 'numbers'} to match half_life. {remedy}"
+            f"{'datetimes' if dates else 'numbers'} to match half_life. Pass half_life as "
+            "a timedelta if times are datetimes, otherwise as a number."
         )
     if not isinstance(value, datetime):
         return as_number(value)

@@ -39,17 +39,11 @@ from onlinels.rows import (
 )
 from onlinels.saving import savable
 
-SEVERAL_TARGETS_REMEDY = "For several targets use LeastSquaresMultiTargetRegressor."
+TARGET_REMEDY = (
+    "Pass one number; for labels use a classifier, for several targets "
+    "LeastSquaresMultiTargetRegressor."
+)
 
-TARGET_REMEDIES = {
-    "missing": "Leave out rows without a target.",
-    "large": "Leave out rows with infinite targets, and rescale large targets.",
-    "text": "For labels use a classifier.",
-    "dict": "Pass the number in the dict. " + SEVERAL_TARGETS_REMEDY,
-    "list": "Pass {name}[0]. " + SEVERAL_TARGETS_REMEDY,
-    "object": "For labels use a classifier.",
-}
-"""Remedies for targets."""
 
 Ends = tuple[float, float]
 """The lower and the upper end of an interval."""
@@ -204,7 +198,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         if n_rows is None:
-            values = np.array([[read_number("y", y, TARGET_REMEDIES)]])
+            values = np.array([[read_number("y", y, TARGET_REMEDY)]])
         else:
             values = read_numbers(y, n_rows)[:, None]
         return Targets(values, self._target_names)
@@ -649,16 +643,16 @@ def t_quantile(free: float | Floats, level: float) -> Floats:
 
 def read_numbers(y: Any, n_rows: int) -> Floats:
     """Return the targets (n_rows,) of a batch: an array, a series or a list of numbers."""
-    check_one_column(y, SEVERAL_TARGETS_REMEDY)
+    check_one_column(y)
     values = y
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
         entries = enumerate(as_list(y, each="target per row"))
-        values = np.array([read_number(f"y[{i}]", value, TARGET_REMEDIES) for i, value in entries])
+        values = np.array([read_number(f"y[{i}]", value, TARGET_REMEDY) for i, value in entries])
     if len(values) != n_rows:
         raise ValueError(
             f"y has {len(values)} targets, expected {n_rows}. Pass one target per row."
         )
-    check_values("y", values, TARGET_REMEDIES)
+    check_values("y", values)
     numbers: Floats = values.astype(np.float64)
     return numbers
 
@@ -707,9 +701,9 @@ def read_named_targets(
         )
     if not y:
         raise ValueError(
-            f"{argument} holds no target, expected at least one. {TARGET_REMEDIES['missing']}"
+            f"{argument} holds no target, expected at least one. Leave out rows without a target."
         )
-    values = [read_number(f"{argument}[{name!r}]", y[name], TARGET_REMEDIES) for name in y]
+    values = [read_number(f"{argument}[{name!r}]", y[name], TARGET_REMEDY) for name in y]
     return arranged(plain_names(y), np.array([values]), known)
 
 

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from onlinels.checks import Floats, read_number
 from onlinels.linear.regressors import (
-    TARGET_REMEDIES,
+    TARGET_REMEDY,
     Ends,
     check_level,
     gaussian,
@@ -374,7 +374,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         7.5
         """
         with self._lock:
-            taken, target = self._columns.extended_and_read(x), read_number("y", y, TARGET_REMEDIES)
+            taken, target = self._columns.extended_and_read(x), read_number("y", y, TARGET_REMEDY)
             weight, key = read_weight(w), sample_key(x) if len(self._waiting) else None
             apply(self._plan(*taken, target, key, weight))
 

@@ -10,7 +10,7 @@ from zlib import crc32
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from onlinels.checks import MAX_VALUE, STREAM_REMEDIES, Floats, is_unknown, plain_value
+from onlinels.checks import MAX_VALUE, Floats, is_unknown, plain_value
 from onlinels.rows import (
     ARRAY_TYPES,
     PLAIN_NUMBER_TYPES,
@@ -69,10 +69,10 @@ def read_stream_row(x: Any, argument: str = "x") -> Sample:
     if isinstance(x, Mapping):
         others = {name: each for name, each in x.items() if isinstance(each, str) or is_gap(each)}
     if not others:
-        return *read_row(x, STREAM_REMEDIES, argument), [], []
+        return *read_row(x, argument), [], []
     check_distinct(x)
     known = {name: value for name, value in x.items() if name not in others}
-    numbers = read_row(known, STREAM_REMEDIES, argument)
+    numbers = read_row(known, argument)
     # Not `str`, which returns another text for some subclasses, such as enumerations.
     texts = {name: str.__str__(text) for name, text in others.items() if isinstance(text, str)}
     named = [(plain_value(name), text) for name, text in texts.items()]
