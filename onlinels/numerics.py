@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, compress, repeat, starmap, takewhile
 from math import prod
-from operator import call, is_, methodcaller
+from operator import attrgetter, call, is_, methodcaller
 from threading import RLock, local
-from time import monotonic
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -114,15 +112,10 @@ class Lock(LockOfPython):  # type: ignore[misc]
     alone
     """
 
-    # Whether a thread is about to fork.
-    a_fork_is_near: ClassVar[bool] = False
-
     def __new__(cls) -> Lock:
         """Return a new lock, which is released."""
         new: Lock = super().__new__(cls)
         LIVE_LOCKS[id(new)] = new
-        if Lock.a_fork_is_near:
-            new.__class__ = GatedLock
         return new
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -130,22 +123,6 @@ class Lock(LockOfPython):  # type: ignore[misc]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Lock:
         return Lock()
-
-
-class GatedLock(Lock):
-    """A lock while a thread is about to fork: running calls go on, and new calls wait."""
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Acquire the lock after the fork, or at once in a call that holds a lock already."""
-        if not any(lock._is_owned() for lock in _live_locks()):
-            if not blocking:
-                return False
-            with FORK_GATE:
-                pass
-        # By then, the class of this lock has changed back.
-        return bool(LockOfPython.acquire(self, blocking, timeout))
-
-    __enter__ = acquire
 
 
 class AbandonedLock(Lock):
@@ -171,8 +148,8 @@ FORK_PATIENCE = 20.0
 FORK_GATE = RLock()
 """Held by a thread that forks."""
 
-HELD_FOR_FORK: list[Lock] = []
-"""The locks held by the thread that forks."""
+DURING_FORK = ExitStack()
+"""Holds all locks while a thread forks."""
 
 
 def _live_locks() -> list[Lock]:
@@ -181,72 +158,65 @@ def _live_locks() -> list[Lock]:
     return [lock for lock in found if lock is not None]
 
 
-def _hold_all_for_fork() -> None:
+def _acquire_after_fork(lock: Lock, *how: Any) -> bool:
+    """Acquire a lock after the fork, or at once in a call that holds a lock already."""
+    if not any(each._is_owned() for each in _live_locks()):
+        with FORK_GATE:
+            pass
+    return bool(LockOfPython.acquire(lock, *how))
+
+
+def _begin_fork() -> None:
     """Let running calls end and new calls wait, and hold all locks."""
     FORK_GATE.acquire()
-    Lock.a_fork_is_near = True
-    locks = _live_locks()
-    for lock in locks:
-        lock.__class__ = GatedLock
-    deadline = monotonic() + FORK_PATIENCE
-    while True:
-        # A C loop, as in `all_held`.
-        acquired = takewhile(bool, map(LockOfPython.acquire, locks, repeat(False)))
-        HELD_FOR_FORK.extend(compress(locks, acquired))
-        if len(HELD_FOR_FORK) == len(locks):
-            return
-        # Wait while holding none, as in `all_held`.
-        busy = locks[len(HELD_FOR_FORK)]
-        _release_held_for_fork()
-        if not LockOfPython.acquire(busy, True, max(0.0, deadline - monotonic())):
-            return
-        busy.release()
+    # Only during a fork, because Python code at the beginning of every call would be slow.
+    Lock.acquire = Lock.__enter__ = _acquire_after_fork
+    DURING_FORK.enter_context(all_held(*_live_locks(), patience=FORK_PATIENCE))
 
 
-def _release_held_for_fork() -> None:
-    while HELD_FOR_FORK:
-        HELD_FOR_FORK.pop().release()
-
-
-def _end_fork(is_child: bool) -> None:
-    _release_held_for_fork()
-    Lock.a_fork_is_near = False
-    for lock in _live_locks():
-        lock.__class__ = Lock
-        if is_child:
-            # The threads that hold the other locks do not exist in this process.
-            if lock.acquire(False):
-                lock.release()
-            else:
-                lock.__class__ = AbandonedLock
-                del LIVE_LOCKS[id(lock)]
+def _end_fork() -> None:
+    DURING_FORK.close()
+    del Lock.acquire, Lock.__enter__
     FORK_GATE.release()
+
+
+def _end_fork_in_child() -> None:
+    _end_fork()
+    for lock in _live_locks():
+        # The threads that hold the other locks do not exist in this process.
+        if lock.acquire(False):
+            lock.release()
+        else:
+            lock.__class__ = AbandonedLock
+            del LIVE_LOCKS[id(lock)]
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_hold_all_for_fork,
-        after_in_parent=partial(_end_fork, False),
-        after_in_child=partial(_end_fork, True),
+        before=_begin_fork, after_in_parent=_end_fork, after_in_child=_end_fork_in_child
     )
 
 
 @contextmanager
-def all_held(*locks: Lock) -> Iterator[None]:
-    """Hold several locks without deadlock, in any order in which other threads acquire them."""
+def all_held(*locks: Lock, patience: float = -1.0) -> Iterator[None]:
+    """Hold several locks without deadlock, in any order in which other threads acquire them.
+
+    Hold none if a lock is not free within `patience` seconds.
+    """
     order = list(set(locks))
     while True:
         held: list[Lock] = []
         with ExitStack() as stack:
             # A C loop acquires and a C loop releases: an interrupt comes before or after a loop.
             stack.callback(deque, map(methodcaller("release"), held), 0)
-            held.extend(takewhile(methodcaller("acquire", False), order))
-            if len(held) == len(order):
+            # Only the first acquisition waits, so that no threads wait in a ring.
+            waits, seconds = chain([True], repeat(False)), chain([patience], repeat(-1.0))
+            acquired = map(call, map(attrgetter("acquire"), order), waits, seconds)
+            held.extend(compress(order, takewhile(bool, acquired)))
+            if len(held) == len(order) or not held:
                 yield
                 return
-        # Wait for a lock of another thread while holding none, so that no threads wait in a ring.
-        with order[len(held)]:
-            pass
+        order.insert(0, order.pop(len(held)))
 
 
 TYPES_WITHOUT_ARRAYS = frozenset((str, int, float, bool, bytes, type(None)))
