@@ -472,34 +472,17 @@ def checked_assignment(self: Any, name: str, value: Any) -> None:
 
 def _refusal(model: Any, name: str, value: Any) -> str:
     """Return the message for a name that cannot be assigned, with the remedy."""
-    kind: Any = type(model)
-    given, settings = reprlib.repr(value), settings_of(kind)
+    kind, settings = type(model).__name__, settings_of(type(model))
     if name in settings:
-        # The other mutable attributes are parts that change only inside.
-        changing = [each for each in _mutable(model) if hasattr(kind, each)]
-        but = f", only {' and '.join(changing)} can" if changing else ""
-        stays = f"{name} cannot change in a {kind.__name__} after it is made{but}"
-        return f"{stays}. Make a new {kind.__name__} with clone({{{name!r}: {given}}})."
-    for part in settings:
-        inner: Any = getattr(model, part, None)
-        steps = getattr(inner, "steps", {})
-        places = {f"model.{part}": inner} | {f"model.{part}[{key!r}]": steps[key] for key in steps}
-        for place, each in places.items():
-            if name in _mutable(each):
-                return f"{name} is a setting of {place}. Assign it there: {place}.{name} = {given}."
-        if hasattr(inner, "clone") and name in settings_of(inner.__class__):
-            new = f"clone({{{part!r}: model.{part}.clone({{{name!r}: {given}}})}})"
-            stays = f"{name} is a setting of model.{part} and cannot change"
-            return f"{stays}. Make a new {kind.__name__} with {new}."
+        return (
+            f"{name} cannot change in a {kind} after it is made. Make a new {kind} with "
+            f"clone({{{name!r}: {reprlib.repr(value)}}})."
+        )
     return (
-        f"{kind.__name__} has no setting {name!r}, expected one of: {', '.join(settings)}. "
-        "Begin the names of your own attributes with an underscore."
+        f"{kind} has no setting {name!r}, expected one of: {', '.join(settings)}. Assign the "
+        "settings of a part to the part, and begin the names of your own attributes with an "
+        "underscore."
     )
-
-
-def _mutable(model: Any) -> list[str]:
-    """Return the attributes that river's `mutate` changes."""
-    return sorted(getattr(model, "_mutable_attributes", ()))
 
 
 def check_count(name: str, value: Any, minimum: int) -> int:

@@ -91,14 +91,14 @@ def hashed_folds(hashes: Hashes, values: Matrix, n_folds: int) -> Integers:
         block = np.ascontiguousarray(values[start : start + step], dtype=np.float64)
         # Bits of values rounded to the 24 digits of a float32, with the range of float64.
         rounded = (block.view(np.uint64) + HALF_UNIT) >> DROPPED_BITS
-        mixed = _mixed(_mixed(rounded) + hashes)
+        mixed = splitmix(splitmix(rounded) + hashes)
         mixed[block == 0.0] = 0
         sums[start : start + step] = mixed.sum(axis=1, dtype=np.uint64)
-    folds: Integers = (_mixed(sums) % np.uint64(n_folds)).astype(np.intp)
+    folds: Integers = (splitmix(sums) % np.uint64(n_folds)).astype(np.intp)
     return folds
 
 
-def _mixed(bits: Hashes) -> Hashes:
+def splitmix(bits: Hashes) -> Hashes:
     """Return mixed bits: each input bit affects all 64 output bits."""
     bits = (bits ^ (bits >> MIX_SHIFTS[0])) * MIX_MULTIPLIERS[0]
     bits = (bits ^ (bits >> MIX_SHIFTS[1])) * MIX_MULTIPLIERS[1]

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,83 @@ def test_a_module_imports_only_from_floors_below_and_from_its_own_package(path):
             name = inner[0] if inner else "__init__"
             below = floor_of(name) < floor_of(own)
             assert below or (own, name) in NEIGHBOURS, f"{own} imports {name}"
+
+
+# The settings of a module, which may have one name where they do one thing in several modules.
+SAME_MEANING = {
+    "__all__",
+    "ACTIVATIONS",
+    "BLOCK_IMAGES",
+    "BLOCK_ROWS",
+    "EPS",
+    "ERROR_DECAY",
+    "EXPERTS",
+    "GOLDEN_RATIO",
+    "LEARNING_RATE",
+    "MAX_DIMENSIONS",
+    "MIN_BLOCK_ROWS",
+    "MIN_DEVIATION",
+    "STEPS",
+    "TIE_TOLERANCE",
+    "WINDOW",
+    "WORD_BYTES",
+}
+
+# To be renamed, until this set is empty.
+SEVERAL_MEANINGS = {
+    "Answer",
+    "Answers",
+    "Batch",
+    "Choice",
+    "Flags",
+    "Forecast",
+    "Images",
+    "Kind",
+    "Model",
+    "Recipe",
+    "Row",
+    "Settings",
+    "Softmax",
+    "Solution",
+    "State",
+    "Sums",
+    "_are_sound",
+    "_as_floats",
+    "_checked",
+    "_described",
+    "_digest",
+    "_fits",
+    "_is_sound",
+    "_joined",
+    "_names",
+    "_open",
+    "_read",
+    "_reader_of",
+    "_source",
+    "_write",
+    "blocks_of",
+    "gaussian",
+    "linear_of",
+    "parts_of",
+    "put_in_place",
+    "scores_of",
+}
+
+
+def names_defined(path):
+    """Yield the names of the classes, functions and values that a module defines."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            yield node.name
+        for target in getattr(node, "targets", [getattr(node, "target", None)]):
+            if isinstance(target, ast.Name):
+                yield target.id
+
+
+def test_a_name_has_one_meaning():
+    modules = Counter(name for path in MODULES for name in set(names_defined(path)))
+    several = {name for name, times in modules.items() if times > 1}
+    assert several <= SAME_MEANING | SEVERAL_MEANINGS
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
