@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import numbers
 import os
 import reprlib
@@ -10,7 +9,6 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
-from fractions import Fraction
 from functools import cache
 from inspect import Parameter, isabstract, signature
 from pathlib import Path
@@ -261,22 +259,30 @@ def plain_value(value: Any) -> Any:
 
     Equal values of different types differ in their text and bytes, as 1, 1.0 and True do, or a
     text and a member of a `StrEnum`. Whatever is made of the text or the bytes of a name starts
-    from its plain value. If no plain value has the same hash and is equal, `value` is returned.
+    from its plain value: a str, an int, else a float, or a tuple of these. If none has the same
+    hash and is equal, `value` is returned.
 
     Examples
     --------
-    >>> plain_value(np.str_("a")), plain_value(True), plain_value(Fraction(1, 2))
+    >>> plain_value(np.str_("a")), plain_value(True), plain_value(np.float32(0.5))
     ('a', 1, 0.5)
     >>> plain_value(("h", np.int64(0))), plain_value("a")
     (('h', 0), 'a')
     """
-    if type(value) is str or type(value) is int:
-        return value
-    value = plain_scalar(value)
-    convert = next((PLAIN_FORMS[kind] for kind in PLAIN_FORMS if isinstance(value, kind)), None)
-    if convert is None and hasattr(value, "as_integer_ratio"):
-        convert = _plain_number
-    return value if convert is None else replaced(value, convert)
+    return value if type(value) is str or type(value) is int else replaced(value, _plain)
+
+
+def _plain(value: Any) -> Any:
+    plain = plain_scalar(value)
+    if isinstance(plain, str):
+        return str.__str__(plain)
+    if isinstance(plain, tuple):
+        return tuple(map(plain_value, plain))
+    if isinstance(plain, numbers.Number):
+        number: Any = plain
+        whole = int(number.real)
+        return whole if whole == number else float(number)
+    return plain
 
 
 def replaced(value: Any, convert: Callable[[Any], Any]) -> Any:
@@ -286,42 +292,6 @@ def replaced(value: Any, convert: Callable[[Any], Any]) -> Any:
         return plain if plain == value and hash(plain) == hash(value) else value
     except (TypeError, ValueError, ArithmeticError):
         return value
-
-
-def _plain_number(value: Any) -> Any:
-    """Return a number as an int if it is whole, else as a float if one is equal, or a fraction."""
-    numerator, denominator = value.as_integer_ratio()
-    exact = Fraction(int(numerator), int(denominator))
-    if exact.denominator == 1:
-        return exact.numerator
-    return float(exact) if float(exact) == exact else exact
-
-
-def _plain_complex(value: complex) -> Any:
-    # The sum with 0 removes the sign of a zero.
-    return complex(value.real + 0.0, value.imag + 0.0) if value.imag else plain_value(value.real)
-
-
-def _plain_moment(value: datetime.datetime) -> Any:
-    # Equal moments may have different time zones.
-    plain = datetime.datetime.fromisoformat(value.isoformat())
-    return plain.astimezone(datetime.UTC) if plain.tzinfo else plain
-
-
-MICROSECOND = datetime.timedelta(microseconds=1)
-
-PLAIN_FORMS: dict[type, Callable[[Any], Any]] = {
-    str: str.__str__,
-    bytes: bytes,
-    tuple: lambda value: tuple(map(plain_value, value)),
-    frozenset: lambda value: frozenset(map(plain_value, value)),
-    complex: _plain_complex,
-    datetime.datetime: _plain_moment,
-    datetime.date: lambda value: datetime.date.fromisoformat(value.isoformat()),
-    datetime.time: lambda value: datetime.time.fromisoformat(value.isoformat()),
-    datetime.timedelta: lambda value: value // MICROSECOND * MICROSECOND,
-}
-"""Conversions to plain values by class, for subclasses too; `_plain_number` converts numbers."""
 
 
 def equals_itself(value: Any) -> bool:
@@ -654,23 +624,18 @@ def check_weights(
 
 
 def _as_floats(w: Any, name: str) -> Floats:
-    """Return weights as floats: None as NaN, and numbers that are too large as infinity."""
-    try:
+    """Return weights as floats; numbers that are too large as infinity."""
+    entries: list[float | None] = [None]
+    with suppress(ValueError):  # Of lists of different lengths.
         weights = plain_array(name, w)
-    except ValueError as error:
+        if weights.dtype.kind in "biuf":
+            return weights.astype(np.float64)
+        if weights.dtype.kind == "O":
+            entries = [as_number(each) for each in weights.flat]
+    if None in entries:
         raise TypeError(
-            f"{name} is not an array of numbers: {error}. Pass one number per row."
-        ) from error
-    if weights.dtype.kind in "biuf":
-        return weights.astype(np.float64)
-    given = weights.ravel().tolist()
-    entries = [np.nan if each is None else as_number(each) for each in given]
-    if weights.dtype.kind != "O" or None in entries:
-        row = entries.index(None) if None in entries else 0
-        got, place = given[row], f"[{row}]" if weights.ndim else ""
-        raise TypeError(
-            f"{name}{place} is {reprlib.repr(got)} of type {type(got).__name__}, expected a "
-            f"number. Pass float({name}{place}) if it stands for a number."
+            f"{name} is {reprlib.repr(w)}, expected numbers. Pass one number per row, or one "
+            "number for all rows."
         )
     return np.array(entries, dtype=np.float64).reshape(weights.shape)
 

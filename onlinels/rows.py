@@ -9,14 +9,10 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
-from enum import Enum
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import compress
 from operator import itemgetter
 from typing import Any
-from uuid import UUID
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -137,47 +133,26 @@ def key_text(key: Name) -> str:
     Raises
     ------
     TypeError
-        If the key is, or contains, an object of a class whose equal objects may differ in text.
+        If the key is, or contains, anything but a text, a number or None.
     """
     if not _is_spelt(key):
         raise TypeError(
             f"Feature name {key!r} of type {type(key).__name__} has no fixed spelling, expected "
             "text or a number. Rename the feature."
         )
-    return f"{type(key).__name__}:{spelling(key)}"
-
-
-SPELT_TYPES = frozenset(
-    {str, int, float, complex, Fraction, bytes, type(None), UUID, datetime, date, time, timedelta}
-)
-"""Types of plain values that have the same text if they are equal."""
+    return f"{type(key).__name__}:{key!r}"
 
 
 def _is_spelt(key: Name) -> bool:
-    if isinstance(key, (tuple, frozenset)):
-        return type(key) in (tuple, frozenset) and all(map(_is_spelt, key))
-    # A member of another enumeration is equal to itself only.
-    is_member = isinstance(key, Enum) and type(key).__eq__ is object.__eq__
-    return is_member or type(key) in SPELT_TYPES
+    return all(map(_is_spelt, key)) if type(key) is tuple else type(key) in SPELT_TYPES
 
 
-def spelling(key: Name) -> str:
-    """Return the `repr` of a plain value, with the entries of a set in order.
-
-    Examples
-    --------
-    >>> spelling(("a", frozenset({"c", "b"})))
-    "('a', frozenset({'b', 'c'}))"
-    """
-    if isinstance(key, tuple):
-        return f"({', '.join(map(spelling, key))}{',' * (len(key) == 1)})"
-    if isinstance(key, frozenset):
-        return f"frozenset({{{', '.join(sorted(map(spelling, key)))}}})"
-    return repr(key)
+SPELT_TYPES = frozenset({str, int, float, type(None)})
+"""Types of plain values whose text is the same if they are equal."""
 
 
 def sorted_names(names: Iterable[Name]) -> list[Name]:
-    """Sort names of any hashable types: outputs by number, other names by type and spelling.
+    """Sort names of any hashable types: outputs by number, other names by type and text.
 
     Examples
     --------
@@ -192,8 +167,8 @@ def _sorting_key(name: Name) -> tuple[Any, ...]:
     if isinstance(key, int):
         return (0, key)
     if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int):
-        return (1, spelling(key[0]), key[1])
-    return (2, type(key).__name__, spelling(key))
+        return (1, repr(key[0]), key[1])
+    return (2, type(key).__name__, repr(key))
 
 
 @dataclass(frozen=True)

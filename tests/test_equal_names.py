@@ -1,9 +1,7 @@
 """Names, texts, targets, labels and numbers that are equal are the same to every model."""
 
 import enum
-import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
@@ -40,10 +38,6 @@ from support import strategies
 PLAIN_NAMES = ["temp", "h7", "\u00e9", 0, 1, -3, 0.5, ("h", 2), ("site", (1, 0.25)), None]
 """Names that a file can hold."""
 
-OTHER_NAMES = [
-    *(Fraction(1, 3), b"a", 2 + 1j, frozenset({"x", "y", "z"}), timedelta(1)),
-    *(datetime(2026, 3, 29, 2, 30), datetime(2026, 1, 1, tzinfo=UTC)),
-]
 CHANNELS = ["temp", "h7", 0]
 
 CLASSIFIERS = {
@@ -75,19 +69,17 @@ LABELS = ["red", 1, 0.5, ("a", 0), "0"]
 TARGETS = ["price", 1, ("h", 0)]
 
 
-def names_for(kind, is_saved):
+def names_for(kind):
     if kind == "windowed":
         return CHANNELS
-    if kind == "scaled":
-        # River's scaler itself looks names up, and Python compares no Decimal with a numpy integer.
-        return [name for name in PLAIN_NAMES if isinstance(name, str)]
-    return PLAIN_NAMES if is_saved else PLAIN_NAMES + OTHER_NAMES
+    # River's scaler itself looks names up, and Python compares no Decimal with a numpy integer.
+    return [name for name in PLAIN_NAMES if kind != "scaled" or isinstance(name, str)]
 
 
 @st.composite
-def streams(draw, kind, is_saved=False):
+def streams(draw, kind):
     """Draw rows, with their targets, twice: of plain objects, and of objects equal to them."""
-    known = names_for(kind, is_saved)
+    known = names_for(kind)
     number = st.integers(-8, 8).map(lambda each: each / 4)
     value = st.one_of(number, st.sampled_from(["red", "h1", ""])) if "stream" in kind else number
     n_names = len(known) if kind == "windowed" else draw(st.integers(1, min(4, len(known))))
@@ -179,7 +171,7 @@ def test_equal_objects_change_nothing(kind, data):
 @strategies.examples(5)
 @given(st.data())
 def test_equal_objects_are_saved_as_equal_models(kind, data):
-    rows, others = data.draw(streams(kind, is_saved=True))
+    rows, others = data.draw(streams(kind))
     mine, theirs = MODELS[kind](), MODELS[kind]()
     for (x, y), (x_other, y_other) in zip(rows, others, strict=True):
         mine.learn_one(x, y)
@@ -282,14 +274,8 @@ NAMES_AND_EQUALS = [
     (1, [True, 1.0, np.int64(1), Level.HIGH, Decimal(1), Fraction(1), np.bool_(True), 1 + 0j]),
     (0, [-0.0, False, 0.0, Level.LOW, Decimal("-0.0"), np.float32(-0.0)]),
     (0.5, [Decimal("0.50"), Fraction(1, 2), np.float16(0.5), 0.5 + 0j]),
-    (Fraction(1, 3), [Fraction(2, 6)]),
     (("h", 0), [("h", np.int64(0)), ("h", False), ("h", Decimal(0)), "h0"]),
     (("site", ("temp", 1)), [(np.str_("site"), (Sensor.TEMP, True))]),
-    (frozenset({"temp", 1}), [frozenset([1.0, Sensor.TEMP])]),
-    (b"a", [np.bytes_(b"a")]),
-    (datetime(2026, 1, 1), [pd.Timestamp(2026, 1, 1), datetime(2026, 1, 1, fold=1)]),
-    (timedelta(1), [pd.Timedelta(days=1)]),
-    (complex(0.0, 1.0), [complex(-0.0, 1.0)]),
 ]
 
 
@@ -322,7 +308,7 @@ def test_names_keep_a_meaning_of_equality_of_their_own():
     assert model.predict_one({Casual("temp"): 3.0}) == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize("name", [Tag("a"), Casual("A"), ("h", Tag("a")), pd.Interval(0, 1)])
+@pytest.mark.parametrize("name", [Tag("a"), Casual("A"), ("h", Tag("a")), Colour.RED, b"a"])
 @pytest.mark.parametrize(
     "learn",
     [
@@ -338,21 +324,6 @@ def test_names_whose_equals_cannot_be_spelt_are_refused_where_their_text_counts(
     model = LeastSquaresRegressor()
     model.learn_one({name: 1.0}, 1.0)
     assert model.feature_names == (name,)
-
-
-def test_members_that_equal_only_themselves_and_uuids_are_names():
-    for name in (Colour.RED, uuid.UUID(int=3)):
-        model = StreamClassifier()
-        model.learn_one({name: 1.0, "a": 2.0}, "b")
-        assert set(model.feature_names) == {name, "a"}
-
-
-def test_equal_sets_have_one_text_whatever_their_order():
-    # 0 and 8 have the same place in a small set: the one that came first is listed first.
-    one, other = frozenset([0, 8]), frozenset([8, 0])
-    assert one == other
-    assert repr(one) != repr(other)
-    assert HiddenLayer(3).transform_one({one: 1.0}) == HiddenLayer(3).transform_one({other: 1.0})
 
 
 def test_labels_stay_as_given_and_are_saved_in_plain_types(tmp_path):

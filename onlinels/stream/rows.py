@@ -27,7 +27,6 @@ from onlinels.rows import (
     read_row,
     reader_of,
     samples_of,
-    spelling,
 )
 from onlinels.saving import savable
 
@@ -288,11 +287,11 @@ class StreamColumns:
             new = [(name, text) for name, text in named if text not in texts.get(name, {})]
             full = {name for name, _ in new if len(texts.get(name, {})) == MAX_CATEGORIES}
             new = [(name, text) for name, text in new if name not in full]
-            for name in sorted(full - crowded.keys(), key=spelling):
+            for name in sorted(full - crowded.keys(), key=repr):
                 crowded = crowded | {name: len(crowded)}
             # Together and sorted, so that the order of a dict's keys does not matter.
             columns = columns.extended([(*layout, *new)])
-            for name, text in sorted(new, key=spelling):
+            for name, text in sorted(new, key=repr):
                 (column,) = columns.columns_of((name, text))
                 texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
         if columns is self._columns and crowded is self._crowded:
@@ -332,4 +331,4 @@ class StreamColumns:
         for name in gaps:
             row[self.columns_of(name)] = np.nan
         # Sorted, so that the order of a dict's keys does not matter.
-        return StreamRow(row, sorted(gaps, key=spelling), sorted(hashed))
+        return StreamRow(row, sorted(gaps, key=repr), sorted(hashed))
