@@ -280,8 +280,9 @@ def _plain(value: Any) -> Any:
         return tuple(map(plain_value, plain))
     if isinstance(plain, numbers.Number):
         number: Any = plain
+        # The part of a complex number that is real equals it if the other part is 0.
         whole = int(number.real)
-        return whole if whole == number else float(number)
+        return whole if whole == number else float(number.real)
     return plain
 
 
@@ -605,7 +606,7 @@ def check_weights(
     """
     if w is None:
         return 1.0
-    weights = _as_floats(w, name)
+    weights = _weights_in(w, name)
     is_wrong = ~((weights >= 0.0) & (weights <= largest))
     if is_wrong.any():
         row = int(is_wrong.argmax())
@@ -623,7 +624,7 @@ def check_weights(
     return weights.copy() if weights.ndim else float(weights)
 
 
-def _as_floats(w: Any, name: str) -> Floats:
+def _weights_in(w: Any, name: str) -> Floats:
     """Return weights as floats; numbers that are too large as infinity."""
     entries: list[float | None] = [None]
     with suppress(ValueError):  # Of lists of different lengths.

@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -114,13 +116,12 @@ SAME_MEANING = {
     "ERROR_DECAY",
     "EXPERTS",
     "GOLDEN_RATIO",
+    "KINDS",
     "LEARNING_RATE",
     "MAX_DIMENSIONS",
     "MIN_BLOCK_ROWS",
     "MIN_DEVIATION",
-    "STEPS",
     "TIE_TOLERANCE",
-    "WINDOW",
     "WORD_BYTES",
 }
 
@@ -143,10 +144,11 @@ SEVERAL_MEANINGS = {
     "State",
     "Sums",
     "_are_sound",
-    "_as_floats",
+    "_check",
     "_checked",
     "_described",
     "_digest",
+    "_fill",
     "_fits",
     "_is_sound",
     "_joined",
@@ -194,3 +196,11 @@ def test_what_is_public_has_an_example(thing):
 
 def test_the_package_is_typed():
     assert (PACKAGE / "py.typed").exists()
+
+
+def test_what_few_use_is_imported_when_it_is_used():
+    """Each takes as long to import as the whole package."""
+    late = ["sklearn", "scipy.stats", "river.drift", "river.metrics", "river.preprocessing"]
+    code = f"import onlinels, sys; print([name for name in {late} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
