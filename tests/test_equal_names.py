@@ -223,15 +223,6 @@ class Tag:
     name: str
 
 
-def test_a_regressor_that_learns_members_answers_texts():
-    model = LeastSquaresRegressor(1e-9)
-    for i in range(30):
-        model.learn_one({Sensor.TEMP: float(i), Sensor.HUMID: float(i % 7)}, 2.0 * i + 1)
-    assert model.predict_one({"temp": 20.0, "humid": 3.0}) == pytest.approx(41.0)
-    assert model.feature_names == ("humid", "temp")
-    assert list(map(type, model.feature_names)) == [str, str]
-
-
 def test_an_answer_does_not_depend_on_the_names_of_earlier_questions():
     def answer(first):
         model = StreamClassifier()
@@ -245,18 +236,6 @@ def test_an_answer_does_not_depend_on_the_names_of_earlier_questions():
     layers = HiddenLayer(2, prefix=Sensor.TEMP), HiddenLayer(2, prefix="temp")
     for layer in layers:
         assert list(layer.transform_one({"a": 1.0})) == ["temph0", "temph1"]
-
-
-def test_a_question_with_other_types_does_not_fail_beside_an_earlier_one():
-    # In Python 3.11, Decimal(1) == np.int64(1) raises.
-    samples = [{Decimal(1): 2.0, "a": 1.0}, {np.int64(1): 2.0, "a": 1.0}]
-    models = StreamClassifier(), StreamClassifier()
-    for model, ordered in zip(models, (samples, samples[::-1]), strict=True):
-        for x in ordered:
-            model.learn_one(x, "b")
-            model.predict_one(x)
-        model.learn_many(ordered, ["b", "c"])
-    assert facts(models[0]) == facts(models[1])
 
 
 def test_the_sign_of_zeros_does_not_change_which_forecast_waits():

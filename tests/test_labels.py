@@ -157,15 +157,13 @@ REGRESSORS = {
     "several targets": LeastSquaresMultiTargetRegressor,
 }
 LINEAR = "linear", "recursive", "pipeline"
-OF_ROWS = [kind for kind in CLASSIFIERS if kind not in ("network", "windowed")]
 OF_FRAMES = [kind for kind in CLASSIFIERS if kind not in ("network", "pipeline")]
-HOW = "learn_one", "learn_many", "predict_one", "predict_many"
+HOW = "learn_one", "learn_many"
 
 
 def done(model, how, rows, targets):
     """Return what a method says to rows, or to the first of them; its error says what to do."""
     arguments = (rows, targets) if how.endswith("many") else (rows[0], targets[0])
-    arguments = arguments if how.startswith("learn") else arguments[:1]
     try:
         return getattr(model, how)(*arguments)
     except (TypeError, ValueError) as error:
@@ -186,36 +184,12 @@ def state_of(model):
     return pickle.dumps(inner(model))
 
 
-@pytest.mark.parametrize("kind", [*OF_ROWS, *REGRESSORS])
-@strategies.examples(15)
-@given(
-    st.lists(st.dictionaries(strategies.feature_names, st.integers(0, 5), max_size=4), max_size=7),
-    st.data(),
-)
-def test_names_of_numpy_are_the_plain_names(kind, rows, data):
-    make = (CLASSIFIERS | REGRESSORS)[kind]
-    model, other = make(), make()
-    targets = ["uvw"[k % 3] if kind in CLASSIFIERS else float(k % 3) for k in range(len(rows))]
-    if kind == "several targets":
-        targets = [{("h", 0): y, np.int64(5): 2.0 * y} for y in targets]
-    for k in range(len(rows)):
-        how = data.draw(st.sampled_from(HOW))
-        few = rows[k::-1]
-        plain = [{strategies.plain(n): v for n, v in row.items()} for row in few]
-        theirs = done(other, how, plain, targets[k::-1])
-        assert done(model, how, few, targets[k::-1]) == theirs
-    ours, theirs = inner(model), inner(other)
-    assert ours.feature_names == theirs.feature_names
-    assert ours.count == theirs.count
-    assert [*map(type, ours.feature_names)] == [*map(type, theirs.feature_names)]
-
-
 @pytest.mark.parametrize("name", [NAN, np.float64("nan"), pd.NA, (pd.NA, 0), ("a", pd.NA)])
 @pytest.mark.parametrize("make", [LeastSquaresClassifier, StreamClassifier, StreamRegressor])
 def test_names_that_equal_nothing_are_refused_before_and_after_others(make, name):
     model = make()
     for x in ({name: 1.0}, {"a": 2.0, name: 1.0}) * 3:
-        for how in HOW[:2]:
+        for how in HOW:
             error, text = done(model, how, [x, {"a": 1.0}], [1, 1])
             assert error is ValueError
             assert "name is NaN" in text

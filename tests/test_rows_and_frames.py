@@ -523,34 +523,6 @@ def test_bad_sparse_matrices(matrix, error, message):
 
 # Text and categories.
 
-COLOURS, NUMBERS = ["red", "blue", "red", "green"], ["3.5", "-1", "2e3", "0"]
-
-
-WITH_GAPS = [
-    pd.DataFrame({"a b": [3.5, None]}, dtype=object),
-    pd.DataFrame({"a b": ["3.5", None]}, dtype="string"),
-    pd.DataFrame({"a b": [None, None]}),
-    pl.DataFrame({"a b": [None, "2"]}),
-]
-
-
-def tables(values):
-    """Return frames of every library with one column of text or categories, and a number."""
-    other = {"size": [1.0, 2.0, 3.0, 4.0]}
-    for dtype in ("object", "category", "string", "string[pyarrow]"):
-        yield pd.DataFrame({"a b": pd.Series(values, dtype=dtype), **other})
-    for kind in (pl.String, pl.Categorical, pl.Enum(sorted(set(values)))):
-        yield pl.DataFrame({"a b": pl.Series(values, dtype=kind), **other})
-    for column in (pa.array(values), pa.array(values).dictionary_encode()):
-        yield pa.table({"a b": column, **other})
-
-
-@pytest.mark.parametrize("X", [*tables(COLOURS), *tables(NUMBERS), *WITH_GAPS], ids=repr)
-def test_columns_of_no_numbers_are_refused_with_one_remedy(X):
-    remedy = r"column 'a b' of type .*real numbers.*OneHotEncoder"
-    with pytest.raises(TypeError, match=remedy):
-        LeastSquaresRegressor().learn_many(X, [1.0] * len(X))
-
 
 @pytest.mark.parametrize("names", [(0, 1), (("a", 1), ("b", 2)), ("a", 0), (1, "a")])
 def test_names_of_columns_need_not_be_text(names):

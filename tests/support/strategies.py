@@ -556,30 +556,6 @@ def cuts(draw, n_rows):
     return (*np.diff(ends, prepend=0).tolist(), n_rows - int(ends[-1]))
 
 
-plain_feature_names = st.one_of(
-    st.sampled_from(["a", "b", "h", "h0", "h3", "", 0.5, 1.0, True, None, frozenset({"a", 2})]),
-    st.integers(-2, 5),
-    st.tuples(st.sampled_from(["h", "a", 0, 0.5]), st.integers(0, 3)),
-    st.tuples(st.tuples(st.integers(0, 2), st.sampled_from(["a", None]))),
-)
-feature_names = st.one_of(
-    plain_feature_names,
-    st.integers(-2, 5).map(np.int64),
-    st.integers(0, 5).map(np.uint8),
-    st.sampled_from([np.float64(0.5), np.float32(0.1), np.float64(2.0), np.str_("a"), np.bool_(1)]),
-    st.tuples(st.sampled_from(["h", np.str_("a"), np.int64(0)]), st.integers(0, 3).map(np.int64)),
-    st.just(((np.int64(1), "a"),)),
-)
-"""Names of features: plain values, and numpy's scalars, alone and within tuples."""
-
-
-def plain(name):
-    """Return a name with the Python values that numpy's scalars hold."""
-    if isinstance(name, tuple):
-        return tuple(map(plain, name))
-    return name.item() if isinstance(name, np.generic) else name
-
-
 @dataclass(frozen=True)
 class MissingLabels:
     """Labels of which some are missing, in one form, and the places of these."""
