@@ -145,7 +145,7 @@ LIVE_LOCKS: WeakValueDictionary[int, Lock] = WeakValueDictionary()
 FORK_PATIENCE = 20.0
 """Seconds that a fork waits for running calls: a call may wait for the very thread that forks."""
 
-FORK_GATE = RLock()
+FORK_GATE: Any = RLock()
 """Held by a thread that forks."""
 
 DURING_FORK = ExitStack()
@@ -160,7 +160,7 @@ def _live_locks() -> list[Lock]:
 
 def _acquire_after_fork(lock: Lock, *how: Any) -> bool:
     """Acquire a lock after the fork, or at once in a call that holds a lock already."""
-    if not any(each._is_owned() for each in _live_locks()):
+    if not FORK_GATE._is_owned() and not any(each._is_owned() for each in _live_locks()):
         with FORK_GATE:
             pass
     return bool(LockOfPython.acquire(lock, *how))
@@ -176,7 +176,7 @@ def _begin_fork() -> None:
 
 def _end_fork() -> None:
     DURING_FORK.close()
-    del Lock.acquire, Lock.__enter__
+    Lock.acquire, Lock.__enter__ = LockOfPython.acquire, LockOfPython.__enter__
     FORK_GATE.release()
 
 
