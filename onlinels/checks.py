@@ -443,7 +443,8 @@ def checked_assignment(self: Any, name: str, value: Any) -> None:
 
 def _refusal(model: Any, name: str, value: Any) -> str:
     """Return the message for a name that cannot be assigned, with the remedy."""
-    kind, settings = type(model).__name__, settings_of(type(model))
+    made: Any = type(model)
+    kind, settings = made.__name__, settings_of(made)
     if name in settings:
         return (
             f"{name} cannot change in a {kind} after it is made. Make a new {kind} with "

@@ -145,13 +145,13 @@ for model in (busy, free):
     model.learn_many(X, y)
 
 
-class Slow:
-    begun, done = threading.Event(), threading.Event()
+begun, ended = threading.Event(), threading.Event()
 
-    def write(self, content):
-        self.begun.set()
-        self.done.wait()
-        return len(content)
+
+def use():
+    with busy._lock:
+        begun.set()
+        ended.wait()
 
 
 def check(n_forks=2):
@@ -166,11 +166,11 @@ def check(n_forks=2):
     assert n_forks == 0 or in_child(lambda: check(n_forks - 1))
 
 
-thread = threading.Thread(target=busy.save, args=(Slow(),))
+thread = threading.Thread(target=use)
 thread.start()
-Slow.begun.wait()
+begun.wait()
 results = [in_child(check)]
-Slow.done.set()
+ended.set()
 thread.join()
 busy.merge(free)
 results.append(in_child(lambda: busy.predict_many(X)))
