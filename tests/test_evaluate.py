@@ -330,7 +330,7 @@ BAD_CALLS = [
     ((MODEL, FRAME), {"metric": ACCURACY}, TypeError, "Row 0 of the stream is 0, expected a pair"),
     ((MODEL, "f.csv"), {"metric": ACCURACY}, TypeError, "Row 0 of the stream is 'f', expected"),
     ((MODEL, PAIRS), {"metric": ACCURACY, "w": 1.0}, TypeError, "w or t is given.*Pass triples"),
-    ((MODEL, iter(PAIRS), Y, ACCURACY), {}, TypeError, r"expected an array.*Pass list\(X\)"),
+    ((MODEL, iter(PAIRS), Y, ACCURACY), {}, TypeError, "expected an array.*Convert it"),
     ((MODEL, X, Y[:2], ACCURACY), {}, ValueError, "y has 2 values, expected 3. Pass one for each"),
     ((MODEL, X, np.ones((3, 2)), ACCURACY), {}, ValueError, r"y has shape \(3, 2\)"),
     ((MODEL, FRAME, pd.Series(Y, index=[3, 2, 1]), ACCURACY), {}, ValueError, "another order"),

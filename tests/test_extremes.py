@@ -180,7 +180,7 @@ def test_numbers_too_large_for_a_float_are_named(value, shown):
 )
 def test_weights_that_are_no_numbers_are_refused(w):
     model = LeastSquaresClassifier()
-    with pytest.raises(TypeError, match=r"w\[0\] is .*, expected a number"):
+    with pytest.raises(TypeError, match=r"w is .*, expected numbers"):
         model.learn_many([{"a": 1.0}], [1], w=w)
     assert model.count == 0
 
