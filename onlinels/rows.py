@@ -285,7 +285,7 @@ def check_mapping(x: Any, argument: str = "x") -> None:
         fault = f"{argument} is of type {type(x).__name__}, expected a dict of features"
         raise TypeError(
             f"{fault}. Pass a single row as dict(enumerate(x)), and a batch of rows to the *_many "
-            "method."
+            "method with np.asarray."
         )
 
 
