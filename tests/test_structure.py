@@ -147,6 +147,7 @@ SEVERAL_MEANINGS = {
     "_joined",
     "_names",
     "_open",
+    "_shapes_fit",
     "_source",
     "_write",
     "gaussian",
