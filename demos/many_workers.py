@@ -40,6 +40,7 @@ from rich.table import Table
 from scipy.ndimage import affine_transform
 from show import (
     BLUE,
+    GREEN,
     GREY,
     INK,
     VERMILLION,
@@ -66,9 +67,10 @@ MNIST_HIDDEN = 2000
 ROWS = 1500
 QUICK_ROWS, QUICK_COPIES, QUICK_HIDDEN = 100, 6, 100
 MOST_WORKERS = 8
-"""Default limit. The 64 parts form 21 chains, so more workers would be idle."""
+"""Default limit. A model learns four of the 64 parts in turn, so 16 workers could learn at once."""
 KINDS = {
-    "learnt": ("read, distort, features, learn", BLUE),
+    "batch": ("read, distort", GREEN),
+    "learnt": ("features, learn", BLUE),
     "add": ("merge", VERMILLION),
     "transfer": ("wait for data from other workers", GREY),
 }
@@ -416,7 +418,7 @@ def draw_tasks(axes: Axes, workers: list[str], course: Course, run: Run) -> None
         # Workers wait for data while they compute; waiting is drawn below.
         below, height = (0.42, 0.1) if kind == "transfer" else (0.0, 0.7)
         # White edges would cover short tasks.
-        width = 0.3 if kind == "learnt" else 0.0
+        width = 0.3 if kind in ("batch", "learnt") else 0.0
         style: dict[str, Any] = {"color": colour, "edgecolor": "white", "linewidth": width}
         axes.barh(places + below, lasted, height, starts, label=text, **style)
     axes.vlines(run.seconds, 0.5, len(workers) + 0.5, color=INK, linewidth=1.0)

@@ -275,6 +275,8 @@ def current_client() -> Any:
 def computed(result: Delayed, progress: bool) -> Any:
     """Return the result of a task, with a progress bar on request."""
     client = current_client()
+    # In one layer: Dask walks through the whole graph for each layer, and each task is a layer.
+    result = Delayed(result.key, result.dask.to_dict())
     # The graph holds the model on purpose, so Dask's advice to scatter large data is suppressed.
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
         if client is None or not progress:

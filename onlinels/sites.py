@@ -206,10 +206,10 @@ def _reasons(
             if site.sha256 in contents[other]
             and (site.sha256 != found[other].sha256 or reasons.get(other) == "")
         ]
-        if name not in known and site.sha256 in outputs:
-            reasons[name] = "an output of this merge, left out"
-        elif holders:
+        if holders:
             reasons[name] = f"in {saves[holders[0]]}, counted once"
+        elif name not in known and site.sha256 in outputs:
+            reasons[name] = "an output of this merge, left out"
         else:
             reasons[name] = ""
     for name in (name for name, reason in reasons.items() if not reason):

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import onlinels
 from onlinels import (
-    GramAccumulator,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
@@ -336,7 +335,6 @@ def test_what_does_not_fit_is_one_sentence_and_writes_nothing(folder, capsys):
     saved("labels.npz", model=LeastSquaresClassifier())
     saved("stream.npz", model=StreamClassifier())
     saved("layer.npz", model=HiddenLayer(3))
-    saved("numbers.npz", model=GramAccumulator(3, 1))
     onlinels.save({"model": LeastSquaresClassifier()}, "state.npz")
     Path("text.npz").write_text("text")
     Path("bad.npz.json").write_text('{"outputs": 3}')
@@ -346,7 +344,6 @@ def test_what_does_not_fit_is_one_sentence_and_writes_nothing(folder, capsys):
         ("o.npz north.npz labels.npz", ["north.npz", "LeastSquaresClassifier"]),
         ("o.npz stream.npz", ["stream.npz", "StreamClassifier", "expected a model with merge"]),
         ("o.npz layer.npz", ["layer.npz", "HiddenLayer", "expected a model with merge"]),
-        ("o.npz north.npz numbers.npz", ["numbers.npz", "GramAccumulator"]),
         ("o.npz state.npz", ["state.npz cannot be merged", "dict"]),
         ("o.npz north.npz text.npz", ["text.npz cannot be read as a saved model"]),
         ("o.npz nowhere.npz", ["nowhere.npz"]),
