@@ -115,33 +115,6 @@ def test_numbers_are_those_of_rows_one_by_one(data, stream, seed, delay):
         laws.assert_nearly_alike_streams(each, single, stream.samples)
 
 
-@strategies.examples(20)
-@given(st.data(), strategies.number_streams(max_rows=60, weighed=True), DELAYS, st.booleans())
-def test_late_numbers_in_batches_are_those_of_rows_one_by_one(data, stream, delay, is_asked_again):
-    """Rows are forecast together, and learnt in another order; some of them never."""
-    model, single = StreamRegressor(label_delay=delay), StreamRegressor(label_delay=delay)
-    half = len(stream) // 2
-    order = data.draw(st.permutations(range(half, len(stream))))[: data.draw(st.integers(0, 60))]
-    for each in (model, single):
-        laws.learn_stream(stream, each, range(half))
-    if stream.samples[half:]:
-        model.predict_many(stream.samples[half:])
-    for x in stream.samples[half:]:
-        single.predict_one(x)
-    for part in parts(data, len(order)):
-        of_rows = stream.samples, stream.labels, stream.w
-        X, y, w = ([of[row] for row in order[part]] for of in of_rows)
-        if is_asked_again:
-            model.predict_learn_many(X, y, w)
-        else:
-            model.learn_many(X, y, w)
-        for x, target, weight in zip(X, y, w, strict=True):
-            if is_asked_again:
-                single.predict_one(x)
-            single.learn_one(x, target, weight)
-    laws.assert_nearly_alike_streams(model, single, stream.samples)
-
-
 @pytest.mark.parametrize("n_features", [3, 200])
 def test_takeovers_and_restored_ridges_come_within_blocks(n_features):
     """Labels are turned round every 150 rows; the ridge is restored at row 276, the first time.
@@ -164,24 +137,6 @@ def test_takeovers_and_restored_ridges_come_within_blocks(n_features):
 
 def model_rows(model, X, y):
     return model.predict_proba_learn_many(X, y[model.count : model.count + len(X)]).tolist()
-
-
-def test_numbers_with_takeovers_outliers_and_shifts_within_blocks():
-    random = np.random.default_rng(0)
-    X = random.normal(size=(700, 3))
-    y = X[:, 0] * np.where(np.arange(700) // 150 % 2, 2.0, -2.0) + 0.1 * random.normal(size=700)
-    X[400:, 1] += 1e3
-    X[random.integers(0, 700, 20), 2] = 1e4
-    y[random.integers(0, 700, 5)] *= 1e3
-    model, single = StreamRegressor(), StreamRegressor()
-    logs = laws.learn_logged(copy.deepcopy(model), lambda model: model.learn_many(X, y))
-    assert any(log.takeovers for log in logs)
-    found = model.predict_learn_many(X, y)
-    for x, target, mean in zip(X.tolist(), y.tolist(), found.tolist(), strict=True):
-        x = dict(enumerate(x))
-        assert mean == pytest.approx(single.predict_one(x), rel=1e-7, abs=1e-6)
-        single.learn_one(x, target)
-    laws.assert_nearly_alike_streams(model, single, [dict(enumerate(X[0].tolist()))])
 
 
 def test_many_classes_and_variances_of_a_thousand_rows():

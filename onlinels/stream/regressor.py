@@ -22,11 +22,11 @@ from onlinels.linear.regressors import (
     normals_like,
     read_numbers,
 )
-from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
+from onlinels.numerics import Calls, State, apply, enlarged
 from onlinels.rows import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import StreamModel, put_in_place, read_weight
-from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
+from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow
 from onlinels.stream.waiting import Waiting, sample_key
@@ -288,15 +288,14 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     row of weight 0. Weights count relative to a ridge of 1, so divide them by their mean if the
     mean is far from 1.
 
-    **Batches.** The order of rows matters: a batch is learnt row by row, up to rounding, and models
-    neither merge nor unlearn. Without a `label_delay`, rows of known features without a stored
-    forecast are learnt in blocks.
+    **Batches.** The order of rows matters: a batch is learnt row by row, and models neither merge
+    nor unlearn.
 
     **Costs** for M features. Memory does not depend on the number of rows learnt.
 
     ==============================  ===============================================================
     learn a row                     about ``6 ((M + 160)^2 + 2 M^2)`` operations
-    `learn_many`                    in blocks, a third of the time of as many calls of `learn_one`
+    `learn_many`                    the time of as many calls of `learn_one`
     memory                          ``16 ((M + 160)^2 + 2 M^2)`` bytes
     for every stored forecast       ``8 M + 500`` bytes more
     for every row of `label_delay`  ``96 M + 5,300`` bytes more
@@ -381,9 +380,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, with_dist: bool = False) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
-        This is progressive validation, also called prequential evaluation or test-then-train. Up to
-        rounding, the result equals that of calling `predict_one` and `learn_one` for one row after
-        the other, at the speed of `learn_many`. With a `label_delay` it is as slow as that loop.
+        This is progressive validation, also called prequential evaluation or test-then-train. The
+        result equals that of calling `predict_one` and `learn_one` for one row after the other.
 
         Parameters
         ----------
@@ -432,11 +430,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[float], list[int]]:
         targets = read_numbers(y, len(samples)).tolist()
         self._activations.grown(self._columns.extended(samples).names, 0)
-        # A late target judges the forecast by the weights at that moment.
-        new = list(range(len(samples))) if self.label_delay else self._columns.new_rows(samples)
-        if not self._count and new[:1] != [0]:
-            new.insert(0, 0)
-        return targets, new
+        return targets, list(range(len(samples)))
 
     def _answer(self, sample: Sample, key: int | None) -> Answer:
         row = self._columns.placed([sample])[0]
@@ -677,82 +671,6 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             calls += self._waiting.plan_take(key)
         state += [(self, name, value) for name, value in changes.items()]
         return tuple(calls), tuple(state)
-
-    def _plan_block(
-        self,
-        samples: Sequence[Sample],
-        targets: Sequence[float],
-        keys: Sequence[int | None],
-        weights: Floats,
-    ) -> tuple[tuple[Calls, State], Answer]:
-        """Plan to learn rows of known features without delay; return their forecasts, too."""
-        placed, past = self._columns.placed(samples), self._past
-        n_rows, values = len(placed), np.array([row.values for row in placed])
-        y, last = np.array(targets), past[-1][0]
-        lasts = np.append(last, y[:-1])
-        both = np.array([y, y - lasts]).T
-        change = last - past[0][0] if past[1:] else math.nan
-        scaler, scalers = self._scaler.along(values, [row.gaps for row in placed])
-        of_targets, origins = self._targets.along(both, [()] * n_rows)
-        # As `Forecaster.forecast`, for every row by the rows before it.
-        scaled = scalers.transform(values)
-        rows_before = np.array([enlarged(past[-1][1], values.shape[1]), *values[:-1]])
-        changes = scaled - scalers.transform(rows_before)
-        lags = origins.transform(np.array([(last, change), *both[:-1]]))
-        activations = self._activations.of(scaled)
-        features = activations[:, N_UNITS:]
-        rows = (
-            np.concatenate((lags, activations), axis=1),
-            np.ascontiguousarray(features),
-            np.concatenate((lags, features[:, :1], changes), axis=1),
-        )
-        scaled_targets = origins.transform(both)
-        means, deviations = origins.means, np.sqrt(origins.variances)
-        low = np.minimum.accumulate(np.append(self._limits[0], y))
-        high = np.maximum.accumulate(np.append(self._limits[1], y))
-        margin = MAX_RANGE_EXCESS * (high - low)
-        ends = (low - margin)[:-1, None], (high + margin)[:-1, None]
-        first = (means + np.array([[0.0, 1.0]]) * lasts[:, None])[:, TARGETS_BY_EXPERT]
-        # The errors of forecasts before every row, and after the last row.
-        judged = [{name: getattr(self, name) for name in FORECAST_QUALITY_FIELDS}]
-        answers = Answer(np.empty(n_rows), np.empty(n_rows))
-        draft, of_rows = shallow_copy(self), weights.tolist()
-
-        def compare(start: int, scores: Sequence[Floats]) -> Iterator[list[int]]:
-            part = slice(start, start + scores[0].shape[1])
-            of_all = [each.swapaxes(0, 1).reshape(len(each[0]), -1) for each in scores]
-            models = first[part] + deviations[part][:, TARGETS_BY_EXPERT] * np.concatenate(
-                of_all, axis=1
-            )
-            others = lasts[part, None], means[part, :1]
-            forecasts = np.maximum(np.concatenate((models, *others), axis=1), ends[0][part])
-            np.minimum(forecasts, ends[1][part], out=forecasts)
-            misses = np.abs(forecasts - y[part, None]).tolist()
-            del judged[start + 1 :]
-            for row, (of_experts, errors) in enumerate(zip(forecasts, misses, strict=True), start):
-                vars(draft).update(judged[row])
-                value = float(shares_of(draft._losses, LEARNING_RATE).dot(of_experts))
-                deviation = draft._deviation()
-                answers.means[row], answers.deviations[row] = value, deviation
-                error = abs(value - targets[row])
-                judged.append(
-                    judged[row] | draft._errors_after(error, errors, deviation, of_rows[row])
-                )
-                yield draft._differences(errors)
-
-        of_pairs = [scaled_targets[:, pair] for pair in INPUTS_BY_PAIR.values()]
-        changed = {
-            "_memories": learn_in_blocks(self._memories, rows, of_pairs, weights, compare),
-            "_limits": (float(low[-1]), float(high[-1])),
-            "_scaler": scaler,
-            "_targets": of_targets,
-            # Copies of two rows: views would keep the whole block in memory.
-            "_past": tuple(zip(targets[-2:], values[-2:].copy(), strict=True)),
-            "_count": self._count + n_rows,
-            "_seen": None,
-        }
-        changed |= judged[-1]
-        return ((), tuple((self, name, value) for name, value in changed.items())), answers
 
     def _differences(self, errors: list[float]) -> list[int]:
         """Return for every pair 1 if its long memory errs more, -1 if its short memory does, or 0.

@@ -245,12 +245,14 @@ class StreamColumns:
         values = reader.read(x) if reader is not None and reader.is_complete else None
         if values is not None:
             return self, StreamRow(values)
-        return self.extended_and_placed(read_stream_row(x))
+        sample = read_stream_row(x)
+        columns = self.extended([sample])
+        return columns, columns._placed(sample)
 
     def extended_and_placed(self, sample: Sample) -> tuple[StreamColumns, StreamRow]:
         """Return columns extended by the features of a sample, and the sample as a row."""
         columns = self.extended([sample])
-        return columns, columns._placed(sample)
+        return columns, columns.placed([sample])[0]
 
     def n_known(self, samples: Iterable[Sample]) -> int:
         """Return the number of samples before the first sample with new features."""
