@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,24 +88,11 @@ class Innovations(NamedTuple):
         The innovations L^-1 (Y - Z W). The rows add their squares to the penalised sum of squares.
     scores : ndarray (n, n_targets)
         Scores of every row from the rows before it.
-    alone : ndarray (n,)
-        Leverage z'P z of every row before all rows of the block.
-    taken : ndarray (n, n)
-        L' without its diagonal. The rows before row i reduce its leverage by the squares of
-        column i. The entries below the diagonal are undefined.
     """
 
     gains: Floats
     shares: Floats
     scores: Floats
-    alone: Floats
-    taken: Floats
-
-    @property
-    def leverages(self) -> Floats:
-        """Leverage of every row after the rows before it, (n,)."""
-        leverages: Floats = self.alone - (np.triu(self.taken, 1) ** 2).sum(axis=0)
-        return leverages
 
 
 @savable(_is_sound)
@@ -440,8 +426,7 @@ class Recursion:
         rows: Floats,
         targets: Floats,
         most: float = MAX_RUNNING_LEVERAGE,
-        note: Callable[[Innovations, Floats], None] | None = None,
-    ) -> Floats:
+    ) -> tuple[Floats, Floats]:
         """Learn rows in place; return the scores of every row from the rows before it.
 
         The recursion must have the scale 1, as a copy has. With S = I + Z P Z' = L L' for rows Z
@@ -457,14 +442,14 @@ class Recursion:
             Scaled targets.
         most : float
             Largest ratio of the rows of a block to earlier rows and ridge in some direction.
-        note : callable, optional
-            Called with the innovations of every block that is learnt, and the weights before it.
 
         Returns
         -------
         scores : ndarray (n, n_targets)
             Scores of the rows learnt: the scaled rows before the first row that outweighs earlier
             rows and ridge in some direction by more than `most`.
+        innovations : ndarray (n, n_targets)
+            Innovations of these rows.
 
         References
         ----------
@@ -475,11 +460,11 @@ class Recursion:
         Examples
         --------
         >>> recursion = Recursion(1, 1, ridge=1.0)
-        >>> recursion.answer_and_learn(np.ones((2, 1)), np.array([[4.0], [7.0]]))
+        >>> recursion.answer_and_learn(np.ones((2, 1)), np.array([[4.0], [7.0]]))[0]
         array([[0.],
                [2.]])
         """
-        scores = np.empty(targets.shape, order="F")
+        scores, innovations = (np.empty(targets.shape, order="F") for _ in range(2))
         size = BLOCK_ROWS if self.n_features <= MAX_FEATURES_UNBUFFERED else N_BUFFERED_COLUMNS
         start = 0
         while start < len(rows):
@@ -489,11 +474,10 @@ class Recursion:
             if not n_learnt:
                 break
             scores[start : start + n_learnt] = found.scores
-            if note is not None:
-                note(found, self.weights)
+            innovations[start : start + n_learnt] = found.shares
             self.learn_innovations(found, n_learnt)
             start += n_learnt
-        return scores[:start]
+        return scores[:start], innovations[:start]
 
     def innovations(self, rows: Floats, targets: Floats, most: float | None = None) -> Innovations:
         """Return the innovations of a few rows, as `answer_and_learn` uses them; learn nothing.
@@ -503,6 +487,8 @@ class Recursion:
         sum above 1e14 raises ValueError.
         """
         columns, n_rows = rows.T, len(rows)
+        if not n_rows:
+            return Innovations(columns, targets, targets)
         image = dsymm(1.0, self._base, columns)
         system = dgemm(1.0, columns, image, 0.0, None, 1)
         entries = system.ravel("K")
@@ -513,29 +499,21 @@ class Recursion:
             _check_pivot(1.0 + total, 1.0)
         elif not total <= most:
             n_answered = int(np.argmax(~(leverages.cumsum() <= most)))
-            if not n_answered:
-                return self._nothing_answered(targets)
             return self.innovations(rows[:n_answered], targets[:n_answered], most)
-        alone = leverages.copy()
         leverages += 1.0
         factor, failed = dpotrf(system, 0, 0, 1)
         if failed and most is None:
             _check_pivot(0.0, 1.0)
         if failed:
             # Rounding errors prevail in this block; single rows may still be learnt.
-            return self._nothing_answered(targets)
+            return Innovations(image[:, :0], targets[:0], targets[:0])
         gains = dtrsm(1.0, factor, image, 1, 0, 0, 0, 1)
         known = dgemm(1.0, columns, self.weights, 0.0, None, 1)
         shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1, 0, 1)
         # Without its diagonal, row i of L refers to the rows before row i.
         factor.ravel("K")[:: n_rows + 1] = 0.0
         scores = known + dtrmm(1.0, factor, shares, 0, 0, 1)
-        return Innovations(gains, shares, scores, alone, factor)
-
-    def _nothing_answered(self, targets: Floats) -> Innovations:
-        nothing = np.zeros((0, 0))
-        gains = np.zeros((self.n_features, 0), order="F")
-        return Innovations(gains, targets[:0], targets[:0], nothing.ravel(), nothing)
+        return Innovations(gains, shares, scores)
 
     def learn_innovations(self, found: Innovations, n_rows: int, decay: float = 1.0) -> None:
         """Learn the first rows of a block from their innovations, in place, and decay all rows."""

@@ -14,15 +14,11 @@ from onlinels.labels import Label
 from onlinels.linalg.recursion import (
     MAX_RUNNING_LEVERAGE,
     N_BUFFERED_COLUMNS,
-    Innovations,
     Recursion,
 )
 from onlinels.linear.discriminant import discriminant
 from onlinels.linear.events import first_rows_that_vary
 from onlinels.linear.model import (
-    MIN_DEGREES_OF_FREEDOM,
-    MIN_NOISE_SHARE,
-    OVERFLOW_HANDLING,
     Checked,
     LinearModel,
     Targets,
@@ -103,19 +99,15 @@ def answered(
     variances = np.full(scores.shape, np.inf) if with_dist else None
     grows = np.append(known[1:], n_targets) > known
     breaks = first_rows_that_vary(events_in(own, rows), n_rows)
-    if with_dist and own._settings.chooses_penalty:
-        # A row without weight may change a constant feature, which nevertheless keeps its unit.
-        unweighted = np.flatnonzero(np.broadcast_to(rows.w, n_rows) == 0.0)
-        breaks = np.union1d(breaks, unweighted)
     start = 0
     while start < n_rows:
         own._choose_if_due()
-        stop = _block_end(own, rows, start, grows, breaks)
+        # Variances need the covariance after every row.
+        stop = start if with_dist else _block_end(own, rows, start, grows, breaks)
         n_answered = 0
         if stop - start >= MIN_BLOCK_ROWS:
             block = slice(start, stop)
-            fresh = None if variances is None else variances[block]
-            n_answered = _answer_block(own, rows.part(block), scores[block], fresh)
+            n_answered = _answer_block(own, rows.part(block), scores[block])
         if not n_answered:
             n_answered = 1
             sample = stream.sample(start)
@@ -266,89 +258,12 @@ def _block_end(
     return start + max(0, int(n_rows))
 
 
-class Spread:
-    """Variances of new targets before each row, while a recursion learns the rows.
-
-    The squares of the innovations add up in the penalised residual sum of squares, RSS + W'D W. A
-    row with the gain g reduces the trace of P D by g'D g, and so adds g'D g to the effective number
-    of parameters.
-
-    Parameters
-    ----------
-    statistics : Statistics
-        Statistics before the rows.
-    recursion : Recursion
-        Recursion before the rows.
-    """
-
-    def __init__(self, statistics: Statistics, recursion: Recursion) -> None:
-        self.penalties, self.is_centred = recursion.penalties[:, None], statistics.is_centred
-        self.squares, self.weight = statistics.target_squares, statistics.weight
-        weights, n_features = recursion.weights, statistics.n_features
-        with np.errstate(**OVERFLOW_HANDLING):
-            residual = self.squares - statistics.products.explained_squares(weights[:n_features])
-        self.penalised = (self.penalties * weights**2).sum(axis=0)
-        self.total = np.maximum(residual, 0.0) + self.penalised
-        inside = float(recursion.penalties @ recursion.inverse().diagonal())
-        self.n_parameters = recursion.n_features - inside
-        # For every block: residual sums of squares, effective numbers of parameters, leverages.
-        self.noted: list[tuple[Floats, Floats, Floats]] = []
-
-    def note(self, found: Innovations, weights: Floats) -> None:
-        """Store the residuals, parameters and leverages of a block of rows before it is learnt."""
-        shares, gains, leverages = found.shares, found.gains, found.leverages
-        scaled = self.penalties * gains
-        products = gains.T @ scaled
-        added = products.diagonal()
-        steps = scaled.T @ weights + np.tril(products, -1) @ shares
-        penalised = sums_before(self.penalised, shares * (2.0 * steps + added[:, None] * shares))
-        total = sums_before(self.total, shares**2)
-        n_parameters = sums_before(np.array([self.n_parameters]), added[:, None])[:, 0]
-        self.noted.append(((total - penalised)[:-1], n_parameters[:-1], leverages))
-        self.penalised, self.total = penalised[-1], total[-1]
-        self.n_parameters = float(n_parameters[-1])
-
-    def variances(self, roots: Floats, targets: Floats, kept: Floats) -> Floats:
-        """Return the variances (n, n_targets) of the rows passed to `note`.
-
-        Parameters
-        ----------
-        roots : ndarray (n,)
-            Factors on rows and targets: roots of their weights, without decay.
-        targets : ndarray (n, n_targets)
-            Scaled targets, about their mean before the rows.
-        kept : ndarray (n,)
-            Factor to which the past has decayed before each row.
-        """
-        residuals, n_parameters, leverages = (
-            np.concatenate([block[part] for block in self.noted]) for part in range(3)
-        )
-        n_rows = len(residuals)
-        before = slice(0, n_rows - 1)
-        total = self.weight + np.cumsum(np.append(0.0, roots[before] ** 2))
-        squares = sums_before(self.squares, targets[before] ** 2)
-        if self.is_centred:
-            sums = sums_before(np.zeros(targets.shape[1]), roots[before, None] * targets[before])
-            squares -= sums**2 / total[:, None]
-        w, kept = roots[:n_rows] ** 2, kept[:n_rows]
-        about = 1.0 + np.maximum(leverages, 0.0) / w / kept
-        total, residuals = kept * total, np.maximum(residuals, MIN_NOISE_SHARE * squares)
-        free = total - n_parameters
-        is_known = free > MIN_DEGREES_OF_FREEDOM * total
-        per_residual = np.full(n_rows, np.inf)
-        np.divide(about * kept, free, out=per_residual, where=is_known)
-        fresh: Floats = np.where(is_known[:, None], residuals, 1.0) * per_residual[:, None]
-        return fresh
-
-
 def sums_before(start: Floats, added: Floats) -> Floats:
     """Return the sums before each row is added and after the last row, (n + 1, ...)."""
     return np.cumsum(np.vstack((start, added)), axis=0)
 
 
-def _answer_block(
-    model: LinearModel, rows: Checked, scores: Floats, variances: Floats | None
-) -> int:
+def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
     """Predict rows and learn them; return their number, 0 if no recursion can learn them."""
     current = _current_recursion(model)
     if current is None:
@@ -364,21 +279,17 @@ def _answer_block(
     _, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
     # The past does not decay here; instead, the rows weigh more.
     now = Rows(uncast(rows.values), rows.targets, weights / past)
-    kept = None if variances is None else _kept_before(model, rows)
     before = current.grown(n_features, n_targets)
-    innovations = None if model._settings.priors is None else list[Floats]()
-    found, after, fresh = _answered_and_learnt(
-        grown, before, now, MAX_RUNNING_LEVERAGE * trust, kept, innovations
-    )
+    most = MAX_RUNNING_LEVERAGE * trust
+    found, after, innovations = _answered_and_learnt(grown, before, now, most)
     n_answered = len(found)
     if not n_answered:
         return 0
-    if variances is not None:
-        variances[:n_answered] = fresh
-    if innovations is not None:
+    if model._settings.priors is not None:
         explained = grown.products.explained_products(before.weights)
-        kept = _kept_before(model, rows)
-        _make_discriminants(model, grown, explained, now, kept, np.concatenate(innovations), found)
+        # The factor to which the past has decayed before each row.
+        kept = np.append(1.0, model._clock.decays(n_rows, rows.times)[:-1])
+        _make_discriminants(model, grown, explained, now, kept, innovations, found)
     scores[:n_answered, :n_targets] = found
     rows = rows.part(slice(0, n_answered))
     if inside:
@@ -432,11 +343,6 @@ def _make_discriminants(
         scores[part] = rules.scores(scores[part])
 
 
-def _kept_before(model: LinearModel, rows: Checked) -> Floats:
-    """Return the factor to which the past has decayed before each row, (n,)."""
-    return np.append(1.0, model._clock.decays(len(rows.targets), rows.times)[:-1])
-
-
 def _sound_rows(statistics: Statistics, recursion: Recursion, trust: float, rows: Checked) -> int:
     """Return the number of rows, at least 1, after which the running solution is checked again.
 
@@ -459,18 +365,11 @@ def _sound_rows(statistics: Statistics, recursion: Recursion, trust: float, rows
 
 
 def _answered_and_learnt(
-    statistics: Statistics,
-    before: Recursion,
-    rows: Rows,
-    most: float,
-    kept: Floats | None,
-    innovations: list[Floats] | None = None,
-) -> tuple[Floats, Recursion, Floats | None]:
-    """Return the scores of rows before each is learnt, the recursion after them, and variances.
+    statistics: Statistics, before: Recursion, rows: Rows, most: float
+) -> tuple[Floats, Recursion, Floats]:
+    """Return the scores of rows before each is learnt, the recursion after them, and innovations.
 
-    The scores stop before a row that outweighs the sums in some direction by more than `most`. With
-    `kept`, the factors to which the past has decayed before each row, variances are returned too;
-    with a list `innovations`, the innovations are appended to it.
+    The scores stop before a row that outweighs the sums in some direction by more than `most`.
     """
     values, targets, mean = statistics.augmented(rows)
     is_centred = statistics.is_centred
@@ -481,17 +380,11 @@ def _answered_and_learnt(
     if is_weighed:
         values *= roots
         targets *= roots
-    spread = None if kept is None else Spread(statistics, recursion)
-    keep = None if innovations is None else (lambda found, _: innovations.append(found.shares))
-    note = keep if spread is None else spread.note
-    found = recursion.answer_and_learn(values, targets, most, note)
-    variances = None
-    if spread is not None and kept is not None and len(found):
-        variances = spread.variances(roots[:, 0], targets, kept)
+    found, innovations = recursion.answer_and_learn(values, targets, most)
     if is_weighed:
         found /= roots[: len(found)]
     found += mean
-    return found, recursion.without_intercept() if is_centred else recursion, variances
+    return found, recursion.without_intercept() if is_centred else recursion, innovations
 
 
 def _current_recursion(model: LinearModel) -> Recursion | None:

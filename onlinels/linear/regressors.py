@@ -314,9 +314,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
         Notes
         -----
-        The cost is that of `LeastSquaresClassifier.predict_learn_many`. Distributions cost a
-        fraction more where rows are predicted in blocks, and ``M^3`` operations a row more where
-        every prediction solves for the weights.
+        The cost is that of `LeastSquaresClassifier.predict_learn_many`. With distributions, rows
+        are predicted and learnt one by one, for ``M^3`` operations a row more.
 
         References
         ----------
