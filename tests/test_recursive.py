@@ -95,7 +95,7 @@ def test_decay_between_batches_is_the_batch_solution_with_the_ridge_shown(
     w = np.zeros(len(rows))
     for batch in data.draw(strategies.splits(len(rows))):
         chosen = list(batch)
-        factor = data.draw(st.sampled_from([1.0, 0.99, 0.9, 0.6, 0.5, 0.3, 1e-9, 1e-300, 0.0, 2.0]))
+        factor = data.draw(st.sampled_from([1.0, 0.99, 0.9, 0.6, 0.5, 0.3, 1e-9, 1e-300, 0.0]))
         acc.scale(factor)
         w *= factor
         acc.update(rows.X[chosen], targets[chosen], rows.w[chosen])

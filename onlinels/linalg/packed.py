@@ -156,12 +156,10 @@ class PackedSymmetric:
         new = type(self)(self.size)
         for panel, mine in zip(new.panels, self.panels, strict=True):
             own = scale[panel.columns]
-            for part, theirs, left in (
-                (panel.above, mine.above, scale[: panel.start]),
-                (panel.corner, mine.corner, own),
-            ):
-                np.multiply(theirs, own, out=part)
-                part *= left[:, None]
+            np.multiply(mine.above, own, out=panel.above)
+            panel.above *= scale[: panel.start, None]
+            np.multiply(mine.corner, own, out=panel.corner)
+            panel.corner *= own[:, None]
         return new
 
     def diagonal(self) -> Floats:

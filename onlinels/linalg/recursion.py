@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.linalg.packed import gathered, growth, symmetric
-from onlinels.numerics import Calls, State, apply, becoming, product, shallow_copy
+from onlinels.numerics import Calls, State, apply, becoming, enlarged, product, shallow_copy
 from onlinels.saving import savable
 
 EPS = float(np.finfo(np.float64).eps)
@@ -139,22 +139,11 @@ class Recursion:
         self._base.flat[:: n_features + 1] = 1.0 / self.ridge
         self._scale = 1.0
         self.full_penalties = np.full(n_features, self.ridge)
-        self._recent = np.zeros(
-            (n_features, N_BUFFERED_COLUMNS if n_features > MAX_FEATURES_UNBUFFERED else 0),
-            order="F",
-        )
-        self._n_recent = 0
+        self._recent, self._n_recent = _no_columns(n_features), 0
         self.weights = np.zeros((n_features, n_targets), order="F")
 
     @classmethod
-    def of_gram(
-        cls,
-        gram: Floats,
-        weights: Floats,
-        penalties: Floats,
-        ridge: float,
-        least: float = MIN_PENALTY_SHARE,
-    ) -> Recursion:
+    def of_gram(cls, gram: Floats, weights: Floats, penalties: Floats, ridge: float) -> Recursion:
         """Return the recursion of A'A, of which the upper triangle is read, in ``M^3`` operations.
 
         Raises
@@ -164,8 +153,7 @@ class Recursion:
         """
         matrix = np.array(gram, order="F")
         matrix.flat[:: len(matrix) + 1] += penalties
-        weights = np.array(weights, order="F")
-        return cls.of_inverse(inverted(matrix), weights, penalties, ridge, least)
+        return cls.of_inverse(inverted(matrix), np.array(weights, order="F"), penalties, ridge)
 
     @classmethod
     def of_inverse(
@@ -179,10 +167,7 @@ class Recursion:
         """Return the recursion of P and W, both in Fortran order; the arrays are not copied."""
         new = cls(0, 0, ridge, least)
         new._base, new.weights, new.full_penalties = inverse, weights, penalties
-        new._recent = np.zeros(
-            (len(inverse), N_BUFFERED_COLUMNS if len(inverse) > MAX_FEATURES_UNBUFFERED else 0),
-            order="F",
-        )
+        new._recent = _no_columns(len(inverse))
         return new
 
     def __getstate__(self) -> dict[str, Any]:
@@ -366,15 +351,11 @@ class Recursion:
 
         The 1 has no penalty, so its output weight corrects the mean.
         """
-        size = self.n_features + 1
-        base = np.zeros((size, size), order="F")
-        weights = np.zeros((size, self.n_targets), order="F")
-        np.divide(self._folded(), self._scale, out=base[:-1, :-1])
-        base[-1, -1] = 1.0 / weight
-        weights[:-1] = self.weights
-        penalties = np.append(self.full_penalties, 0.0)
-        new = Recursion.of_inverse(base, weights, penalties, self.ridge, self.least)
-        new.share = self.share
+        new, size = self.copied(), self.n_features + 1
+        new._base, new._recent = enlarged(new._base, size, size), _no_columns(size)
+        new._base[-1, -1] = 1.0 / weight
+        new.weights = enlarged(new.weights, size, self.n_targets)
+        new.full_penalties = np.append(self.full_penalties, 0.0)
         return new
 
     def without_intercept(self) -> Recursion:
@@ -416,9 +397,12 @@ class Recursion:
             step = product(rows.T, w[:, None] * (targets - product(rows, new.weights)))
             new.weights += dsymm(1.0, new._base, np.asfortranarray(step))
             return new
+        roots = np.sqrt(abs(w))[:, None]
         for start in range(0, len(rows), N_BUFFERED_COLUMNS):
             part = slice(start, start + N_BUFFERED_COLUMNS)
-            new._learn_block(rows[part], targets[part], w[part])
+            scaled = rows[part] * roots[part], targets[part] * roots[part]
+            found = new.innovations(*scaled, sign=sign)
+            new.learn_innovations(found, len(found.shares), sign=sign)
         return new
 
     def answer_and_learn(
@@ -479,18 +463,21 @@ class Recursion:
             start += n_learnt
         return scores[:start], innovations[:start]
 
-    def innovations(self, rows: Floats, targets: Floats, most: float | None = None) -> Innovations:
+    def innovations(
+        self, rows: Floats, targets: Floats, most: float | None = None, sign: float = 1.0
+    ) -> Innovations:
         """Return the innovations of a few rows, as `answer_and_learn` uses them; learn nothing.
 
         The recursion must have the scale 1. A block costs the digits of I + Z P Z'. Only the first
         rows, whose leverages z'P z add up to at most `most`, have innovations. Without `most`, a
-        sum above 1e14 raises ValueError.
+        sum above 1e14 raises ValueError. With the sign -1, for rows to be removed, the matrix is
+        I - Z P Z'.
         """
         columns, n_rows = rows.T, len(rows)
         if not n_rows:
             return Innovations(columns, targets, targets)
         image = dsymm(1.0, self._base, columns)
-        system = dgemm(1.0, columns, image, 0.0, None, 1)
+        system = dgemm(sign, columns, image, 0.0, None, 1)
         entries = system.ravel("K")
         leverages = entries[:: n_rows + 1]
         # Measured: a quarter of the time of leverages.sum().
@@ -503,7 +490,7 @@ class Recursion:
         leverages += 1.0
         factor, failed = dpotrf(system, 0, 0, 1)
         if failed and most is None:
-            _check_pivot(0.0, 1.0)
+            _check_pivot(0.0, sign)
         if failed:
             # Rounding errors prevail in this block; single rows may still be learnt.
             return Innovations(image[:, :0], targets[:0], targets[:0])
@@ -515,51 +502,27 @@ class Recursion:
         scores = known + dtrmm(1.0, factor, shares, 0, 0, 1)
         return Innovations(gains, shares, scores)
 
-    def learn_innovations(self, found: Innovations, n_rows: int, decay: float = 1.0) -> None:
-        """Learn the first rows of a block from their innovations, in place, and decay all rows."""
+    def learn_innovations(
+        self, found: Innovations, n_rows: int, decay: float = 1.0, sign: float = 1.0
+    ) -> None:
+        """Learn (sign 1) or remove (-1) the first rows of a block in place, and decay all rows."""
         if not n_rows:
             return
-        # As `_learn_block`: (P - K K') / decay and W + K E, with the gains K and the innovations E.
+        # Woodbury's identity (Golub and Van Loan 2013, section 2.1.4): (P - K K') / decay and
+        # W + K E, with the gains K and the innovations E.
         gains, shares = found.gains[:, :n_rows], found.shares[:n_rows]
-        dsyrk(-1.0 / decay, gains, 1.0 / decay, self._base, 0, 0, 1)
-        dgemm(1.0, gains, shares, 1.0, self.weights, 0, 0, 1)
+        dsyrk(-sign / decay, gains, 1.0 / decay, self._base, 0, 0, 1)
+        dgemm(sign, gains, shares, 1.0, self.weights, 0, 0, 1)
         self.share *= decay
-
-    def _learn_block(self, rows: Floats, targets: Floats, w: Floats) -> None:
-        """Learn a few rows in place by Woodbury's identity; the scale must be 1.
-
-        With S = I + Z P Z' = L L' and K = P Z' L^-T, P becomes P - K K' and W becomes
-        W + K L^-1 (Y - Z W) (Golub and Van Loan 2013, section 2.1.4).
-        """
-        weights, sign, root = self.weights, float(np.sign(w[0])), np.sqrt(abs(w))
-        errors = (targets - product(rows, weights)) * root[:, None]
-        scaled = np.asfortranarray((rows * root[:, None]).T)
-        image = dsymm(1.0, self._base, scaled)
-        system = sign * product(scaled.T, image)
-        system.flat[:: len(system) + 1] += 1.0
-        factor, failed = dpotrf(system.T, lower=0, overwrite_a=1)
-        pivots = factor.diagonal() ** 2
-        _check_pivot(0.0 if failed else float(pivots.min()), sign)
-        _check_pivot(1.0 if failed else float(pivots.max()), sign)
-        columns = dtrsm(1.0, factor, image, side=1)
-        dsyrk(-sign, columns, 1.0, self._base, overwrite_c=1)
-        if self.n_targets:
-            shares = dtrsm(1.0, factor, np.asfortranarray(errors), trans_a=1)
-            dgemm(sign, columns, shares, 1.0, weights, overwrite_c=1)
 
     def scaled(self, factor: float) -> Recursion:
         """Return a copy with the weight of every row multiplied by a factor above 0.
 
         The penalties decay with the rows, unless they would fall below their least share.
         """
-        if not MIN_WEIGHT_FACTOR <= factor <= 1.0:
-            # Compute A'A: the penalties would grow with the rows, or almost vanish.
-            gram = factor * self.information()
-            cross = gram @ self.weights + factor * self.penalties[:, None] * self.weights
-            penalties = self.full_penalties.copy()
-            new = Recursion.of_gram(gram, cross, penalties, self.ridge, self.least)
-            new.weights = np.asfortranarray(new.inverse() @ cross)
-            return new
+        if factor < MIN_WEIGHT_FACTOR:
+            # In steps, after each of which the penalties are restored.
+            return self.scaled(MIN_WEIGHT_FACTOR).scaled(factor / MIN_WEIGHT_FACTOR).restored()
         new = self.copied()
         new._base /= factor
         new.share *= factor
@@ -585,9 +548,7 @@ class Recursion:
         new._base[others, others] = self._scale / (self.share * self.ridge)
         new.full_penalties = gathered(self.full_penalties, features)
         new.full_penalties[others] = self.ridge
-        recent = growth(
-            self._recent.shape[1], N_BUFFERED_COLUMNS if n_features > MAX_FEATURES_UNBUFFERED else 0
-        )
+        recent = growth(self._recent.shape[1], _no_columns(n_features).shape[1])
         new._recent = gathered(self._recent, features, recent)
         new.weights = gathered(self.weights, features, targets)
         return new
@@ -623,6 +584,12 @@ class Recursion:
             full = (vectors / eigenvalues) @ vectors.T * roots * roots[:, None]
         full.flat[:: self.n_features + 1] -= self.penalties
         return full
+
+
+def _no_columns(n_features: int) -> Floats:
+    """Return room for gathered columns: none with few features."""
+    width = N_BUFFERED_COLUMNS if n_features > MAX_FEATURES_UNBUFFERED else 0
+    return np.zeros((n_features, width), order="F")
 
 
 def inverted(matrix: Floats) -> Floats:
