@@ -400,8 +400,8 @@ class Recursion:
         roots = np.sqrt(abs(w))[:, None]
         for start in range(0, len(rows), N_BUFFERED_COLUMNS):
             part = slice(start, start + N_BUFFERED_COLUMNS)
-            scaled = rows[part] * roots[part], targets[part] * roots[part]
-            found = new.innovations(*scaled, sign=sign)
+            root = roots[part]
+            found = new.innovations(rows[part] * root, targets[part] * root, sign=sign)
             new.learn_innovations(found, len(found.shares), sign=sign)
         return new
 

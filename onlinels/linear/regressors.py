@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
+from itertools import starmap
 from typing import Any, Self
 
 import numpy as np
@@ -47,6 +48,9 @@ TARGET_REMEDY = (
 
 Ends = tuple[float, float]
 """The lower and the upper end of an interval."""
+
+Named = tuple[Name, ...] | None
+"""Names of several targets; None for one target."""
 
 
 def gaussian(mean: float, variance: float) -> Any:
@@ -139,6 +143,233 @@ class RealValuedModel(LinearModel):
         reach = t_quantile(free, level) * np.sqrt(variances)
         return means - reach, means + reach
 
+    @property
+    def _named(self) -> Named:
+        """Names of the targets in answers; None if there is one target, which has no name."""
+        return None if self._known_names else self._target_names
+
+    def _one(self, values: list[Any]) -> Any:
+        """Return the values of the targets of one sample, in the form of its prediction."""
+        names = self._named
+        return values[0] if names is None else dict(zip(names, values, strict=True))
+
+    def _own(self, values: Floats) -> Floats:
+        """Return an array (n, n_targets), as (n,) if the target has no name."""
+        return values[:, 0] if self._named is None else values
+
+    def _many(self, source: Any, values: Floats) -> Any:
+        """Return predictions (n, n_targets) in the kind of the input."""
+        names = self._named
+        if names is None:
+            return numbers_like(source, values[:, 0])
+        return table_like(source, names, values)
+
+    def _distributions(self, source: Any, means: Floats, variances: Floats) -> Any:
+        """Return normal distributions in the kind of the input."""
+        return normals_like(source, self._own(means), self._own(variances), self._named)
+
+    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False, t: Any = None) -> Any:
+        """Return the prediction for one sample, or a normal distribution around it.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers or arrays of numbers.
+        with_dist : bool
+            Whether to return the distribution of a new target instead of a number.
+        t : optional
+            Ignored; river's evaluation passes the time of a row.
+
+        Returns
+        -------
+        float, or river.proba.Gaussian
+            For several targets, a dict of them by target name, {} before anything is learnt. The
+            distribution has the variance s^2 (1 + x'(A'A + c S^2)^-1 x), plus the variance of the
+            intercept. s^2 = RSS / (n - p) is the residual sum of squares divided by the total
+            weight of the rows minus the effective number of parameters. The variance, and `sigma`,
+            are infinite unless n is greater than p; so they are infinite before anything is learnt.
+
+        Notes
+        -----
+        Weights, decayed or not, count as numbers of rows. The ridge counts as prior knowledge about
+        the weights, so a ridge that is far too large makes the variance too small where it matters.
+        The statistics cannot resolve residuals below 1.5e-8 of the targets: `sigma` is then about
+        1.5e-8 of the targets. With few rows, Student's t would have heavier tails; see
+        `predict_interval_one`.
+
+        Examples
+        --------
+        >>> model = LeastSquaresRegressor(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), [0.1, 0.9, 2.1, 2.9])
+        >>> model.predict_one({0: 1.5})
+        1.5
+        >>> fresh = model.predict_one({0: 1.5}, with_dist=True)
+        >>> round(fresh.mu, 3), round(fresh.sigma, 3)
+        (1.5, 0.141)
+        """
+        with self._lock:
+            predicted = self._row_scores(x).tolist()
+            if with_dist:
+                variances = self._variances(self._read_one(x), own=1.0)[0].tolist()
+                predicted = list(map(gaussian, predicted, variances))
+            return self._one(predicted)
+
+    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+        """Return the prediction for every row, or a normal distribution, in the kind of `X`.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+            Rows to predict.
+        with_dist : bool
+            Whether to return distributions of new targets instead of numbers; see `predict_one`.
+
+        Returns
+        -------
+        array, series or list
+            For several targets, an array, a frame or a list of dicts, with a column per target.
+            With distributions: for an array, two arrays of means and standard deviations; for a
+            frame, a frame with the columns "mean" and "std" (with several targets, "<target>_mean"
+            and "<target>_std" of each); for a list, river.proba.Gaussian in the place of numbers.
+
+        Examples
+        --------
+        >>> model = LeastSquaresRegressor(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), [1.0, 3.0, 5.3])
+        >>> model.predict_many(np.array([[2.0], [3.0]])).round(2)
+        array([5.25, 7.4 ])
+        >>> model.predict_many(np.array([[2.0], [3.0]]), with_dist=True)[1].round(2)
+        array([0.17, 0.22])
+        """
+        with self._lock:
+            if not with_dist:
+                return self._many(*self._batch_scores(X))
+            batch = read_asked(self, X)
+            return self._distributions(batch.source, *self._normals(batch))
+
+    def predict_learn_many(
+        self, X: Any, y: Any, w: Any = None, t: Any = None, with_dist: bool = False
+    ) -> Any:
+        """Predict every row of a mini-batch before it is learnt, then learn it.
+
+        This is progressive validation, also called prequential evaluation or test-then-train. The
+        result is that of calling `predict_one` and `learn_one` for every row in turn, at the speed
+        of a batch. The errors are the recursive residuals of the stream.
+
+        Parameters
+        ----------
+        X, y, w, t
+            Rows, targets, weights and times, as in `learn_many`.
+        with_dist : bool
+            Whether to return distributions of new targets instead of numbers; see `predict_many`.
+
+        Returns
+        -------
+        array, series or list of n_rows floats
+            In the kind of `X`, as in `predict_many`; 0.0 for rows before the first learnt row. In a
+            list of several targets, {} if the targets were not known either.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt. The model is then unchanged.
+
+        Notes
+        -----
+        The cost is that of `LeastSquaresClassifier.predict_learn_many`. With distributions, rows
+        are predicted and learnt one by one, for ``M^3`` operations a row more.
+
+        References
+        ----------
+        R. L. Brown, J. Durbin and J. M. Evans, "Techniques for testing the constancy of regression
+        relationships over time" (1975).
+
+        Examples
+        --------
+        >>> model = LeastSquaresRegressor(ridge=1.0, fit_intercept=False)
+        >>> model.predict_learn_many(np.array([[1.0], [2.0], [2.0]]), [4.0, 8.0, 8.0])
+        array([0.        , 4.        , 6.66666667])
+        """
+        with self._lock:
+            answers = answered(self, X, y, w, t, with_dist)
+            model, source, means, known, variances = answers
+            if variances is None:
+                predicted = model._many(source, means)
+            else:
+                predicted = model._distributions(source, means, variances)
+            if isinstance(source, (list, tuple)):
+                predicted = [row if n else {} for row, n in zip(predicted, known, strict=True)]
+            put_in_place(self, answers)
+            return predicted
+
+    def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Any:
+        """Return the ends of an interval that holds a new target with a given probability.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers or arrays of numbers.
+        level : float
+            The probability, above 0 and below 1.
+
+        Returns
+        -------
+        tuple of float
+            For several targets, a dict of tuples by target name. The lower and the upper end: the
+            prediction minus and plus the standard deviation of `predict_one(x, with_dist=True)`,
+            multiplied by the quantile of Student's t with n - p degrees of freedom. Minus and plus
+            infinity unless n is greater than p, so also before anything is learnt.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `level` is not a number above 0 and below 1, or `x` cannot be read.
+
+        Notes
+        -----
+        At first, the standard deviation is estimated from few rows. Student's t accounts for this;
+        the normal distribution of `with_dist` does not. With 15 features and 30 rows, intervals of
+        level 0.9 contain 90% of new targets; intervals from the normal distribution contain 88%.
+        The level is exact for Gaussian noise of one variance and a small ridge. If rows are
+        weighted or decay, n is their total weight.
+
+        References
+        ----------
+        G. A. F. Seber and A. J. Lee, "Linear Regression Analysis", 2nd edition, 2003, section 5.3.
+
+        Examples
+        --------
+        >>> model = LeastSquaresRegressor(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), [0.1, 0.9, 2.1, 2.9])
+        >>> [round(end, 2) for end in model.predict_interval_one({0: 1.5}, level=0.9)]
+        [1.09, 1.91]
+        """
+        with self._lock:
+            lower, upper = self._ends(self._read_one(x), check_level(level))
+            return self._one(list(zip(lower[0].tolist(), upper[0].tolist(), strict=True)))
+
+    def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
+        """Return an interval for every row, in the kind of `X`; see `predict_interval_one`.
+
+        Returns
+        -------
+        tuple, frame or list
+            For an array, two arrays of lower and upper ends; for a frame, a frame with the columns
+            "lower" and "upper" (with several targets, "<target>_lower" and "<target>_upper" of
+            each); for a list, tuples in the place of numbers.
+
+        Examples
+        --------
+        >>> model = LeastSquaresRegressor(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), [0.1, 0.9, 2.1, 2.9])
+        >>> model.predict_interval_many(np.array([[1.5], [3.0]]), level=0.5)[1].round(2)
+        array([1.62, 3.07])
+        """
+        with self._lock:
+            level, batch = check_level(level), read_asked(self, X)
+            lower, upper = map(self._own, self._ends(batch, level))
+            return intervals_like(batch.source, lower, upper, self._named)
+
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         mine, theirs = self._target_names, other._target_names
         if mine and theirs and set(mine) != set(theirs):
@@ -203,206 +434,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             values = read_numbers(y, n_rows)[:, None]
         return Targets(values, self._target_names)
 
-    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False, t: Any = None) -> Any:
-        """Return the prediction for one sample, or a normal distribution around it.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature names to numbers or arrays of numbers.
-        with_dist : bool
-            Whether to return the distribution of a new target instead of a number.
-        t : optional
-            Ignored; river's evaluation passes the time of a row.
-
-        Returns
-        -------
-        float, or river.proba.Gaussian
-            The distribution has the variance s^2 (1 + x'(A'A + c S^2)^-1 x), plus the variance of
-            the intercept. s^2 = RSS / (n - p) is the residual sum of squares divided by the total
-            weight of the rows minus the effective number of parameters. The variance, and `sigma`,
-            are infinite unless n is greater than p; so they are infinite before anything is learnt.
-
-        Notes
-        -----
-        Weights, decayed or not, count as numbers of rows. The ridge counts as prior knowledge about
-        the weights, so a ridge that is far too large makes the variance too small where it matters.
-        The statistics cannot resolve residuals below 1.5e-8 of the targets: `sigma` is then about
-        1.5e-8 of the targets. With few rows, Student's t would have heavier tails; see
-        `predict_interval_one`.
-
-        Examples
-        --------
-        >>> model = LeastSquaresRegressor(ridge=0.0)
-        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), [0.1, 0.9, 2.1, 2.9])
-        >>> model.predict_one({0: 1.5})
-        1.5
-        >>> fresh = model.predict_one({0: 1.5}, with_dist=True)
-        >>> round(fresh.mu, 3), round(fresh.sigma, 3)
-        (1.5, 0.141)
-        """
-        with self._lock:
-            prediction = float(self._row_scores(x)[0])
-            if not with_dist:
-                return prediction
-            variances = self._variances(self._read_one(x), own=1.0)
-            return gaussian(prediction, float(variances[0, 0]))
-
-    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
-        """Return the prediction for every row, or a normal distribution, in the kind of `X`.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features), frame, or list of dicts
-            Rows to predict.
-        with_dist : bool
-            Whether to return distributions of new targets instead of numbers; see `predict_one`.
-
-        Returns
-        -------
-        array, series or list
-            With distributions: for an array, two arrays (n_rows,) of means and standard deviations;
-            for a frame, a frame with the columns "mean" and "std"; for a list, a list of
-            river.proba.Gaussian.
-
-        Examples
-        --------
-        >>> model = LeastSquaresRegressor(ridge=0.0)
-        >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), [1.0, 3.0, 5.3])
-        >>> model.predict_many(np.array([[2.0], [3.0]])).round(2)
-        array([5.25, 7.4 ])
-        >>> model.predict_many(np.array([[2.0], [3.0]]), with_dist=True)[1].round(2)
-        array([0.17, 0.22])
-        """
-        with self._lock:
-            if not with_dist:
-                source, scores = self._batch_scores(X)
-                return numbers_like(source, scores[:, 0])
-            batch = read_asked(self, X)
-            means, variances = self._normals(batch)
-            return normals_like(batch.source, means[:, 0], variances[:, 0])
-
     def _target_of(self, read: Targets, row: int) -> Any:
         return float(read.values[row, 0])
-
-    def predict_learn_many(
-        self, X: Any, y: Any, w: Any = None, t: Any = None, with_dist: bool = False
-    ) -> Any:
-        """Predict every row of a mini-batch before it is learnt, then learn it.
-
-        This is progressive validation, also called prequential evaluation or test-then-train. The
-        result is that of calling `predict_one` and `learn_one` for every row in turn, at the speed
-        of a batch. The errors are the recursive residuals of the stream.
-
-        Parameters
-        ----------
-        X, y, w, t
-            Rows, targets, weights and times, as in `learn_many`.
-        with_dist : bool
-            Whether to return distributions of new targets instead of numbers; see `predict_many`.
-
-        Returns
-        -------
-        array, series or list of n_rows floats
-            In the kind of `X`, with distributions as in `predict_many`; 0.0 for rows before the
-            first learnt row.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt. The model is then unchanged.
-
-        Notes
-        -----
-        The cost is that of `LeastSquaresClassifier.predict_learn_many`. With distributions, rows
-        are predicted and learnt one by one, for ``M^3`` operations a row more.
-
-        References
-        ----------
-        R. L. Brown, J. Durbin and J. M. Evans, "Techniques for testing the constancy of regression
-        relationships over time" (1975).
-
-        Examples
-        --------
-        >>> model = LeastSquaresRegressor(ridge=1.0, fit_intercept=False)
-        >>> model.predict_learn_many(np.array([[1.0], [2.0], [2.0]]), [4.0, 8.0, 8.0])
-        array([0.        , 4.        , 6.66666667])
-        """
-        with self._lock:
-            answers = answered(self, X, y, w, t, with_dist)
-            means, source = answers.scores[:, 0], answers.source
-            if answers.variances is None:
-                predicted = numbers_like(source, means)
-            else:
-                predicted = normals_like(source, means, answers.variances[:, 0])
-            put_in_place(self, answers)
-            return predicted
-
-    def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Ends:
-        """Return the ends of an interval that holds a new target with a given probability.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature names to numbers or arrays of numbers.
-        level : float
-            The probability, above 0 and below 1.
-
-        Returns
-        -------
-        tuple of float
-            The lower and the upper end: the prediction minus and plus the standard deviation of
-            `predict_one(x, with_dist=True)`, multiplied by the quantile of Student's t with n - p
-            degrees of freedom. Minus and plus infinity unless n is greater than p, so also before
-            anything is learnt.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `level` is not a number above 0 and below 1, or `x` cannot be read.
-
-        Notes
-        -----
-        At first, the standard deviation is estimated from few rows. Student's t accounts for this;
-        the normal distribution of `with_dist` does not. With 15 features and 30 rows, intervals of
-        level 0.9 contain 90% of new targets; intervals from the normal distribution contain 88%.
-        The level is exact for Gaussian noise of one variance and a small ridge. If rows are
-        weighted or decay, n is their total weight.
-
-        References
-        ----------
-        G. A. F. Seber and A. J. Lee, "Linear Regression Analysis", 2nd edition, 2003, section 5.3.
-
-        Examples
-        --------
-        >>> model = LeastSquaresRegressor(ridge=0.0)
-        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), [0.1, 0.9, 2.1, 2.9])
-        >>> [round(end, 2) for end in model.predict_interval_one({0: 1.5}, level=0.9)]
-        [1.09, 1.91]
-        """
-        with self._lock:
-            lower, upper = self._ends(self._read_one(x), check_level(level))
-            return float(lower[0, 0]), float(upper[0, 0])
-
-    def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
-        """Return an interval for every row, in the kind of `X`; see `predict_interval_one`.
-
-        Returns
-        -------
-        tuple, frame or list
-            For an array, two arrays (n_rows,) of lower and upper ends; for a frame, a frame with
-            the columns "lower" and "upper"; for a list, a list of tuples.
-
-        Examples
-        --------
-        >>> model = LeastSquaresRegressor(ridge=0.0)
-        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), [0.1, 0.9, 2.1, 2.9])
-        >>> model.predict_interval_many(np.array([[1.5], [3.0]]), level=0.5)[1].round(2)
-        array([1.62, 3.07])
-        """
-        with self._lock:
-            level, batch = check_level(level), read_asked(self, X)
-            return intervals_like(batch.source, *(each[:, 0] for each in self._ends(batch, level)))
 
 
 @savable(linear_is_sound)
@@ -483,146 +516,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             )
         return Targets(targets, names)
 
-    def predict_one(
-        self, x: Mapping[Any, Any], with_dist: bool = False, t: Any = None
-    ) -> dict[Name, Any]:
-        """Return the prediction of every target for one sample; {} before anything is learnt.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature names to numbers or arrays of numbers.
-        with_dist : bool
-            Whether to return a river.proba.Gaussian for every target instead of a number; see
-            `LeastSquaresRegressor.predict_one`. Every target has its own noise variance.
-        t : optional
-            Ignored, as in `LeastSquaresRegressor.predict_one`.
-        """
-        with self._lock:
-            means = self._row_scores(x).tolist()
-            if with_dist:
-                variances = self._variances(self._read_one(x), own=1.0)[0].tolist()
-                means = list(map(gaussian, means, variances))
-            return dict(zip(self._target_names, means, strict=True))
-
-    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
-        """Return predictions, a column per target, in the kind of `X`: array, frame or list.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features), frame, or list of dicts
-            Rows to predict.
-        with_dist : bool
-            Whether to return distributions of new targets instead of numbers.
-
-        Returns
-        -------
-        array (n_rows, n_targets), frame or list of dicts
-            With distributions: for an array, two arrays (n_rows, n_targets) of means and standard
-            deviations; for a frame, a frame with the columns "<target>_mean" and "<target>_std" of
-            every target; for a list, dicts of target names to river.proba.Gaussian.
-
-        Examples
-        --------
-        >>> model = LeastSquaresMultiTargetRegressor(ridge=0.0)
-        >>> model.learn_many(np.array([[0.0], [1.0]]), np.array([[1.0, 0.0], [3.0, 1.0]]))
-        >>> model.predict_many(np.array([[2.0]])).round(9)
-        array([[5., 2.]])
-        """
-        with self._lock:
-            if not with_dist:
-                source, scores = self._batch_scores(X)
-                return table_like(source, self._target_names, scores)
-            batch = read_asked(self, X)
-            means, variances = self._normals(batch)
-            if isinstance(batch.source, (list, tuple)):
-                return self._dicts_of(gaussian, means, variances)
-            return self._pairs_like(batch.source, ("mean", "std"), means, np.sqrt(variances))
-
     def _target_of(self, read: Targets, row: int) -> Any:
         return dict(zip(read.outputs, read.values[row].tolist(), strict=True))
-
-    def predict_learn_many(
-        self, X: Any, y: Any, w: Any = None, t: Any = None, with_dist: bool = False
-    ) -> Any:
-        """Predict every row of a mini-batch before it is learnt, then learn it.
-
-        See `LeastSquaresRegressor.predict_learn_many`.
-
-        Returns
-        -------
-        array (n_rows, n_targets), frame or list of dicts
-            As in `predict_many`. For a row before which nothing was learnt, 0.0 for every target;
-            in a list, {} if the targets were not known either.
-        """
-        with self._lock:
-            answers = answered(self, X, y, w, t, with_dist)
-            predicted = answers.model._answers_like(*answers[1:])
-            put_in_place(self, answers)
-            return predicted
-
-    def _answers_like(
-        self, source: Any, means: Floats, known: Integers, variances: Floats | None
-    ) -> Any:
-        """Return predictions, or distributions, in the kind of the input."""
-        if not isinstance(source, (list, tuple)):
-            if variances is None:
-                return table_like(source, self._target_names, means)
-            return self._pairs_like(source, ("mean", "std"), means, np.sqrt(variances))
-        if variances is None:
-            rows = table_like(source, self._target_names, means)
-        else:
-            rows = self._dicts_of(gaussian, means, variances)
-        return [row if n_known else {} for row, n_known in zip(rows, known, strict=True)]
-
-    def predict_interval_one(
-        self, x: Mapping[Any, Any], level: float = 0.9
-    ) -> dict[Name, tuple[float, float]]:
-        """Return the interval of every target; see `LeastSquaresRegressor.predict_interval_one`.
-
-        Examples
-        --------
-        >>> model = LeastSquaresMultiTargetRegressor(ridge=0.0)
-        >>> model.learn_one({"size": 1.0}, {"price": 2.0})
-        >>> model.predict_interval_one({"size": 4.0})
-        {'price': (-inf, inf)}
-        """
-        with self._lock:
-            lower, upper = self._ends(self._read_one(x), check_level(level))
-            ends = zip(lower[0].tolist(), upper[0].tolist(), strict=True)
-            return dict(zip(self._target_names, ends, strict=True))
-
-    def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
-        """Return the intervals of all targets for every row, in the kind of `X`.
-
-        Returns
-        -------
-        tuple, frame or list
-            For an array, two arrays (n_rows, n_targets) of lower and upper ends; for a frame, a
-            frame with the columns "<target>_lower" and "<target>_upper" of every target; for a
-            list, dicts of target names to tuples.
-        """
-        with self._lock:
-            level, batch = check_level(level), read_asked(self, X)
-            ends = self._ends(batch, level)
-            if isinstance(batch.source, (list, tuple)):
-                return self._dicts_of(lambda *both: both, *ends)
-            return self._pairs_like(batch.source, ("lower", "upper"), *ends)
-
-    def _dicts_of(self, make: Any, first: Floats, second: Floats) -> list[dict[Name, Any]]:
-        """Return a dict of target names for every row, with values made from two numbers each."""
-        rows, names = zip(first.tolist(), second.tolist(), strict=True), self._target_names
-        return [dict(zip(names, map(make, *row), strict=True)) for row in rows]
-
-    def _pairs_like(
-        self, source: Any, parts: tuple[str, str], first: Floats, second: Floats
-    ) -> Any:
-        """Return two numbers for every row and target: two arrays, or a frame."""
-        if isinstance(source, ARRAY_TYPES):
-            return first, second
-        columns = [f"{name}_{part}" for name in self._target_names for part in parts]
-        pairs = np.stack((first, second), 2).reshape(len(first), len(columns))
-        return table_like(source, columns, pairs)
 
 
 def t_quantile(free: float | Floats, level: float) -> Floats:
@@ -656,24 +551,37 @@ def read_numbers(y: Any, n_rows: int) -> Floats:
     return numbers
 
 
-def normals_like(source: Any, means: Floats, variances: Floats) -> Any:
-    """Return a normal distribution per row: two arrays, a frame of two columns, or a list."""
+def normals_like(source: Any, means: Floats, variances: Floats, names: Named = None) -> Any:
+    """Return a normal distribution per row, or per row and named target: arrays, frame or list."""
     if isinstance(source, (list, tuple)):
-        return list(map(gaussian, means.tolist(), variances.tolist()))
-    return pair_like(source, ("mean", "std"), means, np.sqrt(variances))
+        return _listed(gaussian, means, variances, names)
+    return _pair_like(source, ("mean", "std"), means, np.sqrt(variances), names)
 
 
-def intervals_like(source: Any, lower: Floats, upper: Floats) -> Any:
-    """Return an interval per row: two arrays, a frame of two columns, or a list of tuples."""
+def intervals_like(source: Any, lower: Floats, upper: Floats, names: Named = None) -> Any:
+    """Return an interval per row, or per row and named target: two arrays, a frame or a list."""
     if isinstance(source, (list, tuple)):
-        return list(zip(lower.tolist(), upper.tolist(), strict=True))
-    return pair_like(source, ("lower", "upper"), lower, upper)
+        return _listed(lambda *ends: ends, lower, upper, names)
+    return _pair_like(source, ("lower", "upper"), lower, upper, names)
 
 
-def pair_like(source: Any, names: tuple[str, str], first: Floats, second: Floats) -> Any:
-    """Return two numbers per row: two arrays (n,) for an array, else a frame of two columns."""
-    pair = first, second
-    return pair if isinstance(source, ARRAY_TYPES) else table_like(source, names, np.stack(pair, 1))
+def _listed(make: Any, first: Floats, second: Floats, names: Named) -> list[Any]:
+    """Return what is made from two numbers for every row, or a dict of names for every row."""
+    rows = zip(first.tolist(), second.tolist(), strict=True)
+    if names is None:
+        return list(starmap(make, rows))
+    return [dict(zip(names, map(make, *row), strict=True)) for row in rows]
+
+
+def _pair_like(
+    source: Any, parts: tuple[str, str], first: Floats, second: Floats, names: Named
+) -> Any:
+    """Return two numbers per row, or per row and name: two arrays, or a frame."""
+    if isinstance(source, ARRAY_TYPES):
+        return first, second
+    columns = parts if names is None else [f"{n}_{part}" for n in names for part in parts]
+    pairs = np.stack((first, second), -1).reshape(len(first), len(columns))
+    return table_like(source, columns, pairs)
 
 
 def read_named_targets(
