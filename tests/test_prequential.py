@@ -343,20 +343,3 @@ def test_rare_classes_keep_the_digits_of_their_weight_beside_a_heavy_row():
     rows = one_by_one(single, X, y, w, None, LeastSquaresClassifier.predict_proba_one)
     expected = [[row.get(label, 0.0) for label in model.classes] for row in rows]
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-6)
-
-
-@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
-@pytest.mark.parametrize(("value", "w"), [(0.1 + 0.2, 1.0), (5.0, 0.0)])
-def test_deviations_of_rows_in_which_a_constant_differs(accumulator, value, w):
-    """By rounding alone, or in a row without weight, which leaves it constant."""
-    random = np.random.default_rng(0)
-    X = np.c_[random.normal(size=400) * 1e4, random.normal(size=400), np.full(400, 0.3)]
-    y = X[:, 0] / 1e4 + X[:, 1] + 0.5 * random.normal(size=400)
-    X[350, 2], weights = value, np.ones(400)
-    weights[350] = w
-    model = LeastSquaresRegressor("auto", accumulator)
-    single = copy.deepcopy(model)
-    found = model.predict_learn_many(X, y, weights, with_dist=True)[1][350]
-    single.learn_many(X[:350], y[:350])
-    expected = single.predict_one(dict(enumerate(X[350].tolist())), with_dist=True).sigma
-    assert found == pytest.approx(expected, rel=1e-6)

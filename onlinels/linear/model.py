@@ -8,6 +8,7 @@ import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import compress
 from operator import attrgetter, itemgetter
@@ -51,7 +52,6 @@ from onlinels.linalg.selection import KFold, check_ridge
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.events import Events, events_of
 from onlinels.linear.forgetting import Clock, check_decay
-from onlinels.linear.known_rows import KnownRows, noted
 from onlinels.linear.penalty import (
     MIN_ROWS_TO_HOLD_RIDGE,
     Penalty,
@@ -62,7 +62,7 @@ from onlinels.linear.penalty import (
     penalties_of,
     ridge_of,
 )
-from onlinels.linear.running import RunningSolution
+from onlinels.linear.running import KnownRows, RunningSolution
 from onlinels.numerics import (
     Calls,
     Lock,
@@ -87,6 +87,7 @@ from onlinels.rows import (
     read_batch,
     read_row,
     read_sample,
+    reader_of,
     warn_once,
 )
 from onlinels.saving import locked_copy, savable, save_method
@@ -750,14 +751,16 @@ class LinearModel(base.Estimator, ABC):
 
     def _note_names(self, layout: Layout) -> None:
         """Note the names of a sample; names that come twice in a row get a fast reader."""
-        self._known_rows = noted(
-            self._known_rows,
-            layout,
-            self._columns,
-            self._statistics.n_targets,
-            self._penalty,
-            self._settings.chooses_penalty,
-        )
+        known, penalty, n_targets = self._known_rows, self._penalty, self._statistics.n_targets
+        if known is None or layout != known.layout:
+            known = KnownRows(layout)
+        elif known.reader is None:
+            known = known._replace(reader=reader_of(self._columns, layout, n_targets))
+        next_due, constants = 0 if penalty.is_due else maxsize, None
+        if not penalty.is_due and self._settings.chooses_penalty and penalty.constants is not None:
+            next_due, places = penalty.until, np.flatnonzero(~np.isnan(penalty.constants))
+            constants = (places, penalty.constants[places]) if places.size else None
+        self._known_rows = known._replace(next_due=next_due, constants=constants)
 
     # Weights and predictions.
 
@@ -947,29 +950,15 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
             apply(plan_block(learner, rows, block, events))
         apply(Update(state=becoming(model, learner)))
     else:
-        apply_in_blocks(blocks, block_planner(model, rows, events))
 
+        def plan(block: slice) -> tuple[Calls, State]:
+            """Choose a ridge that is due, then plan to learn a block of rows."""
+            # Without the memory for it, the choice stays due: it needs more than learning.
+            with suppress(MemoryError):
+                model._choose_if_due()
+            return plan_block(model, rows, block, events)
 
-def block_planner(
-    model: LinearModel, rows: Checked, events: Events | None
-) -> Callable[[slice], tuple[Calls, State]]:
-    """Return a function that chooses a ridge that is due, then plans to learn a block of rows.
-
-    Choosing a ridge needs more memory than learning. If the choice fails twice, it stays due, the
-    other blocks are learnt, and the MemoryError is raised after them.
-    """
-    lacking = list[MemoryError]()
-
-    def plan(block: slice) -> tuple[Calls, State]:
-        try:
-            model._choose_if_due()
-        except MemoryError as error:
-            if not lacking:
-                lacking.append(error)
-                raise
-        return plan_block(model, rows, block, events)
-
-    return plan
+        apply_in_blocks(blocks, plan)
 
 
 def events_in(model: LinearModel, rows: Checked) -> Events | None:

@@ -183,15 +183,11 @@ def label_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
 def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     """Return the probabilities of every row before it is learnt, and learn the rows."""
     answers = model._answered(X, y, w, t)
-    table = own_table(answers)
+    of_scores = answers.model._probabilities
+    probabilities = probabilities_before(answers, lambda _, scores: of_scores(scores))
+    table = table_before(answers, probabilities)
     put_in_place(model, answers)
     return table
-
-
-def own_table(answers: Answers) -> Any:
-    """Return a table of the model's own probabilities of the scores."""
-    of_scores = answers.model._probabilities
-    return table_before(answers, probabilities_before(answers, lambda _, scores: of_scores(scores)))
 
 
 class Stream(NamedTuple):

@@ -1,10 +1,10 @@
-"""The running solution: a recursion that learns single rows beside the sums."""
+"""Single rows: a fast reader of known names, and a recursion that learns beside the sums."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import are_few
 from onlinels.numerics import Calls, State, shallow_copy
+from onlinels.rows import Layout, RowReader
 from onlinels.saving import savable
 
 RENEWAL_ROWS, RENEWAL_ROWS_PER_FEATURE = 1024, 16
@@ -163,3 +164,41 @@ class RunningSolution:
         if recursion is not None:
             new.recursion = recursion.with_penalties(features, recursion.ridge * units**2)
         return new
+
+
+class KnownRows(NamedTuple):
+    """A reader of samples whose names came before, and the count of rows up to which it is valid.
+
+    Attributes
+    ----------
+    layout : Layout
+        Names of the last sample that the reader could not read.
+    reader : RowReader or None
+        Reader of samples with these names; None until the names come twice in a row.
+    next_due : int
+        Count of rows at which a choice is due.
+    constants : tuple of ndarray, or None
+        Features that have not varied so far, and their values. A row with other values is not
+        known.
+    """
+
+    layout: Layout
+    reader: RowReader | None = None
+    next_due: int = 0
+    constants: tuple[Integers, Floats] | None = None
+
+    def read(self, x: Any, targets: bytes, count: int) -> Floats | None:
+        """Return the sample after `count` rows, or None if the row needs the slow path.
+
+        That is so for new names, at a selection of the ridge, or if a feature begins to vary.
+        """
+        # Measured: unpacking takes a quarter of the time of reading the fields by name.
+        _, reader, next_due, constants = self
+        if reader is None or not reader.is_complete or count + 1 >= next_due:
+            return None
+        sample = reader.read(x, targets)
+        if constants is not None and sample is not None:
+            places, values = constants
+            if (sample[places] != values).any():
+                return None
+        return sample
