@@ -50,14 +50,15 @@ from onlinels.linalg.recursion import EPS, Recursion
 from onlinels.linalg.rounding import MAX_LOST
 from onlinels.linalg.selection import KFold, check_ridge
 from onlinels.linear.discriminant import Discriminant
-from onlinels.linear.events import Events, events_of
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.penalty import (
     MIN_ROWS_TO_HOLD_RIDGE,
+    Events,
     Penalty,
     check_folds,
     check_scaling,
     choose_penalty,
+    events_of,
     is_selected,
     penalties_of,
     ridge_of,
@@ -642,26 +643,23 @@ class LinearModel(base.Estimator, ABC):
             places, outputs = self._matched(other)
             size = len(columns), len(outputs[self._names_outputs])
             self._statistics.check_joins(other._statistics, *size)
-            mine, theirs = self._statistics, other._statistics
             clock, past, other_past = self._clock.joined(other._clock)
             known = columns.locate(other.feature_names)
-            there = origins(known, size[0]), origins(places, size[1])
-            theirs = theirs.scaled(other_past).reindexed(*there)
-            mine = mine if past == 1.0 else mine.scaled(past)
+            theirs = other._statistics
+            if other_past != 1.0:
+                theirs = theirs.scaled(other_past)
+            theirs = theirs.reindexed(origins(known, size[0]), origins(places, size[1]))
+            # Where the statistics hold a ridge, that of this model stays.
+            statistics = self._statistics.scaled(past).grown(*size)
             if other._is_blank:
-                statistics = mine.copied().grown(*size)
                 known = np.arange(self._statistics.n_features)
                 outputs["_penalty"] = self._penalty.placed(known, size[0])
             elif self._is_blank:
                 # This model has learnt nothing, so the ridge that the other has selected stays.
-                statistics, outputs["_penalty"] = theirs, other._penalty.placed(known, size[0])
-            elif mine.holds_ridge:
-                # The ridge inside the statistics of this model stays.
-                statistics = mine.copied().grown(*size)
-                statistics.absorb(theirs, 1.0)
+                statistics, penalty = theirs.copied(), other._penalty.placed(known, size[0])
+                outputs["_penalty"] = penalty
             else:
-                statistics = theirs
-                statistics.absorb(mine, 1.0)
+                statistics.absorb(theirs, 1.0)
             outputs |= {"_columns": columns, "_clock": clock}
             self._put_in_place(statistics.named(columns.names), **outputs)
         return self

@@ -17,7 +17,6 @@ from onlinels.linalg.recursion import (
     Recursion,
 )
 from onlinels.linear.discriminant import discriminant
-from onlinels.linear.events import first_rows_that_vary
 from onlinels.linear.model import (
     Checked,
     LinearModel,
@@ -98,7 +97,9 @@ def answered(
     scores = np.zeros((n_rows, n_targets))
     variances = np.full(scores.shape, np.inf) if with_dist else None
     grows = np.append(known[1:], n_targets) > known
-    breaks = first_rows_that_vary(events_in(own, rows), n_rows)
+    events = events_in(own, rows)
+    # Rows in which features begin to vary, ascending.
+    breaks = np.sort(events.firsts) if events is not None else np.zeros(0, dtype=np.intp)
     start = 0
     while start < n_rows:
         own._choose_if_due()
