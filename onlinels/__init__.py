@@ -1,9 +1,10 @@
 """Exact online least squares for streams of rows and images."""
 
+import onlinels.export
+import onlinels.from_sums  # noqa: F401
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
-from onlinels.answers import answers_only, saved_bytes
 from onlinels.evaluate import ProgressiveScore, progressive_val_score
 from onlinels.features.embedding import Embedding
 from onlinels.features.filters import Patches
@@ -11,7 +12,6 @@ from onlinels.features.hidden import HiddenLayer
 from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
-from onlinels.from_sums import classifier_from_sums, regressor_from_sums
 from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
@@ -47,17 +47,13 @@ __all__ = [
     "StreamRegressor",
     "WindowedClassifier",
     "__version__",
-    "answers_only",
-    "classifier_from_sums",
     "dumps",
     "load",
     "loads",
     "merge",
     "plot_filters",
     "progressive_val_score",
-    "regressor_from_sums",
     "save",
-    "saved_bytes",
     "unlearn_many",
     "unlearn_one",
     "windows_of",

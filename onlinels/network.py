@@ -709,7 +709,6 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 if other._held:
                     self._learn(other._held)
             elif self._fixed is None:
-                theirs.classifier._statistics.products.check_has_sums()
                 fixed = copy.deepcopy(theirs)
                 fixed.learn(self._held)
                 self._end_warm_up(fixed, shape)

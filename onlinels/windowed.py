@@ -48,7 +48,6 @@ from onlinels.saving import savable, settings_hold
 from onlinels.scoring import ScoringClassifier
 from onlinels.wrappers import (
     MetaClassifier,
-    check_can_learn,
     is_blank,
     learn_and_note,
     restored_on_error,
@@ -337,7 +336,6 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             wrapped classifier rejects the window. The model is then unchanged.
         """
         with self._lock:
-            check_can_learn(self.classifier)
             self._learn(one_reading(x), [(read_label(y),)])
 
     def learn_many(self, X: Any, y: Any) -> None:
@@ -356,7 +354,6 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             Under the conditions of `learn_one`. The model is then unchanged.
         """
         with self._lock:
-            check_can_learn(self.classifier)
             rows = list(samples_of(X))
             labels = read_labels(y, len(rows))
             self._learn(rows, [(label,) for label in labels])

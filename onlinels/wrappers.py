@@ -398,7 +398,6 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     def _learn(self, x: Mapping[Any, Any], y: Label, w: Any, others: dict[str, Any]) -> bool:
         """Update the detector, fade the model on an alarm, learn the row; return the alarm."""
         alarm, last = False, last_step(self.classifier)
-        check_can_learn(last)
         # Before the first row there is no error, and transformers may not return numbers yet.
         if last.classes:
             features = self._row_features(x)
@@ -488,15 +487,6 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""
         return type(self)(emptied(self.classifier), self.detector.clone(), self.keep)
-
-
-def check_can_learn(classifier: Any) -> None:
-    """Raise ValueError if a model is answers-only, before a detector or a window learns a row."""
-    last = last_step(classifier)
-    while isinstance(last, MetaClassifier):
-        last = last_step(last.classifier)
-    if isinstance(last, LinearModel):
-        last._statistics.products.check_has_sums()
 
 
 def alarms(detector: Any, is_wrong: bool) -> bool:

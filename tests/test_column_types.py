@@ -20,8 +20,8 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     StreamRegressor,
-    regressor_from_sums,
 )
+from onlinels.from_sums import regressor_from_sums
 from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 
 VALUES = [1, 2, 4, 5]

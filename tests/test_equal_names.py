@@ -312,7 +312,7 @@ def test_labels_stay_as_given_and_are_saved_in_plain_types(tmp_path):
     loaded = onlinels.loads(onlinels.dumps(model))
     assert loaded.classes == model.classes
     assert list(map(type, loaded.classes)) == [str, int, tuple]
-    small = onlinels.loads(onlinels.dumps(onlinels.answers_only(model)))
+    small = onlinels.loads(onlinels.dumps(onlinels.export.answers_only(model)))
     assert small.classes == model.classes
 
 

@@ -17,10 +17,10 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
-    answers_only,
     dumps,
     loads,
 )
+from onlinels.export import answers_only
 from onlinels.sklearn import IncrementalRidge
 from support import laws, strategies
 

@@ -12,6 +12,7 @@ import pytest
 import onlinels
 import onlinels.distributed
 import onlinels.export
+import onlinels.from_sums
 import onlinels.sklearn
 
 PACKAGE = Path(onlinels.__file__).parent
@@ -23,7 +24,6 @@ FLOORS = (
     {"accumulators", "features", "scoring"},
     {"linear"},
     {
-        "answers",
         "distributed",
         "evaluate",
         "explain",
@@ -49,9 +49,6 @@ NEIGHBOURS = {
     ("hashing", "rows"),
     ("network", "presets"),
     ("wrappers", "pipelines"),
-    ("answers", "network"),
-    ("answers", "pipelines"),
-    ("answers", "wrappers"),
     ("sites", "pipelines"),
     ("windowed", "pipelines"),
     ("windowed", "wrappers"),
@@ -76,6 +73,7 @@ PUBLIC = [
         onlinels,
         onlinels.distributed,
         onlinels.export,
+        onlinels.from_sums,
         onlinels.sklearn,
     )
     for name in module.__all__

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,34 @@ REMOVED_SUM_NAMES = (
 
 Names = tuple[Sequence[Name], Sequence[Name]]
 """Names of the features and targets for messages; messages name columns if these are empty."""
+
+
+class RowSums(NamedTuple):
+    """Sums over rows x with targets y and weights w, about an origin o of x and an origin p of y.
+
+    Attributes
+    ----------
+    gram : ndarray (n_features, n_features)
+        The sums ``w (x - o)(x - o)'``.
+    cross : ndarray (n_features, n_targets)
+        The sums ``w (x - o)(y - p)'``.
+    sums : ndarray (n_features,)
+        The sums ``w (x - o)``.
+    target_sums, target_squares : ndarray (n_targets,)
+        The sums ``w (y - p)`` and ``w (y - p)^2``.
+    count : float
+        The sum of the weights: the number of rows, if all weigh 1.
+    origin, target_origin : ndarray (n_features,) and (n_targets,)
+    """
+
+    gram: Floats
+    cross: Floats
+    sums: Floats
+    target_sums: Floats
+    target_squares: Floats
+    count: float
+    origin: Floats
+    target_origin: Floats
 
 
 def is_sound(statistics: Any) -> bool:
@@ -273,7 +301,6 @@ class Statistics:
 
         The limit is the memory of the machine, or `ONLINELS_MEMORY_LIMIT` bytes.
         """
-        self._sums.check_has_sums()
         if n_features > self.n_features or n_targets > self.n_targets:
             sizes = max(n_features, self.n_features), max(n_targets, self.n_targets)
             what = "Learning and solving {:,} features with {:,} targets"
@@ -435,7 +462,6 @@ class Statistics:
         names: Names = ((), ()),
     ) -> None:
         """Raise ValueError if rows cannot be removed, or detectably exceed the rows learnt."""
-        self._sums.check_has_sums()
         if self._sums.removal_error:
             raise ValueError(
                 f"{self._sums.removal_error}. To unlearn rows, use GramAccumulator or "
@@ -542,7 +568,6 @@ class Statistics:
     def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
         """Raise ValueError if the statistics of two streams cannot be added."""
         self.check_room(n_features, n_targets)
-        other.products.check_has_sums()
         if self.count + other.count > MAX_ROWS:
             raise ValueError(
                 f"other has learnt {other.count} rows, expected at most {MAX_ROWS} together with "
@@ -754,6 +779,14 @@ class Statistics:
         return Sums(
             *self._sums.gram_and_cross(), self.target_squares, self._weight, int(self.is_centred)
         )
+
+    def row_sums(self) -> RowSums:
+        """Return the sums of the rows about their means, or about 0 if they are not centred."""
+        upper, cross = self._sums.gram_and_cross()
+        gram = np.triu(upper) + np.triu(upper, 1).T
+        none = np.zeros(self.n_features), np.zeros(self.n_targets)
+        means = self.feature_mean, self.target_mean
+        return RowSums(gram, cross, *none, self._target_squares.copy(), self._weight, *means)
 
     def sums_about(self, centre: Self) -> Sums:
         """Return sums of products of the rows about the means of `centre`.

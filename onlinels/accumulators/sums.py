@@ -230,10 +230,6 @@ class SumsOfProducts(ABC):
         gram = PackedSymmetric.of(self.gram_and_cross()[0])
         return smallest_present_eigenvalue(gram, penalties, diagonal)
 
-    def check_has_sums(self) -> None:
-        """Raise ValueError if the sums can neither learn nor be solved."""
-        return
-
     def check_removal(self, rounding: Floats, target_squares: Floats) -> None:
         """Raise ValueError if a removal of rows has left too few digits.
 

@@ -36,9 +36,7 @@ def single(values: Any, what: str) -> Matrix:
         rounded: Matrix = values.astype(np.float32)
     if (np.isfinite(values) & ~np.isfinite(rounded)).any():
         largest = np.abs(values[np.isfinite(values)]).max()
-        problem = (
-            f"{what} as large as {largest:g} do not fit float32, in which the ONNX file computes"
-        )
+        problem = f"{what} as large as {largest:g} do not fit float32, expected numbers that do"
         raise ValueError(f"{problem}. Rescale the features or targets.")
     return rounded
 

@@ -11,7 +11,7 @@ from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import is_pipeline
-from onlinels.rows import Name, label_array
+from onlinels.rows import Columns, Name, label_array
 from onlinels.saving import in_plain_types
 from onlinels.scoring import SPREAD_PROBABILITY
 from onlinels.windowed import WindowedClassifier
@@ -24,7 +24,7 @@ class Linear(NamedTuple):
     Attributes
     ----------
     kind : type
-    names : tuple of n_features names
+    columns : Columns
     outputs : tuple of n_outputs labels, or names of targets
     weights : ndarray (n_features, n_outputs)
     intercept : ndarray (n_outputs,)
@@ -37,7 +37,7 @@ class Linear(NamedTuple):
     """
 
     kind: type
-    names: tuple[Name, ...]
+    columns: Columns
     outputs: tuple[Any, ...]
     weights: Floats
     intercept: Floats
@@ -45,6 +45,11 @@ class Linear(NamedTuple):
     ridge: float
     fit_intercept: bool
     has_priors: bool
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """Names of the features, in the order of the rows of `weights`."""
+        return self.columns.names
 
     @property
     def is_classifier(self) -> bool:
@@ -61,7 +66,7 @@ def linear_of(model: LinearModel) -> Linear:
             raise ValueError(f"{problem}. Call learn_one or learn_many first.")
         return Linear(
             type(model),
-            model.feature_names,
+            model._columns,
             tuple(model._outputs),
             model.output_weights,
             model.intercept,

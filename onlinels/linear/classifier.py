@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.statistics import REMOVAL_TOLERANCE, Statistics
-from onlinels.checks import Floats, Integers, Matrix
+from onlinels.accumulators.statistics import REMOVAL_TOLERANCE, RowSums, Statistics
+from onlinels.checks import Floats, Integers, Matrix, read_only
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.discriminant import (
@@ -232,7 +232,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         if priors == self._settings.priors:
             return
         with self._lock:
-            self._statistics.products.check_has_sums()
             solution = self._solution and self._solution._replace(rule=None)
             settings = self._settings._replace(priors=priors)
             apply(Update(state=((self, "_settings", settings), (self, "_solution", solution))))
@@ -331,6 +330,26 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         counts = self._counts_of(len(classes))
         counts[places] += other._counts_of(len(other.classes))
         return places, {"_classes": classes, "_class_counts": counts.tolist()}
+
+    def statistics(self) -> RowSums:
+        """Return the sums of the rows learnt; see `LeastSquaresRegressor.statistics`.
+
+        Examples
+        --------
+        >>> from onlinels import from_sums
+        >>> model = LeastSquaresClassifier(ridge=1.0)
+        >>> model.learn_many(np.array([[1.0], [2.0], [6.0]]), ["low", "low", "high"])
+        >>> sums = model.statistics()
+        >>> by_class = sums.cross.T, sums.target_sums, model.classes, sums.origin
+        >>> from_sums.classifier_from_sums(model, sums.gram, *by_class).predict_one({0: 5.0})
+        'high'
+        """
+        with self._lock:
+            sums, weights = super().statistics(), read_only(self._statistics.raw_squares()[1])
+            if not self.fit_intercept:
+                sums = sums._replace(sums=read_only(sums.cross.sum(axis=1)))
+        origin = read_only(np.zeros(len(weights)))
+        return sums._replace(target_sums=weights, target_squares=weights, target_origin=origin)
 
     def _target_of(self, read: Targets, row: int) -> Label:
         return read.outputs.labels[read.values[row]]

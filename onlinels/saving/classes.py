@@ -78,12 +78,6 @@ KINDS: dict[type, Kind] = {}
 KINDS_BY_NAME: dict[str, Kind] = {}
 """The classes of the package, and those of river's that were needed so far."""
 
-WRITTEN_FORMS: dict[type, Callable[[Any], Any]] = {}
-"""By class, a function from an object to the object that is written in its place: often itself.
-
-The class of what is written makes the object again when it is read.
-"""
-
 Declared = TypeVar("Declared", bound=type)
 
 

@@ -16,7 +16,6 @@ from onlinels.numerics import owned
 from onlinels.saving.classes import (
     MAX_COMPUTED_BYTES,
     PLAIN_TYPES,
-    WRITTEN_FORMS,
     Kind,
     in_plain_types,
     is_plain,
@@ -113,13 +112,12 @@ class Writer:
         return self.node(plain, path, depth)
 
     def _object(self, value: Any, path: str, depth: int) -> Node:
-        written = WRITTEN_FORMS.get(type(value), lambda value: value)(value)
-        kind = kind_of(type(written))
+        kind = kind_of(type(value))
         assert kind is not None
-        state = kind.take(written)
+        state = kind.take(value)
         n_computed = kind.computed(state)
         if n_computed > self._most_computed:
-            n_computed, state = 0, state_of(written)
+            n_computed, state = 0, state_of(value)
         self._most_computed -= n_computed
         # In the order of the names, because the order of attributes depends on the past.
         nodes = {

@@ -196,7 +196,7 @@ def save_method(self: Any, file: File) -> None:
     Solved output weights are saved, so a model that has predicted predicts immediately after
     loading. The file is written at the speed of the disk. It contains no rows, except those that
     wait for others: a window that is not full, or images before features are fixed.
-    `onlinels.answers_only` returns a smaller model that only predicts.
+    `onlinels.export.answers_only` returns a smaller model that only predicts.
 
     Random input weights of a HiddenLayer from 1 MiB on, up to 256 MiB per file, are left out of the
     file: the seed draws them again, and a checksum verifies them. numpy does not promise the same

@@ -25,8 +25,8 @@ from onlinels import (
     StreamClassifier,
     StreamRegressor,
     WindowedClassifier,
-    answers_only,
 )
+from onlinels.export import answers_only
 
 
 def rows(random, n_rows, n_features=4):
@@ -160,10 +160,13 @@ def scaled(**settings):
     return imputer | preprocessing.StandardScaler() | LeastSquaresClassifier(**settings)
 
 
-def without_sums(random):
-    model = HiddenLayer(6) | LeastSquaresClassifier(priors="equal")
-    learn_rows(model, random)
-    return answers_only(model)
+def predictor(make_full, learn):
+    def make(random):
+        model = make_full()
+        learn(model, random)
+        return answers_only(model)
+
+    return make
 
 
 def union(random):
@@ -287,7 +290,11 @@ MODELS = {
     "numbers that wait": (of(StreamRegressor), learn_late_numbers),
     "numbers delayed": (of(StreamRegressor, label_delay=4), learn_mixed_numbers),
     "calibrated": (lambda random: CalibratedClassifier(LeastSquaresClassifier()), learn_rows),
-    "answers only": (without_sums, predict),
+    "answers only": (
+        predictor(lambda: HiddenLayer(6) | LeastSquaresClassifier(priors="equal"), learn_rows),
+        predict,
+    ),
+    "answers only, numbers": (predictor(LeastSquaresRegressor, learn_numbers), predict),
     "scaled": (lambda random: scaled(ridge=0.1), learn_singly),
     "union": (union, learn_singly),
     **{name: (warned_by(each), learn_singly) for name, each in named("drift,", DETECTORS).items()},

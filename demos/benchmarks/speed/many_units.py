@@ -24,7 +24,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from common import make_parser, print_table, table_of
 
 import onlinels
-from onlinels import HiddenLayer, LeastSquaresClassifier, answers_only
+from onlinels import HiddenLayer, LeastSquaresClassifier
+from onlinels.export import answers_only
 
 N_RIDGES = 17
 

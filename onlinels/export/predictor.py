@@ -1,0 +1,258 @@
+"""`answers_only`: a small model that only predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from river import base, compose
+
+from onlinels.checks import Floats, Matrix, check_flag, check_made, checked_assignment, read_only
+from onlinels.export.onnx_graph import single
+from onlinels.export.parts import Parts, Softmax, parts_of
+from onlinels.features.preprocessing import ImagePreprocessing
+from onlinels.labels import Label
+from onlinels.linear.discriminant import posteriors
+from onlinels.linear.regressors import LeastSquaresRegressor
+from onlinels.numerics import Lock, all_held, product
+from onlinels.pipelines import copied, last_step
+from onlinels.rows import (
+    Columns,
+    Layout,
+    Name,
+    RowReader,
+    numbers_like,
+    read_batch,
+    read_row,
+    reader_of,
+    table_like,
+    warn_once,
+)
+from onlinels.saving import files, savable, save_method
+from onlinels.scoring import ScoringClassifier, probabilities_of
+from onlinels.windowed import WindowedClassifier
+
+
+class Predictor(base.Estimator):
+    """The output weights W and the intercept b of a trained model: outputs are x'W + b.
+
+    Parameters
+    ----------
+    columns : Columns
+        The features, in the order of the rows of W.
+    outputs : tuple
+        Labels of the classes, or names of the targets; () if predictions are single numbers.
+    weights : ndarray (n_features, n_outputs), float32 or float64
+    intercept : ndarray (n_outputs,)
+    softmax : (scale, share, least), optional
+        Probabilities are share * softmax(scale * outputs) + least; by default the nearest ones.
+    """
+
+    save = save_method
+    __setattr__ = checked_assignment
+
+    # Hashes of the sets of absent columns in the latest warnings.
+    _warned: tuple[int, ...] = ()
+    # Names of the last sample that the reader could not read, and the reader: see `KnownRows`.
+    _latest: tuple[Layout | None, RowReader | None] = None, None
+
+    def __init__(
+        self,
+        columns: Columns,
+        outputs: tuple[Any, ...],
+        weights: Matrix,
+        intercept: Floats,
+        softmax: tuple[float, ...] | None = None,
+    ) -> None:
+        self.columns, self.outputs = columns, outputs
+        self.weights, self.intercept, self.softmax = weights, intercept, softmax
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: each for name, each in vars(self).items() if name not in CACHES}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.columns)} features, {self.outputs!r})"
+
+    @property
+    def feature_names(self) -> tuple[Name, ...]:
+        """Names of the features, in the order of the rows of `output_weights`."""
+        return self.columns.names
+
+    @property
+    def output_weights(self) -> Floats:
+        """Output weights (n_features, n_outputs), read-only."""
+        return read_only(self.weights.astype(np.float64))
+
+    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
+        batch = read_batch(X)
+        warn_once(self, len(self.columns), *self.columns.differences(batch))
+        rows = self.columns.place(batch.layouts, batch.matrix)
+        outputs: Floats = product(rows, np.asarray(self.weights, np.float64)) + self.intercept
+        return batch.source, outputs
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        before, reader = self._latest
+        sample = None if reader is None else reader.read(x)
+        if sample is None:
+            layout, values = read_row(x)
+            sample = self.columns.place((layout,), values[None])[0]
+            again = reader_of(self.columns, layout) if layout == before else None
+            self._latest = layout, again
+        outputs: Floats = sample @ np.asarray(self.weights, np.float64) + self.intercept
+        return outputs
+
+    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
+        """Raise ValueError: a predictor only predicts."""
+        raise ValueError(
+            f"A {type(self).__name__} only predicts, expected a model with its sums to learn. Keep "
+            "the full model, or the file that its save wrote, and learn there."
+        )
+
+    learn_many = learn_one
+
+
+CACHES = "_warned", "_latest"
+"""Attributes that are not part of the state."""
+
+
+def _is_sound(model: Predictor) -> bool:
+    n_features, n_outputs = model.weights.shape
+    named = len(set(model.outputs)) == len(model.outputs) == n_outputs
+    fits = len(model.columns) == n_features and model.intercept.shape == (n_outputs,)
+    has_softmax = model.softmax is None or len(model.softmax) == 3
+    return fits and has_softmax and (named or (model.outputs, n_outputs) == ((), 1))
+
+
+@savable(_is_sound)
+class ClassPredictor(Predictor, ScoringClassifier):
+    """What `answers_only` makes of a classifier: labels, probabilities, scores and margins."""
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """Labels of the classes, in the order of the columns of `output_weights`."""
+        return self.outputs
+
+    def _probabilities(self, scores: Floats) -> Floats:
+        if self.softmax is None:
+            return probabilities_of(scores)
+        scale, share, least = self.softmax
+        return share * posteriors(scale * scores) + least
+
+
+@savable(_is_sound)
+class NumberPredictor(Predictor, base.MultiTargetRegressor):
+    """What `answers_only` makes of a regressor: a number, or a number for each target."""
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Return the prediction for one sample: a number, or a dict of the targets."""
+        with self._lock:
+            numbers = self._row_scores(x).tolist()
+        return dict(zip(self.outputs, numbers, strict=True)) if self.outputs else numbers[0]
+
+    def predict_many(self, X: Any) -> Any:
+        """Return the prediction for every row, a column per target, in the kind of `X`."""
+        with self._lock:
+            source, numbers = self._batch_scores(X)
+        if self.outputs:
+            return table_like(source, self.outputs, numbers)
+        return numbers_like(source, numbers[:, 0])
+
+
+def answers_only(model: Any, float32: bool = False) -> Any:
+    """Return a small model that predicts like a trained model and contains no sums.
+
+    The small model contains fixed features, output weights, intercepts and labels. It cannot learn,
+    merge, unlearn, select a ridge or compute variances. Keep the full model, or its file, for
+    these. It is saved, loaded, copied and pickled like any model.
+
+    Parameters
+    ----------
+    model : trained model
+        A linear model, a `ShallowConvClassifier`, a `CalibratedClassifier`, `DriftAwareClassifier`
+        or `WindowedClassifier` around these, or a pipeline that ends in one. It does not change.
+    float32 : bool
+        Whether to round output weights to float32, which halves their bytes. Predictions are still
+        computed in float64. A score changes by at most ``2^-24 sum_j |x_j - m_j| |W_jk|``, where m
+        is the mean of the rows learnt (0 without an intercept), plus the rounding errors of
+        float64. Weights of magnitude below 1e-38 lose more digits.
+
+    Returns
+    -------
+    ClassPredictor, NumberPredictor, or a pipeline that ends in one
+        With the methods `predict_one`, `predict_many` and, for classes, `predict_proba_*`,
+        `scores_*` and `margin_*`. A pipeline has copies of the steps of the model: its
+        transformers, or the features and the hidden layer of a network. A WindowedClassifier stays
+        one, with the small model inside. Predictions equal those of the model to rounding.
+
+    Raises
+    ------
+    ValueError
+        If the model has learnt nothing, if the features of a network are not fixed yet, if the
+        model is of another class, or if a weight exceeds the range of float32. StreamClassifier and
+        StreamRegressor adapt with every row: save them as they are.
+
+    Notes
+    -----
+    **Privacy.** The file still contains information on the rows learnt:
+
+    - labels, and the number of all rows, in a CalibratedClassifier;
+    - output weights, which may be determined by few rows if there are many features;
+    - the examples of `from_examples` or of a warm-up, or functions of them. Landmarks and
+      differences of a HiddenLayer are features of examples, and its scales are computed from
+      examples. Filters from patches are pieces of images, or averages of such pieces. ZCA stores
+      the mean and covariance of the examples. MiniRocket's biases are convolution values of
+      examples;
+    - means and variances, in a river scaler;
+    - the readings of the last window, in a WindowedClassifier. `restart` removes them.
+
+    Examples
+    --------
+    >>> from onlinels import LeastSquaresClassifier, dumps
+    >>> X, y = np.random.default_rng(0).normal(size=(500, 64)), ["a", "b"] * 250
+    >>> model = LeastSquaresClassifier()
+    >>> model.learn_many(X, y)
+    >>> small = answers_only(model)
+    >>> len(dumps(small)) < len(dumps(model)) / 10, small.predict_one({0: 0.5})
+    (True, 'b')
+    """
+    check_flag("float32", float32)
+    check_made(model)
+    with all_held(*files.locks_of(model)):
+        return _small(model, float32)
+
+
+def _small(model: Any, float32: bool) -> Any:
+    """Return a predictor, or a pipeline or WindowedClassifier that ends in one."""
+    if isinstance(model, WindowedClassifier):
+        windowed = model.clone({"classifier": _small(model.classifier, float32)})
+        windowed._state = model._state
+        return windowed
+    if isinstance(last_step(model), WindowedClassifier):
+        steps, last = list(model.steps.items())[:-1], _small(last_step(model), float32)
+    else:
+        parts = parts_of(model)
+        steps, last = list(parts.steps), _predictor_of(parts, float32)
+    kept = [(name, copied(step)) for name, step in steps if not _is_idle(step)]
+    return compose.Pipeline(*kept, last) if kept else last
+
+
+def _is_idle(step: Any) -> bool:
+    """Return whether a step is a network's preprocessing that returns images as they are."""
+    return isinstance(step, ImagePreprocessing) and step.is_identity and step.image_shape is None
+
+
+def _predictor_of(parts: Parts, float32: bool) -> Predictor:
+    linear, rule = parts.linear, parts.rule
+    weights, intercept = linear.weights, linear.intercept
+    if float32:
+        weights = single(weights, "Output weights")
+        # So that errors scale with the distance of a row to the mean.
+        intercept = intercept + linear.centre @ (linear.weights - weights)
+    given = weights.copy(), intercept.copy()
+    if linear.is_classifier:
+        softmax = tuple(rule) if isinstance(rule, Softmax) else None
+        return ClassPredictor(linear.columns, linear.outputs, *given, softmax)
+    is_single = linear.kind is LeastSquaresRegressor
+    return NumberPredictor(linear.columns, () if is_single else linear.outputs, *given)
