@@ -2,9 +2,6 @@
 
 import onlinels.export
 import onlinels.from_sums  # noqa: F401
-from onlinels.accumulators.gram import GramAccumulator
-from onlinels.accumulators.orthogonal import OrthogonalAccumulator
-from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.evaluate import ProgressiveScore, progressive_val_score
 from onlinels.features.embedding import Embedding
 from onlinels.features.filters import Patches
@@ -30,7 +27,6 @@ __all__ = [
     "ConvolutionalFeatures",
     "DriftAwareClassifier",
     "Embedding",
-    "GramAccumulator",
     "HiddenLayer",
     "ImagePreprocessing",
     "KFold",
@@ -38,10 +34,8 @@ __all__ = [
     "LeastSquaresMultiTargetRegressor",
     "LeastSquaresRegressor",
     "MiniRocketFeatures",
-    "OrthogonalAccumulator",
     "Patches",
     "ProgressiveScore",
-    "RecursiveAccumulator",
     "ShallowConvClassifier",
     "StreamClassifier",
     "StreamRegressor",

@@ -363,16 +363,6 @@ def uncast(rows: Matrix) -> Matrix:
     return np.ascontiguousarray(rows, np.float32 if rows.dtype == np.float32 else np.float64)
 
 
-def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> None:
-    """Raise unless there is a different integer for each column, from 0 to below `n_places`."""
-    given = np.asarray(places)
-    if given.size and given.dtype.kind not in "iu":
-        raise TypeError(f"{name} has dtype {given.dtype}, expected integers. Pass integers.")
-    if len(np.unique(given)) != n_columns or not np.all((given >= 0) & (given < n_places)):
-        expected = f"{n_columns} different places from 0 to below {n_places}"
-        raise ValueError(f"{name} is {places!r}, expected {expected}. Pass one place per column.")
-
-
 # Settings
 
 

@@ -310,7 +310,7 @@ def _about_means(sums: RowSums) -> tuple[Floats, Floats, Floats]:
     One Cholesky factor shows that no combination of features has a negative sum of squares, and
     that the features explain no more than the squares of each target.
     """
-    n, totals, target_totals = sums.count, sums.sums, sums.target_sums
+    n, totals, target_totals = sums.weight, sums.sums, sums.target_sums
     raw = sums.gram.diagonal()
     # Differences of products are exact for whole numbers below 2^53.
     gram = (n * sums.gram - np.outer(totals, totals)) / n
@@ -344,7 +344,7 @@ def _about_means(sums: RowSums) -> tuple[Floats, Floats, Floats]:
 def _statistics(sums: RowSums, is_centred: bool, n_rows: int) -> Statistics:
     """Return statistics in the Gram form of rows with checked sums."""
     gram, cross, squares = _about_means(sums)
-    n, at, to = sums.count, sums.origin, sums.target_origin
+    n, at, to = sums.weight, sums.origin, sums.target_origin
     mean, target_mean = sums.sums / n, sums.target_sums / n
     if not is_centred:
         away, target_away = at + mean, to + target_mean
@@ -381,6 +381,6 @@ def _with_sums(
     size = learnt.n_features, learnt.n_targets
     statistics = new._statistics.grown(*size).named(columns.names)
     statistics.check_joins(learnt, *size)
-    statistics.absorb(learnt, 1.0)
+    statistics.absorb(learnt)
     new._put_in_place(statistics, _columns=columns, **news)
     return new

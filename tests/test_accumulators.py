@@ -1,10 +1,7 @@
-"""The accumulators against definitions in plain numpy, and what they refuse.
+"""Sums and solutions against definitions in plain numpy.
 
 Sparse rows, learnt by sparse products, give the statistics of the same rows as an array.
 """
-
-import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,101 +9,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from onlinels import (
-    GramAccumulator,
-    LeastSquaresClassifier,
-    LeastSquaresRegressor,
-    OrthogonalAccumulator,
-    RecursiveAccumulator,
-)
-from onlinels.accumulators.base import Accumulator
+from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
 from onlinels.accumulators.statistics import Statistics
+from onlinels.accumulators.sums import Rows
 from onlinels.linalg import packed
 from onlinels.linear import model as linear_model
+from onlinels.numerics import apply
 from support import laws, strategies
 
-# -- sums, solutions, and what is refused ---------------------------------------------------------
-
-KINDS = {
-    "gram": GramAccumulator,
-    "orthogonal": OrthogonalAccumulator,
-    "recursive": lambda: RecursiveAccumulator(ridge=1.0),
-    "centred": lambda: laws.centred(GramAccumulator()),
-    "centred orthogonal": lambda: laws.centred(OrthogonalAccumulator()),
-    "centred recursive": lambda: laws.centred(RecursiveAccumulator(ridge=1.0)),
-}
-THAT_UNLEARN = [name for name in KINDS if "orthogonal" not in name]
+# -- sums and solutions ---------------------------------------------------------------------------
 
 
-@given(strategies.rows(min_rows=2, whole=True), st.data(), st.booleans())
-def test_sums_of_whole_numbers_are_exact_and_come_back(rows, data, as_matrix):
-    """To the last bit, after other rows were merged and subtracted again."""
-    classes = tuple(dict.fromkeys(rows.y))
-    Y, X = laws.one_hot(rows.y, classes), rows.X.astype(float)
-    targets = Y if as_matrix else Y.argmax(axis=1)
+@given(strategies.rows(min_rows=2, whole=True), st.data())
+def test_sums_of_whole_numbers_are_exact_and_come_back(rows, data):
+    """To the last bit, after other rows were merged and unlearnt again."""
+    Y, X = laws.one_hot(rows.y, tuple(dict.fromkeys(rows.y))), rows.X.astype(float)
     first = data.draw(st.integers(1, len(rows) - 1))
-    acc, other = GramAccumulator(), GramAccumulator()
-    acc.update(X[:first], targets[:first], rows.w[:first])
-    other.update(X[first:], targets[first:], rows.w[first:])
+    batches = slice(first), slice(first, None)
+    model, other = (laws.taught(X, Y, rows.w, batches=[batch]) for batch in batches)
 
     def assert_sums_of(n_rows):
-        A, w = X[:n_rows], rows.w[:n_rows, None]
-        n_targets = acc.n_targets
-        T = np.hstack([Y, np.zeros_like(Y)])[:n_rows, :n_targets]
-        assert (acc.gram == A.T @ (w * A)).all()
-        assert (acc.cross == A.T @ (w * T)).all()
-        assert (acc.diagonal == np.diag(acc.gram)).all()
-        assert (acc.target_squares == (w * T**2).sum(axis=0)).all()
-        assert (acc.count, acc.weight) == (n_rows, w.sum())
+        A, T, w = X[:n_rows], Y[:n_rows], rows.w[:n_rows, None]
+        sums = model.statistics()
+        assert (sums.gram == A.T @ (w * A)).all()
+        assert (sums.cross == A.T @ (w * T)).all()
+        assert (sums.target_squares == (w * T**2).sum(axis=0)).all()
+        assert (model.count, sums.weight) == (n_rows, w.sum())
 
     assert_sums_of(first)
-    acc.merge(other)
+    model.merge(other)
     assert_sums_of(len(rows))
-    acc.subtract(other)
+    model.unlearn_many(X[first:], Y[first:], rows.w[first:])
     assert_sums_of(first)
 
 
-@given(strategies.rows(min_rows=2, whole=True), st.data(), st.sampled_from(THAT_UNLEARN))
-def test_what_is_merged_can_be_subtracted(rows, data, name):
-    """Down to rows of no weight, perhaps, which are only counted."""
-    first = data.draw(st.integers(1, len(rows) - 1))
-    Y, w = laws.one_hot(rows.y, tuple(dict.fromkeys(rows.y))), rows.w.astype(float)
-    w[:first] *= data.draw(st.integers(0, 1))
-    part, other = KINDS[name](), KINDS[name]()
-    part.update(rows.X[:first], Y[:first], w[:first])
-    before = part.solve(1.0)
-    other.update(rows.X[first:], Y[first:], w[first:])
-    part.merge(other)
-    part.subtract(other)
-    np.testing.assert_allclose(part.solve(1.0), before, atol=1e-8)
-    assert (part.count, part.weight) == (first, pytest.approx(w[:first].sum()))
-
-
-@pytest.mark.parametrize("name", THAT_UNLEARN)
-def test_a_class_can_be_subtracted_down_to_no_row(name):
-    """Nothing of its targets is left to compare errors with."""
-    X, Y, w = np.array([[4.0, 0, 5, 3, 5], [5, 0, 0, 2, 3]]), np.eye(2), np.array([2.0, 1.0])
-    part, other = KINDS[name](), KINDS[name]()
-    part.update(X[:1], Y[:1], w[:1])
-    before = part.solve(1.0)
-    other.update(X[1:], Y[1:], w[1:])
-    part.merge(other)
-    part.subtract(other)
-    np.testing.assert_allclose(part.solve(1.0), before, atol=1e-11)
-
-
-def test_many_classes_need_no_one_hot_matrix():
-    """100,000 classes: a dense one-hot of the batch would take 800 MB."""
-    rows = np.ones((1000, 2))
-    acc = GramAccumulator(2, 100_000)
-    tracemalloc.start()
-    acc.update(rows, np.arange(1000) * 100)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 10_000_000
-    assert acc.cross[:, ::100].sum() == 2000
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
+def test_many_classes_need_no_one_hot_matrix(accumulator):
+    """3,000 classes: a dense one-hot of the batch would take 72 MB."""
+    rows, labels = np.ones((3000, 2)), list(range(3000))
+    model = LeastSquaresClassifier(1.0, accumulator)
+    assert laws.peak_of(lambda: model.learn_many(rows, labels)) < 30_000_000
+    assert len(model.classes) == 3000
 
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
@@ -175,153 +120,43 @@ def test_faint_weights_count_in_proportion(accumulator, w):
     np.testing.assert_allclose(faint.output_weights, plain.output_weights)
 
 
-def solved(X, Y, w, about_means):
-    A, T, _, _ = laws.weighted_centred(X, Y, w, about_means)
-    return np.linalg.solve(A.T @ A + np.eye(X.shape[1]), A.T @ T)
-
-
-@pytest.mark.parametrize("name", [name for name in KINDS if name != "centred orthogonal"])
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+@pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("n_features", "n_rows"), [(40, 600), (150, 140), (150, 66), (700, 640)])
-def test_batches_of_every_length_are_learnt_and_taken_out(name, weighted, n_features, n_rows):
+def test_batches_of_every_length_are_learnt_and_taken_out(
+    accumulator, centred, weighted, n_features, n_rows
+):
     random = np.random.default_rng(n_rows)
     X, Y = random.normal(size=(n_rows + 20, n_features)), random.normal(size=(n_rows + 20, 3))
     w = random.uniform(0.5, 2.0, n_rows + 20) if weighted else np.ones(n_rows + 20)
-    first, rest, about = slice(20), slice(20, None), "centred" in name
-    whole, parts = KINDS[name](), KINDS[name]()
-    whole.update(X, Y, w)
-    for part in (first, rest):
-        parts.update(X[part], Y[part], w[part])
-    expected = solved(X, Y, w, about)
-    np.testing.assert_allclose(parts.solve(1.0), expected, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(whole.solve(1.0), expected, rtol=1e-7, atol=1e-9)
-    assert (parts.count, parts.weight) == (n_rows + 20, pytest.approx(w.sum()))
-    if name in THAT_UNLEARN:
-        parts.downdate(X[rest], Y[rest], w[rest])
-        expected = solved(X[first], Y[first], w[first], about)
-        np.testing.assert_allclose(parts.solve(1.0), expected, rtol=1e-6, atol=1e-8)
+    first, rest, form = slice(20), slice(20, None), (1.0, accumulator, centred)
+    whole, parts = laws.taught(X, Y, w, *form), laws.taught(X, Y, w, *form, [first, rest])
+
+    def solved(which):
+        A, T, _, _ = laws.weighted_centred(X[which], Y[which], w[which], centred)
+        return np.linalg.solve(A.T @ A + np.eye(n_features), A.T @ T)
+
+    expected = solved(slice(None))
+    np.testing.assert_allclose(parts.output_weights, expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(whole.output_weights, expected, rtol=1e-7, atol=1e-9)
+    if accumulator != "orthogonal":
+        parts.unlearn_many(X[rest], Y[rest], w[rest])
+        np.testing.assert_allclose(parts.output_weights, solved(first), rtol=1e-6, atol=1e-8)
         assert parts.count == 20
-
-
-@pytest.mark.parametrize("name", THAT_UNLEARN)
-@pytest.mark.parametrize("by", ["rows", "statistics"])
-def test_features_that_leave_leave_nothing(name, by):
-    """The rows that leave have features of their own, and are large."""
-    random = np.random.default_rng(0)
-    X, labels = random.normal(size=(30, 3)), random.integers(0, 2, 30)
-    wide = np.hstack([1e3 * random.normal(size=(8, 3)), random.normal(size=(8, 2))])
-    stays, leaves, both = (KINDS[name]() for _ in range(3))
-    for acc, rows, classes in ((stays, X, labels), (leaves, wide, labels[:8]), (both, X, labels)):
-        acc.update(rows, classes)
-    both.merge(leaves)
-    assert both.n_features == 5
-    if by == "rows":
-        both.downdate(wide, labels[:8])
-    else:
-        both.subtract(leaves)
-    np.testing.assert_allclose(both.solve(1.0)[:3], stays.solve(1.0), rtol=1e-7, atol=1e-10)
-    assert (both.count, both.weight) == (30, pytest.approx(30.0))
-    assert both.diagonal[3:].tolist() == [0.0, 0.0]
-    assert both.solve(1.0)[3:].tolist() == [[0.0, 0.0]] * 2
-    both.subtract(stays)
-    assert (both.count, both.weight) == (0, 0.0)
-    assert not both.diagonal.any()
-    assert not both.target_squares.any()
 
 
 def test_wide_sums_are_those_of_numpy():
     """More features than a block of the stored matrix has columns."""
     random = np.random.default_rng(0)
     X, Y = random.integers(-3, 4, (40, 1100)).astype(float), random.integers(-3, 4, (40, 2))
-    acc = GramAccumulator()
-    acc.update(X[:, :1000], Y)
-    acc.update(X, Y, 2.0)
+    model = laws.taught(X[:, :1000], Y)
+    model.learn_many(X, Y, 2.0)
     expected = 2.0 * X.T @ X
     expected[:1000, :1000] *= 1.5
-    assert (acc.gram == expected).all()
-    np.testing.assert_allclose(expected @ acc.solve(1.0) + acc.solve(1.0), acc.cross, atol=1e-8)
-
-
-OF_OTHERS = [
-    ("gram", "centred", TypeError, "the same kind"),
-    ("gram", "orthogonal", TypeError, "the same kind"),
-    ("orthogonal", "gram", TypeError, "the same kind"),
-    ("centred", "gram", TypeError, "the same kind"),
-    ("centred", "centred orthogonal", TypeError, "the same kind"),
-]
-
-
-@pytest.mark.parametrize(("name", "other", "error", "message"), OF_OTHERS)
-def test_accumulators_of_other_kinds_do_not_merge(name, other, error, message):
-    acc, stranger = KINDS[name](), KINDS[other]()
-    for each in (acc, stranger):
-        each.update(np.eye(3), [0, 1, 1])
-    before = pickle.dumps(acc)
-    for call in (acc.merge, acc.subtract):
-        with pytest.raises(error, match=message):
-            call(stranger)
-        with pytest.raises(TypeError, match="NoneType"):
-            call(None)
-    assert pickle.dumps(acc) == before
-
-
-BAD_ROWS = [
-    (np.ones(3), [0], None, ValueError, "shape"),
-    (np.ones((0, 3)), [], None, ValueError, "0 rows"),
-    (np.ones((2, 2)), [0, 1], None, ValueError, "at least 3"),
-    ([[1.0, np.nan, 1.0]], [0], None, ValueError, "nan"),
-    ([[1.0, np.inf, 1.0]], [0], None, ValueError, "inf"),
-    ([[1.0, 1e200, 1.0]], [0], None, ValueError, "1e\\+150"),
-    ([["a", "b", "c"]], [0], None, TypeError, "dtype"),
-    (np.ones((2, 3)), [0], None, ValueError, "1 rows"),
-    (np.ones((2, 3)), [0, -1], None, ValueError, "-1"),
-    (np.ones((2, 3)), [0.5, 1.0], None, TypeError, "label"),
-    (np.ones((2, 3)), [[np.nan], [1.0]], None, ValueError, "nan"),
-    (np.ones((2, 3)), np.ones((3, 1)), None, ValueError, "3 rows"),
-    (np.ones((2, 3)), [0, 1], -1.0, ValueError, "at least 0"),
-    (np.ones((2, 3)), [0, 1], [1.0], ValueError, "shape"),
-    (np.ones((2, 3)), [0, 1], np.nan, ValueError, "nan"),
-    (np.ones((2, 3)), [0, 1], ["1", "2"], TypeError, "w is .*, expected numbers"),
-    (np.ones((2, 3)), [0, 1], "2", TypeError, "w is .*, expected numbers"),
-    (np.ones((2, 3)), [0, 1], [1.0, [2.0]], TypeError, "w is .*, expected numbers"),
-    (np.ones((2, 3)), [0, 1], np.ma.array([1, 2], mask=[0, 1]), TypeError, "w is a masked"),
-    (np.full((1, 3), 1e150), [0], 1e10, ValueError, "w holds 1e"),
-]
-BAD_CALLS = [
-    ("downdate", (np.ones((4, 3)), [0] * 4), "at most the 3|cannot remove rows"),
-    ("placed", ([0, 0, 1], [0, 1], 5, 2), "feature_columns is"),
-    ("placed", ([0, 1, 2], [0, 2], 5, 2), "target_columns is"),
-    ("placed", ([0, 1, -1], [0, 1], 5, 2), "feature_columns is"),
-    ("scale", (-1.0,), "factor=-1.0"),
-    ("scale", (float("nan"),), "factor=nan"),
-    ("solve", (-1.0,), "ridge=-1.0"),
-    ("scale", ("x",), "factor='x' must be a number"),
-    ("solve", (float("nan"),), "ridge=nan"),
-    ("solve", ("auto",), "ridge='auto' is a setting of models"),
-    ("solve", (np.ones(2),), r"ridge has shape \(2,\)"),
-    ("solve", (-np.ones(3),), "ridge has entries below 0"),
-]
-
-
-@pytest.mark.parametrize("name", [name for name in KINDS if "recursive" not in name])
-def test_bad_calls_change_nothing(name):
-    acc, more = KINDS[name](), KINDS[name]()
-    acc.update(np.eye(3), [0, 1, 1])
-    more.update(np.ones((4, 5)), [0, 1, 1, 0])
-    before = pickle.dumps(acc)
-    for activations, targets, w, error, message in BAD_ROWS:
-        with pytest.raises(error, match=message):
-            acc.update(activations, targets, w)
-        with pytest.raises((error, ValueError), match=f"{message}|cannot remove rows"):
-            acc.downdate(activations, targets, w)
-        assert pickle.dumps(acc) == before
-    for method, arguments, message in [
-        *BAD_CALLS,
-        ("subtract", (more,), "4 rows, expected at most the 3|cannot remove rows"),
-    ]:
-        with pytest.raises((TypeError, ValueError), match=message):
-            getattr(acc, method)(*arguments)
-        assert pickle.dumps(acc) == before
+    sums, weights = model.statistics(), model.output_weights
+    assert (sums.gram == expected).all()
+    np.testing.assert_allclose(expected @ weights + weights, sums.cross, atol=1e-8)
 
 
 # -- sparse rows ----------------------------------------------------------------------------------
@@ -350,8 +185,8 @@ def test_sums_are_those_of_an_array(data, centred, labels, width):
     n_targets = 3 if labels else 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed, "PANEL_COLUMNS", width)
-        expected = Accumulator(GramSums(), X.shape[1], n_targets, centred)
-        expected.update(X, targets, w)
+        expected = Statistics(GramSums(X.shape[1], n_targets), centred)
+        apply(expected.plan(Rows(X, targets, w)))
         made = sums_of_sparse(sparse.csr_array(X), targets, w, n_targets, centred)
         ours, theirs = made.sums(), expected.sums()
         size = np.sqrt(np.outer(X.std(axis=0) + 1.0, X.std(axis=0) + 1.0)) * len(X)
@@ -365,7 +200,7 @@ def test_sums_are_those_of_an_array(data, centred, labels, width):
         if not centred:
             assert (ours.gram[triangle] == theirs.gram[triangle]).all()
         both = expected.copied()
-        both.absorb(made, 1.0)
+        both.absorb(made)
         assert both.count == 2 * len(X)
 
 
@@ -409,44 +244,6 @@ def test_only_what_is_quicker_is_learnt_so():
     with pytest.raises(ValueError, match="nan"):
         model.learn_many(rows * np.nan, y)
     assert model.count == 3000
-
-
-# -- copies, sizes and rare changes ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "make", [GramAccumulator, OrthogonalAccumulator, lambda: RecursiveAccumulator(ridge=1.0)]
-)
-def test_some_of_the_targets_are_a_copy(make):
-    acc = make()
-    acc.update(np.eye(3) * 2.0, np.diag([1.0, 2.0, 3.0]))
-    before = laws.saved(acc)
-    some = acc.with_targets(np.array([0, 1, 2]))
-    some.update(np.ones((1, 3)), np.ones((1, 3)))
-    some.scale(0.25)
-    assert laws.saved(acc) == before
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda acc: type(acc)(-1, 1), ValueError, "n_features=-1"),
-        (lambda acc: type(acc)(1, 1.5), TypeError, "n_targets=1.5"),
-        (lambda acc: type(acc)(True, 1), TypeError, "n_features=True"),
-        (lambda acc: acc.grow(3.5, 1), TypeError, "n_features=3.5"),
-        (lambda acc: acc.with_targets(np.array([-1])), ValueError, "columns is"),
-        (lambda acc: acc.with_targets(np.array([0, 0])), ValueError, "columns is"),
-        (lambda acc: acc.with_targets(np.array([True, False])), TypeError, "dtype bool"),
-        (lambda acc: acc.placed(np.array([0.0]), np.arange(2), 1, 2), TypeError, "dtype float64"),
-        (lambda acc: setattr(acc, "sums", 5), AttributeError, "no setting 'sums'"),
-    ],
-)
-@pytest.mark.parametrize(
-    "kind", [GramAccumulator, OrthogonalAccumulator, RecursiveAccumulator], ids=lambda kind: kind
-)
-def test_bad_sizes_and_places_are_refused(kind, call, error, message):
-    acc = kind(1, 2)
-    laws.assert_refused(lambda: call(acc), acc, message, error)
 
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])

@@ -16,13 +16,10 @@ from hypothesis import strategies as st
 from onlinels import (
     CalibratedClassifier,
     DriftAwareClassifier,
-    GramAccumulator,
     HiddenLayer,
     KFold,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
-    OrthogonalAccumulator,
-    RecursiveAccumulator,
     ShallowConvClassifier,
     StreamClassifier,
     StreamRegressor,
@@ -290,43 +287,7 @@ def test_features_that_cannot_fit_are_refused_before_anything_changes(form, room
     assert model.count == 3
 
 
-@pytest.mark.parametrize(
-    "accumulator", [GramAccumulator, OrthogonalAccumulator, RecursiveAccumulator]
-)
-@pytest.mark.usefixtures("room")
-def test_accumulators_refuse_what_cannot_fit(accumulator):
-    with pytest.raises(ValueError, match="100,000 features with 3 targets takes"):
-        accumulator(100_000, 3)
-    acc = accumulator(2, 1)
-    acc.update(np.ones((1, 2)), np.ones((1, 1)))
-    wide = np.ones((1, 2000)), np.ones((1, 1))
-    laws.assert_refused(lambda: acc.update(*wide), acc, "2,000 features with 1 targets takes")
-    placed = np.array([1, 1999]), np.array([0]), 2000, 1
-    laws.assert_refused(lambda: acc.placed(*placed), acc, "2,000 features")
-
-
-@pytest.mark.parametrize(
-    ("make", "n_features", "n_targets", "most"),
-    [
-        (GramAccumulator, 300, 2, 2.0),
-        (GramAccumulator, 3, 300, 2.0),
-        (GramAccumulator, 5000, 1, 1.5),  # Half of it is neither stored nor factored twice.
-        (OrthogonalAccumulator, 300, 2, 4.0),
-        (OrthogonalAccumulator, 3, 300, 4.0),
-        (RecursiveAccumulator, 300, 2, 2.0),
-        (RecursiveAccumulator, 3, 300, 2.0),
-    ],
-)
-def test_the_memory_of_statistics_is_told_as_it_is(make, n_features, n_targets, most):
-    matrices = 8 * n_features * (n_features + n_targets)
-    assert matrices <= make().bytes_for(n_features, n_targets) <= most * matrices
-
-
 def test_what_cannot_fit_together_is_not_merged(room):
-    one, other = GramAccumulator(200, 1), GramAccumulator()
-    one.update(np.eye(200), np.zeros(200, dtype=int))
-    other.update(np.eye(20), np.arange(20) * 10)
-    laws.assert_refused(lambda: one.merge(other), one, "200 features with 191 targets takes")
     north, south = LeastSquaresClassifier(), LeastSquaresClassifier()
     north.learn_one({("north", number): 1.0 for number in range(200)}, "a")
     south.learn_one({("south", number): 1.0 for number in range(200)}, "b")

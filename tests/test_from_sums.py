@@ -150,7 +150,7 @@ def test_statistics_are_sums_of_the_rows_and_make_the_model_again(kind, data):
         (sums.gram, weighted.T @ about),
         (sums.cross, weighted.T @ targets),
         (sums.target_squares, rows.w @ targets**2),
-        (sums.count, rows.w.sum()),
+        (sums.weight, rows.w.sum()),
     ):
         np.testing.assert_allclose(found, expected, rtol=0.0, atol=size)
     if model.fit_intercept or hasattr(model, "classes"):

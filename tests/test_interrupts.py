@@ -12,14 +12,11 @@ from onlinels import (
     CalibratedClassifier,
     ConvolutionalFeatures,
     DriftAwareClassifier,
-    GramAccumulator,
     HiddenLayer,
     KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
-    OrthogonalAccumulator,
-    RecursiveAccumulator,
     ShallowConvClassifier,
     StreamClassifier,
     StreamRegressor,
@@ -163,38 +160,6 @@ def test_regressors(kind, form, most):
         lambda m: m.fade(0.3),
     ):
         assert_before_or_after(model, act, carry_on, tell, most, form)
-
-
-ON_ACCUMULATORS = {
-    "update": lambda acc: acc.update(ROWS, np.arange(20) % 3),
-    "wider": lambda acc: acc.update(np.hstack([ROWS, ROWS[:, :2]])[:3], np.array([0, 4, 1])),
-    "downdate": lambda acc: acc.downdate(ROWS[:6], np.arange(6) % 3),
-    "merge": lambda acc: acc.merge(copy.deepcopy(acc)),
-    "subtract": lambda acc: acc.subtract(copy.deepcopy(acc)),
-    "scale": lambda acc: acc.scale(0.7),
-    "grow": lambda acc: acc.grow(9, 9),
-}
-ROWS = np.random.default_rng(0).normal(size=(20, 3))
-
-
-@often
-@pytest.mark.parametrize("act", ON_ACCUMULATORS)
-@pytest.mark.parametrize("kind", [GramAccumulator, OrthogonalAccumulator, RecursiveAccumulator])
-def test_accumulators(kind, act, most):
-    acc = kind()
-    acc.update(ROWS, np.arange(20) % 3)
-    if kind is RecursiveAccumulator:
-        acc.fix_ridge(1.0)
-
-    def tell_sums(acc):
-        return [acc.solve(1.0), acc.count, acc.diagonal, acc.target_squares]
-
-    def add(acc):
-        rows = np.zeros((4, acc.n_features))
-        rows[:, :3] = ROWS[:4]
-        acc.update(rows, np.zeros(4, dtype=int))
-
-    assert_before_or_after(acc, ON_ACCUMULATORS[act], add, tell_sums, most, act)
 
 
 SAMPLES = [dict(zip("abc", row, strict=True)) for row in RANDOM.normal(size=(400, 3)).tolist()]

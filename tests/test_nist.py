@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from onlinels import OrthogonalAccumulator
-from support import laws, nist
+from onlinels import LeastSquaresRegressor
+from support import nist
 
 WANTED = {
     nist.NORRIS: 11.0,
@@ -66,10 +66,10 @@ def test_wamplers_data_are_their_polynomials_and_fixed_deltas():
 
 
 def in_batches(empty, X, y, n_rows):
-    acc = empty()
+    model = empty()
     for start in range(0, len(X), n_rows):
-        acc.update(X[start : start + n_rows], y[start : start + n_rows])
-    return acc
+        model.learn_many(X[start : start + n_rows], y[start : start + n_rows, 0])
+    return model
 
 
 def parts(empty, X, y, n_rows):
@@ -78,15 +78,15 @@ def parts(empty, X, y, n_rows):
     return [in_batches(empty, *piece, n_rows) for piece in pieces if len(piece[0])]
 
 
-def chain(accumulators):
-    return functools.reduce(lambda left, right: left.merge(right) or left, accumulators)
+def chain(models):
+    return functools.reduce(lambda left, right: left.merge(right), models)
 
 
-def tree(accumulators):
-    half = len(accumulators) // 2
+def tree(models):
+    half = len(models) // 2
     if not half:
-        return accumulators[0]
-    return chain([tree(accumulators[:half]), tree(accumulators[half:])])
+        return models[0]
+    return chain([tree(models[:half]), tree(models[half:])])
 
 
 PATHS = {
@@ -113,12 +113,11 @@ def correct_digits(weights, data):
 @pytest.mark.parametrize("path", PATHS)
 def test_correct_digits(data, path):
     X, y = data.floats()
-    acc = PATHS[path](OrthogonalAccumulator, X, y)
-    assert acc.count == data.n_rows
-    assert correct_digits(acc.solve(0.0), data) >= WANTED[data]
+    model = PATHS[path](lambda: LeastSquaresRegressor(0.0, "orthogonal", False), X, y)
+    assert model.count == data.n_rows
+    assert correct_digits(model.output_weights, data) >= WANTED[data]
     if not data.lowest:
         # The same where the column of ones is an intercept, by means and centred rows.
-        acc = PATHS[path](lambda: laws.centred(OrthogonalAccumulator()), X[:, 1:], y)
-        weights = acc.solve(0.0)
-        both = np.concatenate([acc.intercept(weights)[None], weights])
+        model = PATHS[path](lambda: LeastSquaresRegressor(0.0, "orthogonal"), X[:, 1:], y)
+        both = np.concatenate([model.intercept[None], model.output_weights])
         assert correct_digits(both, data) >= WANTED[data]

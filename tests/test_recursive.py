@@ -2,141 +2,17 @@
 
 import copy
 import functools
-import pickle
 from contextlib import suppress
-from functools import reduce
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onlinels import (
-    GramAccumulator,
-    LeastSquaresClassifier,
-    LeastSquaresRegressor,
-    RecursiveAccumulator,
-)
+from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.linalg.sketch import GramSketch
 from support import laws, strategies
 from support.slow import the_rest_slow
-
-ridges = st.floats(1e-3, 1e3)
-
-
-def targets_of(rows, as_matrix):
-    Y = laws.one_hot(rows.y, tuple(dict.fromkeys(rows.y)))
-    return (Y if as_matrix else Y.argmax(axis=1)), Y
-
-
-def empty(centred, ridge=None, n_features=0, n_targets=0):
-    acc = RecursiveAccumulator(n_features, n_targets, ridge=ridge)
-    return laws.centred(acc) if centred else acc
-
-
-def gram_of(centred, X, targets, w=None):
-    gram = laws.centred(GramAccumulator()) if centred else GramAccumulator()
-    gram.update(X, targets, w)
-    return gram
-
-
-def condition(X, ridge):
-    return 1.0 + np.linalg.norm(X.astype(float)) ** 2 * 4.0 / ridge
-
-
-def assert_solves(acc, X, Y, w, diagonal, centred, rtol=1e-9):
-    """Assert the batch solution, to the digits that its condition and `rtol` leave."""
-    A, T, x_mean, y_mean = laws.weighted_centred(X.astype(float), Y, w, centred)
-    padded = np.vstack([A, np.diag(np.sqrt(diagonal))])
-    zeros = np.zeros((len(diagonal), Y.shape[1]))
-    expected = np.linalg.lstsq(padded, np.vstack([T, zeros]), rcond=None)[0]
-    weights = acc.solve(acc.fixed_ridge)[:, : Y.shape[1]]
-    size = 1.0 + np.abs(expected).max(initial=0.0)
-    tolerance = rtol + 100.0 * laws.EPS * condition(X, diagonal.min(initial=1.0))
-    np.testing.assert_allclose(weights, expected, atol=tolerance * size)
-    scale = size * (1.0 + np.abs(x_mean).sum())
-    found = acc.intercept(weights)
-    np.testing.assert_allclose(found, y_mean - x_mean @ expected, atol=tolerance * scale)
-
-
-@given(st.data(), strategies.rows(), ridges, st.booleans(), st.booleans())
-def test_any_split_gives_the_batch_solution(data, rows, ridge, centred, as_matrix):
-    """The ridge comes before the first batch, between two, or after the last."""
-    targets, Y = targets_of(rows, as_matrix)
-    batches = data.draw(strategies.splits(len(rows)))
-    fixed_at = data.draw(st.integers(0, len(batches)))
-    acc = empty(centred)
-    for number, batch in enumerate(batches):
-        if number == fixed_at:
-            acc.fix_ridge(ridge)
-        chosen = list(batch)
-        acc.update(rows.X[chosen], targets[chosen], rows.w[chosen])
-    assert acc.fixed_ridge == (ridge if fixed_at < len(batches) else None)
-    acc.fix_ridge(ridge)
-    assert acc.fixed_ridge == ridge
-    diagonal = acc.ridge_diagonal(ridge)
-    assert (diagonal == ridge).all()
-    assert_solves(acc, rows.X, Y, rows.w, diagonal, centred)
-    gram = gram_of(centred, rows.X, targets, rows.w)
-    np.testing.assert_allclose(acc.diagonal, gram.diagonal, rtol=1e-9, atol=1e-9)
-    queries = rows.X.astype(float)
-    tolerance = 1e-9 + 1e3 * laws.EPS * condition(rows.X, ridge)
-    found = acc.covariance(ridge).leverages(queries)
-    expected = gram.covariance(ridge).leverages(queries)
-    np.testing.assert_allclose(found, expected, atol=tolerance * (1.0 + expected.max()))
-
-
-@given(st.data(), strategies.rows(min_rows=2), ridges, st.booleans(), st.booleans())
-def test_decay_between_batches_is_the_batch_solution_with_the_ridge_shown(
-    data, rows, ridge, centred, as_matrix
-):
-    targets, Y = targets_of(rows, as_matrix)
-    acc = empty(centred, ridge)
-    w = np.zeros(len(rows))
-    for batch in data.draw(strategies.splits(len(rows))):
-        chosen = list(batch)
-        factor = data.draw(st.sampled_from([1.0, 0.99, 0.9, 0.6, 0.5, 0.3, 1e-9, 1e-300, 0.0]))
-        acc.scale(factor)
-        w *= factor
-        acc.update(rows.X[chosen], targets[chosen], rows.w[chosen])
-        w[chosen] = rows.w[chosen]
-        diagonal = acc.ridge_diagonal(ridge)
-        assert np.all((diagonal >= 0.5 * ridge) & (diagonal <= ridge))
-    if w.max() < 1e-6:
-        return
-    assert_solves(acc, rows.X, Y, w, diagonal, centred, rtol=1e-7)
-
-
-@given(st.data(), strategies.rows(min_rows=3), ridges, st.booleans())
-def test_merge_trees_and_subtraction(data, rows, ridge, centred):
-    """Parts that hold their rows in either form; the ridge is counted once."""
-    targets, Y = targets_of(rows, False)
-    parts, smallest = [], ridge
-    for batch in data.draw(strategies.splits(len(rows))):
-        part = empty(centred, None, rows.X.shape[1], Y.shape[1])
-        if data.draw(st.booleans()) or not parts:
-            part.fix_ridge(ridge if not parts else data.draw(ridges))
-            smallest = min(smallest, part.fixed_ridge)
-        part.update(rows.X[list(batch)], targets[list(batch)], rows.w[list(batch)])
-        parts.append(part)
-    last = pickle.loads(pickle.dumps(parts[-1]))
-    try:
-        merged = reduce(lambda a, b: a.merge(b) or a, parts)
-    except ValueError as error:
-        if "Merging these rows leaves" in str(error):
-            assert 1e3 * laws.EPS * condition(rows.X, smallest) > 1e-7
-            return
-        raise
-    assert merged.fixed_ridge == ridge
-    loss = 1e3 * laws.EPS * min(condition(rows.X, smallest), condition(rows.X, ridge) ** 1.5)
-    assert_solves(merged, rows.X, Y, rows.w, merged.ridge_diagonal(ridge), centred, 1e-8 + loss)
-    n_kept = len(rows) - last.count
-    # To take rows out costs up to as many digits again.
-    loss = 1e3 * laws.EPS * condition(rows.X, smallest) ** 1.5
-    if loss < 1e-6 and n_kept and rows.w[:n_kept].any():
-        merged.subtract(last)
-        kept, diagonal = rows.take(range(n_kept)), merged.ridge_diagonal(ridge)
-        assert_solves(merged, kept.X, Y[:n_kept], kept.w, diagonal, centred, 1e-6 + 1e3 * loss)
 
 
 @pytest.mark.parametrize("change", ["ridge", "merge"])
@@ -167,78 +43,6 @@ def test_auto_is_as_exact_in_the_recursive_form_where_noise_begins_late():
     np.testing.assert_allclose(*weights, atol=1e-3)
 
 
-@given(st.data(), strategies.rows(min_rows=2), st.floats(1.0, 1e3), st.booleans(), st.booleans())
-def test_rows_taken_out_were_never_seen(data, rows, ridge, centred, at_once):
-    X = rows.X / (1.0 + np.abs(rows.X).max())
-    targets, Y = targets_of(rows, data.draw(st.booleans()))
-    out = data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1, max_size=len(rows) - 1))
-    kept = sorted(set(range(len(rows))) - out)
-    acc = empty(centred, ridge)
-    acc.update(X, targets, rows.w)
-    for chosen in [sorted(out)] if at_once else [[row] for row in sorted(out)]:
-        acc.downdate(X[chosen], targets[chosen], rows.w[chosen])
-    assert acc.count == len(kept)
-    assert_solves(acc, X[kept], Y[kept], rows.w[kept], acc.ridge_diagonal(ridge), centred, 1e-8)
-
-
-@given(strategies.rows(), ridges, ridges, st.booleans())
-def test_another_ridge_goes_by_way_of_the_gram(rows, ridge, other, centred):
-    targets, Y = targets_of(rows, False)
-    acc, gram = empty(centred, ridge), gram_of(centred, rows.X, targets, rows.w)
-    acc.update(rows.X, targets, rows.w)
-    loss = 1e3 * laws.EPS * condition(rows.X, ridge) * condition(rows.X, other) ** 0.5
-    weights, expected = acc.solve(other), gram.solve(other)
-    size = 1.0 + np.abs(expected).max()
-    np.testing.assert_allclose(weights, expected, atol=(1e-9 + loss) * size)
-    mine, theirs = acc.sums(), gram.sums()
-    level = (1e-9 + loss) * (1.0 + np.abs(theirs.gram).max(initial=0.0))
-    np.testing.assert_allclose(np.triu(mine.gram), np.triu(theirs.gram), atol=level)
-    np.testing.assert_allclose(mine.target_squares, theirs.target_squares, atol=1e-9)
-    assert (mine.weight, mine.n_free) == (theirs.weight, theirs.n_free)
-    assert (acc.ridge_diagonal(other) == other).all()
-    try:
-        acc.fix_ridge(other)
-    except ValueError as error:
-        if "leaves about" in str(error):
-            assert loss > 1e-9
-            return
-        raise
-    assert acc.fixed_ridge == other
-    assert_solves(acc, rows.X, Y, rows.w, acc.ridge_diagonal(other), centred, 1e-6)
-
-
-@pytest.mark.parametrize("centred", [False, True])
-def test_late_features_and_targets_are_as_if_known_from_the_start(centred):
-    X, columns, widths = laws.growing_rows()
-    late, known = empty(centred, 0.1), empty(centred, 0.1, 9, 6)
-    for row, width in enumerate(widths):
-        late.update(X[row : row + 1, :width], columns[row : row + 1])
-        known.update(X[row : row + 1], columns[row : row + 1])
-    n_targets = int(columns.max()) + 1
-    assert (late.n_features, late.n_targets) == (9, n_targets)
-    np.testing.assert_allclose(late.solve(0.1), known.solve(0.1)[:, :n_targets], atol=1e-12)
-
-
-@given(strategies.rows(), ridges, st.randoms(use_true_random=False), st.booleans(), st.booleans())
-def test_placed_and_dropped_columns(rows, ridge, random, centred, held):
-    targets, _ = targets_of(rows, False)
-    acc = empty(centred, None if held else ridge)
-    acc.update(rows.X, targets, rows.w)
-    before = pickle.dumps(acc)
-    features = np.array(random.sample(range(acc.n_features + 2), acc.n_features))
-    places = np.array(random.sample(range(acc.n_targets + 1), acc.n_targets))
-    placed = acc.placed(features, places, acc.n_features + 2, acc.n_targets + 1)
-    assert pickle.dumps(acc) == before
-    assert placed.fixed_ridge == acc.fixed_ridge
-    placed.update(np.zeros((1, placed.n_features)), [0], 0.0)
-    weights, expected = placed.solve(ridge)[np.ix_(features, places)], acc.solve(ridge)
-    tolerance = 1e-8 + 100.0 * laws.EPS * condition(rows.X, ridge) ** 1.5
-    size = 1.0 + np.abs(expected).max()
-    np.testing.assert_allclose(weights, expected, atol=tolerance * size)
-    acc = acc.with_targets(np.array([acc.n_targets - 1]))
-    np.testing.assert_array_equal(acc.solve(ridge)[:, 0], expected[:, -1])
-
-
 @pytest.mark.parametrize("step", the_rest_slow([1, 64, 7, 5000], 2))
 @pytest.mark.parametrize("centred", [False, True])
 def test_many_correlated_rows_equal_the_gram_form(step, centred):
@@ -247,10 +51,10 @@ def test_many_correlated_rows_equal_the_gram_form(step, centred):
     mix = random.normal(size=(n_features, n_features)) * np.logspace(0, -2, n_features)
     X = random.normal(size=(n_rows, n_features)) @ mix.T + 0.5
     Y = X[:, :2] + random.normal(size=(n_rows, 2))
-    acc, expected = empty(centred, 1e-3), gram_of(centred, X, Y).solve(1e-3)
-    for start in range(0, n_rows, step):
-        acc.update(X[start : start + step], Y[start : start + step])
-    assert np.linalg.norm(acc.solve(1e-3) - expected) <= 1e-8 * np.linalg.norm(expected)
+    batches = [slice(start, start + step) for start in range(0, n_rows, step)]
+    found = laws.taught(X, Y, None, 1e-3, "recursive", centred, batches).output_weights
+    expected = laws.taught(X, Y, None, 1e-3, "gram", centred).output_weights
+    assert np.linalg.norm(found - expected) <= 1e-8 * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("step", the_rest_slow([1, 25]))
@@ -260,91 +64,43 @@ def test_directions_that_are_never_excited_stay_bounded(step):
     n_rows, decay, ridge = (6_000 if step == 1 else 50_000), 0.99, 1e-3
     X = random.normal(size=(n_rows, 3)) @ random.normal(size=(3, 20))
     Y = X[:, :1] + random.normal(size=(n_rows, 1))
-    acc = RecursiveAccumulator(ridge=ridge)
-    within = decay ** np.arange(step - 1, -1, -1.0)
+    model = LeastSquaresRegressor(ridge, "recursive", False, forgetting_factor=decay)
     for start in range(0, n_rows, step):
-        acc.scale(decay**step)
-        acc.update(X[start : start + step], Y[start : start + step], within)
+        model.learn_many(X[start : start + step], Y[start : start + step, 0])
     w = decay ** np.arange(n_rows - 1, -1, -1.0)
-    diagonal = acc.ridge_diagonal(ridge)
+    diagonal = model.ridge_diagonal
     assert np.all((diagonal >= ridge / 2) & (diagonal <= ridge))
-    assert_solves(acc, X[-5000:], Y[-5000:], w[-5000:], diagonal, False, rtol=1e-8)
+    expected, sizes = batch_solution(model, X[-5000:], Y[-5000:, 0], w[-5000:])
+    error = np.abs(model.output_weights * sizes - expected).max()
+    assert error < 1e-8 * (1.0 + np.abs(expected).max())
 
 
 @pytest.mark.parametrize("centred", [False, True])
 def test_a_ridge_that_has_faded_is_left_out_of_the_gram(centred):
     random = np.random.default_rng(0)
-    X, columns = random.normal(size=(40, 8)), np.arange(40) % 3
-    Y, w = np.eye(3)[columns], 0.985 ** np.arange(39, -1, -1.0)
+    X, y, w = random.normal(size=(40, 8)), random.normal(size=40), 0.985 ** np.arange(39, -1, -1.0)
 
     def faded():
-        acc = empty(centred, 5.0)
-        for row in range(40):
-            acc.scale(0.985)
-            acc.update(X[row : row + 1], columns[row : row + 1])
-        assert acc.ridge_diagonal(5.0).min() < 5.0
-        return acc
+        model = LeastSquaresRegressor(5.0, "recursive", centred, forgetting_factor=0.985)
+        model.learn_many(X, y)
+        assert model.ridge_diagonal.min() < 5.0
+        return model
 
-    merged, refixed, strong = faded(), faded(), faded()
-    assert_solves(merged, X, Y, w, merged.ridge_diagonal(5.0), centred)
+    def assert_solves(model, w):
+        expected, sizes = batch_solution(model, X, y, w)
+        np.testing.assert_allclose(model.output_weights * sizes, expected, atol=1e-9)
+
+    merged, changed, strong = faded(), faded(), faded()
+    assert_solves(merged, w)
     merged.merge(faded())
-    assert_solves(merged, X, Y, 2.0 * w, np.full(8, 5.0), centred)
-    refixed.fix_ridge(3.0)
-    assert_solves(refixed, X, Y, w, np.full(8, 3.0), centred)
-    strong.scale(0.25)
-    assert_solves(strong, X, Y, 0.25 * w, np.full(8, 5.0), centred)
-
-
-def test_constant_features_get_no_weight_and_memory_does_not_grow():
-    acc, sizes = empty(True, 1.0), set()
-    random = np.random.default_rng(0)
-    for row in range(3000):
-        acc.scale(0.99)
-        acc.update(np.append(9.81, random.normal(size=7))[None], [row % 3])
-        if row >= 256:  # From there on the count of rows takes two bytes.
-            sizes.add(len(pickle.dumps(acc)))
-    assert acc.diagonal[0] == 0.0
-    assert not acc.solve(1.0)[0].any()
-    assert len(sizes) == 1
-
-
-@pytest.mark.parametrize("centred", [False, True])
-def test_everything_can_be_taken_out(centred):
-    acc, fresh = empty(centred, 0.5), empty(centred, 0.5)
-    random = np.random.default_rng(0)
-    X, columns = random.normal(size=(12, 4)), np.arange(12) % 2
-    acc.update(X, columns)
-    acc.downdate(X, columns)
-    for statistics in (acc, fresh):
-        statistics.update(X[:5] + 1.0, columns[:5])
-    np.testing.assert_allclose(acc.solve(0.5), fresh.solve(0.5), atol=1e-12)
-
-
-@pytest.mark.parametrize("centred", [False, True])
-@pytest.mark.parametrize("n_rows", [1, 3, 12])
-def test_refused_calls_change_nothing(centred, n_rows):
-    random = np.random.default_rng(0)
-    acc, other = empty(centred, 1e-2), empty(centred, 1e-2)
-    X, columns = random.normal(size=(20, 5)), np.arange(20) % 3
-    acc.update(X, columns)
-    other.update(50.0 * X[:n_rows] * np.arange(1.0, n_rows + 1.0)[:, None], columns[:n_rows])
-    other.update(random.normal(size=(7, 6)), columns[:7])
-    never = 30.0 * np.roll(X[:n_rows], 1, axis=1)
-    wide = np.hstack([X[:n_rows], np.ones((n_rows, 1)) * np.arange(1.0, n_rows + 1.0)[:, None]])
-    labels = columns[:n_rows]
-    for call, message in [
-        (lambda: acc.downdate(never, labels), "Remove only rows that were learnt"),
-        (lambda: acc.downdate(X[:n_rows], labels, 1e6), "Remove only rows that were learnt"),
-        (lambda: acc.downdate(wide, labels), "Remove only rows that were learnt"),
-        (lambda: acc.subtract(other), "positive definite|Remove only"),
-        (lambda: acc.update(1e9 * never, labels), "outweigh"),
-        (lambda: acc.fix_ridge(0.0), 'positive ridge, or use accumulator="gram" or "orthogonal"'),
-        (lambda: acc.fix_ridge(-1.0), "ridge=-1.0"),
-        (lambda: acc.fix_ridge("paper"), "ridge='paper'"),
-        (lambda: acc.solve(0.0), "ridge=0.0 must be greater than 0"),
-        (lambda: RecursiveAccumulator(ridge=0.0), "ridge=0.0"),
-    ]:
-        laws.assert_refused(call, acc, message)
+    assert (merged.ridge_diagonal == 5.0).all()
+    assert_solves(merged, 2.0 * w)
+    changed.ridge = 3.0
+    assert (changed.ridge_diagonal == 3.0).all()
+    assert_solves(changed, w)
+    strong.fade(0.25)
+    assert (strong.ridge_diagonal == 5.0).all()
+    assert_solves(strong, 0.25 * w)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

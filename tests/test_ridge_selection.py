@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.linalg import eigh
 
-from onlinels import GramAccumulator, LeastSquaresRegressor
+from onlinels import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.linalg.selection import (
     RIDGES_PER_DECADE,
     Sums,
@@ -25,16 +25,10 @@ from support import laws, strategies
 from support.slow import the_rest_slow
 
 
-def empty(centred, *sizes):
-    return laws.centred(GramAccumulator(*sizes)) if centred else GramAccumulator(*sizes)
-
-
 def accumulate(X, Y, w=None, centred=True, step=1000):
-    acc = empty(centred)
-    for start in range(0, len(X), step):
-        rows = slice(start, start + step)
-        acc.update(X[rows], Y[rows], None if w is None else w[rows])
-    return acc
+    """Return the statistics of rows that came in batches."""
+    batches = [slice(start, start + step) for start in range(0, len(X), step)]
+    return laws.taught(X, Y, w, fit_intercept=centred, batches=batches)._statistics
 
 
 def ridge_of(acc):
@@ -131,8 +125,7 @@ def test_fewer_rows_than_features_have_the_spectrum_of_the_rows(seed, n_features
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, n_features))
     X[:, n_features // 2] = X[:, 0]
-    acc = GramAccumulator()
-    acc.update(X, random.normal(size=(n_rows, 2)))
+    acc = accumulate(X, random.normal(size=(n_rows, 2)), centred=False)
     whole, reduced = tridiagonal_of(acc.sums()), reduced_to_rank(acc.sums())
     rank, squares = np.linalg.matrix_rank(X), (X**2).sum()
     assert rank <= len(reduced.gram) <= n_features
@@ -160,9 +153,9 @@ def test_a_choice_takes_little_memory():
 @given(strategies.rows(min_rows=1), st.data(), st.booleans())
 def test_any_statistics_give_a_ridge(rows, data, centred):
     """However few rows, whatever their weights and however decayed: positive, and no warning."""
-    columns = np.unique([str(label) for label in rows.y], return_inverse=True)[1]
-    acc = accumulate(rows.X, columns, rows.w, centred, step=data.draw(st.integers(1, 9)))
-    acc.scale(data.draw(st.sampled_from([1.0, 0.3, 1e-3, 1e-30])))
+    Y = laws.one_hot(rows.y, tuple(dict.fromkeys(rows.y)))
+    acc = accumulate(rows.X, Y, rows.w, centred, step=data.draw(st.integers(1, 9)))
+    acc = acc.scaled(data.draw(st.sampled_from([1.0, 0.3, 1e-3, 1e-30])))
     ridge = ridge_of(acc)
     assert 0.0 < ridge < np.inf
     assert np.isfinite(acc.solve(ridge)).all()
@@ -185,8 +178,8 @@ def test_any_statistics_give_a_ridge(rows, data, centred):
 def test_degenerate_rows_give_a_ridge(X, Y):
     for centred in (False, True):
         assert 0.0 < chosen(X, Y, centred=centred) < np.inf
-        assert ridge_of(empty(centred, 3, 2)) == 1.0
-    assert ridge_of(GramAccumulator()) == 1.0
+        empty = LeastSquaresMultiTargetRegressor(fit_intercept=centred)._statistics
+        assert ridge_of(empty.grown(3, 2)) == ridge_of(empty) == 1.0
 
 
 @pytest.mark.parametrize("seed", range(5))

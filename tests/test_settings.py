@@ -20,7 +20,6 @@ from onlinels import (
     LeastSquaresRegressor,
     Patches,
     ProgressiveScore,
-    RecursiveAccumulator,
     ShallowConvClassifier,
     StreamClassifier,
 )
@@ -39,7 +38,6 @@ RIDGE_CHANGES = {
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
-    RecursiveAccumulator,
     ShallowConvClassifier,
 }
 PRIORS_CHANGES = {LeastSquaresClassifier, ShallowConvClassifier}
@@ -124,17 +122,12 @@ def test_no_name_that_is_made_up_is_taken(name, attribute, value):
 
 def with_ridge(model, ridge):
     """Return an untaught estimator that is made with a ridge."""
-    if isinstance(model, RecursiveAccumulator):
-        return RecursiveAccumulator(ridge=ridge)
     if isinstance(model, ShallowConvClassifier):
         return model.clone({"classifier": with_ridge(model.classifier, ridge)})
     return model.clone({"ridge": ridge})
 
 
 def assert_alike(model, expected):
-    if isinstance(model, RecursiveAccumulator):
-        np.testing.assert_allclose(model.solve(2.5), expected.solve(2.5), atol=1e-9)
-        return
     np.testing.assert_allclose(model.output_weights, expected.output_weights, atol=1e-9)
     np.testing.assert_allclose(model.intercept, expected.intercept, atol=1e-9)
 

@@ -14,7 +14,6 @@ from onlinels import (
     KFold,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
-    RecursiveAccumulator,
     merge,
 )
 from support import laws, strategies
@@ -352,46 +351,6 @@ def test_rows_leave_six_digits_of_the_recursive_form_or_stay(data, rows, ridge, 
         return model.output_weights[order], model.ridge_diagonal[order], model.fit_intercept
 
     unlearn_some(data, now, unlearn, weights)
-
-
-@strategies.examples(100)
-@given(st.data(), strategies.lopsided_rows(), lopsided_ridges, st.booleans())
-def test_rows_leave_six_digits_of_recursive_statistics_or_stay(data, rows, ridge, fixed_late):
-    """The ridge comes before the rows or after them; columns may move; parts are subtracted."""
-    acc = RecursiveAccumulator(ridge=None if fixed_late else ridge)
-    targets = np.array(rows.y)[:, None]
-    try:
-        acc.update(rows.X, targets, rows.w)
-        acc.fix_ridge(ridge)
-    except ValueError:
-        return
-    size = rows.X.shape[1]
-    places = np.array(data.draw(st.permutations(range(size))))
-    if data.draw(st.booleans()):
-        acc = acc.placed(places, np.array([0]), size + 1, 1)
-    else:
-        places = np.arange(size)
-    subtracts = data.draw(st.booleans())
-
-    def unlearn(part):
-        X = np.zeros((len(part), acc.n_features))
-        X[:, places] = part.X
-        before, y = pickle.dumps(acc), np.array(part.y)[:, None]
-        try:
-            if subtracts:
-                other = RecursiveAccumulator(ridge=ridge)
-                other.update(X, y, part.w)
-                acc.subtract(other)
-            else:
-                acc.downdate(X, y, part.w)
-        except ValueError:
-            assert pickle.dumps(acc) == before
-            raise
-
-    def weights():
-        return acc.solve(ridge)[places], acc.ridge_diagonal(ridge)[places], False
-
-    unlearn_some(data, rows, unlearn, weights)
 
 
 @pytest.mark.parametrize("unlearn", ["one", "many"])

@@ -62,9 +62,9 @@ from show import BLUE, GREY, VERMILLION, figure
 
 from onlinels import (
     ConvolutionalFeatures,
-    GramAccumulator,
     HiddenLayer,
     ImagePreprocessing,
+    LeastSquaresClassifier,
     ShallowConvClassifier,
     __version__,
 )
@@ -324,18 +324,17 @@ def measure_draw(network: Network, seed: int) -> dict[str, float]:
     stage = make_stage(x[first], y[first], network.settings(0))
     given = settings["hidden"] | {"standardize": False}
     hidden = HiddenLayer.from_examples(stage(x[first]), y[first], **given)
-    classes, columns = np.unique(y, return_inverse=True)
-    sums = GramAccumulator(hidden.n_hidden, len(classes))
+    model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
     for rows in bar(row_slices(len(x), BLOCK_ROWS), f"Figure: draw {seed + 1}"):
-        sums.update(hidden.transform_many(stage(x[rows])), columns[rows])
+        model.learn_many(hidden.transform_many(stage(x[rows])), y[rows])
     tested = [
         hidden.transform_many(stage(read.x_test[rows]))
         for rows in bar(row_slices(len(read.x_test), BLOCK_ROWS), "Figure: test")
     ]
-    gram, cross = np.asarray(sums.gram), np.asarray(sums.cross)
+    sums, classes = model.statistics(), np.array(model.classes)
     errors = {}
     for size in sizes(hidden.n_hidden):
-        weights = leading_weights(gram, cross, size, settings["classifier"]["ridge"])
+        weights = leading_weights(sums.gram, sums.cross, size, settings["classifier"]["ridge"])
         best = np.concatenate([(some[:, :size] @ weights).argmax(axis=1) for some in tested])
         errors[str(size)] = float(np.mean(classes[best] != read.y_test))
     return errors

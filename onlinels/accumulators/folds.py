@@ -168,11 +168,11 @@ class FoldedStatistics(Statistics):
         vars(new).update({name: part for name, part in held if name not in others})
         return new
 
-    def absorb(self, other: Self, sign: float) -> None:
-        """Add or subtract checked statistics of at most as many columns, in place, by fold."""
-        super().absorb(other, sign)
+    def absorb(self, other: Self) -> None:
+        """Add checked statistics of at most as many columns, in place, by fold."""
+        super().absorb(other)
         for mine, theirs in zip(self._folds, other._folds, strict=True):
-            mine.absorb(theirs, sign)
+            mine.absorb(theirs)
 
     def select_ridge(self, standardised: bool) -> Choice:
         """Return the ridge with the smallest squared error on held-out folds.
@@ -237,10 +237,11 @@ def cross_validation_errors(
 
     Examples
     --------
-    >>> from onlinels import GramAccumulator
-    >>> folds = [GramAccumulator(), GramAccumulator()]
-    >>> folds[0].update(np.array([[1.0]]), np.array([[2.0]]))
-    >>> folds[1].update(np.array([[1.0]]), np.array([[4.0]]))
+    >>> from onlinels.accumulators.gram import GramSums
+    >>> from onlinels.numerics import apply
+    >>> folds = [Statistics(GramSums(1, 1), False) for _ in range(2)]
+    >>> for fold, y in zip(folds, (2.0, 4.0)):
+    ...     apply(fold.plan(Rows(np.array([[1.0]]), np.array([[y]]))))
     >>> cross_validation_errors(folds)(np.array([1.0]))
     array([9.])
     """
@@ -251,7 +252,7 @@ def cross_validation_errors(
                 first, *others = *folds[:number], *folds[number + 1 :]
                 train = first.copied()
                 for fold in others:
-                    train.absorb(fold, 1.0)
+                    train.absorb(fold)
                 sums = train.sums(), held_out.sums_about(train)
                 if standardised:
                     factors = reciprocal(train.deviations)

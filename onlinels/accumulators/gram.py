@@ -9,10 +9,8 @@ from scipy.linalg.blas import dger
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
-from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.statistics import is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
-from onlinels.checks import Floats, Integers, checked_assignment
+from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import PANEL_COLUMNS, PackedSymmetric, gathered
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import (
@@ -46,6 +44,16 @@ def products_fit(sums: Any) -> bool:
 @savable(products_fit)
 class GramSums(SumsOfProducts):
     """A'A, as its upper triangle in panels, and A'Y.
+
+    For rows a_k with targets y_k and weights w_k: gram = sum_k w_k a_k a_k' and
+    cross = sum_k w_k a_k y_k' (A A^T and Y A^T of the paper, whose samples are columns).
+
+    All sums are float64: with float32 sums, the Gram of the paper's network cannot be factored at
+    any ridge that classifies well. The sums are linear in the weights of the rows, so statistics of
+    whole numbers are exact. Solving squares the condition number of A: about 8 of 16 digits are
+    left for nearly collinear features. For M features and N targets, they take
+    ``4 M (M + 1024) + 8 M N`` bytes (``8 M^2`` up to 1,024 features), and n rows ``n M^2``
+    operations, half of a plain product, by symmetric rank-k updates in place.
 
     Examples
     --------
@@ -150,12 +158,12 @@ class GramSums(SumsOfProducts):
             (columns.__setitem__, present, total),
         )
 
-    def add(self, other: Any, w: float) -> None:
-        """Add w times sums of at most as many columns, in place."""
+    def add(self, other: Any) -> None:
+        """Add sums of at most as many columns, in place."""
         other = other.as_gram()
-        self.gram.add(other.gram, w)
+        self.gram.add(other.gram, 1.0)
         n_features, n_targets = other.shape
-        self.cross[:n_features, :n_targets] += w * other.cross
+        self.cross[:n_features, :n_targets] += other.cross
 
     def as_gram(self) -> GramSums:
         """Return these sums."""
@@ -218,70 +226,3 @@ class GramSums(SumsOfProducts):
         penalised = penalties[:, None] * weights
         recursion.correct(self.cross - self.gram.times(weights) - penalised)
         return min(1.0, 1.0 / (largest * MIN_EIGENVALUE_UNREFINED))
-
-
-@savable(is_sound)
-class GramAccumulator(Accumulator):
-    """Accumulate A'A and A'Y, the sufficient statistics of least squares without an intercept.
-
-    For rows a_k with targets y_k and weights w_k: gram = sum_k w_k a_k a_k' and
-    cross = sum_k w_k a_k y_k' (A A^T and Y A^T of the paper, whose samples are columns).
-
-    Parameters
-    ----------
-    n_features : int
-        Number of columns of the activations known beforehand. More can be added at any time.
-    n_targets : int
-        Number of targets (classes) known beforehand. More can be added at any time.
-
-    Notes
-    -----
-    Cost for M features and N targets:
-
-    =======================  ================================================================
-    memory                   ``4 M (M + 1024) + 8 M N`` bytes (``8 M^2`` up to 1,024 features)
-    memory during an update  copies of at most 64 MiB of rows
-    update of n rows         ``n M^2`` operations, half of a plain product, by symmetric
-                             rank-k updates in place
-    label columns            ``n M`` operations more, for any number of classes
-    =======================  ================================================================
-
-    Above 500 features, a batch of rows is learnt faster than single rows. All sums are float64:
-    with float32 sums, the Gram of the paper's network cannot be factored at any ridge that
-    classifies well. The sums are linear in the weights of the rows, so statistics of whole numbers
-    are exact. Solving squares the condition number of A: about 8 of 16 digits are left for nearly
-    collinear features.
-
-    Examples
-    --------
-    >>> acc = GramAccumulator()
-    >>> acc.update(np.array([[1.0, 2.0], [0.0, 1.0]]), targets=np.array([0, 1]))
-    >>> acc.gram
-    array([[1., 2.],
-           [2., 5.]])
-    >>> acc.cross
-    array([[1., 0.],
-           [2., 1.]])
-    >>> other = GramAccumulator()
-    >>> other.update(np.array([[1.0, 1.0]]), targets=np.array([2]))
-    >>> acc.merge(other)
-    >>> acc.cross
-    array([[1., 0., 1.],
-           [2., 1., 1.]])
-    """
-
-    __setattr__ = checked_assignment
-    _sums: GramSums
-
-    def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
-        super().__init__(GramSums(), n_features, n_targets)
-
-    @property
-    def gram(self) -> Floats:
-        """A'A, (n_features, n_features), as a new array."""
-        return self._sums.gram.full()
-
-    @property
-    def cross(self) -> Floats:
-        """A'Y, (n_features, n_targets), as a new array."""
-        return self._sums.cross.copy()

@@ -6,10 +6,8 @@ from typing import Self
 
 import numpy as np
 
-from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.statistics import is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
-from onlinels.checks import Floats, Integers, checked_assignment
+from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import gathered
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
 from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
@@ -19,6 +17,15 @@ from onlinels.saving import savable
 @savable(lambda sums: sums.factor.shape == (len(sums.rotated), len(sums.rotated)))
 class FactorSums(SumsOfProducts):
     """R and Q'Y of A = QR: R'R = A'A and R'(Q'Y) = A'Y, which are not formed.
+
+    The rows of A are sqrt(w_k) a_k. Orthogonal transformations rotate new rows into the old factor,
+    so half as many digits are lost to nearly collinear features as in A'A. Rows cannot be removed:
+    the small difference of two large factors has lost its digits. For M features and N targets,
+    n rows take ``2 n M^2 + 4 n M N`` operations.
+
+    References
+    ----------
+    G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th edition, 2013, section 6.5.
 
     Examples
     --------
@@ -30,9 +37,7 @@ class FactorSums(SumsOfProducts):
     """
 
     form = "orthogonal"
-    removal_error = (
-        "OrthogonalAccumulator cannot remove rows: a triangular factor cannot do so stably"
-    )
+    can_remove = False
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         # Fortran order, as in LAPACK.
@@ -71,8 +76,8 @@ class FactorSums(SumsOfProducts):
             factor, rotated = with_rows(factor, rotated, wide, targets)
         return (), ((self, "factor", factor), (self, "rotated", rotated))
 
-    def add(self, other: Self, w: float) -> None:
-        """Add sums of at most as many columns, in place: factor the stacked factors; w is 1."""
+    def add(self, other: Self) -> None:
+        """Add sums of at most as many columns, in place: factor the stacked factors."""
         n_features = len(other.factor)
         if n_features:
             wide = enlarged(other.factor, n_features, len(self.factor))
@@ -115,66 +120,3 @@ class FactorSums(SumsOfProducts):
     def explained_products(self, output_weights: Floats) -> Floats:
         """Return W'A'Y, (n_targets, n_targets)."""
         return product((self.factor @ output_weights).T, self.rotated)
-
-
-@savable(is_sound)
-class OrthogonalAccumulator(Accumulator):
-    """Accumulate R and Q'Y of A = QR: least squares that does not square the condition number.
-
-    For rows a_k with targets y_k and weights w_k, the rows of A are sqrt(w_k) a_k and the rows of Y
-    are sqrt(w_k) y_k. R'R = A'A and R'(Q'Y) = A'Y, but neither product is formed: orthogonal
-    transformations rotate new rows into the old factor.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of columns of the activations known beforehand. More can be added at any time.
-    n_targets : int
-        Number of targets (classes) known beforehand. More can be added at any time.
-
-    Notes
-    -----
-    Use this form if features are nearly collinear or of high polynomial degree: it loses half as
-    many digits to them as `GramAccumulator`. It costs more. For M features and N targets:
-
-    =======================  =================================================================
-    memory                   ``8 (M^2 + M N)`` bytes
-    memory during an update  a second factor, two copies of at most 64 MiB of rows, and a few
-                             MiB of targets
-    update of n rows         ``2 n M^2 + 4 n M N`` operations; label columns cost the same,
-                             because a rotation fills every target of a row
-    solution                 ``2/3 M^3`` operations; it cannot be updated row by row
-    =======================  =================================================================
-
-    Measured on one core with 1024 features and 10 targets: 80 microseconds per row in batches of 64
-    rows and more, and 1.6 milliseconds for single rows (the Gram form: 22 and 280 microseconds).
-
-    Rows cannot be removed: the small difference of two large factors has lost its digits.
-
-    References
-    ----------
-    G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th edition, 2013, section 6.5.
-
-    Examples
-    --------
-    >>> acc = OrthogonalAccumulator()
-    >>> acc.update(np.array([[3.0], [4.0]]), targets=np.array([0, 1]))
-    >>> np.abs(acc.factor), acc.solve(ridge=0.0)
-    (array([[5.]]), array([[0.12, 0.16]]))
-    """
-
-    __setattr__ = checked_assignment
-    _sums: FactorSums
-
-    def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
-        super().__init__(FactorSums(), n_features, n_targets)
-
-    @property
-    def factor(self) -> Floats:
-        """R, upper triangular, (n_features, n_features), as a new array."""
-        return self._sums.factor.copy(order="F")
-
-    @property
-    def rotated_targets(self) -> Floats:
-        """Q'Y, (n_features, n_targets), as a new array."""
-        return self._sums.rotated.copy(order="F")

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.linalg.blas import dsbmv
 
-from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.gram import GramSums, products_fit
-from onlinels.accumulators.statistics import is_sound
 from onlinels.accumulators.sums import Rows, SumsOfProducts
-from onlinels.checks import Floats, Integers, checked_assignment
+from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import gathered, growth
 from onlinels.linalg.recursion import EPS, MIN_WEIGHT_FACTOR, Recursion
 from onlinels.linalg.rounding import MAX_ROUNDING
@@ -60,7 +58,24 @@ class GramBeforeRidge(GramSums):
 class InverseSums(SumsOfProducts):
     """P = (A'A + D)^-1 and W = P A'Y, with a sketch that counts their correct digits.
 
-    Single rows are learnt in place, batches in new objects.
+    A row x with target y and weight w gives the gain g = P x / (1/w + x'P x), the inverse
+    P - g x'P and the weights W + g (y - x'W). Single rows are learnt in place, batches in new
+    objects.
+
+    **Digits.** A direction in which A'A has grown to s keeps about ``16 - log10(s / c)`` digits.
+    Removing rows loses as many digits again. Removing rows, adding sums and a new ridge raise if
+    fewer than six digits of the weights would be correct: P and W are compared with a `GramSketch`,
+    which learns every row beside them, so the digits lost by all earlier rows count too.
+
+    **Forgetting.** The rows and the ridge D = d I decay together. When d falls below c/2, it is set
+    to c again, for all features at once. This costs about ``3 M^3`` operations, once in
+    log(1/2) / log(lambda) rows with a decay of lambda per row. With a factor below 1e-6 or above 1,
+    A'A is computed, and the ridge is c afterwards. A new feature has the ridge of all other
+    features, as if it had been known from the start.
+
+    References
+    ----------
+    A. Bjorck, "Numerical Methods for Least Squares Problems" (1996), section 3.2.
 
     Examples
     --------
@@ -144,10 +159,10 @@ class InverseSums(SumsOfProducts):
         gram[never], gram[:, never], cross[never] = 0.0, 0.0, 0.0
         return GramSums.of(gram, cross)
 
-    def add(self, other: Any, w: float) -> None:
-        """Add w times sums of at most as many columns, in place, by way of A'A."""
+    def add(self, other: Any) -> None:
+        """Add sums of at most as many columns, in place, by way of A'A."""
         sums, theirs, size = self.as_gram(), other.as_gram(), self.shape
-        sums.add(theirs, w)
+        sums.add(theirs)
         places = [*map(growth, theirs.shape, size)]
         theirs, sketch = theirs.reindexed(*places), self.sketch.copied()
         gram = theirs.gram.full()
@@ -158,11 +173,11 @@ class InverseSums(SumsOfProducts):
             error = grown.with_sums(gram, theirs.cross)
             error.absorb(grown, -1.0)
             learnt.absorb(error.along(sketch.vectors), -1.0)
-        sketch.absorb(learnt, w)
+        sketch.absorb(learnt, 1.0)
         self.sketch = sketch
-        self.feature_squares = self.feature_squares + w * enlarged(other.squares(), size[0])
+        self.feature_squares = self.feature_squares + enlarged(other.squares(), size[0])
         ridge, penalties = self.recursion.ridge, self.recursion.full_penalties
-        self.recursion = _recursion_of(sums, self.feature_squares, ridge, penalties, w > 0.0)
+        self.recursion = _recursion_of(sums, self.feature_squares, ridge, penalties)
 
     def with_ridge(
         self,
@@ -254,17 +269,13 @@ class InverseSums(SumsOfProducts):
         return np.ndim(penalties) == 0 and penalties == self.recursion.ridge
 
 
-def _recursion_of(
-    sums: GramSums, diagonal: Floats, ridge: float, penalties: Floats, may_round: bool = True
-) -> Recursion:
-    """Return the recursion of sums; with `may_round`, eigenvalues below 0 by rounding become 0."""
+def _recursion_of(sums: GramSums, diagonal: Floats, ridge: float, penalties: Floats) -> Recursion:
+    """Return the recursion of sums, of which eigenvalues below 0 by rounding become 0."""
     weights = sums.solve(penalties, _own_diagonal(sums, diagonal), maxsize)
     upper = sums.gram.upper()
     try:
         return Recursion.of_gram(upper, weights, penalties, ridge)
     except ValueError:
-        if not may_round:
-            raise
         units = ridge_and_units(penalties)[1]
         eigenvalues, vectors = eigh(sums.gram.full() / units / units[:, None])
         gram = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
@@ -278,89 +289,6 @@ def _recursion_of(
 def _penalties(ridge: float, units: Floats | None, diagonal: Floats) -> Floats:
     """Return the penalty of every feature, (n_features,), for a ridge on features in units."""
     return np.full(len(diagonal), float(ridge)) if units is None else ridge * units**2
-
-
-@savable(is_sound)
-class RecursiveAccumulator(Accumulator):
-    """Keep (A'A + D)^-1 and the output weights, for streams that predict and learn row by row.
-
-    A row x with target y and weight w gives the gain g = P x / (1/w + x'P x), the inverse
-    P - g x'P and the weights W + g (y - x'W). The weights need no solving. After any rows,
-
-        W = argmin sum_i w_i ||y_i - x_i'W||^2 + d ||W||^2,
-
-    where w_i is the decayed weight of row i, and D = d I. d is c unless rows were forgotten.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of columns of the activations known beforehand. More can be added at any time.
-    n_targets : int
-        Number of targets (classes) known beforehand. More can be added at any time.
-    ridge : float, optional
-        The ridge c > 0. Until it is set, here or by `fix_ridge`, rows are held as a Gram.
-
-    Notes
-    -----
-    **Cost** for M features and N targets:
-
-    ===============================================  ========================================
-    memory                                           ``8 (M^2 + 64 M + M N)`` bytes
-    single row                                       about ``3 M^2 + 4 M N`` operations
-    batch of more than M rows                        ``M^2`` per row, and ``2 M^3``
-    solution for the ridge inside                    a copy
-    solution for another ridge, `merge`,             a few ``M^3``, by A'A = P^-1 - D
-    `subtract`, `sums`, a new `fix_ridge`
-    solution before a ridge is set                   ``M^3 / 3``, as in the Gram form
-    removal of rows, `merge`, a new ridge            ``32 M^2`` to check the digits, and 32
-                                                     vectors of memory
-    ===============================================  ========================================
-
-    **When to prefer the Gram form.** If weights are needed less often than about every M/10 rows,
-    if ridges are compared, if the minimum-norm solution (ridge 0) is needed, which this form does
-    not have, or if features differ by many orders of magnitude.
-
-    **Digits.** A direction in which A'A has grown to s keeps about ``16 - log10(s / c)`` digits.
-    Removing rows loses as many digits again. Removing rows, `merge` and a new ridge raise if fewer
-    than six digits of the weights would be correct: P and W are compared with a `GramSketch`, which
-    learns every row beside them, so the digits lost by all earlier rows count too. Rows that
-    outweigh the earlier rows and the ridge in a direction by 1e14 raise.
-
-    **Forgetting.** The rows and the ridge decay together. When the ridge d falls below c/2, it is
-    set to c again, for all features at once; `ridge_diagonal` shows d. This costs about ``3 M^3``
-    operations, once in log(1/2) / log(lambda) rows with a decay of lambda per row: with lambda =
-    1 - 1/M, ``4.3 M^2`` per row in the mean; with factors below a half, ``3 M^3`` for every row,
-    and the Gram form costs less. `scale` decays rows and ridge in the same way; with a factor below
-    1e-6 or above 1 it computes A'A, and the ridge is c afterwards. A new feature has the ridge of
-    all other features, as if it had been known from the start.
-
-    References
-    ----------
-    A. Bjorck, "Numerical Methods for Least Squares Problems" (1996), section 3.2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> acc = RecursiveAccumulator(ridge=1.0)
-    >>> acc.update(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[4.0], [5.0]]))
-    >>> acc.solve(ridge=1.0).ravel()
-    array([2., 2.])
-    """
-
-    __setattr__ = checked_assignment
-
-    def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
-        sums = GramBeforeRidge() if ridge is None else InverseSums(0, 0, ridge)
-        super().__init__(sums, n_features, n_targets)
-
-    @property
-    def ridge(self) -> float | None:
-        """The ridge c inside the statistics; assigning a ridge calls `fix_ridge`."""
-        return self.fixed_ridge
-
-    @ridge.setter
-    def ridge(self, ridge: float) -> None:
-        self.fix_ridge(ridge)
 
 
 def check_fixable(ridge: Any) -> None:

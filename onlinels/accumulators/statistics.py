@@ -23,11 +23,11 @@ from onlinels.checks import (
     check_room,
 )
 from onlinels.linalg.covariance import Covariance
-from onlinels.linalg.fingerprints import Prints, are_constant, are_zero, prints_of_row
+from onlinels.linalg.fingerprints import are_constant, are_zero, prints_of_row
 from onlinels.linalg.packed import gathered, growth, stacked
 from onlinels.linalg.recursion import EPS, MAX_RUNNING_LEVERAGE, Recursion
 from onlinels.linalg.rounding import MAX_ROUNDING, Rounding, n_additions
-from onlinels.linalg.selection import Sums, check_penalties
+from onlinels.linalg.selection import Sums
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
 from onlinels.rows import Name
 from onlinels.saving import savable
@@ -64,7 +64,7 @@ REMOVED_SUM_NAMES = (
 """Names of the sums that are compared before rows are removed."""
 
 Names = tuple[Sequence[Name], Sequence[Name]]
-"""Names of the features and targets for messages; messages name columns if these are empty."""
+"""Names of the features and targets, for messages."""
 
 
 class RowSums(NamedTuple):
@@ -80,7 +80,7 @@ class RowSums(NamedTuple):
         The sums ``w (x - o)``.
     target_sums, target_squares : ndarray (n_targets,)
         The sums ``w (y - p)`` and ``w (y - p)^2``.
-    count : float
+    weight : float
         The sum of the weights: the number of rows, if all weigh 1.
     origin, target_origin : ndarray (n_features,) and (n_targets,)
     """
@@ -90,7 +90,7 @@ class RowSums(NamedTuple):
     sums: Floats
     target_sums: Floats
     target_squares: Floats
-    count: float
+    weight: float
     origin: Floats
     target_origin: Floats
 
@@ -392,6 +392,7 @@ class Statistics:
         calls, state = self._sums.plan_rows(joining, decay)
         n_rows, rounding = len(rows.targets), self._rounding.scaled(decay)
         had_weight = self._had_weight(rows)
+        prints = rows.prints(self.n_targets, had_weight)
         if rows.sign > 0.0:
             rounding = rounding.after(n_rows)
         elif len(joining.values):
@@ -405,7 +406,7 @@ class Statistics:
             "_weight": max(0.0, past + added),
             "_mean": mean,
             "_target_squares": squares,
-            "_prints": self._printed(rows.prints(self.n_targets, had_weight), rows.sign),
+            "_prints": self._prints + prints if rows.sign > 0.0 else self._prints - prints,
             "_weightless": self._weightless + int(rows.sign) * int((~had_weight).sum()),
             "_rounding": rounding,
         }
@@ -419,30 +420,17 @@ class Statistics:
             had_weight = np.ones(len(had_weight), dtype=bool)
         return had_weight
 
-    def _printed(self, prints: Prints, sign: float) -> Prints:
-        """Return the fingerprints after more rows, or fewer."""
-        return self._prints + prints if sign > 0.0 else self._prints - prints
-
     def _squares(self) -> Floats:
         """Return the sums of squares of the features, followed by those of the targets."""
         return np.concatenate((self._sums.squares(), self._target_squares))
 
-    def removal(
-        self, rows: Rows, n_targets: int, names: Names = ((), ())
-    ) -> tuple[Self, tuple[Calls, State]]:
-        """Return statistics with room for rows, and the update that removes the rows from them.
-
-        Raise if the rows cannot be removed. Nothing changes before the update is applied.
-        """
-        weight = float(rows.weights().sum())
-        squares = rows.squares(), rows.with_target_squares(np.zeros(n_targets))
-        name = "X" if any(names) else "activations"
-        self.check_holds(name, len(rows.targets), weight, squares, names)
-        grown = self.grown(rows.values.shape[1], n_targets)
-        if len(rows.targets) == self._count and self._weight <= (1.0 + REMOVAL_TOLERANCE) * weight:
-            return grown, grown.clearing()
+    def _removal(self, rows: Rows, names: Names) -> tuple[Calls, State]:
+        """Return the update that removes rows; raise if they cannot be removed."""
+        weight, n_gone = float(rows.weights().sum()), len(rows.targets)
+        self._check_holds(rows, weight, names)
+        if n_gone == self._count and self._weight <= (1.0 + REMOVAL_TOLERANCE) * weight:
+            return self._clearing()
         left = self._weight - weight
-        n_gone = len(rows.targets)
         n_weighty = np.count_nonzero(self._had_weight(rows._replace(sign=-1.0)))
         n_left = self._count - self._weightless - n_weighty
         if n_left > 0 and self._rounding.hides(left, self._weight, self._count, n_gone):
@@ -451,40 +439,31 @@ class Statistics:
                 f"told from the rounding of {weight:g}, the weight of the rows to remove. "
                 f"{LEARN_AGAIN}"
             )
-        return grown, grown.plan(rows._replace(sign=-1.0))
+        return self.plan(rows._replace(sign=-1.0))
 
-    def check_holds(
-        self,
-        name: str,
-        count: int,
-        weight: float,
-        squares: tuple[Floats, Floats],
-        names: Names = ((), ()),
-    ) -> None:
+    def _check_holds(self, rows: Rows, weight: float, names: Names) -> None:
         """Raise ValueError if rows cannot be removed, or detectably exceed the rows learnt."""
-        if self._sums.removal_error:
+        if not self._sums.can_remove:
             raise ValueError(
-                f"{self._sums.removal_error}. To unlearn rows, use GramAccumulator or "
-                'accumulator="gram" from the first row on.'
+                f'accumulator="{self._sums.form}" cannot remove rows: a triangular factor cannot '
+                'do so stably. To unlearn rows, use accumulator="gram" from the first row on.'
             )
-        if count > self._count:
+        if len(rows.targets) > self._count:
             raise ValueError(
-                f"{name} has {count} rows, expected at most the {self._count} learnt. "
+                f"X has {len(rows.targets)} rows, expected at most the {self._count} learnt. "
                 "Remove only rows that were learnt."
             )
-        sums = (np.array([weight]), *squares)
-        held = (np.array([self._weight]), *self.raw_squares())
-        before = (np.array([self._rounding.weight / EPS]), *self.largest_raw_squares())
-        compared = zip(REMOVED_SUM_NAMES, ((), *names), sums, held, before, strict=True)
+        target_squares = rows.with_target_squares(np.zeros(self.n_targets))
+        sums = np.array([weight]), rows.squares(), target_squares
+        held = np.array([self._weight]), *self.raw_squares()
+        before = np.array([self._rounding.weight / EPS]), *self.largest_raw_squares()
+        compared = zip(REMOVED_SUM_NAMES, ((0,), *names), sums, held, before, strict=True)
         for what, known, out, there, earlier in compared:
-            n = len(out)
-            there, earlier = enlarged(there[:n], n), enlarged(earlier[:n], n)
             excess = (out > there + REMOVAL_TOLERANCE * (np.abs(there) + earlier)) & (out > 0.0)
             if excess.any():
                 column = int(excess.argmax())
-                called = known[column] if known else column
                 raise ValueError(
-                    f"{what.format(called)} is {out[column]:g}, expected at most the "
+                    f"{what.format(known[column])} is {out[column]:g}, expected at most the "
                     f"{max(0.0, there[column]):g} learnt. Remove only rows that were learnt, with "
                     "their current weights."
                 )
@@ -499,7 +478,7 @@ class Statistics:
         """Count the rows of other statistics, none of which has a weight, in place."""
         self._count, self._weightless, self._prints = other._count, other._count, other._prints
 
-    def clearing(self) -> tuple[Calls, State]:
+    def _clearing(self) -> tuple[Calls, State]:
         """Return the update that removes everything, including rounding errors."""
         calls, state = self.plan(Rows.none(self.n_features), 0.0)
         nothing = {"_count": 0, "_weightless": 0, "_prints": np.zeros_like(self._prints)}
@@ -520,8 +499,8 @@ class Statistics:
 
     def without(self, rows: Rows, names: Names) -> Self:
         """Return a copy without checked rows, and with features that only these had set to 0."""
-        new, update = self.copied().removal(rows, self.n_targets, names)
-        apply(update)
+        new = self.copied()
+        apply(new._removal(rows, names))
         if new._mean is not None:
             # Exactly, whatever rounding has left.
             gone = new.are_gone
@@ -584,65 +563,41 @@ class Statistics:
                 "rows."
             )
 
-    def absorb(self, other: Self, sign: float) -> None:
-        """Add (sign 1) or subtract (-1) checked statistics of at most as many columns, in place.
+    def absorb(self, other: Self) -> None:
+        """Add checked statistics of at most as many columns, in place.
 
         No other object may use these statistics meanwhile, because the change is not made at once.
         """
-        if (
-            sign < 0.0
-            and other._count == self._count
-            and self._weight <= (1 + REMOVAL_TOLERANCE) * other._weight
-        ):
-            apply(self.clearing())
-            return
         places = [*map(growth, other._sums.shape, self._sums.shape)]
-        errors = other._rounding.reindexed(other.n_features, *places)
-        rounding = self._rounding.joined(errors, sign)
-        before, weight, count = self._squares(), self._weight, self._count
-        self._sums.add(other._sums, sign)
-        theirs = enlarged(other._target_squares, self.n_targets)
-        self._target_squares = self._target_squares + sign * theirs
-        difference = self._absorb_mean(other, places, sign)
-        self._count += int(sign) * other._count
-        self._weightless += int(sign) * other._weightless
-        self._weight = max(0.0, weight + sign * other._weight)
         columns = stacked(places[0], places[1], other.n_features)
-        self._prints = self._printed(gathered(other._prints, np.arange(2), columns), sign)
-        if sign < 0.0:
-            out = before - self._squares()
-            parts = before, out, weight, other._weight, difference, count, other._count
-            rounding = rounding.after_removal(*parts)
-            self._sums.check_removal(rounding.squares, self._target_squares)
-        else:
-            self._sums.check_addition(rounding.squares, self._target_squares)
+        errors = other._rounding.reindexed(other.n_features, *places)
+        rounding = self._rounding.joined(errors, 1.0)
+        self._sums.add(other._sums)
+        theirs = enlarged(other._target_squares, self.n_targets)
+        self._target_squares = self._target_squares + theirs
+        self._absorb_mean(other, places)
+        self._count += other._count
+        self._weightless += other._weightless
+        self._weight += other._weight
+        self._prints = self._prints + gathered(other._prints, np.arange(2), columns)
+        self._sums.check_addition(rounding.squares, self._target_squares)
         self._rounding = rounding
 
-    def _absorb_mean(self, other: Self, places: Sequence[Integers], sign: float) -> Floats:
-        """Move the mean, in place; the sums learn the difference of both means as a row.
-
-        Return this difference; 0 if rows are not centred.
-        """
-        weight, mean, none = sign * other._weight, self._mean, np.zeros(len(self._rounding.squares))
-        if mean is None or other._mean is None or not weight:
-            return none
-        theirs = other._mean.reindexed(other.n_features, *places)
-        total = self._weight + weight
-        if not self._weight:
-            self._mean = theirs.settled()
-        elif abs(total) <= EMPTY_TOLERANCE * (self._weight + abs(weight)):
-            apply(self._sums.plan_rows(Rows.none(self.n_features), 0.0))
-            self._mean = Mean.zero(len(mean.origin))
-            self._target_squares = np.zeros(self.n_targets)
-        else:
-            difference, pair_weight = mean.difference(theirs), self._weight * (abs(weight) / total)
-            features, targets = np.split(difference[None], [self.n_features], axis=1)
-            row = Rows(features, targets, pair_weight, sign)
-            apply(self._sums.plan_rows(row, 1.0))
-            self._target_squares = row.with_target_squares(self._target_squares, sign)
-            self._mean = mean.joined(theirs, self._weight, weight)
-            return difference
-        return none
+    def _absorb_mean(self, other: Self, places: Sequence[Integers]) -> None:
+        """Move the mean, in place; the sums learn the difference of both means as a row."""
+        mean, weight, theirs = self._mean, self._weight, other._weight
+        if mean is None or other._mean is None or not theirs:
+            return
+        their_mean = other._mean.reindexed(other.n_features, *places)
+        if not weight:
+            self._mean = their_mean.settled()
+            return
+        difference = mean.difference(their_mean)[None]
+        features, targets = np.split(difference, [self.n_features], axis=1)
+        row = Rows(features, targets, weight * (theirs / (weight + theirs)))
+        apply(self._sums.plan_rows(row, 1.0))
+        self._target_squares = row.with_target_squares(self._target_squares)
+        self._mean = mean.joined(their_mean, weight, theirs)
 
     # A ridge inside the sums.
 
@@ -736,16 +691,7 @@ class Statistics:
         form; see `onlinels.linalg.solve` for these and the rank tolerance. In the recursive form,
         solving for the ridge inside is a copy. Every other call computes the weights again;
         `onlinels.LeastSquaresClassifier` describes when a model updates its solution instead.
-
-        Examples
-        --------
-        >>> from onlinels import GramAccumulator
-        >>> acc = GramAccumulator()
-        >>> acc.update(np.array([[1.0], [1.0]]), np.array([[3.0], [5.0]]))
-        >>> acc.solve(ridge=0.0)
-        array([[4.]])
         """
-        check_penalties(ridge, self.n_features)
         diagonal = self.diagonal if diagonal is None else diagonal
         weights = self._sums.solve(ridge, diagonal, self._count)
         if self._mean is not None:
@@ -785,8 +731,10 @@ class Statistics:
         upper, cross = self._sums.gram_and_cross()
         gram = np.triu(upper) + np.triu(upper, 1).T
         none = np.zeros(self.n_features), np.zeros(self.n_targets)
-        means = self.feature_mean, self.target_mean
-        return RowSums(gram, cross, *none, self._target_squares.copy(), self._weight, *means)
+        squares, means = self._target_squares.copy(), (self.feature_mean, self.target_mean)
+        for each in (gram, cross, *none, squares, *means):
+            each.flags.writeable = False
+        return RowSums(gram, cross, *none, squares, self._weight, *means)
 
     def sums_about(self, centre: Self) -> Sums:
         """Return sums of products of the rows about the means of `centre`.

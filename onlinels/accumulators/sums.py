@@ -113,8 +113,8 @@ class SumsOfProducts(ABC):
     holds_ridge: bool = False
     """Whether the sums hold a ridge inside, or will, so that changing the ridge is expensive."""
 
-    removal_error: str = ""
-    """Reason why rows cannot be removed; empty if they can."""
+    can_remove: ClassVar[bool] = True
+    """Whether rows can be removed."""
 
     @property
     @abstractmethod
@@ -143,8 +143,8 @@ class SumsOfProducts(ABC):
         """
 
     @abstractmethod
-    def add(self, other: Any, w: float) -> None:
-        """Add w times sums of at most as many columns, in place; w < 0 removes them."""
+    def add(self, other: Any) -> None:
+        """Add sums of at most as many columns, in place."""
 
     @abstractmethod
     def reindexed(self, features: Integers, targets: Integers) -> Self:

@@ -110,7 +110,9 @@ class Predictor(base.Estimator):
             "the full model, or the file that its save wrote, and learn there."
         )
 
-    learn_many = learn_one
+    def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
+        """Raise ValueError: a predictor only predicts."""
+        self.learn_one(X, y)
 
 
 CACHES = "_warned", "_latest"

@@ -632,21 +632,6 @@ Ridge = float | str | KFold
 """The setting `ridge`: a number, "paper", "auto" or a KFold."""
 
 
-def check_penalties(ridge: Any, n_features: int) -> None:
-    """Raise unless `ridge` is a number of at least 0, or an array (n_features,) of such numbers."""
-    is_array = isinstance(ridge, np.ndarray) and ridge.ndim > 0
-    if is_array and ridge.dtype.kind == "f" and ridge.shape == (n_features,):
-        if ((ridge >= 0.0) & (ridge < np.inf)).all():
-            return
-        raise ValueError("ridge has entries below 0, infinite or NaN. Pass finite floats >= 0.")
-    remedy = f"Pass a float >= 0, or an array of floats of shape ({n_features},)."
-    if is_array:
-        raise ValueError(f"ridge has shape {ridge.shape} and dtype {ridge.dtype}. {remedy}")
-    check_ridge(ridge)
-    if isinstance(ridge, (str, KFold)):
-        raise TypeError(f"ridge={ridge!r} is a setting of models, expected a number. {remedy}")
-
-
 def check_ridge(ridge: Any) -> None:
     """Raise unless `ridge` is a finite number of at least 0, "paper", "auto" or a KFold.
 

@@ -71,8 +71,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         What the model remembers of the stream: sums of products ("gram"); the factor R of A = QR,
         which keeps the digits of nearly collinear features but cannot unlearn ("orthogonal"); or an
         inverse and the weights, for predicting and learning row by row ("recursive"). Below, these
-        are called the Gram form, the orthogonal form and the recursive form. See
-        `onlinels.GramAccumulator` and the others.
+        are called the Gram form, the orthogonal form and the recursive form.
     fit_intercept : bool
         Whether every class has an intercept. The intercept is exact and has no penalty: it is
         computed from the means of the rows and the labels.
@@ -81,8 +80,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     half_life : float or timedelta, optional
         Time in which the weight of a row halves, in units of the times `t` of the rows. A row
         without `t` lets one unit pass. The ridge does not decay, except with
-        accumulator="recursive" (`onlinels.RecursiveAccumulator`). See
-        `onlinels.linear.forgetting.Clock`.
+        accumulator="recursive" (see the notes). See also `onlinels.linear.forgetting.Clock`.
     priors : None, "learnt", "equal" or dict
         Prior probabilities of the classes, for linear discriminant analysis from the same
         statistics. The setting can be changed at any time.
@@ -131,7 +129,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     sums do not differ. With accumulator="orthogonal", and with "gram" and ridge="paper" or 0.0,
     scaling="standard", a forgetting_factor or half_life, or nearly collinear features, every
     prediction after a row solves for the weights. Then prefer accumulator="recursive" with a number
-    as ridge, which never solves; `onlinels.RecursiveAccumulator` describes the cost of forgetting.
+    as ridge, which never solves. There, forgetting lets the ridge decay with the rows; when half of
+    it is left, it is set to c again, for about ``3 M^3`` operations.
 
     **When a ridge is selected.** After every row from the second to the 16th, then whenever the
     number of rows has grown by a sixteenth (with a KFold by a quarter; with more than 128 features

@@ -417,7 +417,7 @@ class LinearModel(base.Estimator, ABC):
         -------
         RowSums
             A named tuple of read-only arrays: `gram` (A'A), `cross` (A'Y), `sums`, `target_sums`,
-            `target_squares`, `count` (the sum of the weights), `origin` and `target_origin`. With
+            `target_squares`, `weight` (that of all rows), `origin` and `target_origin`. With
             an intercept, the origins are the means of features and targets, and the sums about
             them are 0. Without one, the origins are 0; `sums` and `target_sums` are not known then,
             and 0 too. Targets of classes are 0 or 1, and their origin is always 0: `target_sums`
@@ -434,14 +434,13 @@ class LinearModel(base.Estimator, ABC):
         >>> model = LeastSquaresRegressor(ridge=1.0)
         >>> model.learn_many(np.array([[1.0], [3.0]]), [4.0, 8.0])
         >>> sums = model.statistics()
-        >>> sums.gram, sums.cross, sums.origin, sums.count
+        >>> sums.gram, sums.cross, sums.origin, sums.weight
         (array([[2.]]), array([[4.]]), array([2.]), 2.0)
         >>> from_sums.regressor_from_sums(model, *sums).predict_one({0: 2.0})
         6.0
         """
         with self._lock:
-            sums = self._statistics.row_sums()
-        return RowSums(*(each if isinstance(each, float) else read_only(each) for each in sums))
+            return self._statistics.row_sums()
 
     # The ridge.
 
@@ -690,7 +689,7 @@ class LinearModel(base.Estimator, ABC):
                 statistics, penalty = theirs.copied(), other._penalty.placed(known, size[0])
                 outputs["_penalty"] = penalty
             else:
-                statistics.absorb(theirs, 1.0)
+                statistics.absorb(theirs)
             outputs |= {"_columns": columns, "_clock": clock}
             self._put_in_place(statistics.named(columns.names), **outputs)
         return self
@@ -1060,7 +1059,7 @@ def learnt_sparse(model: LinearModel, rows: Checked) -> State:
     statistics = model._statistics.scaled(past).grown(*shape).named(rows.columns.names)
     learnt = sums_of_sparse(rows.values, rows.targets, weights, shape[1], statistics.is_centred)
     statistics.check_joins(learnt, *shape)
-    statistics.absorb(learnt, 1.0)
+    statistics.absorb(learnt)
     news = {model._names_outputs: rows.outputs} | model._counts(rows.targets, shape[1])
     news |= {"_columns": rows.columns, "_clock": clock}
     return model._new_state(_statistics=statistics, **news)

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import strategies as st
 
 import onlinels
-from onlinels import StreamClassifier
-from onlinels.accumulators.base import Accumulator
+from onlinels import LeastSquaresMultiTargetRegressor, StreamClassifier
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Update, apply
 from onlinels.stream.experts import MIN_RIDGE_SHARE, RIDGE, SHORT_FORGETTING_FACTOR, Memories
@@ -29,7 +28,6 @@ FIRST_ROWS = "onlinels.linear.model.MIN_ROWS_TO_HOLD_RIDGE"
 BLOCKS = {
     "onlinels.checks.BLOCK_BYTES": 200,
     "onlinels.linear.model.MIN_BLOCK_ROWS": 1,
-    "onlinels.accumulators.base.MIN_BLOCK_ROWS": 1,
 }
 
 EPS = np.finfo(np.float64).eps
@@ -54,13 +52,20 @@ BAD_ROWS = pytest.mark.parametrize(
 )
 
 
-def growing_rows(n_rows=60, n_features=9, n_classes=6):
-    """Return rows whose features and classes come one after the other, and how many are known."""
-    random = np.random.default_rng(1)
-    X, columns = random.normal(size=(n_rows, n_features)), random.integers(0, n_classes, n_rows)
-    widths = np.minimum(n_features, 1 + np.arange(n_rows) // 3)
-    X[np.arange(n_features) >= widths[:, None]] = 0.0
-    return X, np.minimum(columns, np.arange(n_rows) // 5), widths
+def taught(
+    X, Y, w=None, ridge=1.0, accumulator="gram", fit_intercept=False, batches=(slice(None),)
+):
+    """Return a model of several targets that has learnt arrays, batch by batch."""
+    model = LeastSquaresMultiTargetRegressor(ridge, accumulator, fit_intercept)
+    for batch in batches:
+        model.learn_many(X[batch], Y[batch], None if w is None else w[batch])
+    return model
+
+
+def weights_at(model, ridge):
+    """Return the output weights of a model at another ridge, which stays."""
+    model.ridge = ridge
+    return model.output_weights
 
 
 def one_hot(y, classes):
@@ -421,11 +426,6 @@ def peak_of(call):
 def saved(model):
     """Return a model as bytes, which are a function of what it has learnt, to the last one."""
     return onlinels.dumps(model)
-
-
-def centred(accumulator):
-    """Return statistics about the means."""
-    return Accumulator(accumulator.products, 0, 0, True)
 
 
 def assert_unchanged(before, model, dump):

@@ -10,7 +10,6 @@ from onlinels import (
     ConvolutionalFeatures,
     DriftAwareClassifier,
     Embedding,
-    GramAccumulator,
     HiddenLayer,
     ImagePreprocessing,
     KFold,
@@ -18,9 +17,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     MiniRocketFeatures,
-    OrthogonalAccumulator,
     Patches,
-    RecursiveAccumulator,
     ShallowConvClassifier,
     StreamClassifier,
     StreamRegressor,
@@ -59,6 +56,11 @@ def learn_numbers(model, random):
 def learn_targets(model, random):
     X, _ = rows(random, 20)
     model.learn_many(X, X[:, :2])
+
+
+def learn_and_predict_rows(model, random):
+    learn_rows(model, random)
+    predict(model, random)
 
 
 def predict(model, random):
@@ -132,10 +134,6 @@ def learn_images(model, random):
     y = random.integers(0, 3, 12)
     images = random.random((12, 8, 8)) + (np.arange(8) > 2 * y[:, None])[:, None, :]
     model.learn_many(images, [f"class {label}" for label in y])
-
-
-def learn_sums(accumulator, random):
-    accumulator.update(*rows(random, 20))
 
 
 def transform(*shape):
@@ -280,7 +278,7 @@ def warned_by(detector):
 MODELS = {
     **LINEAR,
     "folds": (linear(ridge=KFold(3)), learn_rows),
-    "priors": (linear(priors={"a": 0.1}), learn_rows),
+    "priors": (linear(priors={"a": 0.1}), learn_and_predict_rows),
     "regressor": (of(LeastSquaresRegressor), learn_numbers),
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),
@@ -294,7 +292,10 @@ MODELS = {
         predictor(lambda: HiddenLayer(6) | LeastSquaresClassifier(priors="equal"), learn_rows),
         predict,
     ),
-    "answers only, numbers": (predictor(LeastSquaresRegressor, learn_numbers), predict),
+    "answers only, numbers": (
+        predictor(lambda: HiddenLayer(6) | LeastSquaresRegressor(), learn_numbers),
+        predict,
+    ),
     "scaled": (lambda random: scaled(ridge=0.1), learn_singly),
     "union": (union, learn_singly),
     **{name: (warned_by(each), learn_singly) for name, each in named("drift,", DETECTORS).items()},
@@ -311,10 +312,6 @@ MODELS = {
         network(input_weights="gaussian", dtype="float32", warm_up=12, filters=Patches(5, 3)),
         learn_images,
     ),
-    "gram": (of(GramAccumulator), learn_sums),
-    "orthogonal": (of(OrthogonalAccumulator), learn_sums),
-    "recursive": (of(RecursiveAccumulator, ridge=0.3), learn_sums),
-    "recursive, no ridge yet": (of(RecursiveAccumulator), learn_sums),
     "embedding": (of(Embedding, embed=lengths), lambda model, random: None),
     "hidden": (of(HiddenLayer, n_hidden=20, bias=True, seed=5), transform(9)),
     "hidden, float32": (of(HiddenLayer, n_hidden=20, dtype="float32"), transform(9)),

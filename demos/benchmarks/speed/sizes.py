@@ -31,7 +31,7 @@ from common import (
 )
 from show import figure
 
-from onlinels import LeastSquaresClassifier, RecursiveAccumulator
+from onlinels import LeastSquaresClassifier
 
 BATCH, N_CLASSES = 1000, 10
 Costs = dict[str, dict[int, float]]
@@ -67,13 +67,14 @@ def median_seconds(piece: Piece, enough: float = 1.0) -> float:
 
 
 def row_by_row(size: int) -> float:
-    rows, label = draw(64, size).astype(np.float64), np.array([0])
-    accumulator = RecursiveAccumulator(size, N_CLASSES, ridge=1.0)
+    rows = [{"x": row} for row in draw(64, size).astype(np.float64)]
+    model = LeastSquaresClassifier(1.0, accumulator="recursive", fit_intercept=False)
+    model.learn_many(draw(N_CLASSES, size), list(range(N_CLASSES)))
 
     def learn() -> None:
         for row in rows:
-            _ = row @ accumulator.solve(1.0)
-            accumulator.update(row[None], label)
+            _ = model.predict_one(row)
+            model.learn_one(row, 0)
 
     return median_seconds(learn) / len(rows)
 
