@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpotrf
 
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.mean import Mean
-from onlinels.accumulators.statistics import MAX_ROWS, RowSums, Statistics
+from onlinels.accumulators.statistics import RowSums, Statistics
 from onlinels.checks import Floats, Integers, check_made, check_values, readable
 from onlinels.labels import Classes, as_list, read_label
 from onlinels.linalg.fingerprints import prints_of_counts, unknown_prints
@@ -27,6 +27,9 @@ Regressor = TypeVar("Regressor", LeastSquaresRegressor, LeastSquaresMultiTargetR
 
 MAX_SUM = 1e280
 """Largest sum of products: multiplied by a number of rows, it still fits float64."""
+
+MAX_ROWS = 2.0**53
+"""Largest number of rows: up to it, float64 holds every whole number."""
 
 SYMMETRY_TOLERANCE = 1e-9
 """Relative difference of two entries of a symmetric matrix that rounding errors can cause."""
@@ -283,7 +286,7 @@ def _numbers(name: str, values: Any, shape: tuple[int | str, ...]) -> Floats:
 def _counts(name: str, values: Any, size: int) -> Floats:
     counts = _numbers(name, values, (size,))
     if not counts.min() > 0.0 or counts.sum() > MAX_ROWS:
-        expected = f"numbers above 0, in all at most {MAX_ROWS}"
+        expected = f"numbers above 0, in all at most {MAX_ROWS:g}"
         remedy = "Leave out classes without rows, and pass the numbers of rows."
         raise ValueError(f"{name}={counts.tolist()!r}, expected {expected}. {remedy}")
     return counts

@@ -223,23 +223,6 @@ def test_an_outlier_that_came_first_is_forgotten(accumulator, batch):
     assert model.intercept[0] == pytest.approx(y_mean - x_mean @ expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_counts_reach_64_bits_and_no_further(accumulator, fit_intercept):
-    model = LeastSquaresClassifier(1.0, accumulator, fit_intercept)
-    free = LeastSquaresClassifier(0.0, "orthogonal", fit_intercept)
-    for each in (model, free):
-        each.learn_many(np.array([[1.0, 2.0], [3.0, 5.0], [0.0, 1.0], [2.0, 2.0]]), list("abab"))
-    for power in range(3, 63):
-        model.merge(copy.deepcopy(model))
-        assert model.count == 2**power
-    model.learn_one({0: 1.0, 1: 1.0}, "a")
-    assert model.count == 2**62 + 1
-    message = f"expected at most {2**63 - 1} together with the {2**62 + 1}"
-    laws.assert_refused(lambda: model.merge(copy.deepcopy(model)), model, message)
-    np.testing.assert_allclose(model.output_weights, free.output_weights, rtol=1e-6)
-
-
 def test_sums_that_would_leave_float64_are_refused():
     model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
     model.learn_one({"a": 1e150}, "x")

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dger
-from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.sums import Rows, SumsOfProducts
@@ -28,9 +27,6 @@ MAX_CLASSES_BY_PRODUCT = 64
 
 Measured: with 10 classes in batches of 7 rows, learning takes two thirds of the time.
 """
-
-INDEFINITE = 1e-6
-"""How far below 0 rounding errors may bring an eigenvalue, of A'A scaled to unit diagonal."""
 
 MIN_EIGENVALUE_UNREFINED = 1e-3
 """Smallest eigenvalue, of the system scaled to unit diagonal, that needs no refinement."""
@@ -99,15 +95,6 @@ class GramSums(SumsOfProducts):
     ) -> tuple[float, float]:
         """Return the result of `onlinels.linalg.solve.smallest_present_eigenvalue`."""
         return smallest_present_eigenvalue(self.gram, penalties, diagonal)
-
-    def is_definite(self, largest: Floats) -> bool:
-        """Tell whether no eigenvalue of A'A is far below 0, by a Cholesky factor."""
-        sizes = np.sqrt(np.abs(self.squares()) + largest)
-        sizes[sizes == 0.0] = 1.0
-        gram = self.gram.upper() / sizes
-        gram /= sizes[:, None]
-        gram[np.diag_indices_from(gram)] += INDEFINITE
-        return not gram.size or dpotrf(gram, overwrite_a=True)[1] == 0
 
     def plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
         """Plan to decay all rows and to add one row, a sample of features and targets."""

@@ -231,24 +231,18 @@ class InverseSums(SumsOfProducts):
         return self.as_gram().gram_and_cross()
 
     def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
-        """Return W; for another ridge than the ridge inside, solve A'A."""
+        """Return W for the ridge inside."""
         if not np.all(penalties):
             raise ValueError(
                 "ridge=0.0 must be greater than 0 for the recursive form. Pass a positive ridge, "
                 'or use accumulator="gram" or "orthogonal".'
             )
-        if not self._is_inside(penalties):
-            sums = self.as_gram()
-            return sums.solve(penalties, _own_diagonal(sums, diagonal), n_rows)
         weights = self.recursion.weights.copy(order="F")
         weights[diagonal <= 0.0] = 0.0
         return weights
 
     def covariance(self, penalties: float | Floats, diagonal: Floats) -> tuple[Floats, float]:
-        """Return (A'A + D)^-1 and the trace of its product with A'A."""
-        if not self._is_inside(penalties):
-            sums = self.as_gram()
-            return sums.covariance(penalties, _own_diagonal(sums, diagonal))
+        """Return (A'A + D)^-1, for the ridge inside, and the trace of its product with A'A."""
         matrix, inside = self.recursion.inverse(), self.recursion.penalties
         return matrix, len(inside) - float(inside @ matrix.diagonal())
 
@@ -263,10 +257,6 @@ class InverseSums(SumsOfProducts):
         """
         factor = cho_factor(self.recursion.inverse(), overwrite_a=True)
         return product(output_weights.T, cho_solve(factor, self.recursion.weights))
-
-    def _is_inside(self, penalties: float | Floats) -> bool:
-        """Return whether penalties are the ridge inside."""
-        return np.ndim(penalties) == 0 and penalties == self.recursion.ridge
 
 
 def _recursion_of(sums: GramSums, diagonal: Floats, ridge: float, penalties: Floats) -> Recursion:

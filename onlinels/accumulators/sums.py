@@ -216,13 +216,6 @@ class SumsOfProducts(ABC):
         """Return the sums with the rounding errors of features, given as a mask, removed."""
         return self
 
-    def is_definite(self, largest: Floats) -> bool:
-        """Tell whether A'A may be that of rows: whether no eigenvalue is far below 0.
-
-        `largest` (n_features,) are the sums of squares before removals, whose errors stay.
-        """
-        return True
-
     def smallest_eigenvalue(
         self, penalties: float | Floats, diagonal: Floats
     ) -> tuple[float, float]:

@@ -11,7 +11,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from river.preprocessing import StandardScaler
 
 from onlinels.checks import PRECISIONS, check_path
 from onlinels.export.onnx_graph import Graph, Tensor, single
@@ -172,8 +171,11 @@ def _as_table(graph: Graph, value: Table | Images) -> Table:
 
 def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | Images:
     """Return the value after a transformer; raise ValueError if it cannot be exported."""
+    # Imported when it is used: river.preprocessing takes twice as long as all of this package.
+    from river.preprocessing import StandardScaler
+
     after: Table | Images
-    for kind, (make, wanted) in STEPS.items():
+    for kind, (make, wanted) in (STEPS | {StandardScaler: (_standardized, Table)}).items():
         if type(step) is kind:
             if wanted is Table:
                 after = make(graph, _as_table(graph, value), step)
@@ -192,7 +194,7 @@ def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | 
     )
 
 
-def _standardized(graph: Graph, table: Table, scaler: StandardScaler) -> Table:
+def _standardized(graph: Graph, table: Table, scaler: Any) -> Table:
     """Return columns less their mean, divided by their deviation, in double precision."""
 
     def number(statistics: Any, name: Name) -> float:
@@ -255,13 +257,12 @@ def _hidden(graph: Graph, table: Table, layer: HiddenLayer) -> Table:
 
 
 STEPS: dict[type, tuple[Callable[..., Any], type]] = {
-    StandardScaler: (_standardized, Table),
     HiddenLayer: (_hidden, Table),
     ImagePreprocessing: (preprocessed, Images),
     ConvolutionalFeatures: (filtered, Images),
     MiniRocketFeatures: (rocketed, Images),
 }
-"""What writes a transformer into the graph, and the kind of value that it takes."""
+"""What writes a transformer into the graph, and the kind of value that it takes: see `_step`."""
 
 IMAGE_STEPS = (ImagePreprocessing, ConvolutionalFeatures, MiniRocketFeatures)
 
@@ -284,9 +285,6 @@ def _classification(graph: Graph, scores: str, parts: Parts) -> list[Tensor]:
     labels = labels_of(parts.linear.outputs, "an ONNX file")
     if labels.dtype.kind == "U":
         labels = labels.astype(object)
-    elif labels.dtype.kind == "u":
-        problem = f"A label is {max(labels.tolist())}, expected whole numbers below 2^63"
-        raise ValueError(f"{problem}. Train a model on labels that are text.")
     best = graph.add("ArgMax", scores, axis=1, keepdims=0)
     graph.add("Gather", labels, best, axis=0, name="label")
     graph.add("Identity", scores, name="scores")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any, NamedTuple
 
 from onlinels.checks import Floats, Matrix, check_made
@@ -81,18 +82,11 @@ def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
     """Return labels as an array of one type; raise ValueError if there is no such array."""
     classes = tuple(map(in_plain_types, classes))
     labels = label_array(classes)
-    if labels.dtype.kind not in "biufU":
-        for label in classes:
-            ends = isinstance(label, str) and label.endswith("\0")
-            if ends or (isinstance(label, int) and not -(2**63) <= label < 2**63):
-                expected = "expected texts without a NUL at the end and whole numbers of 64 bits"
-                problem = f"The label {label!r} does not fit {output}, {expected}"
-                raise ValueError(f"{problem}. Train a model on other labels.")
-        kinds = ", ".join(sorted({type(label).__name__ for label in classes}))
-        problem = f"The labels are of the types {kinds}, expected all str, all int, all bool or all"
+    if labels.dtype.kind not in "bifU":
         raise ValueError(
-            f"{problem} float, as {output} holds them. Train a model on such labels, for example "
-            "on the position of each label in a list."
+            f"The labels {reprlib.repr(classes)} do not fit {output}, expected all str (without a "
+            "NUL at the end), all int (of 64 bits), all bool or all float. Train a model on such "
+            "labels, for example on the position of each label in a list."
         )
     return labels
 
@@ -169,9 +163,9 @@ def parts_of(model: Any) -> Parts:
             return Parts(steps, linear, shape=model._image_shape)
     if isinstance(model, LinearModel):
         return Parts((), linear_of(model))
-    problem = f"model is of type {type(model).__name__}, expected a linear model of onlinels"
-    remedy = "Pass model.to_river()" if hasattr(model, "to_river") else "Train one of these"
     raise ValueError(
-        f"{problem}, a ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
-        f"DriftAwareClassifier, or a pipeline that ends in one. {remedy}."
+        f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
+        "ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
+        "DriftAwareClassifier, or a pipeline that ends in one. Train one of these; an estimator of "
+        "onlinels.sklearn has to_river."
     )

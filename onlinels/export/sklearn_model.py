@@ -11,8 +11,8 @@ from onlinels.checks import check_made
 from onlinels.export.parts import Linear, labels_of, linear_of
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresRegressor
-from onlinels.pipelines import is_pipeline, last_step
-from onlinels.wrappers import DriftAwareClassifier, MetaClassifier
+from onlinels.pipelines import is_pipeline
+from onlinels.wrappers import DriftAwareClassifier
 
 
 def to_sklearn(model: Any) -> Any:
@@ -72,15 +72,11 @@ def to_sklearn(model: Any) -> Any:
         model = model.classifier
     # Pipelines of river count as instances of the class of their last step.
     if is_pipeline(model) or not isinstance(model, LinearModel):
-        problem = f"model is of type {type(model).__name__}, expected one linear model"
-        remedy = "Train one of these"
-        if hasattr(model, "to_river"):
-            remedy = "Pass model.to_river()"
-        elif isinstance(last_step(model), (LinearModel, MetaClassifier)):
-            remedy = "Export it with onlinels.export.onnx(model, path)"
         raise ValueError(
-            f"{problem}: LeastSquaresRegressor, LeastSquaresMultiTargetRegressor or "
-            f"LeastSquaresClassifier. {remedy}."
+            f"model is of type {type(model).__name__}, expected one linear model: "
+            "LeastSquaresRegressor, LeastSquaresMultiTargetRegressor or LeastSquaresClassifier. "
+            "onlinels.export.onnx(model, path) exports pipelines and networks; an estimator of "
+            "onlinels.sklearn has to_river."
         )
     linear = linear_of(model)
     estimator = _classifier(linear) if linear.is_classifier else _regressor(linear)
