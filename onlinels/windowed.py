@@ -41,6 +41,7 @@ from onlinels.rows import (
     holds_array,
     labels_like,
     read_batch,
+    read_sample,
     samples_of,
     source_of,
 )
@@ -418,7 +419,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """Yield the state after each reading; append the windows that become due to `due`."""
         state, rule = self._state, LABEL_RULES[self.label_rule]
         rows, times, dates = read_stamps(rows, self.timestamp)
-        batch = read_batch(rows)
+        batch = read_batch(rows) if rows[1:] else read_sample(rows[0])
         if state.dates not in (None, dates):
             was, are = ("dates", "numbers") if state.dates else ("numbers", "dates")
             expected = f"expected {was} as before"

@@ -1,15 +1,10 @@
 """CalibratedClassifier: labels unchanged, one scale fitted on predictions made before learning."""
 
 import copy
-import os
 import pickle
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,11 +20,8 @@ from onlinels import (
 from onlinels.scoring import SCALE_PENALTIES, SOFTMAX_SCALES, best_scale, calibrate
 from support import laws, strategies
 from support.laws import BAD_ROWS, assert_refused
-from support.pictures import is_drawn
-from support.processes import PATIENCE
 from support.strategies import classifier_settings, rows, splits
 
-SCRIPT = Path(__file__).parents[1] / "demos" / "benchmarks" / "probabilities.py"
 WRAPPERS = [
     CalibratedClassifier(LeastSquaresClassifier()),
     CalibratedClassifier(HiddenLayer(10) | LeastSquaresClassifier(ridge=1.0)),
@@ -160,19 +152,6 @@ def test_nothing_learnt_yet():
         np.testing.assert_allclose(shares, [[11 / 13, 1 / 13, 1 / 13]])
 
 
-def test_answers_in_kind():
-    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0]}, index=list("wxyz"))
-    for model in (
-        LeastSquaresClassifier(),
-        preprocessing.StandardScaler() | LeastSquaresClassifier(),
-    ):
-        wrapper = CalibratedClassifier(model)
-        wrapper.learn_many(frame, pd.Series(["low", "low", "high", "high"]))
-        table = wrapper.predict_proba_many(frame)
-        assert table.index.tolist() == list("wxyz")
-        assert list(table.columns) == ["low", "high"]
-
-
 @BAD_ROWS
 def test_bad_input_changes_nothing(x, y, w):
     model = CalibratedClassifier(LeastSquaresClassifier())
@@ -221,28 +200,3 @@ def test_network_is_calibrated_better_than_by_projection():
 
     calibrated = log_loss(model.predict_proba_many(images[1500:]))
     assert calibrated < 0.25 * log_loss(model.classifier.predict_proba_many(images[1500:]))
-
-
-@pytest.mark.slow
-def test_benchmark_in_its_quick_form(tmp_path):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("rich")
-    command = [sys.executable, str(SCRIPT), "--quick"]
-    # The package under test, wherever it is installed.
-    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parents[2])}
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=PATIENCE,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    for name in ("Phishing", "Bananas", "ImageSegments", "Shuttle"):
-        softmax, clip, default, calibrated, *_ = (
-            float(number) for number in done.stdout.split(name)[1].split()[:4]
-        )
-        assert min(softmax, clip, default, calibrated) > 0.0
-    assert "cores" in done.stdout
-    assert is_drawn(tmp_path / "probabilities.png")

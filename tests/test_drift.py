@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import base, drift, evaluate, linear_model, metrics, preprocessing, stats
+from river import base, drift, evaluate, linear_model, metrics, preprocessing
 from river.drift import binary
 
 from onlinels import (
@@ -333,44 +333,3 @@ def test_labels_that_come_late(delay, wrap):
         columns = [names.index(name) for name in linear.feature_names]
         laws.assert_is_batch_solution(linear, rows, columns)
     assert pipeline[-1].count == 200
-
-
-def test_a_long_delay_costs_what_is_not_known_yet():
-    X, y = changing(n_rows=400)
-    stream = list(zip(strategies.Rows(X[:200], y[:200], None).dicts(), y, strict=False))
-    scores = [
-        evaluate.progressive_val_score(
-            stream, LeastSquaresClassifier(1.0), metrics.Accuracy(), delay=delay
-        ).get()
-        for delay in (0, 150)
-    ]
-    assert scores[0] > 0.9
-    assert 0.5 < scores[1] <= scores[0]
-
-
-def test_missing_values_are_refused_or_imputed():
-    model = LeastSquaresClassifier(1.0)
-    model.learn_one({"b": 2.0}, "no")
-    for missing in (None, float("nan")):
-        x = {"a": missing, "b": 1.0}
-        for call in (lambda: model.learn_one(x, "yes"), lambda: model.predict_one(x)):  # noqa: B023
-            with pytest.raises(ValueError, match=r"x\['a'\] is .*StatImputer"):
-                call()
-    assert model.count == 1
-    values = [(1.0, 2.0), (None, 1.0), (3.0, None), (2.0, 0.0)]
-    rows = [dict(zip("ab", pair, strict=True)) for pair in values]
-    plain, inner = (
-        preprocessing.StatImputer(("a", stats.Mean()), ("b", stats.Mean()))
-        | LeastSquaresClassifier(1.0)
-        for _ in range(2)
-    )
-    wrapped = DriftAwareClassifier(inner)
-    for x, y in zip(rows, "abab", strict=True):
-        plain.predict_one(x)
-        plain.learn_one(x, y)
-    wrapped.learn_many(rows, list("abab"))
-    filled = np.array([[1.0, 2.0], [1.0, 1.0], [3.0, 1.5], [2.0, 0.0]])
-    expected = strategies.Rows(filled, list("abab"), np.ones(4))
-    for linear in (plain[-1], wrapped.classifier[-1]):
-        columns = ["ab".index(name) for name in linear.feature_names]
-        laws.assert_is_batch_solution(linear, expected, columns)

@@ -46,14 +46,6 @@ def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed):
     assert model.count == len(stream)
 
 
-def test_experts_are_exact_across_takeovers_of_their_own():
-    X, y = strategies.turned_labels(900, 300, seed=3)
-    model = StreamClassifier()
-    logs = laws.learn_logged(model, lambda model: model.learn_many(X, y))
-    assert all(len(log.takeovers) >= 2 for log in logs)
-    laws.assert_memories_exact(model, logs)
-
-
 def in_kind(stream, rows, kind):
     if kind == "dicts":
         return [stream.samples[row] for row in rows]
@@ -80,20 +72,6 @@ def test_batches_of_any_kind_are_rows_one_by_one(data, stream):
     assert_nearly_alike(a, b, stream.samples)
 
 
-@given(strategies.rows(max_rows=12), st.sampled_from([None, object]))
-def test_arrays_are_rows_one_by_one(rows, dtype):
-    a, b = StreamClassifier(), StreamClassifier()
-    X = rows.X if dtype is None else rows.X.astype(dtype)
-    if X.dtype.kind in "fO":
-        X[0, 0] = np.nan
-    a.learn_many(X, rows.y)
-    for row, label in zip(X.tolist(), rows.y, strict=True):
-        b.learn_one(dict(enumerate(row)), label)
-    assert_nearly_alike(a, b, [dict(enumerate(row)) for row in X.tolist()])
-    by_row = [[*a.predict_proba_one(dict(enumerate(row))).values()] for row in X.tolist()]
-    np.testing.assert_array_equal(a.predict_proba_many(X), by_row)
-
-
 @strategies.examples(40)
 @given(strategies.streams(always=True))
 def test_predictions_agree_with_each_other(stream):
@@ -108,15 +86,6 @@ def test_predictions_agree_with_each_other(stream):
         assert sum(row.values()) == pytest.approx(1.0)
         assert min(row.values()) > 0.0
         assert row[label] >= max(row.values()) * (1.0 - 1e-12)
-
-
-def test_label_and_highest_probability_agree_while_classes_are_new():
-    model = StreamClassifier()
-    for number in range(5):
-        model.learn_one({"a": float(number)}, f"class {number}")
-        for value in (0.0, 1.0, 2.5, 9.0):
-            probabilities = model.predict_proba_one({"a": value})
-            assert max(probabilities, key=probabilities.get) == model.predict_one({"a": value})
 
 
 @strategies.examples(25)
@@ -136,20 +105,6 @@ def test_predictions_leave_no_trace(data, stream, others):
     assert_alike(a, b, asked)
     backwards = a.predict_proba_many(asked[::-1])
     assert backwards[::-1] == b.predict_proba_many(asked)
-
-
-@strategies.examples(25)
-@given(strategies.streams(), st.booleans())
-def test_copies_and_pickles_go_on_alike(stream, pickled):
-    half = len(stream) // 2
-    a = learnt(stream, rows=range(half))
-    a.predict_one(stream.samples[half])
-    b = pickle.loads(pickle.dumps(a)) if pickled else copy.deepcopy(a)
-    before = laws.saved(b)
-    learnt(stream, a, range(half, len(stream)))
-    assert laws.saved(b) == before
-    learnt(stream, b, range(half, len(stream)))
-    assert_alike(a, b, stream.samples)
 
 
 @strategies.examples(40)
@@ -391,15 +346,6 @@ def test_what_comes_to_rest_stays_at_rest():
     assert abs(scaler.transform(np.array([3.3]))[0]) < 0.01
 
 
-def test_another_seed_is_another_model():
-    one, twin, other = StreamClassifier(1), StreamClassifier(1), StreamClassifier(2)
-    for model in (one, twin, other):
-        for number in range(9):
-            model.learn_one({"a": float(number), "b": "xy"[number % 2]}, number % 3)
-    assert one.scores_one({"a": 2.5}) == twin.scores_one({"a": 2.5})
-    assert one.scores_one({"a": 2.5}) != other.scores_one({"a": 2.5})
-
-
 def test_few_texts_have_columns_and_many_are_told_apart():
     random = np.random.default_rng(0)
     labels = random.integers(0, 3, 200)
@@ -419,18 +365,6 @@ def test_few_texts_have_columns_and_many_are_told_apart():
     assert model.predict_many(pd.DataFrame(asked).assign(noise=0.0)).tolist() == model.predict_many(
         asked
     )
-
-
-@pytest.mark.slow
-def test_ten_thousand_texts_are_told_apart():
-    random = np.random.default_rng(0)
-    labels, model = random.integers(0, 2, 10_000), StreamClassifier()
-    for _ in range(2):
-        for text in random.permutation(10_000).tolist():
-            model.learn_one({"id": f"text {text}"}, labels[text])
-    right = model.predict_many([{"id": f"text {text}"} for text in range(10_000)]) == labels
-    # One in seven shares its hash with another, which half of the time has the other label.
-    assert right.mean() > 0.9
 
 
 def test_equal_names_of_texts_are_one():
@@ -570,12 +504,6 @@ def test_nothing_learnt_gives_no_label():
     assert model.predict_proba_many(np.ones((2, 3))).shape == (2, 0)
     assert (model.classes, model.feature_names, model.count) == ((), (), 0)
     assert list(model.shares.values()) == [0.25] * 4
-
-
-def test_the_longest_delay_of_labels_works():
-    model = StreamClassifier(label_delay=sys.maxsize - 1)
-    model.learn_many([{"a": float(n % 2)} for n in range(50)], list("xy") * 25)
-    assert model.predict_one({"a": 1.0}) == "y"
 
 
 @pytest.mark.parametrize("make", [StreamClassifier, StreamRegressor])

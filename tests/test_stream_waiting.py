@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from onlinels.numerics import apply
 from onlinels.saving.description import Builder, Writer
-from onlinels.stream.waiting import MAX_WAITING_FORECASTS, Waiting, sample_key
+from onlinels.stream.waiting import Waiting, sample_key
 from support import strategies
 
 
@@ -62,15 +62,6 @@ def test_a_forecast_waits_once_and_is_the_latest():
     assert waiting.find(7, 15) is None
     apply((waiting.plan_take(7), ()))
     assert len(waiting) == 1
-
-
-def test_the_oldest_is_dropped():
-    waiting = Waiting()
-    for number in range(MAX_WAITING_FORECASTS + 10):
-        added(waiting, number % (MAX_WAITING_FORECASTS + 5), [float(number)], number)
-    assert len(waiting) == MAX_WAITING_FORECASTS
-    dropped = [waiting.find(key, 0) is None for key in (3, 4, 5, 9, 10)]
-    assert dropped == [False, False, True, True, False]
 
 
 def written_and_read(waiting):
