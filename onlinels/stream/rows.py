@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, compress, groupby
+from itertools import groupby
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from onlinels.checks import MAX_VALUE, Floats, is_unknown, plain_value
+from onlinels.checks import Floats, is_unknown, plain_value
 from onlinels.rows import (
     ARRAY_TYPES,
-    PLAIN_NUMBER_TYPES,
     Columns,
     Layout,
     Name,
     RowReader,
     as_frame,
-    as_numpy,
     check_distinct,
     feature_key,
-    numbers_in,
-    plain_names,
+    read_batch,
     read_row,
     reader_of,
     samples_of,
@@ -66,7 +63,12 @@ def read_stream_row(x: Any, argument: str = "x") -> Sample:
     """
     others = {}
     if isinstance(x, Mapping):
-        others = {name: each for name, each in x.items() if isinstance(each, str) or is_gap(each)}
+        # The first condition is for speed: most values are floats.
+        others = {
+            name: each
+            for name, each in x.items()
+            if (type(each) is not float or each != each) and (isinstance(each, str) or is_gap(each))
+        }
     if not others:
         return *read_row(x, argument), [], []
     check_distinct(x)
@@ -79,87 +81,18 @@ def read_stream_row(x: Any, argument: str = "x") -> Sample:
 
 
 def read_stream_batch(X: Any) -> list[Sample]:
-    """Read a mini-batch as `read_stream_row` reads rows, but all numbers at once.
-
-    Numbers that are gaps are NaN.
-    """
-    # Row by row if there are other values than numbers, texts and gaps: errors name the value.
-    samples = _read_dicts(X) or _read_matrix(X)
-    if not samples:
-        samples = [read_stream_row(x, f"X[{row}]") for row, x in enumerate(samples_of(X))]
+    """Read a mini-batch as `read_stream_row` reads rows, but numbers without gaps all at once."""
+    try:
+        batch = read_batch(X)
+        if len(batch.layouts) == 1:
+            layout = tuple(batch.layouts[0])
+            return [(layout, row, [], []) for row in batch.values.astype(np.float64)]
+    except (TypeError, ValueError):
+        pass  # Texts or gaps, or an error that reading row by row explains.
+    samples = [read_stream_row(x, f"X[{row}]") for row, x in enumerate(samples_of(X))]
     # Equal layouts become one object: its rows are placed together.
     layouts: dict[Layout, Layout] = {}
     return [(layouts.setdefault(of, of), row, texts, gaps) for of, row, texts, gaps in samples]
-
-
-def _read_dicts(X: Any) -> list[Sample]:
-    """Read dicts of plain numbers with the same names; return [] for anything else."""
-    if not isinstance(X, (list, tuple)) or not X or type(X[0]) is not dict or not X[0]:
-        return []
-    names = plain_names(X[0])
-    if any(type(x) is not dict or len(x) != len(names) for x in X):
-        return []
-    try:
-        picked = [[x[name] for name in names] for x in X]
-    except KeyError:
-        return []
-    if not PLAIN_NUMBER_TYPES.issuperset(map(type, chain.from_iterable(picked))):
-        return []
-    try:
-        values = np.array(picked, dtype=np.float64)
-    except OverflowError:  # A whole number beyond float64; reading row by row names it.
-        return []
-    return _as_samples(names, values, {})
-
-
-def _read_matrix(X: Any) -> list[Sample]:
-    """Read columns of numbers and of texts; return [] for anything else."""
-    names: list[Any]
-    texts: dict[Any, list[Any]] = {}
-    if isinstance(X, (list, tuple)):
-        return []
-    X = as_numpy(X)
-    if isinstance(X, ARRAY_TYPES):
-        if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.type not in PLAIN_NUMBER_TYPES:
-            return []
-        names, values = list(range(X.shape[1])), X.astype(np.float64)
-    else:
-        frame = as_frame(X)
-        kinds = frame.schema
-        numeric = [kind.is_numeric() or kind == nw.Boolean for kind in kinds.values()]
-        names = list(compress(kinds, numeric))
-        others = (name for name, is_number in zip(kinds, numeric, strict=True) if not is_number)
-        texts = {name: frame.get_column(name).to_list() for name in others}
-        are_text = all(isinstance(y, str) or is_gap(y) for each in texts.values() for y in each)
-        if not are_text or any(kind.is_decimal() for kind in kinds.values()):
-            return []
-        values = np.zeros((len(frame), len(names)))
-        if names:
-            # By position: narwhals selects only text names.
-            values[:] = numbers_in(frame[:, np.flatnonzero(numeric).tolist()])
-    return _as_samples(names, values, texts)
-
-
-def _as_samples(
-    names: Sequence[Any], values: Floats, texts: Mapping[Any, list[Any]]
-) -> list[Sample]:
-    """Return samples from columns of numbers and of texts; [] if a number is out of bounds."""
-    # Ignores NaN.
-    if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= MAX_VALUE:
-        return []
-    check_distinct((*names, *texts))
-    layout: tuple[Name, ...] = tuple(map(plain_value, names))
-    plain = {plain_value(name): column for name, column in texts.items()}
-    unknown = values != values
-    if not plain and not unknown.any():
-        return [(layout, row, [], []) for row in values]
-    samples: list[Sample] = []
-    for row, has_gaps in enumerate(unknown.any(axis=1).tolist()):
-        gaps = list(compress(layout, unknown[row])) if has_gaps else []
-        gaps += [name for name, column in plain.items() if not isinstance(column[row], str)]
-        named = [(name, str.__str__(each[row])) for name, each in plain.items() if name not in gaps]
-        samples.append((layout, values[row], named, gaps))
-    return samples
 
 
 def is_gap(value: Any) -> bool:
