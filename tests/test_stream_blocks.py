@@ -1,4 +1,4 @@
-"""Streams in blocks: rows are answered and learnt as one by one, to rounding."""
+"""Batches of streams: rows are answered and learnt as one by one."""
 
 import copy
 from unittest import mock
@@ -113,43 +113,6 @@ def test_numbers_are_those_of_rows_one_by_one(data, stream, seed, delay):
         single.learn_one(x, y, w)
     for each in (model, means, learnt):
         laws.assert_nearly_alike_streams(each, single, stream.samples)
-
-
-@pytest.mark.parametrize("n_features", [3, 200])
-def test_takeovers_and_restored_ridges_come_within_blocks(n_features):
-    """Labels are turned round every 150 rows; the ridge is restored at row 276, the first time.
-
-    With 200 features the inverse gathers columns before they enter it.
-    """
-    X, y = strategies.turned_labels(700, 150, seed=5)
-    X = np.tile(X, (1, -(-n_features // 3)))[:, :n_features]
-    model, single = StreamClassifier(), StreamClassifier()
-    logs = laws.learn_logged(copy.deepcopy(model), lambda model: model.learn_many(X, y))
-    assert all(log.takeovers for log in logs)
-    found = [row for part in (X[:200], X[200:]) for row in model_rows(model, part, y)]
-    for x, label, row in zip(X.tolist(), y, found, strict=True):
-        x = dict(enumerate(x))
-        expected = list(single.predict_proba_one(x).values())
-        np.testing.assert_allclose(row[: len(expected)], expected, atol=1e-7)
-        single.learn_one(x, label)
-    laws.assert_nearly_alike_streams(model, single, [dict(enumerate(X[0].tolist()))])
-
-
-def model_rows(model, X, y):
-    return model.predict_proba_learn_many(X, y[model.count : model.count + len(X)]).tolist()
-
-
-def test_many_classes_and_variances_of_a_thousand_rows():
-    """More classes than cells tell apart; variances are looked at after 1,024 rows."""
-    random = np.random.default_rng(0)
-    y = random.integers(0, 40, 1100).tolist()
-    X = np.array([y, random.normal(size=1100), np.full(1100, 0.1)]).T
-    X[600:, 2] = 0.3
-    model, single = StreamClassifier(), StreamClassifier()
-    model.learn_many(X, y)
-    for x, label in zip(X.tolist(), y, strict=True):
-        single.learn_one(dict(enumerate(x)), label)
-    laws.assert_nearly_alike_streams(model, single, [dict(enumerate(X[0].tolist()))])
 
 
 def test_answers_come_in_the_kind_of_the_rows():

@@ -1,7 +1,6 @@
 """Weights of rows in the models of dict streams: what they multiply, and what follows every row.
 
-That weighted rows are learnt in blocks as one by one, and as the definition says, is tested where
-it is tested of all rows.
+That weighted rows are learnt as the definition says is tested where it is tested of all rows.
 """
 
 import copy
@@ -99,29 +98,13 @@ def test_weights_come_in_any_kind_or_as_one_for_all(make):
 
 @MODELS
 def test_the_heaviest_rows_are_learnt(make):
-    """Blocks of wide rows, of which some weigh 1e5 and some nothing, overgrow nothing."""
+    """Wide rows, of which some weigh 1e5 and some nothing, outgrow nothing."""
     random = np.random.default_rng(0)
     X, w = random.choice([-1e5, 1e5], (300, 200)), random.choice([0.0, 1e-300, 1.0, 1e5], 300)
     y = (X[:, 0] > 0.0).astype(int)
     model = make()
     model.predict_learn_many(X, y, w)
     assert np.mean(np.round(model.predict_many(X).astype(float)) == y) > 0.9
-
-
-def test_late_rows_in_blocks_have_weights():
-    """The softmax regressions of a block learn as those of rows one by one."""
-    X, y = drawn(StreamClassifier, 120)
-    w = np.random.default_rng(1).choice([0.0, 0.5, 20.0], 120)
-    samples = [dict(enumerate(row)) for row in X.tolist()]
-    model, single = StreamClassifier(), StreamClassifier()
-    for each in (model, single):
-        each.learn_many(samples[:20], y[:20])
-        each.predict_many(samples[20:])
-    model.learn_many(samples[20:], y[20:], w[20:])
-    for x, label, weight in zip(samples[20:], y[20:], w[20:], strict=True):
-        single.learn_one(x, label, weight)
-    assert model._softmaxes
-    laws.assert_nearly_alike_streams(model, single, samples)
 
 
 @pytest.mark.parametrize("w", [1e-6, 0.01, 1.0])

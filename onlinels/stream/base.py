@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -31,19 +31,15 @@ from onlinels.numerics import (
 from onlinels.rows import Name, as_numpy, check_aligned, samples_of, source_of, warn_once
 from onlinels.saving import locked_copy, locked_state, save_method
 from onlinels.stream.experts import Memories
-from onlinels.stream.features import MIN_BLOCK_ROWS, Activations, RunningScaler
-from onlinels.stream.rows import Sample, StreamColumns, read_stream_batch
+from onlinels.stream.features import Activations, RunningScaler
+from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
 from onlinels.stream.waiting import Waiting, sample_key
-
-BLOCK_ROWS = 256
-"""Maximum number of rows of a batch that are learnt together."""
-
 
 MAX_LABEL_DELAY = sys.maxsize - 1
 """Largest delay: a deque stores one label more."""
 
 MAX_ROW_WEIGHT = 1e5
-"""Largest weight of a row: with more, a block of the widest rows could outgrow the ridge."""
+"""Largest weight of a row."""
 
 
 class StreamModel(ABC):
@@ -123,7 +119,7 @@ class StreamModel(ABC):
         return "\n".join(lines)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn a mini-batch row by row; up to rounding, the result is that of `learn_one`.
+        """Learn a mini-batch row by row, with the result of `learn_one` in a loop.
 
         Parameters
         ----------
@@ -140,55 +136,41 @@ class StreamModel(ABC):
             If the input cannot be learnt; nothing has changed then.
         """
         with self._lock:
-            batch = self._read_batch(X, y, w)
-            apply_in_blocks(batch.blocks(), lambda block: batch.plan(block)[0])
+            apply_in_blocks(self._read_batch(X, y, w), lambda example: self._plan_next(*example))
 
-    def _answered(self, X: Any, y: Any, w: Any) -> tuple[Any, Self, list[Any]]:
-        """Return the source of X, a copy that has learnt the batch, and the answers of all blocks.
+    def _answered(
+        self, answer: Callable[[Any, Sample, int], Any], X: Any, y: Any, w: Any
+    ) -> tuple[Any, Self, list[Any]]:
+        """Return the source of X, a copy that has learnt the batch, and the answer for every row.
 
-        Each row is answered before it is learnt.
+        `answer` is called with the copy, a sample and its key before the row is learnt.
         """
-        later = self._independent()
-        batch, answers = later._read_batch(X, y, w, is_answered=True), []
-        # If labels are late, a row is predicted and learnt with different last labels.
-        for block in batch.blocks(singly=self.label_delay > 0):
-            rows, keys = batch.samples[block], batch.keys[block]
-            answer = later._answer(rows[0], keys[0]) if len(rows) == 1 else None
-            update, answered = batch.plan(block)
-            apply(update)
-            answers.append(answered if answer is None else answer)
+        later, answers = self._independent(), []
+        for example in later._read_batch(X, y, w):
+            answers.append(answer(later, example.sample, example.key))
+            apply(later._plan_next(*example))
         return source_of(X), later, answers
 
-    def _read_batch(self, X: Any, y: Any, w: Any, is_answered: bool = False) -> StreamBatch:
+    def _read_batch(self, X: Any, y: Any, w: Any) -> list[Example]:
         """Read a batch; raise if a row cannot be learnt, alone or together with the others."""
         check_aligned(X, y=y, w=w)
         samples = read_stream_batch(X)
-        (targets, new), weights = self._read_targets(samples, y), read_weights(w, len(samples))
-        keys, singly = self._keys_of(X, len(samples), new, is_answered)
-        return StreamBatch(self, samples, keys, targets, weights, sorted({*singly, *new}))
+        targets, weights = self._read_targets(samples, y), read_weights(w, len(samples))
+        return [*map(Example, samples, targets, map(sample_key, samples_of(X)), weights.tolist())]
 
     @abstractmethod
-    def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[Any], list[int]]:
-        """Return labels or numbers, and the rows that are learnt singly, in ascending order.
+    def _read_targets(self, samples: list[Sample], y: Any) -> list[Any]:
+        """Return labels or numbers; raise if the rows cannot be learnt, all together."""
 
-        Raises if a row cannot be learnt, alone or together with the others.
-        """
-
-    def _keys_of(
-        self, X: Any, n_rows: int, new: Sequence[int], is_answered: bool
-    ) -> tuple[list[int | None], Iterable[int]]:
-        """Return the keys of stored forecasts, and the rows that must be learnt singly for them.
-
-        Rows in `new` are learnt singly anyway. `is_answered` tells whether rows are answered first.
-        """
-        if not len(self._waiting):
-            return [None] * n_rows, []
-        keys: list[int | None] = [sample_key(x) for x in samples_of(X)]
-        return keys, [row for row, key in enumerate(keys) if key in self._waiting]
+    def _plan_next(self, sample: Sample, target: Any, key: int, w: float) -> tuple[Calls, State]:
+        """Plan to learn a row of a batch."""
+        return self._plan(*self._columns.extended_and_placed(sample), target, key, w)
 
     @abstractmethod
-    def _answer(self, sample: Sample, key: int | None) -> Any:
-        """Return the answer for a row before it is learnt."""
+    def _plan(
+        self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float
+    ) -> tuple[Calls, State]:
+        """Plan to learn a row of weight w in given columns; its key may have a stored forecast."""
 
     def _independent(self) -> Self:
         """Return a copy that learns independently, with the lock of this model."""
@@ -204,46 +186,14 @@ class StreamModel(ABC):
         return model
 
 
-class StreamBatch(NamedTuple):
-    """Rows of a batch, learnt in blocks; rows with new features or classes are learnt singly."""
+class Example(NamedTuple):
+    """A row of a batch to learn."""
 
-    model: Any
-    samples: list[Sample]
-    # The keys of stored forecasts, if there are any.
-    keys: list[int | None]
-    # Labels or numbers.
-    targets: list[Any]
-    weights: Floats
-    # Rows that are learnt singly, in ascending order.
-    new: list[int]
-
-    def plan(self, block: slice) -> tuple[tuple[Calls, State], Any]:
-        """Return the update that learns a block of rows, and its answers, None for a single row."""
-        model, samples, targets = self.model, self.samples[block], self.targets[block]
-        keys, weights = self.keys[block], self.weights[block]
-        if len(samples) > 1:
-            update, answers = model._plan_block(samples, targets, keys, weights)
-            return update, answers
-        columns, row = model._columns.extended_and_placed(samples[0])
-        return model._plan(columns, row, targets[0], keys[0], weights.item(0)), None
-
-    def blocks(self, singly: bool = False) -> Iterator[slice]:
-        """Return blocks of rows in order; a block of one row is learnt singly."""
-        start, n_rows = 0, len(self.samples)
-        if singly:
-            yield from single_rows(0, n_rows)
-            return
-        for stop in (*self.new, n_rows):
-            while start < stop:
-                end = min(start + BLOCK_ROWS, stop)
-                if end - start < MIN_BLOCK_ROWS:
-                    yield from single_rows(start, end)
-                else:
-                    yield slice(start, end)
-                start = end
-            if stop < n_rows:
-                yield slice(stop, stop + 1)
-                start = stop + 1
+    sample: Sample
+    target: Any
+    # The key of its stored forecast, if there is one.
+    key: int
+    weight: float
 
 
 def read_weight(w: Any) -> float:
@@ -256,11 +206,6 @@ def read_weights(w: Any, n_rows: int) -> Floats:
     """Return the weights of rows, (n_rows,)."""
     weights: Floats = np.broadcast_to(check_weights(w, n_rows, largest=MAX_ROW_WEIGHT), n_rows)
     return weights
-
-
-def single_rows(start: int, stop: int) -> Iterator[slice]:
-    """Return slices of one row each."""
-    return (slice(row, row + 1) for row in range(start, stop))
 
 
 def put_in_place(model: StreamModel, later: StreamModel) -> None:

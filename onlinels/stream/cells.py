@@ -218,66 +218,6 @@ class Cells:
         calls = [(self._texts.__setitem__, *each) for each in new]
         return ((table.__setitem__, (ALL, cells), sums), *calls), tuple(state)
 
-    def along(
-        self, places: Integers, texts: Sequence[Sequence[int]], columns: Integers, w: Floats
-    ) -> tuple[Floats, dict[int, Floats], tuple[Calls, State]]:
-        """Look up rows in cells (n, 40), each after those before it, and plan to learn them all.
-
-        Rows come with the numbers of their texts, the columns of their classes, all of which are
-        known, and their weights. Returns the mixtures (n, n_classes), the shares (n_texts,
-        n_classes) of the texts of every row that has texts, and the update.
-        """
-        n_rows, n_kept = len(places), len(self._sums)
-        new = count(FIRST_TEXT + len(self._texts))
-        of_text = {text: -1 for each in texts for text in each}
-        for text in of_text:
-            cell = self._texts.get(text)
-            of_text[text] = next(new) if cell is None else cell
-        known = len(self._texts) + FIRST_TEXT
-        fresh = [(text, cell) for text, cell in of_text.items() if cell >= known]
-        table = self._enlarged_sums(n_kept, len(self._texts) + len(fresh) + self._n_names)
-        touched = np.array([*of_text.values()], dtype=np.intp)
-        # Cells by classes: first the cells of partitions, then those of the texts of these rows.
-        sums = np.concatenate((table[:, :FIRST_TEXT], table[:, touched]), axis=1).T.copy()
-        position = dict(zip(of_text, range(FIRST_TEXT, len(sums)), strict=True))
-        learnt = np.zeros((len(columns), n_kept))
-        learnt[:, 0] = w
-        counted = np.flatnonzero(columns < n_kept - 1)
-        learnt[counted, 1 + columns[counted]] = w[counted]
-        before = np.empty((n_rows, N_PARTITIONS, n_kept))
-        left, equal, of_texts = CELL_DECAY[:, None], 1.0 / max(1, n_kept - 1), dict[int, Floats]()
-        for row, (cells, found, one_more) in enumerate(zip(places, before, learnt, strict=True)):
-            sums.take(cells, 0, found, "clip")
-            after = found * left
-            after += one_more
-            sums[cells] = after
-            if texts[row]:
-                some = [position[text] for text in texts[row]]
-                each = sums[some]
-                sums[some] = TEXT_CELL_DECAY * each + one_more
-                of_texts[row] = (each[:, 1:] + equal) / (each[:, :1] + 1.0) - equal
-        shares = (before[..., 1:] + equal) / (before[..., :1] + 1.0)
-        weights = self._weights_along(shares, columns, w)
-        mixtures = np.matmul(weights[:-1, None], shares)[:, 0] - equal
-        calls: list[Any] = [
-            (table.__setitem__, (ALL, slice(FIRST_TEXT)), sums[:FIRST_TEXT].T),
-            (table.__setitem__, (ALL, touched), sums[FIRST_TEXT:].T),
-        ]
-        calls += [(self._texts.__setitem__, *each) for each in fresh]
-        state = (self, "_weights", weights[-1]), (self, "_sums", table)
-        return mixtures, of_texts, (tuple(calls), state)
-
-    def _weights_along(self, shares: Floats, columns: Integers, w: Floats) -> Floats:
-        """Return the weights of the partitions before every row and after the last, (n + 1, 40)."""
-        weights = np.empty((len(shares) + 1, N_PARTITIONS))
-        weights[0] = now = self._weights
-        n_classes = shares.shape[2]
-        for row, (column, of_row) in enumerate(zip(columns.tolist(), w.tolist(), strict=True)):
-            if column < n_classes:
-                now = _weights_after(now, shares[row, :, column], of_row)
-            weights[row + 1] = now
-        return weights
-
     def _enlarged_sums(self, n_rows: int, n_texts: int) -> Floats:
         """Return sums with room for rows and texts: the present sums if they are large enough."""
         sums = self._sums

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, compress, islice
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,8 +18,8 @@ from onlinels.saving import savable, settings_hold
 from onlinels.scoring import SOFTMAX_SCALES, ScoringClassifier, best_scale, calibrate
 from onlinels.stream.base import StreamModel, put_in_place, read_weight
 from onlinels.stream.cells import Cells, Lookup
-from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
-from onlinels.stream.features import RunningScaler, row_products
+from onlinels.stream.experts import Memories, shares_of
+from onlinels.stream.features import row_products
 from onlinels.stream.rows import N_TEXT_HASHES, Sample, StreamColumns, StreamRow
 from onlinels.stream.softmax import Softmax, to_probabilities
 from onlinels.stream.waiting import MAX_WAITING_FORECASTS, Waiting, sample_key
@@ -60,16 +60,6 @@ LATE_EXPERTS = (*(f"{view}, by gradient" for view in VIEWS), "cells")
 
 N_EXPERTS = len(EXPERTS) + len(LATE_EXPERTS)
 """Number of experts after the first late label."""
-
-
-class Answer(NamedTuple):
-    """Predictions for rows before they are learnt."""
-
-    # For the classes known then, (n, n_classes).
-    scores: Floats
-    # Scales by which `calibrate` turns the scores of each row into probabilities, (n,).
-    scales: Floats
-    counts: Integers
 
 
 class Scored(NamedTuple):
@@ -135,13 +125,6 @@ def _write_scores(forecast: Forecast, scores: Floats, column: int) -> bool:
 def rate_of(delay: Any) -> Any:
     """Return the rate at which errors reduce an expert's share if labels are `delay` rows late."""
     return LEARNING_RATE / (1.0 + delay / RATE_DELAY) ** 0.5
-
-
-def _errs(scores: Floats, columns: Integers) -> Integers:
-    """Return 1 where scores (n_experts, n, n_classes) are wrong for a row, else 0."""
-    of_label = scores[:, np.arange(len(columns)), columns]
-    errs: Integers = (of_label < scores.max(axis=2) - TIE_TOLERANCE).astype(np.intp)
-    return errs
 
 
 def _without_scores(features: Floats, is_scaled: bool = False) -> Floats:
@@ -224,10 +207,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     equally, even a row of weight 0. Weights count relative to a ridge of 1, so divide them by their
     mean if the mean is far from 1.
 
-    **Batches.** The order of rows matters: a batch is learnt row by row, up to rounding, and models
-    neither merge nor unlearn. Rows of known features and classes are learnt in blocks of up to 256
-    by matrix products. (By rounding, a value at the edge of a cell or a sum at a limit may fall on
-    either side.)
+    **Batches.** The order of rows matters: a batch is learnt row by row, and models neither merge
+    nor unlearn.
 
     **Costs** for M features and classes together (demos/benchmarks/README.md has times). Memory
     does not depend on the number of rows.
@@ -236,7 +217,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     learn a row                          about ``6 ((M + 160)^2 + M^2)`` operations
     one row in 276                       ``3 ((M + 160)^3 + M^3)`` more: the ridge of the short
                                          memories is restored to 1
-    `learn_many`, `predict_learn_many`   a quarter of the time of as many calls of `learn_one`
+    `learn_many`, `predict_learn_many`   the time of as many calls of `learn_one`
     `predict_many`                       a quarter of the time of as many calls of `predict_one`
     memory                               ``16 ((M + 160)^2 + M^2)`` bytes
     for N classes, at most 32            ``20,480 (N + 1)`` bytes more, and ``8 (N + 1)`` for each
@@ -245,8 +226,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     **Exceptions.** If a call raises, also by an interrupt from the keyboard or for lack of memory,
     the model is as before the call or as after it, bit for bit, and remains usable. A batch is
-    checked as a whole before it is learnt; an interrupt between two of its blocks is raised after
-    the last block.
+    checked as a whole before it is learnt; an interrupt between two of its rows is raised after the
+    last row.
 
     References
     ----------
@@ -340,15 +321,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         """
         with self._lock:
             taken, weight = self._columns.extended_and_read(x), read_weight(w)
-            key = sample_key(x) if len(self._waiting) else None
-            apply(self._plan(*taken, y, key, weight))
+            apply(self._plan(*taken, y, sample_key(x), weight))
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
-        This is progressive validation, also called prequential evaluation or test-then-train. Up to
-        rounding, the result equals that of calling `predict_one` and `learn_one` for one row after
-        the other, at the speed of `learn_many`. With a `label_delay` it is as slow as that loop.
+        This is progressive validation, also called prequential evaluation or test-then-train. The
+        result equals that of calling `predict_one` and `learn_one` for one row after the other.
 
         Parameters
         ----------
@@ -381,12 +360,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         [None, 'low', 'high']
         """
         with self._lock:
-            source, later, answers = self._answered(X, y, w)
-            labels: list[Label | None] = []
-            for answer in answers:
-                known = later.classes[: answer.scores.shape[1]]
-                best = answer.scores.argmax(axis=1).tolist() if known else [0] * len(answer.scores)
-                labels += [(known or (None,))[column] for column in best]
+            source, later, answers = self._answered(StreamClassifier._answer, X, y, w)
+            best = [scores.argmax() if scores.size else None for scores in answers]
+            labels = [None if column is None else later.classes[column] for column in best]
             predicted = labels_like(source, labels, later.classes)
             put_in_place(self, later)
             return predicted
@@ -410,59 +386,33 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         [{}, {'x': 1.0}]
         """
         with self._lock:
-            source, later, answers = self._answered(X, y, w)
-            n_rows, classes = sum(len(answer.scores) for answer in answers), later.classes
-            probabilities, n_known, start = np.zeros((n_rows, len(classes))), list[int](), 0
-            for answer in answers:
-                stop, n_classes = start + len(answer.scores), answer.scores.shape[1]
-                if n_classes:
-                    scales, counts = answer.scales[:, None], answer.counts[:, None]
-                    known = calibrate(answer.scores, scales, counts)
-                    probabilities[start:stop, :n_classes] = known
-                n_known += [n_classes] * (stop - start)
-                start = stop
-            table = table_like(source, classes, probabilities)
+            source, later, answers = self._answered(StreamClassifier._answer_proba, X, y, w)
+            table = np.zeros((len(answers), len(later.classes)))
+            for row, known in zip(table, answers, strict=True):
+                row[: len(known)] = known
+            predicted = table_like(source, later.classes, table)
             if isinstance(source, (list, tuple)):
-                met = zip(table, n_known, strict=True)
-                table = [{label: row[label] for label in classes[:n]} for row, n in met]
+                predicted = [
+                    dict(zip(later.classes, known.tolist(), strict=False)) for known in answers
+                ]
             put_in_place(self, later)
-            return table
+            return predicted
 
-    def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[Label], list[int]]:
+    def _read_targets(self, samples: list[Sample], y: Any) -> list[Label]:
         labels, columns = read_labels(y, len(samples)), self._columns.extended(samples)
         classes = self._classes.extended(labels)
         self._activations.grown(columns.names, len(classes), columns.n_crowded)
-        first = {labels.index(label) for label in classes.labels[len(self._classes) :]}
-        return labels, sorted(first.union(self._columns.new_rows(samples)))
+        return labels
 
-    def _keys_of(
-        self, X: Any, n_rows: int, new: Sequence[int], is_answered: bool
-    ) -> tuple[list[int | None], Iterable[int]]:
-        if not len(self._waiting) and not self._late:
-            return [None] * n_rows, []
-        keys: list[int | None] = [sample_key(x) for x in samples_of(X)]
-        waiting = [row for row, key in enumerate(keys) if key in self._waiting]
-        if is_answered or new or not self._softmaxes or len(set(keys)) < n_rows:
-            return keys, [0, *waiting]
-        # From the second row on, rows with a stored forecast are late; after the first late row,
-        # rows are learnt in blocks.
-        until_late = next((row for row in waiting if row), n_rows - 1)
-        n_features = len(self._columns.names)
-        forecasts = ((row, self._waiting.find(keys[row], 0)) for row in waiting)
-        grown = [row for row, each in forecasts if each and int(each[0][0]) < n_features]
-        return keys, [*(range(until_late + 1) if waiting else [0]), *grown]
+    def _answer(self, sample: Sample, key: int) -> Floats:
+        """Return the scores (n_classes,) of a row."""
+        if not self._recent:
+            return np.zeros(0)
+        return self._mixture(self._forecast(key, self._columns.placed([sample])[0]))
 
-    def _answer(self, sample: Sample, key: int | None) -> Answer:
-        scores = np.zeros((1, len(self._classes)))
-        if self._recent:
-            row = self._columns.placed([sample])[0]
-            if key is None:
-                # No forecast is stored, and this row is learnt next.
-                found = self._score(row, self._recent[-1]).scores
-            else:
-                found = self._forecast(key, row)
-            scores[0] = self._mixture(found)
-        return Answer(scores, np.array([best_scale(self._losses)]), np.array([self._count]))
+    def _answer_proba(self, sample: Sample, key: int) -> Floats:
+        """Return the probabilities (n_classes,) of a row."""
+        return self._probabilities(self._answer(sample, key))
 
     def _independent(self) -> Self:
         model = super()._independent()
@@ -471,145 +421,16 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         model._waiting = self._waiting.copied()
         return model
 
-    def _plan_block(
-        self,
-        samples: Sequence[Sample],
-        labels: Sequence[Label],
-        keys: Sequence[int | None],
-        weights: Floats,
-    ) -> tuple[tuple[Calls, State], Answer]:
-        """Plan to learn rows of known features and classes; return their predictions, too.
-
-        Rows with a stored forecast are all late; the predictions returned for them are not valid.
-        """
-        rows, columns = self._columns.placed(samples), self._classes.columns(labels)
-        cells, n_rows, every_row = self._cells, len(rows), np.arange(len(rows))
-        forecasts = self._waiting.forecasts_of(keys)
-        scaler, features = self._scaled_along(rows, forecasts)
-        texts = [row.texts for row in rows]
-        mixtures, of_texts, (calls, state) = cells.along(
-            cells.of(features), texts, columns, weights
-        )
-        activations, recent = self._activations, [*self._recent, *columns.tolist()]
-        wide = activations.of(features)
-        # The last label that was known when each row was predicted.
-        missing = [-1] * min(n_rows, self.label_delay + 1 - len(self._recent))
-        last_labels = [*missing, *recent][:n_rows]
-        for row, values in forecasts.items():
-            last_labels[row] = int(values[LAST_LABEL])
-        activations.add_labels_along(wide, np.array(last_labels), mixtures)
-        for row, shares in of_texts.items():
-            activations.add_texts(wide[row], [text // N_TEXT_HASHES for text in texts[row]], shares)
-        views = wide, activations.narrow(wide)
-        targets = np.zeros((n_rows, len(self._classes)))
-        targets[every_row, columns] = 1.0
-        scores = np.zeros((len(self._errors), *targets.shape))
-        softmaxes = self._late_experts_along(views, targets, weights, mixtures, scores)
-
-        def compare(start: int, found: Sequence[Floats]) -> list[list[int]]:
-            part = slice(start, start + found[0].shape[1])
-            np.concatenate(found, out=scores[: len(EXPERTS), part])
-            errs = _errs(scores[: len(EXPERTS), part], columns[part])
-            # As in `_plan_experts`.
-            differences = (errs[::2] - errs[1::2]).T * (not self._late)
-            as_list: list[list[int]] = differences.tolist()
-            return as_list
-
-        memories = learn_in_blocks(self._memories, views, [targets] * len(VIEWS), weights, compare)
-        is_judged = np.ones(n_rows, dtype=bool)
-        for row, values in forecasts.items():
-            is_judged[row] = _write_scores(Forecast.of(values), scores[:, row], columns[row])
-        errs = _errs(scores, columns) * (weights * is_judged)
-        errors, counts = [self._errors], self._count + every_row
-        recent_left = LATE_ERROR_DECAY if self._late else ERROR_DECAY
-        for of_row in zip(errs.T.tolist(), is_judged.tolist(), strict=True):
-            recent_errors = zip(errors[-1], of_row[0], strict=True)
-            after = [recent_left * each + err for each, err in recent_errors]
-            errors.append(after if of_row[1] else errors[-1])
-        # As in `_mixture`, with shares for every row.
-        n_experts = N_EXPERTS if self._late else len(EXPERTS)
-        by_row = np.array(errors[:-1])[:, :n_experts]
-        delays = self._delays_along(keys)
-        rates = rate_of(np.array(delays[:-1]))[:, None]
-        by_row = np.exp(rates * (by_row.min(axis=1, keepdims=True) - by_row))
-        by_row /= by_row.sum(axis=1, keepdims=True)
-        mixture = np.einsum("re,erk->rk", by_row, np.clip(scores[:n_experts], *SCORE_RANGE))
-        losses, chosen, n_sampled = [self._losses], [best_scale(self._losses)], list[int]()
-        for row, count in enumerate(counts.tolist()):
-            n_sampled.append(len(losses) - 1)
-            if count % SCALE_SAMPLING_INTERVAL == 0 and is_judged[row]:
-                likelihoods = self._likelihoods(mixture[row], columns[row], count)
-                losses.append(losses[-1] - weights[row] * np.log(likelihoods))
-                chosen.append(best_scale(losses[-1]))
-        scales = np.array(chosen)[n_sampled]
-        changes = {
-            "_errors": errors[-1],
-            "_losses": losses[-1],
-            "_memories": memories,
-            "_softmaxes": softmaxes,
-            "_scaler": scaler,
-            "_count": self._count + n_rows,
-            "_delay": delays[-1],
-            "_seen": None,
-        }
-        state = (*state, *((self, name, value) for name, value in changes.items()))
-        taken = chain(*(self._waiting.plan_take(keys[row]) for row in forecasts))
-        update = (*calls, *taken, (self._recent.extend, columns.tolist())), state
-        return update, Answer(mixture, scales, counts)
-
-    def _delays_along(self, keys: Sequence[int | None]) -> list[int]:
-        """Return the delay of labels before every row of a block, and after the last row."""
-        delays = [self._delay]
-        for row, key in enumerate(keys):
-            found = self._waiting.find(key, self._count + row)
-            delays.append(delays[-1] if found is None else found[1])
-        return delays
-
-    def _scaled_along(
-        self, rows: Sequence[StreamRow], forecasts: Mapping[int, Floats]
-    ) -> tuple[RunningScaler, Floats]:
-        """Return the scaler after rows, and their features, those of stored forecasts if any."""
-        features, is_new = np.empty((len(rows), len(rows[0].values))), np.ones(len(rows), bool)
-        for row, values in forecasts.items():
-            forecast = Forecast.of(values)
-            features[row], is_new[row] = forecast.features, not forecast.is_scaled
-        new = list(compress(rows, is_new.tolist()))
-        if not new:
-            return self._scaler, features
-        values = np.array([row.values for row in new])
-        scaler, scalers = self._scaler.along(values, [row.gaps for row in new])
-        scaled = np.empty(features.shape)
-        scaled[is_new] = scalers.transform(values)
-        is_new[[*forecasts]] = False
-        features[is_new] = scaled[is_new]
-        return scaler, features
-
-    def _late_experts_along(
-        self,
-        views: Sequence[Floats],
-        targets: Floats,
-        weights: Floats,
-        mixtures: Floats,
-        scores: Floats,
-    ) -> list[Softmax]:
-        """Write the scores of the experts for late labels; return the softmax regressions after."""
-        softmaxes = self._softmaxes.copy()
-        for view, each in enumerate(self._softmaxes):
-            scores[len(EXPERTS) + view], softmaxes[view] = each.along(views[view], targets, weights)
-        if softmaxes:
-            scores[-1, :, : mixtures.shape[1]] = mixtures + 1.0 / mixtures.shape[1]
-        return softmaxes
-
     def _plan(
-        self, columns: StreamColumns, row: StreamRow, y: Any, key: int | None, w: float
+        self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float
     ) -> tuple[Calls, State]:
         """Plan to learn a row of weight w in given columns; its key may have a stored forecast."""
-        found = None if key is None else self._waiting.find(key, self._count)
+        found = self._waiting.find(key, self._count)
         delay = self._delay if found is None else found[1]
         late, model = delay > 0, self
         if late and not self._softmaxes:
             model = self._with_late_experts()
-            found = None if key is None else model._waiting.find(key, self._count)
+            found = model._waiting.find(key, self._count)
         column = self._classes.column(y)
         is_new = False
         if column is None or columns is not self._columns:
@@ -634,7 +455,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         of_cells = model._cells.plan(scored.found, column, is_new, w)
         calls += of_cells[0]
         state += of_cells[1]
-        if found is not None and key is not None:
+        if found is not None:
             calls += model._waiting.plan_take(key)
         if model is not self:
             changes = vars(model) | changes
@@ -832,11 +653,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             return source, np.array([self._mixture(self._forecast(*each)) for each in pairs])
         values, last, parts = np.array([row.values for row in rows]), self._recent[-1], []
         forecasts, scaler = deque[Floats](maxlen=MAX_WAITING_FORECASTS), self._scaler
+        all_features = scaler.transform(values)
+        if self._late:
+            for row, scaled in zip(rows, all_features, strict=True):
+                scaled[:] = scaler.transform(row.values)
+                scaler = scaler.learnt(row.values, row.gaps)
         for some in row_blocks(len(rows), 4 * self._activations.n_wide):
-            before = self._scaler
-            if self._late:
-                scaler, before = scaler.along(values[some], [row.gaps for row in rows[some]])
-            features = before.transform(values[some])
+            features = all_features[some]
             inputs = self._cells.of(features), self._activations.of(features)
             scores = self._score_inputs(*inputs, last).scores
             forecasts.extend(packed(features, scores, last, self._late))

@@ -1,26 +1,16 @@
-"""The experts of a stream: least squares with a long and a short memory, and their mixture.
-
-Rows are learnt singly or in blocks. For rows Z of a block and targets Y the long memory answers
-every row by the rows before it as `Recursion.answer_and_learn` does, from one Cholesky factor of
-S = I + Z P Z'. In the short memory each new row multiplies the weight of all earlier rows by
-f = 0.99. Row i of a block of n therefore weighs f^-i relative to the rows before the block, and the
-factor is that of S = I + F Z P Z' F with F = diag(f^(-i/2)); afterwards the past and the block are
-multiplied by f^n. A block ends before a row at which a long memory is reset or a ridge is restored:
-that row is learnt singly. The answers determine this row before anything is learnt, and the leading
-part of the factor of S is the factor for the rows before it.
-"""
+"""The experts of a stream: least squares with a long and a short memory, and their mixture."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from math import exp, log
-from typing import NamedTuple, Self
+from collections.abc import Sequence
+from math import exp
+from typing import Self
 
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.linalg.recursion import N_BUFFERED_COLUMNS, Innovations, Recursion
-from onlinels.numerics import Calls, State, apply, shallow_copy
+from onlinels.linalg.recursion import Recursion
+from onlinels.numerics import Calls, State, shallow_copy
 from onlinels.saving import savable
 
 RIDGE = 1.0
@@ -39,19 +29,8 @@ SHORT_FORGETTING_FACTOR = 0.99
 COMPARISON_DECAY = 0.995
 """Factor on a comparison with each further row: about 200 rows are compared."""
 
-MIN_BLOCK_WEIGHT = 1e-100
-"""Replaces the weight 0 in a block: it does not change memories, and scores can be scaled."""
-
 MIN_TAKEOVER_DEVIATIONS = 2.0
 """Standard deviations by which the short memory must be better to replace the long memory."""
-
-
-class Answered(NamedTuple):
-    """Rows of a block, each with the scores (2, n, n_targets) by the rows before it."""
-
-    long: Innovations
-    short: Innovations
-    scores: Floats
 
 
 @savable()
@@ -124,24 +103,6 @@ class Memories:
         new.long, new.short = self.long.copied(), self.short.copied()
         return new
 
-    def answer(self, rows: Floats, targets: Floats, weights: Floats) -> Answered:
-        """Answer rows (n, n_features), each by the rows before it, without learning them."""
-        roots = SHORT_FORGETTING_FACTOR ** (-0.5 * np.arange(1.0, len(rows) + 1.0))[:, None]
-        of_weights = np.sqrt(np.maximum(weights, MIN_BLOCK_WEIGHT))[:, None]
-        rows, targets = rows * of_weights, targets * of_weights
-        long = self.long.innovations(rows, targets)
-        short = self.short.innovations(rows * roots, targets * roots)
-        scores = np.array([long.scores, short.scores / roots]) / of_weights
-        return Answered(long, short, scores)
-
-    def learn_answered(self, found: Answered, n_rows: int) -> None:
-        """Learn the first `n_rows` of the answered rows, in place.
-
-        At none of them may the long memory be reset or a ridge be restored.
-        """
-        self.long.learn_innovations(found.long, n_rows)
-        self.short.learn_innovations(found.short, n_rows, SHORT_FORGETTING_FACTOR**n_rows)
-
     def compared(self, difference: float) -> tuple[float, float, bool]:
         """Return the discounted sums of differences and of their squares after another row.
 
@@ -156,77 +117,6 @@ class Memories:
             squares,
             lead > max(MIN_TAKEOVER_DEVIATIONS, MIN_TAKEOVER_DEVIATIONS * squares**0.5),
         )
-
-    def n_until_restored(self) -> int:
-        """Return the number of rows before the next row at which the ridge is restored."""
-        short = self.short
-        return max(0, int(log(short.least / short.share) / log(SHORT_FORGETTING_FACTOR)))
-
-
-Compare = Callable[[int, Sequence[Floats]], Iterable[Sequence[float]]]
-"""Maps a first row and the scores (2, n, n_targets) of every pair to differences by row."""
-
-
-def learn_in_blocks(
-    pairs: Sequence[Memories],
-    rows: Sequence[Floats],
-    targets: Sequence[Floats],
-    weights: Floats,
-    compare: Compare,
-) -> list[Memories]:
-    """Return copies of pairs of memories that have learnt rows one after another.
-
-    `rows` and `targets` have an array (n, n_features) and (n, n_targets) for every pair. `compare`
-    yields the differences of all pairs (see `Memories.plan`) for every answered row; after a reset
-    it is called again from that row on, with new scores.
-    """
-    pairs = [each.copied() for each in pairs]
-    n_rows, start = len(rows[0]), 0
-    while start < n_rows:
-        stop = min(
-            n_rows,
-            start + N_BUFFERED_COLUMNS,
-            start + min(pair.n_until_restored() for pair in pairs),
-        )
-        if stop > start:
-            start += _learn_block(pairs, rows, targets, weights, slice(start, stop), compare)
-            if start == stop:
-                continue
-        # This row resets a memory, or restores a ridge.
-        scores = [pair.scores(seen[start]) for pair, seen in zip(pairs, rows, strict=True)]
-        (differences,) = compare(start, [both[:, None] for both in scores])
-        for number, pair in enumerate(pairs):
-            seen, y = rows[number][start], targets[number][start]
-            planned = pair.plan(seen, y, scores[number], differences[number], weights.item(start))
-            apply(planned)
-        # A block starts with a scale of 1.
-        pairs = [pair.copied() for pair in pairs]
-        start += 1
-    return pairs
-
-
-def _learn_block(
-    pairs: Sequence[Memories],
-    rows: Sequence[Floats],
-    targets: Sequence[Floats],
-    weights: Floats,
-    part: slice,
-    compare: Compare,
-) -> int:
-    """Learn a part of rows before the first row that resets a memory; return how many it learnt."""
-    each = zip(pairs, rows, targets, strict=True)
-    found = [pair.answer(seen[part], y[part], weights[part]) for pair, seen, y in each]
-    n_learnt, differences_of = 0, compare(part.start, [answered.scores for answered in found])
-    for differences, w in zip(differences_of, weights[part].tolist(), strict=True):
-        compared = [pair.compared(w * each) for pair, each in zip(pairs, differences, strict=True)]
-        if any(is_reset for _, _, is_reset in compared):
-            break
-        for pair, (lead, squares, _) in zip(pairs, compared, strict=True):
-            pair._lead, pair._squares = lead, squares
-        n_learnt += 1
-    for pair, answered in zip(pairs, found, strict=True):
-        pair.learn_answered(answered, n_learnt)
-    return n_learnt
 
 
 def shares_of(losses: Sequence[float], rate: float) -> Floats:

@@ -37,12 +37,6 @@ MIN_SCALE_WEIGHT = 4.0
 OUTLIERS_BEFORE_RESET = 5
 """Number of successive outliers after which the scale of a feature is reset."""
 
-MIN_BLOCK_ROWS = 4
-"""Minimum number of rows for which learning them together is faster."""
-
-NEVER_KNOWN_WEIGHT = 1e-300
-"""Replaces the weight 0 of features that were never known."""
-
 MAX_GAP_NAMES = 4096
 """Maximum number of names whose gaps are counted: the first ones."""
 
@@ -131,80 +125,6 @@ class RunningScaler:
         if not flat.dot(flat) >= 0.0:
             scaled[scaled != scaled] = 0.0
         return scaled
-
-    def along(self, rows: Floats, gaps: Sequence[Sequence[Name]]) -> tuple[Self, Self]:
-        """Return the scaler after rows (n, n_features), and a stack of the scalers before each row.
-
-        The stack has a row of counts, means and variances for every row, and transforms row by
-        row. `gaps` are the names of the gaps of every row.
-        """
-        states = [np.empty(rows.shape) for _ in range(3)]
-        scaler, start, size = self, 0, len(rows)
-        while start < len(rows):
-            # The variances are checked after every 1,024 rows.
-            stop = min(len(rows), start + size, start + 1023 - scaler._n_rows % 1024)
-            if stop - start >= MIN_BLOCK_ROWS:
-                part = slice(start, stop)
-                later, before = scaler._learnt_many(rows[part], gaps[part])
-            else:
-                later, before = scaler._learnt_one(rows[start], gaps[start])
-            n_learnt = len(before[0])
-            for state, each in zip(states, before, strict=True):
-                state[start : start + n_learnt] = each
-            # Outliers often occur together.
-            size = 2 * size if start + n_learnt == stop else MIN_BLOCK_ROWS
-            scaler, start = later, start + n_learnt
-        stacked = shallow_copy(self)
-        for name, state in zip(("counts", "means", "variances"), states, strict=True):
-            setattr(stacked, name, state)
-        return scaler, stacked
-
-    def _learnt_many(
-        self, rows: Floats, gaps: Sequence[Sequence[Name]]
-    ) -> tuple[Self, tuple[Floats, ...]]:
-        """Return a scaler that has learnt rows, and counts, means and variances before each.
-
-        It learns the rows before the first row with an outlier, but at least one row. With the
-        counts n_0, means m_0 and variances v_0 before them, k_i = 1 where row i is known, else 0,
-        and f_i = k_i / F^i for weights that decay by F, N_i = n_0 + f_1 + ... + f_i; then n_i =
-        F^i N_i, m_i = m_0 + sum_j f_j (x_j - m_0) / N_i and v_i = v_0 + sum_j f_j ((1 - f_j / N_j)
-        (x_j - m_(j-1))^2 - v_0) / N_i: Welford's recursion as sums.
-        """
-        known, n_rows = ~np.isnan(rows), len(rows)
-        faded = SCALE_DECAY ** np.arange(n_rows + 1.0)[:, None]
-        new_weights = known / faded[1:]
-
-        def summed(first: Any, terms: Floats) -> Floats:
-            sums = np.empty((n_rows + 1, rows.shape[1]))
-            sums[0], sums[1:] = first, terms
-            return np.add.accumulate(sums, axis=0, out=sums)
-
-        weights = summed(self.counts, new_weights)
-        least = np.maximum(weights, NEVER_KNOWN_WEIGHT)
-        from_first = np.where(known, rows - self.means, 0.0)
-        means = self.means + summed(0.0, new_weights * from_first) / least
-        squares = np.where(known, rows - means[:-1], 0.0) ** 2
-        terms = new_weights * ((1.0 - new_weights / least[1:]) * squares - self.variances)
-        variances = self.variances + summed(0.0, terms) / least
-        counts = faded * weights
-        deviations = np.sqrt(variances[:-1])
-        far = (squares > MAX_DEVIATIONS**2 * variances[:-1]) & (deviations > MIN_DEVIATION)
-        of_rows = (far & (counts[:-1] >= MIN_SCALE_WEIGHT)).any(axis=1)
-        n_learnt = int(of_rows.argmax()) if of_rows.any() else n_rows
-        if not n_learnt:
-            return self._learnt_one(rows[0], gaps[0])
-        new = shallow_copy(self)
-        for unknown in gaps[:n_learnt]:
-            new._known = new._known_after(unknown)
-            new._n_rows += 1
-        new._n_far = np.zeros_like(self._n_far)
-        states = counts, means, variances
-        new.counts, new.means, new.variances = (each[n_learnt] for each in states)
-        return new, tuple(each[:n_learnt] for each in states)
-
-    def _learnt_one(self, row: Floats, gaps: Sequence[Name]) -> tuple[Self, tuple[Floats, ...]]:
-        """Return the scaler after a row, and the counts, means and variances before."""
-        return self.learnt(row, gaps), (self.counts[None], self.means[None], self.variances[None])
 
     def _known_after(self, unknown: Sequence[Name]) -> dict[Name, list[float]]:
         """Return `_known` after another row with the given gaps."""
@@ -386,12 +306,6 @@ class Activations:
         if last_label is not None and last_label < len(self._labels):
             of_activations[self._labels[last_label]] = 1.0
         of_activations[self._mixture] = mixture.T
-
-    def add_labels_along(self, wide: Floats, last_labels: Integers, mixtures: Floats) -> None:
-        """Do as `add_labels` for rows with last labels (n,), -1 for none, and mixtures (n, k)."""
-        rows = np.flatnonzero((last_labels >= 0) & (last_labels < len(self._labels)))
-        wide[rows, np.array(self._labels, dtype=np.intp)[last_labels[rows]]] = 1.0
-        wide[:, self._mixture] = mixtures
 
     def add_texts(self, wide: Floats, names: Sequence[int], shares: Floats) -> None:
         """Write the shares of classes (n_names, n_labels) of texts; names are given by number."""

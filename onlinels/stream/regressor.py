@@ -127,13 +127,6 @@ EMPTY_PAST = np.zeros(0)
 """The packed form of a forecast before the first learnt row."""
 
 
-class Answer(NamedTuple):
-    """Means and standard deviations (n,) of new targets, before rows are learnt."""
-
-    means: Floats
-    deviations: Floats
-
-
 N_HEADER_NUMBERS = len(EXPERTS) + 4
 """How many numbers of a stored forecast precede the values of a row."""
 
@@ -374,8 +367,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             taken, target = self._columns.extended_and_read(x), read_number("y", y, TARGET_REMEDY)
-            weight, key = read_weight(w), sample_key(x) if len(self._waiting) else None
-            apply(self._plan(*taken, target, key, weight))
+            apply(self._plan(*taken, target, sample_key(x), read_weight(w)))
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, with_dist: bool = False) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
@@ -417,9 +409,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         array([0. , 4. , 7.8])
         """
         with self._lock:
-            source, later, answers = self._answered(X, y, w)
-            none = np.empty(0)
-            means, deviations = map(np.concatenate, zip((none, none), *answers, strict=True))
+            source, later, answers = self._answered(StreamRegressor._answer, X, y, w)
+            means, deviations = np.array(answers).reshape(-1, 2).T
             if with_dist:
                 predicted = normals_like(source, means, deviations**2)
             else:
@@ -427,18 +418,18 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             put_in_place(self, later)
             return predicted
 
-    def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[float], list[int]]:
-        targets = read_numbers(y, len(samples)).tolist()
+    def _read_targets(self, samples: list[Sample], y: Any) -> list[float]:
+        targets: list[float] = read_numbers(y, len(samples)).tolist()
         self._activations.grown(self._columns.extended(samples).names, 0)
-        return targets, list(range(len(samples)))
+        return targets
 
-    def _answer(self, sample: Sample, key: int | None) -> Answer:
+    def _answer(self, sample: Sample, key: int) -> tuple[float, float]:
+        """Return the mean and the standard deviation of a new target."""
         row = self._columns.placed([sample])[0]
-        if key is not None:
-            # The row is learnt next: an earlier forecast is no longer needed.
-            apply((self._waiting.plan_take(key), ()))
+        # The row is learnt next: an earlier forecast is no longer needed.
+        apply((self._waiting.plan_take(key), ()))
         given = self._forecast(row).given
-        return Answer(np.array([given.value]), np.array([given.deviation]))
+        return given.value, given.deviation
 
     def _independent(self) -> Self:
         model = super()._independent()
@@ -588,13 +579,13 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         self._waiting = self._waiting.with_added(keys, packed(), self._count)
         return source_of(X), forecasts
 
-    def _past_forecast(self, row: Floats, key: int | None) -> tuple[Given | None, int]:
+    def _past_forecast(self, row: Floats, key: int) -> tuple[Given | None, int]:
         """Return the earlier forecast for a late row, and the number of rows learnt since.
 
         The forecast is None if no row was learnt before it; the number is 0 if the row is not late.
         The delay of a row that was never forecast, or just now, is `label_delay`.
         """
-        found = None if key is None else self._waiting.find(key, self._count)
+        found = self._waiting.find(key, self._count)
         if found is not None and found[1]:
             packed, delay = found
             return Given.unpacked(packed), delay
@@ -631,11 +622,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
     def _plan(
-        self, columns: StreamColumns, known: StreamRow, target: float, key: int | None, w: float
+        self, columns: StreamColumns, known: StreamRow, target: float, key: int, w: float
     ) -> tuple[Calls, State]:
         """Plan to learn a row of weight w in given columns.
 
-        `key` is the key of its sample; it may be None if no forecast is stored.
+        `key` is the key of its sample, for which a forecast may be stored.
         """
         row = known.values
         model = self if columns is self._columns else self._grown(columns)
@@ -667,8 +658,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             now = self._forecaster()
             weights = tuple((long.copy("F"), short.copy("F")) for long, short in now.weights)
             calls.append((self._delayed.append, now._replace(weights=weights)))
-        if key is not None:
-            calls += self._waiting.plan_take(key)
+        calls += self._waiting.plan_take(key)
         state += [(self, name, value) for name, value in changes.items()]
         return tuple(calls), tuple(state)
 

@@ -187,28 +187,6 @@ class StreamColumns:
         columns = self.extended([sample])
         return columns, columns.placed([sample])[0]
 
-    def n_known(self, samples: Iterable[Sample]) -> int:
-        """Return the number of samples before the first sample with new features."""
-        known: Layout | None = None
-        n_known = 0
-        for sample in samples:
-            layout, _, texts, gaps = sample
-            if texts or layout is not known:
-                if self.extended([sample]) is not self:
-                    break
-                known = None if gaps else layout
-            n_known += 1
-        return n_known
-
-    def new_rows(self, samples: Sequence[Sample]) -> list[int]:
-        """Return the numbers of samples with features that no earlier sample has."""
-        columns, new, start = self, list[int](), 0
-        while (start := start + columns.n_known(samples[start:])) < len(samples):
-            columns = columns.extended([samples[start]])
-            new.append(start)
-            start += 1
-        return new
-
     def extended(self, samples: Iterable[Sample]) -> StreamColumns:
         """Return columns with all features of the samples: this object if it has them already."""
         columns, texts, crowded = self._columns, self._texts, self._crowded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -172,11 +172,6 @@ class Waiting:
         """
         found = None if key is None else self._waiting.get(key)
         return None if found is None else (found[0], count - found[1])
-
-    def forecasts_of(self, keys: Sequence[int | None]) -> dict[int, Floats]:
-        """Return the stored forecasts of rows by row number."""
-        waiting = self._waiting
-        return {row: waiting[key][0] for row, key in enumerate(keys) if key in waiting}
 
     def plan_take(self, key: int | None) -> Calls:
         """Plan to remove a forecast."""
