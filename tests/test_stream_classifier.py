@@ -25,7 +25,6 @@ from onlinels.stream import rows as stream_rows
 from onlinels.stream.features import RunningScaler
 from support import laws, strategies
 from support.laws import assert_alike_streams as assert_alike
-from support.laws import assert_nearly_alike_streams as assert_nearly_alike
 from support.laws import learn_stream as learnt
 from support.stream_reference import Literal, literal_row
 
@@ -69,7 +68,7 @@ def test_batches_of_any_kind_are_rows_one_by_one(data, stream):
         kind = data.draw(st.sampled_from(["dicts", "pandas", "nullable", "polars"]))
         y = [stream.labels[row] for row in rows]
         a.learn_many(in_kind(stream, rows, kind), y)
-    assert_nearly_alike(a, b, stream.samples)
+    assert_alike(a, b, stream.samples)
 
 
 @strategies.examples(40)

@@ -86,10 +86,11 @@ class Memories:
         `scores` (2, n_targets) are those of the row; `difference` is 1 if the short memory was
         better on this row, -1 if the long memory was, else 0.
         """
-        lead, squares, is_reset = self.compared(w * difference)
+        lead = COMPARISON_DECAY * self._lead + w * difference
+        squares = COMPARISON_DECAY * self._squares + (w * difference) ** 2
         long, errors = self.long, targets - scores
         for_long = errors[0]
-        if is_reset:
+        if lead > max(MIN_TAKEOVER_DEVIATIONS, MIN_TAKEOVER_DEVIATIONS * squares**0.5):
             long, for_long = self.short.copied(), errors[1]
             lead = squares = 0.0
         calls, state = long.plan(row, for_long, w)
@@ -102,21 +103,6 @@ class Memories:
         new = shallow_copy(self)
         new.long, new.short = self.long.copied(), self.short.copied()
         return new
-
-    def compared(self, difference: float) -> tuple[float, float, bool]:
-        """Return the discounted sums of differences and of their squares after another row.
-
-        The third value tells whether the long memory is reset at this row.
-        """
-        lead, squares = (
-            COMPARISON_DECAY * self._lead + difference,
-            COMPARISON_DECAY * self._squares + difference**2,
-        )
-        return (
-            lead,
-            squares,
-            lead > max(MIN_TAKEOVER_DEVIATIONS, MIN_TAKEOVER_DEVIATIONS * squares**0.5),
-        )
 
 
 def shares_of(losses: Sequence[float], rate: float) -> Floats:
