@@ -66,7 +66,7 @@ MAX_PLAN_ATTEMPTS = 3
 """Number of attempts to plan a block after earlier blocks are applied, if an attempt raises."""
 
 
-def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls, State]]) -> None:
+def apply_in_blocks(blocks: Iterable[Any], plan: Callable[[Any], tuple[Calls, State]]) -> None:
     """Apply the updates of all blocks; an exception between blocks is raised after the last block.
 
     Examples

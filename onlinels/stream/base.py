@@ -6,7 +6,7 @@ import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,10 +22,8 @@ from onlinels.numerics import (
     Calls,
     Lock,
     State,
-    Update,
     apply,
     apply_in_blocks,
-    becoming,
     shallow_copy,
 )
 from onlinels.rows import Name, as_numpy, check_aligned, samples_of, source_of, warn_once
@@ -136,7 +134,7 @@ class StreamModel(ABC):
             If the input cannot be learnt; nothing has changed then.
         """
         with self._lock:
-            apply_in_blocks(self._read_batch(X, y, w), lambda example: self._plan_next(*example))
+            apply_in_blocks(self._read_batch(X, y, w), lambda row: self._plan_next(*row))
 
     def _answered(
         self, answer: Callable[[Any, Sample, int], Any], X: Any, y: Any, w: Any
@@ -146,17 +144,21 @@ class StreamModel(ABC):
         `answer` is called with the copy, a sample and its key before the row is learnt.
         """
         later, answers = self._independent(), []
-        for example in later._read_batch(X, y, w):
-            answers.append(answer(later, example.sample, example.key))
-            apply(later._plan_next(*example))
+        for sample, target, key, weight in later._read_batch(X, y, w):
+            answers.append(answer(later, sample, key))
+            apply(later._plan_next(sample, target, key, weight))
         return source_of(X), later, answers
 
-    def _read_batch(self, X: Any, y: Any, w: Any) -> list[Example]:
-        """Read a batch; raise if a row cannot be learnt, alone or together with the others."""
+    def _read_batch(self, X: Any, y: Any, w: Any) -> list[tuple[Sample, Any, int, float]]:
+        """Return samples with their targets, keys and weights.
+
+        Raises if a row cannot be learnt, alone or together with the others.
+        """
         check_aligned(X, y=y, w=w)
         samples = read_stream_batch(X)
         targets, weights = self._read_targets(samples, y), read_weights(w, len(samples))
-        return [*map(Example, samples, targets, map(sample_key, samples_of(X)), weights.tolist())]
+        keys = map(sample_key, samples_of(X))
+        return [*zip(samples, targets, keys, weights.tolist(), strict=True)]
 
     @abstractmethod
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Any]:
@@ -186,16 +188,6 @@ class StreamModel(ABC):
         return model
 
 
-class Example(NamedTuple):
-    """A row of a batch to learn."""
-
-    sample: Sample
-    target: Any
-    # The key of its stored forecast, if there is one.
-    key: int
-    weight: float
-
-
 def read_weight(w: Any) -> float:
     """Return the weight of a single row."""
     # For speed: 0.1 us instead of 4, as measured.
@@ -206,8 +198,3 @@ def read_weights(w: Any, n_rows: int) -> Floats:
     """Return the weights of rows, (n_rows,)."""
     weights: Floats = np.broadcast_to(check_weights(w, n_rows, largest=MAX_ROW_WEIGHT), n_rows)
     return weights
-
-
-def put_in_place(model: StreamModel, later: StreamModel) -> None:
-    """Replace the state of a model by that of a later copy, in one step."""
-    apply(Update(state=becoming(model, later)))

@@ -12,11 +12,11 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.numerics import Calls, State, apply, shallow_copy
+from onlinels.numerics import Calls, State, apply, becoming, shallow_copy
 from onlinels.rows import check_mapping, labels_like, samples_of, source_of, table_like
 from onlinels.saving import savable, settings_hold
 from onlinels.scoring import SOFTMAX_SCALES, ScoringClassifier, best_scale, calibrate
-from onlinels.stream.base import StreamModel, put_in_place, read_weight
+from onlinels.stream.base import StreamModel, read_weight
 from onlinels.stream.cells import Cells, Lookup
 from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import row_products
@@ -92,8 +92,8 @@ class Forecast(NamedTuple):
         return cls(features, scores, None if last < 0 else last, bool(is_scaled))
 
 
-N_SAID, LAST_LABEL = 4, 2
-"""How many numbers are packed before features and scores, and the place of the last label."""
+N_SAID = 4
+"""How many numbers are packed before features and scores."""
 
 
 def packed(features: Floats, scores: Floats, last: int | None, is_scaled: bool) -> Floats:
@@ -364,7 +364,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             best = [scores.argmax() if scores.size else None for scores in answers]
             labels = [None if column is None else later.classes[column] for column in best]
             predicted = labels_like(source, labels, later.classes)
-            put_in_place(self, later)
+            apply(((), becoming(self, later)))
             return predicted
 
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
@@ -395,7 +395,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
                 predicted = [
                     dict(zip(later.classes, known.tolist(), strict=False)) for known in answers
                 ]
-            put_in_place(self, later)
+            apply(((), becoming(self, later)))
             return predicted
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Label]:

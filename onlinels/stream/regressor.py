@@ -22,10 +22,10 @@ from onlinels.linear.regressors import (
     normals_like,
     read_numbers,
 )
-from onlinels.numerics import Calls, State, apply, enlarged
+from onlinels.numerics import Calls, State, apply, becoming, enlarged
 from onlinels.rows import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import savable, settings_hold
-from onlinels.stream.base import StreamModel, put_in_place, read_weight
+from onlinels.stream.base import StreamModel, read_weight
 from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow
@@ -415,7 +415,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
                 predicted = normals_like(source, means, deviations**2)
             else:
                 predicted = numbers_like(source, means)
-            put_in_place(self, later)
+            apply(((), becoming(self, later)))
             return predicted
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[float]:
