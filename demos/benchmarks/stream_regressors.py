@@ -263,7 +263,8 @@ def interval_of(model: Any, x: dict[str, Any]) -> tuple[float, float] | None:
     if isinstance(last, LeastSquaresRegressor):
         for step in list(model.steps.values())[:-1]:
             x = step.transform_one(x)
-        return last.predict_interval_one(x, level=0.9)
+        lower, upper = last.predict_interval_one(x, level=0.9)
+        return lower, upper
     fresh = model.predict_one(x, with_dist=True)
     return fresh.mu - NORMAL_90 * fresh.sigma, fresh.mu + NORMAL_90 * fresh.sigma
 
