@@ -293,6 +293,21 @@ def test_rows_of_weight_0_can_be_unlearnt_after_features_that_only_they_have():
     assert not model.count
 
 
+def test_what_removed_rows_left_selects_no_ridge():
+    """Folds of a row each have no features that vary: every ridge is as good as the largest."""
+    rows = [[5, 1, 0, 1, 2], [4, 2, 0, 2, 3], [4, 4, 5, 1, 5], [0, 3, 1, 1, 3], [1, 3, 1, 0, 4]]
+    samples = [dict(zip("abcde", row, strict=True)) for row in rows]
+    pairs = list(zip(samples, ["dog", "emu", "emu", "fox", "dog"], strict=True))
+    model, fresh = LeastSquaresClassifier(ridge=KFold(2)), LeastSquaresClassifier(ridge=KFold(2))
+    for pair in pairs:
+        model.learn_one(*pair)
+    for pair in pairs[:3]:
+        model.unlearn_one(*pair)
+    for pair in pairs[3:]:
+        fresh.learn_one(*pair)
+    assert model.ridge_ == fresh.ridge_
+
+
 @given(st.data(), strategies.rows(min_rows=2, max_rows=16), fold_counts, st.booleans())
 def test_any_learnt_rows_can_be_unlearnt_in_any_order(data, rows, n_folds, fit_intercept):
     model = LeastSquaresClassifier(ridge=KFold(n_folds), fit_intercept=fit_intercept)

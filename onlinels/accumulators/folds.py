@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -253,7 +254,13 @@ def cross_validation_errors(
                 train = first.copied()
                 for fold in others:
                     train.absorb(fold)
-                sums = train.sums(), held_out.sums_about(train)
+                learnt = train.sums()
+                told = train.diagonal > 0.0
+                if not told.all():
+                    # What removed rows have left of features that do not vary is no sum of rows.
+                    gram, cross = np.where(np.outer(told, told), learnt.gram, 0.0), learnt.cross
+                    learnt = replace(learnt, gram=gram, cross=np.where(told[:, None], cross, 0.0))
+                sums = learnt, held_out.sums_about(train)
                 if standardised:
                     factors = reciprocal(train.deviations)
                     sums = in_units(sums[0], factors), in_units(sums[1], factors)
