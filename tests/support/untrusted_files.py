@@ -300,8 +300,9 @@ def lie(choices):
             del holder[path[-1]]
         else:
             other = within(said, one_of(choices, list(places(said))))
-            values = any_number(choices), one_of(choices, VALUES), copy.deepcopy(other)
-            holder[path[-1]] = values[kind - 1]
+            values = any_number(choices), one_of(choices, VALUES), other
+            # Copied, since the next change may be made inside it.
+            holder[path[-1]] = copy.deepcopy(values[kind - 1])
     return stored(members | {DESCRIPTION: json.dumps(said).encode()})
 
 
