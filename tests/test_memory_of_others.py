@@ -9,17 +9,13 @@ import functools
 import io
 import json
 import pickle
-import subprocess
-import sys
 import zipfile
-from collections import deque
 
 import joblib
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import datasets, linear_model, metrics
 
 from onlinels import (
     ConvolutionalFeatures,
@@ -29,13 +25,11 @@ from onlinels import (
     LeastSquaresRegressor,
     MiniRocketFeatures,
     Patches,
-    evaluate,
 )
 from onlinels.from_sums import regressor_from_sums
-from onlinels.numerics import owned
-from onlinels.sklearn import HiddenLayerTransformer, IncrementalRidge, IncrementalRidgeClassifier
+from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 from support import savable_models
-from support.laws import learnt, saved
+from support.laws import STEPS, saved, step
 from support.strategies import cases, examples, kinds
 
 GARBAGE = b"\xa5"
@@ -160,35 +154,6 @@ def test_a_restored_model_goes_on_in_memory_of_its_own(tmp_path, name, in_all_wa
         model = original
 
 
-def outcome(call, *values):
-    """Return what a call answers or refuses, to the last bit."""
-    try:
-        answer = call(*values)
-    except ValueError as error:
-        return str(error)
-    return answer.tolist() if isinstance(answer, np.ndarray) else repr(answer)
-
-
-def step(model, make, what, one, some):
-    """Change a model in one way, and return the outcome."""
-    match what:
-        case "merge":
-            return outcome(lambda: model.merge(learnt(make, some)).count)
-        case "unlearn":
-            return outcome(model.unlearn_many, one.X, one.y, one.w)
-        case "ridge":
-            return outcome(setattr, model, "ridge", 2.0)
-        case "answer":
-            return outcome(model.predict_many, some.X)
-        case "learn many":
-            return outcome(model.learn_many, some.X, some.y, some.w)
-    (x,) = one.dicts()
-    return outcome(model.learn_one, x, one.y[0], one.w[0])
-
-
-STEPS = "learn one", "learn many", "unlearn", "merge", "ridge", "answer"
-
-
 @kinds
 @examples(15)
 @given(st.data())
@@ -230,7 +195,8 @@ ESTIMATORS = {
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_restored_estimator_goes_on_in_memory_of_its_own(tmp_path, name):
     def seen(estimator):
-        return state(estimator.to_river()), estimator.coef_.tolist(), estimator.predict(X).tolist()
+        answers = estimator.coef_.tolist(), estimator.predict(X).tolist()
+        return answers, state(estimator.to_river())
 
     def go_on(estimator):
         targets = estimator.predict(X[:9])
@@ -250,75 +216,6 @@ def test_a_restored_estimator_goes_on_in_memory_of_its_own(tmp_path, name):
             memory.spoil()
         assert seen(found) == seen(ahead), way
         assert seen(model) == before, way
-
-
-def test_other_results_are_restored_in_memory_of_their_own(tmp_path):
-    layer = HiddenLayerTransformer(20).fit(X)
-    score = evaluate.progressive_val_score(
-        linear_model.Perceptron(), datasets.Phishing(), metric=metrics.Accuracy(), window=500
-    )
-    for way, restored in WAYS.items():
-        if way == "own memory":
-            continue
-        (found, curve), memory = restored((layer, score), tmp_path)
-        memory.spoil()
-        np.testing.assert_array_equal(found.transform(X), layer.transform(X))
-        np.testing.assert_array_equal(curve.rows, score.rows)
-        np.testing.assert_array_equal(curve.windowed, score.windowed)
-
-
-@given(st.data())
-def test_owned_arrays_are_equal_writeable_and_in_the_same_order(data):
-    shape = tuple(data.draw(st.lists(st.integers(0, 3), max_size=3)))
-    dtype = np.dtype(data.draw(st.sampled_from(["f8", "f4", "i8", "?", ">f8", "U3", "O"])))
-    values = np.arange(np.prod(shape, dtype=int) + 2).astype(dtype)
-    part = values[1:-1].reshape(shape, order=data.draw(st.sampled_from("CF")))
-    kind = data.draw(st.sampled_from([np.ndarray, np.memmap]))
-    part = part.view(kind)
-    part.flags.writeable = data.draw(st.booleans())
-    holder = data.draw(
-        st.sampled_from(
-            [
-                lambda a: a,
-                lambda a: [1, a],
-                lambda a: ("a", (a,)),
-                lambda a: {"a": {"b": a}},
-                lambda a: deque([a], 3),
-            ]
-        )
-    )
-    found = owned(holder(part))
-    while not isinstance(found, np.ndarray):
-        found = [*found.values()][-1] if isinstance(found, dict) else found[-1]
-    assert type(found) is np.ndarray
-    assert found.flags.owndata
-    assert found.flags.writeable
-    assert found.dtype == part.dtype.newbyteorder("=")
-    assert found.flags.f_contiguous == part.flags.f_contiguous
-    np.testing.assert_array_equal(found, part)
-    assert owned(found) is found
-
-
-class Opened(LeastSquaresRegressor):
-    """A subclass with a part that copies and pickles make anew."""
-
-    def __getstate__(self):
-        return {name: part for name, part in super().__getstate__().items() if name != "opened"}
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        vars(self)["opened"] = ["new"]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_subclasses_may_restore_more(tmp_path, way):
-    model = Opened(1.0)
-    vars(model)["opened"] = ["old"]
-    model.learn_many(X, X[:, 0])
-    found, memory = WAYS[way](model, tmp_path)
-    content = memory.content()
-    found.learn_many(X, X[:, 1])
-    assert (found.opened, memory.content()) == (["new"], content)
 
 
 # -- arrays that go in and come out ---------------------------------------------------------------
@@ -400,28 +297,6 @@ def test_arrays_that_a_model_was_made_of_may_be_overwritten(name):
     assert state(model) == before
 
 
-@pytest.mark.parametrize("kind", ["image", "readings"])
-def test_a_buffer_may_be_used_again_for_every_sample(kind):
-    def learnt_from(buffer):
-        random = np.random.default_rng(0)
-        make, _ = savable_models.MODELS["network" if kind == "image" else "windowed"]
-        model = make(random)
-        for number in range(9):
-            values = random.random((8, 8) if kind == "image" else (7, 2))
-            if buffer is not None:
-                buffer[...] = values
-                values = buffer
-            if kind == "image":
-                model.learn_one({"image": values}, number % 3)
-            else:
-                model.learn_many(values, [number % 2] * 7)
-            if buffer is not None:
-                spoil(buffer)
-        return state(model)
-
-    assert learnt_from(None) == learnt_from(np.empty((8, 8) if kind == "image" else (7, 2)))
-
-
 @pytest.mark.parametrize("name", savable_models.LINEAR)
 def test_arrays_that_were_returned_stay_as_they_are(name):
     make, learn = savable_models.MODELS[name]
@@ -439,33 +314,3 @@ def test_arrays_that_were_returned_stay_as_they_are(name):
 
 
 # -- the workers of joblib ------------------------------------------------------------------------
-
-IN_WORKERS = """
-import numpy as np
-from joblib import Parallel, delayed
-from sklearn.multioutput import MultiOutputRegressor
-from onlinels.sklearn import IncrementalRidge
-
-X = np.random.default_rng(0).normal(size=(700, 600))
-y = X @ np.arange(600.0)
-parts = [slice(0, 300), slice(300, 700)]
-# Above 1 MB, joblib maps the arrays of a model into the memory of all workers.
-model = IncrementalRidge(1.0).fit(X, y)
-pool = Parallel(n_jobs=2)
-found = pool(delayed(IncrementalRidge.partial_fit)(model, X[part], y[part]) for part in parts)
-for part, each in zip(parts, found):
-    twin = IncrementalRidge(1.0).fit(X, y).partial_fit(X[part], y[part])
-    np.testing.assert_allclose(each.coef_, twin.coef_, rtol=1e-9)
-several = MultiOutputRegressor(IncrementalRidge(1.0), n_jobs=2)
-for part in parts:
-    several.partial_fit(X[part], np.stack((y, -y), axis=1)[part])
-np.testing.assert_allclose(several.estimators_[1].coef_, -model.coef_, rtol=1e-9)
-print("done")
-"""
-
-
-@pytest.mark.slow
-def test_large_models_learn_in_the_workers_of_joblib():
-    command = [sys.executable, "-c", IN_WORKERS]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

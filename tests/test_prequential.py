@@ -1,8 +1,6 @@
 """Rows of a batch that are answered before they are learnt: as one by one, to rounding."""
 
 import copy
-import pickle
-from datetime import datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -13,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import (
+    CalibratedClassifier,
+    DriftAwareClassifier,
     KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
@@ -165,26 +165,41 @@ def test_several_targets_and_distributions(data, form, stream, has_several):
     assert_same_state(model, single)
 
 
-@pytest.mark.parametrize("form", [{}, {"ridge": 1.0}, {"ridge": 1.0, "accumulator": "recursive"}])
-def test_answers_come_in_the_kind_of_the_rows(form):
+@pytest.mark.parametrize(
+    "model",
+    [
+        LeastSquaresClassifier(),
+        LeastSquaresClassifier(1.0),
+        LeastSquaresClassifier(1.0, "recursive"),
+        CalibratedClassifier(LeastSquaresClassifier(1.0)),
+        DriftAwareClassifier(LeastSquaresClassifier(1.0)),
+    ],
+    ids=repr,
+)
+def test_answers_come_in_the_kind_of_the_rows(model):
     random = np.random.default_rng(0)
     X, y = random.normal(size=(60, 3)), random.integers(0, 2, 60).tolist()
-    expected = LeastSquaresClassifier(**form).predict_learn_many(X, y)
+    X = X.round(3)
+    expected = model.clone().predict_learn_many(X, y)
     assert expected.dtype == object
     assert expected[0] is None
-    probabilities = LeastSquaresClassifier(**form).predict_proba_learn_many(X, y)
+    probabilities = model.clone().predict_proba_learn_many(X, y)
     names = ["0", "1", "2"]
     kinds = {
-        "pandas": (pd.DataFrame(X, columns=names), pd.Series),
+        "pandas": (pd.DataFrame(X, columns=names, index=range(60, 0, -1)), pd.Series),
         "polars": (pl.DataFrame(X, schema=names), pl.Series),
         "dicts": ([dict(zip(names, row, strict=True)) for row in X.tolist()], list),
         "sparse": (scipy.sparse.csr_array(X), np.ndarray),
+        "coo": (scipy.sparse.coo_array(X), np.ndarray),
     }
     for rows, kind in kinds.values():
-        found = LeastSquaresClassifier(**form).predict_learn_many(rows, y)
+        found = model.clone().predict_learn_many(rows, y)
         assert isinstance(found, kind)
         assert list(found) == expected.tolist()
-        table = LeastSquaresClassifier(**form).predict_proba_learn_many(rows, y)
+        table = model.clone().predict_proba_learn_many(rows, y)
+        if kind is pd.Series:
+            assert table.index.equals(rows.index)
+            assert found.index.equals(rows.index)
         if kind is list:
             table = [[row.get(label, 0.0) for label in (y[0], 1 - y[0])] for row in table]
         np.testing.assert_allclose(np.asarray(table), probabilities, atol=1e-9)
@@ -230,36 +245,6 @@ def test_a_row_that_outweighs_the_others_is_learnt_beside_the_sums():
     expected = one_by_one(single, X, y, np.ones(100), None, LeastSquaresRegressor.predict_one)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
     assert_same_state(model, single)
-
-
-def test_dates_and_one_weight_for_all():
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(50, 2)), random.normal(size=50)
-    t = [datetime(2026, 1, 1) + timedelta(hours=float(hour)) for hour in range(50)]
-    form = {"ridge": 1.0, "accumulator": "recursive", "half_life": timedelta(hours=9)}
-    model, single = LeastSquaresRegressor(**form), LeastSquaresRegressor(**form)
-    found = model.predict_learn_many(X, y, 2.0, t)
-    expected = one_by_one(single, X, y, np.full(50, 2.0), t, LeastSquaresRegressor.predict_one)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-    assert_same_state(model, single)
-
-
-@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
-def test_a_model_goes_on_as_after_rows_one_by_one(accumulator):
-    """Rows are unlearnt, saved and merged as if `learn_many` had learnt them."""
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(300, 3)), random.integers(0, 3, 300).tolist()
-    model = LeastSquaresClassifier(1.0, accumulator)
-    batch = LeastSquaresClassifier(1.0, accumulator)
-    model.predict_learn_many(X, y)
-    batch.learn_many(X, y)
-    model = pickle.loads(pickle.dumps(model))
-    for each in (model, batch):
-        each.unlearn_many(X[:100], y[:100])
-        each.merge(copy.deepcopy(each))
-        each.learn_one(dict(enumerate(X[0].tolist())), y[0])
-    assert_same_state(model, batch)
-    assert model.classes == batch.classes
 
 
 @strategies.examples(40)

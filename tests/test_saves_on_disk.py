@@ -1,16 +1,14 @@
 """A file that is saved is whole or as it was, and private: after kills, and on full disks, too."""
 
 import errno
-import functools
 import os
 import signal
 import stat
-import subprocess
 import sys
 import tempfile
 import threading
 import zipfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +19,6 @@ from hypothesis import strategies as st
 import onlinels
 from onlinels import LeastSquaresClassifier
 from onlinels.saving import files
-from support import save_until_killed
 from support.laws import assert_not_saved
 from support.strategies import examples
 
@@ -155,30 +152,6 @@ def forked(act):
         finally:
             os._exit(0 if sys.exc_info()[0] is None else 1)
     return number
-
-
-@MODES
-def test_processes_that_save_to_one_path_leave_a_whole_file(tmp_path):
-    path, seen, codes = tmp_path / "model.npz", set(), []
-
-    def save(label):
-        model = LeastSquaresClassifier()
-        model.learn_many(np.eye(9), [label] * 9)
-        for _ in range(150):
-            model.save(path)
-
-    processes = [forked(functools.partial(save, label)) for label in "abc"]
-    while processes:
-        with suppress(FileNotFoundError):
-            seen.update(onlinels.load(path).classes)
-        assert len(hidden_in(tmp_path)) <= 3
-        number, code = os.waitpid(processes[0], os.WNOHANG)
-        if number:
-            codes.append(code)
-            processes.pop(0)
-    assert codes == [0, 0, 0]
-    assert len(seen) > 1
-    assert os.listdir(tmp_path) == ["model.npz"]
 
 
 @pytest.fixture(scope="module")
@@ -335,30 +308,42 @@ MOST_LINES = 1_000
 """Lines of saving until a kill: those of a few saves."""
 
 
-@pytest.fixture
-def kill_one(tmp_path):
-    """Return what lets a process learn and save until it has run some lines, and is killed."""
-    command = [sys.executable, save_until_killed.__file__, str(tmp_path / "model.npz")]
-    # The package that is tested, wherever another one may be installed.
-    here = {**os.environ, "PYTHONPATH": str(Path(onlinels.__file__).parents[1])}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=here
-    ) as lives:
+def learn_next(model):
+    """Learn the batch that follows: a function of how many rows were learnt."""
+    random = np.random.default_rng(model.count)
+    model.learn_many(random.normal(size=(10, 12)), random.integers(0, 3, 10))
 
-        def kill(line):
-            lives.stdin.write(f"{line}\n")
-            assert lives.stdout.readline() == "dead\n"
 
-        yield kill
-        lives.stdin.close()
+def begin():
+    return LeastSquaresClassifier(accumulator="recursive", ridge=1.0)
+
+
+def live(path, left):
+    """Go on from the file, if there is one; be killed when so many lines of saving were run."""
+    model = onlinels.load(path) if path.exists() else begin()
+
+    def count(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename != files.__file__:
+            return None
+        left -= event == "line"
+        if left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return count
+
+    sys.settrace(count)
+    while True:
+        learn_next(model)
+        model.save(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed as on POSIX")
-def test_every_kill_leaves_a_state_that_was_saved(tmp_path, kill_one):
+def test_every_kill_leaves_a_state_that_was_saved(tmp_path):
     path, random = tmp_path / "model.npz", np.random.default_rng(0)
-    expected, model, n_left_over = {}, save_until_killed.begin(), 0
+    expected, model, n_left_over = {}, begin(), 0
     for _ in range(N_KILLS):
-        kill_one(random.integers(1, MOST_LINES))
+        line = int(random.integers(1, MOST_LINES))
+        os.waitpid(forked(lambda line=line: live(path, line)), 0)
         # What one kill has left is not taken away: the next save does that.
         left_over = set(os.listdir(tmp_path)) - {"model.npz"}
         assert all(name.startswith(".") and name.endswith(".saving") for name in left_over)
@@ -369,7 +354,7 @@ def test_every_kill_leaves_a_state_that_was_saved(tmp_path, kill_one):
             continue
         count = onlinels.load(path).count
         while model.count < count:
-            save_until_killed.learn_next(model)
+            learn_next(model)
             model.save(tmp_path / "expected")
             expected[model.count] = (tmp_path / "expected").read_bytes()
             (tmp_path / "expected").unlink()

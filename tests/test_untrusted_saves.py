@@ -5,13 +5,14 @@ import io
 import json
 import os
 import pathlib
+import pickle
 import struct
 import sys
-import tracemalloc
 import zipfile
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta, timezone
 from io import BytesIO
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -23,21 +24,22 @@ from river import compose, drift, feature_extraction, preprocessing
 import onlinels
 from onlinels import ConvolutionalFeatures, LeastSquaresClassifier, WindowedClassifier
 from onlinels.saving import description
-from support.laws import saved
+from support import savable_models
 from support.strategies import examples
 from support.untrusted_files import (
     DESCRIPTION,
     DIRECTORY,
+    END,
     MODELS,
-    READERS,
     Drawn,
-    attempt,
-    changed,
     genuine,
     lie,
     other_array,
+    other_bytes,
+    read,
     rewritten,
     stored,
+    zip_oddity,
     zip_of,
 )
 
@@ -126,45 +128,6 @@ def state_of(described, kind):
     return next(filter(None, found), None)
 
 
-SCALED = preprocessing.StandardScaler() | onlinels.LeastSquaresClassifier()
-ODD = {"object": "river.LDA", "state": {}}
-WARNED = onlinels.DriftAwareClassifier(onlinels.LeastSquaresClassifier())
-LEARNT = onlinels.LeastSquaresClassifier(1.0)
-LEARNT.learn_many(np.eye(3), ["a", "b", "c"])
-
-
-@pytest.mark.parametrize(
-    ("model", "kind", "part", "odd", "message"),
-    [
-        (WARNED, "river.ADWIN", "_helper", lambda _: {"bytes": "00"}, "ADWIN is invalid"),
-        (WARNED, "river.ADWIN", "clock", lambda _: 2**50, "clock=.* not at most 10000"),
-        (SCALED, "river.Pipeline", "steps", lambda _: ODD, "unknown class river.LDA"),
-        (LEARNT, "LeastSquaresClassifier", "_clock", lambda _: {"odd": 1}, "odd"),
-        (LEARNT, "LeastSquaresClassifier", "_clock", lambda _: {}, "an unknown value {}"),
-        (LEARNT, "Panel", "start", lambda _: 1, "Panel"),
-    ],
-)
-def test_parts_that_say_something_else_are_refused(tmp_path, model, kind, part, odd, message):
-    path = tmp_path / "model.npz"
-    onlinels.save(model, path)
-
-    def change(said):
-        state = state_of(said["model"], kind)
-        state[part] = odd(state[part])
-        return said
-
-    rewritten(path, change)
-    with pytest.raises(ValueError, match=f"cannot be read.*{message}"):
-        onlinels.load(path)
-
-
-def test_objects_that_hold_each_other_too_often_are_refused(tmp_path, monkeypatch):
-    LEARNT.save(tmp_path / "model.npz")
-    monkeypatch.setattr(description, "MAX_VALUES_PER_BYTE", 1e-3)
-    with pytest.raises(ValueError, match="hold each other too often"):
-        onlinels.load(tmp_path / "model.npz")
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -175,6 +138,7 @@ def test_objects_that_hold_each_other_too_often_are_refused(tmp_path, monkeypatc
         {date(2020, 1, 1): 1},
         {b"bytes"},
         bytes,
+        range(5),
     ],
 )
 def test_what_no_file_may_hold_is_refused(tmp_path, value):
@@ -192,12 +156,9 @@ def path(tmp_path):
 
 
 def refused(path, message="cannot be read as a saved model"):
-    tracemalloc.start()
+    assert read(path.read_bytes(), path) == "refused"
     with pytest.raises(ValueError, match=message):
         onlinels.load(path)
-    allocated = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert allocated < 4 * 2**20 + 50 * path.stat().st_size
 
 
 def encoded():
@@ -224,7 +185,31 @@ def resampled():
     return model
 
 
+def of(name):
+    """Return what makes a model of those that can be saved, which has learnt a little."""
+    make, learn = savable_models.MODELS[name]
+
+    def made():
+        random = np.random.default_rng(0)
+        model = make(random)
+        learn(model, random)
+        return model
+
+    return made
+
+
 CONTRADICTIONS = [
+    (of("drift, ADWIN"), "river.ADWIN", {"_helper": {"bytes": "00"}}),
+    (of("drift, ADWIN"), "river.ADWIN", {"clock": 2**50}),
+    # Compiled code is not told to take much memory.
+    (of("drift, ADWIN"), "river.ADWIN", {"max_buckets": 2**50}),
+    (of("drift, ADWIN"), "river.ADWIN", {"grace_period": 2**50}),
+    # Sizes are compared before anything of that size is made.
+    (of("hidden, float32"), "HiddenLayer", {"bias": False}),
+    (of("scaled"), "river.Pipeline", {"steps": {"object": "river.LDA", "state": {}}}),
+    (of("gram, {}"), "LeastSquaresClassifier", {"_clock": {"odd": 1}}),
+    (of("gram, {}"), "LeastSquaresClassifier", {"_clock": {}}),
+    (of("gram, {}"), "Panel", {"start": 1}),
     # Ranges stand for no arrays.
     (ConvolutionalFeatures, "ConvolutionalFeatures", {"filters": {"range": [0, 60_000_000, 1]}}),
     (encoded, "river.OneHotEncoder", {"values": {"defaultdict": [], "of": "exec"}}),
@@ -294,15 +279,6 @@ def test_no_position_in_a_stream_lets_many_samples_be_drawn(path, parts):
     assert again.n_windows == 2
 
 
-def test_ranges_and_dates_as_labels_are_refused(path):
-    with pytest.raises(TypeError, match=r"range\(0, 5\) of type range. It cannot be saved"):
-        onlinels.save({"rows": range(5)}, path)
-    model = LeastSquaresClassifier()
-    model.learn_one({"a": 1.0}, date(2026, 1, 1))
-    with pytest.raises(TypeError, match=r"_classes holds datetime.date.*pass str\(label\)"):
-        onlinels.save(model, path)
-
-
 def test_names_of_one_hash_are_few(path):
     modulus = sys.hash_info.modulus
     few = {number * modulus: 1 for number in range(8, 60)}
@@ -330,8 +306,6 @@ def test_statistics_are_numbers(path):
     model = LeastSquaresClassifier()
     for number in range(20):
         model.learn_one({"a": float(number), "b": float(number % 3)}, "xy"[number % 2])
-    with_array(model, path, "corner", -1.0)
-    refused(path, "A'A is indefinite")
     with_array(model, path, "cross", np.nan)
     loaded = onlinels.load(path)
     with pytest.raises(ValueError, match="infinite or NaN sums"):
@@ -348,15 +322,7 @@ def test_moments_keep_their_time_zone_or_are_refused(path):
             onlinels.save({"t": odd}, path)
 
 
-def test_a_description_of_nothing_is_refused(path):
-    onlinels.save({}, path)
-    rewritten(path, lambda said: {})
-    refused(path)
-
-
 # -- bytes changed at random, and known attacks ---------------------------------------------------
-
-(READER,) = [reader for reader in READERS if reader.name == "saved models"]
 
 
 @pytest.fixture(scope="module")
@@ -364,35 +330,37 @@ def one_path(tmp_path_factory):
     return tmp_path_factory.mktemp("hostile") / "model.npz"
 
 
-def read(content, path):
-    """Tell whether a file is "read" or "refused"; whatever else happens is a failure."""
-    outcome = attempt(READER, path, content, measured=True)
-    # No assertion on a clock, but on whether it comes back at all.
-    assert outcome.seconds < 60.0
-    kind = outcome.kind.partition(" after RecursionError")[0]
-    assert kind in ("read", "refused"), outcome.kind
-    return kind
-
-
 @given(data=st.data())
-@examples(150)
-def test_bytes_that_changed(one_path, data):
-    members = genuine(data.draw(st.sampled_from(MODELS)))
-    content = changed(stored(members), Drawn(data.draw))
+@examples(600)
+def test_hostile_files_are_read_or_refused_within_their_bounds(one_path, data):
+    crafts = [lie] * 6 + [other_bytes] * 3 + [other_array] * 2 + [zip_oddity]
+    craft = data.draw(st.sampled_from(crafts))
+    content = craft(Drawn(data.draw))
     if read(content, one_path) == "read":
-        # Only what nobody reads has changed, such as the time of a member.
-        with zipfile.ZipFile(io.BytesIO(saved(onlinels.loads(content)))) as file:
-            assert file.read(DESCRIPTION) == members[DESCRIPTION]
+        if craft is other_bytes:
+            # Only what nobody reads has changed, such as the time of a member.
+            with zipfile.ZipFile(io.BytesIO(onlinels.dumps(onlinels.loads(content)))) as file:
+                assert file.read(DESCRIPTION) in [genuine(name)[DESCRIPTION] for name in MODELS]
     else:
         with pytest.raises(ValueError, match=r"^<bytes> (cannot be read|is of format)"):
             onlinels.loads(content)
+    assert n_open_within(one_path.parent) == 0
 
 
-@given(data=st.data())
-@examples(460)
-def test_descriptions_that_lie_and_arrays_of_other_shapes(one_path, data):
-    craft = data.draw(st.sampled_from([lie] * 6 + [other_array]))
-    read(craft(Drawn(data.draw)), one_path)
+@pytest.mark.parametrize("name", MODELS)
+def test_genuine_files_are_read_and_those_cut_anywhere_refused(one_path, name):
+    content = stored(genuine(name))
+    assert read(content, one_path) == "read"
+    n_bytes = len(content)
+    for end in {*range(0, n_bytes, max(1, n_bytes // 60)), *range(n_bytes - 9, n_bytes)}:
+        assert read(content[:end], one_path) == "refused", end
+
+
+def n_open_within(folder):
+    """Return how many files of a folder are open; those of other tests come and go."""
+    numbers = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
+    paths = [os.path.realpath(f"/proc/self/fd/{number}") for number in numbers]
+    return sum(path.startswith(os.path.realpath(folder) + os.sep) for path in paths)
 
 
 def described(members, said):
@@ -427,11 +395,15 @@ def overlapping(members):
     return bytes(content)
 
 
-def pickled(members):
-    name = next(name for name in members if name.endswith(".npy"))
-    held = io.BytesIO()
-    np.lib.format.write_array(held, np.array([{}], dtype=object), allow_pickle=True)
-    return stored(members | {name: held.getvalue()})
+def stating_64_bits(members):
+    """A directory that states a number beyond 2 ** 63 where a member begins."""
+    content = stored(members)
+    start, end = content.rindex(DIRECTORY), content.rindex(END)
+    entry, last = bytearray(content[start:end]), bytearray(content[end:])
+    entry[42:46] = b"\xff" * 4
+    entry[30] = 12
+    entry += bytes([1, 0, 8, 0]) + (2**64 - 1).to_bytes(8, "little")
+    return content[:start] + entry + last
 
 
 def shared(members):
@@ -455,7 +427,8 @@ ATTACKS = {
     "absurd dimensions": large,
     "a member larger than the file": lying_size,
     "members that overlap": overlapping,
-    "a pickle": pickled,
+    "sizes of 64 bits": stating_64_bits,
+    "an empty description": lambda members: described(members, {}),
     "no JSON": lambda members: described(members, b"\xff\xfe"),
     "not a number": lambda members: described(members, b'{"format": NaN}'),
     "objects that hold each other": shared,
@@ -473,20 +446,46 @@ def test_known_attacks(one_path, attack):
             call()
 
 
-@pytest.mark.parametrize(
-    ("name", "within", "value"),
-    [
-        # Compiled code is not told to take much memory.
-        ("drift, ADWIN", ("detector", "state", "max_buckets"), 2**50),
-        ("drift, ADWIN", ("detector", "state", "grace_period"), 2**50),
-        # Sizes are compared before anything of that size is made.
-        ("hidden, float32", ("bias",), False),
-    ],
-)
-def test_sizes_that_lie_are_refused(one_path, name, within, value):
-    said = json.loads(genuine(name)[DESCRIPTION])
-    holder = said["model"]["state"]
-    for key in within[:-1]:
-        holder = holder[key]
-    holder[within[-1]] = value
-    assert read(described(genuine(name), said), one_path) == "refused"
+def header(description="'<f8'", shape="(3,)", order="False"):
+    text = f"{{'descr': {description}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text
+
+
+class Harm:
+    def __reduce__(self):
+        return Path.touch, (Path("harm"),)
+
+
+ARRAYS = [
+    *(
+        b"",
+        b"no array",
+        pickle.dumps([1]),
+        b"\x93NUMPY",
+        header() + bytes(25),
+        header() + bytes(23),
+    ),
+    *(header(shape=f"({n},)") for n in (2**31, 2**63, "9" * 5000, "1, " * 65, -1)),
+    *(header(shape=f"({a}, {b})") for a, b in ((2**32, 2**32), (0, 2**63), (0, 10**30))),
+    *(header(shape=shape) + bytes(24) for shape in ("3.0", "(3", "(1, 3)", "()")),
+    *(header(kind, "(1,)") + bytes(8) for kind in ("'|V8'", "[('a', '<f8')]", "'<M8[ns]'")),
+    *(header(kind) + bytes(24) for kind in ("'\\d'", "-" * 5000 + "1", "[" * 5000, "'|S0'")),
+    *(header(kind) + bytes(24) for kind in ("'<f8' if 1else 2", "__import__('os').abort()")),
+    *(header("'<U500000000'", "()"), header("'<i3'") + bytes(9), header(order="'C'") + bytes(24)),
+    header("'|O'", "(1,)") + pickle.dumps(np.array([Harm()], dtype=object)),
+    header().replace(b"descr", b"dtype") + bytes(24),
+    header().replace(b"}", b", 'a': 1}") + bytes(24),
+    header().replace(b"NUMPY\1", b"NUMPY\4") + bytes(24),
+    b"\x93NUMPY\1\0" + (60_000).to_bytes(2, "little") + b" " * 60_000,
+    b"\x93NUMPY\2\0" + (2**31).to_bytes(4, "little") + b"{}",
+    b"\x93NUMPY\3\0" + (2**32 - 1).to_bytes(4, "little") + header()[10:] + bytes(24),
+]
+
+
+@pytest.mark.parametrize("content", ARRAYS, ids=lambda content: repr(content[:90]))
+def test_members_that_are_no_arrays_of_the_model(one_path, content, monkeypatch):
+    monkeypatch.chdir(one_path.parent)
+    members = genuine("gram, {}")
+    for name in [name for name in members if name.endswith(".npy")]:
+        assert read(stored(members | {name: content}), one_path) == "refused"
+    assert not Path("harm").exists()

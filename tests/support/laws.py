@@ -297,10 +297,6 @@ def lost_digits(model, size):
     return 1.0 + size / smallest if smallest else 1.0
 
 
-LARGEST = 1e9
-"""No drawn rows have a larger sum of squares."""
-
-
 def at_ridge(model, ridge):
     """Return a copy of a model at another ridge."""
     twin = copy.deepcopy(model)
@@ -357,6 +353,37 @@ def unlearn(model, rows):
         model.unlearn_one(rows.dicts()[0], rows.y[0], rows.w[0])
     else:
         model.unlearn_many(rows.X, rows.y, rows.w)
+
+
+def outcome(call, *values):
+    """Return what a call answers or refuses, to the last bit."""
+    try:
+        answer = call(*values)
+    except ValueError as error:
+        return str(error)
+    # The digits of a float that are printed tell it from all others.
+    return answer.tolist() if isinstance(answer, np.ndarray) else repr(answer)
+
+
+STEPS = "learn one", "learn many", "unlearn", "merge", "ridge", "answer"
+
+
+def step(model, make, what, one, some):
+    """Change or ask a model in one of these ways, by one row or some, and return the outcome."""
+    match what:
+        case "merge":
+            return outcome(lambda: model.merge(learnt(make, some)).count)
+        case "unlearn":
+            return outcome(model.unlearn_many, one.X, one.y, one.w)
+        case "ridge":
+            return outcome(setattr, model, "ridge", 2.0)
+        case "answer":
+            return outcome(model.predict_many, some.X)
+        case "learn many":
+            return outcome(model.learn_many, some.X, some.y, some.w)
+    (x,) = one.dicts()
+    answer = outcome(getattr(model, "scores_one", model.predict_one), x)
+    return answer, outcome(model.learn_one, x, one.y[0], one.w[0])
 
 
 def learn_in_batches(model, rows, data, ask=False, singly=False):

@@ -443,13 +443,12 @@ def network_cases(draw):
     return NetworkCase(images, labels, warm_up, preprocessing, features, hidden, share)
 
 
-Delivery = tuple[str, tuple[str, int]]
-"""A "reading" or a "label", and the key of its row."""
-
-
 @st.composite
 def deliveries(draw, max_rows=30):
-    """Draw readings and labels of two sensors: in any order, some missing, some more than once."""
+    """Draw readings and labels of two sensors: in any order, some missing, some more than once.
+
+    A delivery is a "reading" or a "label", with the key of its row.
+    """
     keys = st.tuples(st.sampled_from(["north", "south"]), st.integers(0, max_rows // 2 - 1))
     kinds = st.sampled_from(["reading", "label"])
     return draw(st.lists(st.tuples(kinds, keys), max_size=3 * max_rows))
