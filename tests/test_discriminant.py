@@ -1,8 +1,6 @@
 """Priors: linear discriminant analysis from the statistics of least squares."""
 
-import copy
 import functools
-import itertools
 
 import numpy as np
 import pytest
@@ -11,8 +9,6 @@ from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from onlinels import (
-    CalibratedClassifier,
-    HiddenLayer,
     LeastSquaresClassifier,
     ShallowConvClassifier,
     dumps,
@@ -278,38 +274,6 @@ def test_separated_classes_are_told_apart(accumulator, fit_intercept, n_rows, se
     assert (probabilities.max(axis=1) > 1.0 - 1e-6).all()
 
 
-@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
-def test_a_class_is_unlearnt_down_to_no_row(accumulator):
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(30, 3)), ["a", "b", "c"] * 10
-    model = LeastSquaresClassifier(1.0, accumulator, priors="equal")
-    never = copy.deepcopy(model)
-    model.learn_many(X, y)
-    for row in range(2, 30, 3):
-        model.unlearn_one(dict(enumerate(X[row])), "c")
-        assert set(model.classes) == ({"a", "b", "c"} if row < 29 else {"a", "b"})
-    kept = [row for row in range(30) if row % 3 != 2]
-    never.learn_many(X[kept], [y[row] for row in kept])
-    np.testing.assert_allclose(model.scores_many(X), never.scores_many(X), atol=1e-8)
-
-
-@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
-@pytest.mark.parametrize("priors", PRIORS)
-def test_answers_between_single_rows_are_those_of_sums(accumulator, priors):
-    """A solution that goes on from row to row is beside the sums, or inside them."""
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(400, 6)), random.choice([*"abc"], 400).tolist()
-    model = LeastSquaresClassifier(1.0, accumulator, priors=priors)
-    for row, (x, label) in enumerate(zip(X.tolist(), y, strict=True)):
-        x = dict(enumerate(x))
-        found = model.predict_proba_one(x)
-        if row % 100 == 99:
-            batch = LeastSquaresClassifier(1.0, priors=priors)
-            batch.learn_many(X[:row], y[:row])
-            assert found == pytest.approx(batch.predict_proba_one(x), abs=1e-9)
-        model.learn_one(x, label)
-
-
 def test_images_follow_the_priors_of_the_linear_layer():
     images, labels = digits_network.IMAGES, digits_network.LABELS
     model = digits_network.small(learnt=10)
@@ -328,32 +292,3 @@ def test_images_follow_the_priors_of_the_linear_layer():
     np.testing.assert_allclose(before[0], probabilities[0], atol=1e-7)
     model.priors = None
     assert model.scores_many(images[:5]).max() < 3.0
-
-
-def test_calibrated_discriminants_in_a_pipeline():
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(300, 4)), random.choice([*"abc"], 300)
-    X[y == "a"] += 1.0
-    plain = HiddenLayer(8, seed=1) | LeastSquaresClassifier(1.0, priors="learnt")
-    model = CalibratedClassifier(plain.clone())
-    singly = model.clone()
-    model.learn_many(X, y.tolist())
-    plain.learn_many(X, y.tolist())
-    for x, label in zip(X.tolist(), y.tolist(), strict=True):
-        singly.learn_one(dict(enumerate(x)), label)
-    assert model.scale == singly.scale < 4.0
-    assert (model.predict_many(X) == plain.predict_many(X)).all()
-    np.testing.assert_allclose(model.predict_proba_many(X).sum(axis=1), 1.0)
-
-
-def test_many_classes_come_one_after_the_other():
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(120, 5)), [row // 6 for row in range(120)]
-    for settings in ({"ridge": 1.0}, {"ridge": 1.0, "accumulator": "recursive"}, {}):
-        model = LeastSquaresClassifier(**settings, priors="equal")
-        single = copy.deepcopy(model)
-        found = model.predict_proba_learn_many(X, y)
-        for row, (x, label) in enumerate(itertools.zip_longest(X.tolist(), y)):
-            expected = single.predict_proba_one(dict(enumerate(x)))
-            assert expected == pytest.approx(dict(enumerate(found[row][: len(expected)])), abs=1e-8)
-            single.learn_one(dict(enumerate(x)), label)

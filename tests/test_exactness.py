@@ -12,7 +12,6 @@ from sklearn.datasets import load_diabetes, load_linnerud, load_wine
 from sklearn.linear_model import Ridge
 
 from onlinels import (
-    KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
@@ -194,36 +193,6 @@ def test_against_scikit_learn(load, kind, fit_intercept):
     np.testing.assert_allclose(model.intercept.squeeze(), reference.intercept_, rtol=1e-8)
     predict = model.scores_many if load is load_wine else model.predict_many
     np.testing.assert_allclose(predict(X), reference.predict(X), rtol=1e-8)
-
-
-def test_large_means_keep_their_digits():
-    """Features with mean 1e6 and deviation 1: sums of squares about the mean, not of the values."""
-    random = np.random.default_rng(0)
-    X = random.normal(size=(2000, 5))
-    y = (X[:, 0] + 0.1 * random.normal(size=2000) > 0).tolist()
-    near, far = LeastSquaresClassifier(ridge=1.0), LeastSquaresClassifier(ridge=1.0)
-    for start in range(0, 2000, 7):
-        rows = slice(start, start + 7)
-        near.learn_many((X[rows] + 1e6) - 1e6, y[rows])
-        far.learn_many(X[rows] + 1e6, y[rows])
-    np.testing.assert_allclose(far.output_weights, near.output_weights, rtol=1e-7)
-
-
-@pytest.mark.parametrize("ridge", [1.0, "auto", "paper", KFold(3)])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_a_row_of_a_new_feature_is_learnt_after_an_answer(ridge, fit_intercept):
-    random, rows = np.random.default_rng(0), []
-    model = LeastSquaresRegressor(ridge, fit_intercept=fit_intercept)
-    for names in [(0, 2)] * 16 + [(1, 2), (3, 0)]:
-        rows.append(({name: random.normal() for name in names}, random.normal()))
-        model.predict_one(rows[-1][0])
-        model.learn_one(*rows[-1])
-    known = strategies.Rows(
-        np.array([[x.get(name, 0.0) for name in range(4)] for x, _ in rows]),
-        [y for _, y in rows],
-        np.ones(18),
-    )
-    laws.assert_is_batch_solution(model, known)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -4,7 +4,6 @@ import copy
 import functools
 import pickle
 import re
-import warnings
 from decimal import Decimal
 from fractions import Fraction
 
@@ -23,7 +22,6 @@ from onlinels import (
     ShallowConvClassifier,
     StreamClassifier,
     StreamRegressor,
-    WindowedClassifier,
 )
 from onlinels import checks as memory
 from support import laws, strategies
@@ -361,21 +359,8 @@ CLASSIFIERS = {
     "stream": StreamClassifier,
     "calibrated": lambda: CalibratedClassifier(LeastSquaresClassifier(ridge=1.0)),
     "drift": lambda: DriftAwareClassifier(LeastSquaresClassifier(ridge=1.0)),
-    "windowed": lambda: WindowedClassifier(LeastSquaresClassifier(ridge=1.0), window=1, hop=1),
-    "network": network,
     "hidden": lambda: HiddenLayer(5) | LeastSquaresClassifier(ridge=1.0),
 }
-*TABULAR, _, _, _ = CLASSIFIERS
-
-ONES = st.sampled_from(
-    [1, True, 1.0, np.int64(1), np.uint8(1), np.bool_(True), np.float32(1.0), Fraction(1)]
-)
-ZEROS = st.sampled_from([0, False, 0.0, -0.0, np.int8(0), np.bool_(False), np.float64(-0.0)])
-TEXTS = st.sampled_from(["a", np.str_("a")])
-
-
-def plain(label):
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def samples(n_rows):
@@ -383,76 +368,14 @@ def samples(n_rows):
     return np.random.default_rng(0).random((n_rows, 12))
 
 
-@pytest.mark.parametrize("name", [*TABULAR, "windowed", "network"])
-@strategies.examples(20)
-@given(st.lists(st.one_of(ONES, ZEROS, TEXTS), min_size=4, max_size=8), st.booleans())
-def test_labels_that_are_equal_are_one_class_named_after_the_first(name, labels, singly):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = CLASSIFIERS[name]()
-        if len(set(labels)) == 1 and name == "network":
-            labels = [*labels, "b"]
-        X = samples(len(labels))
-        if singly:
-            for row, label in zip(X.tolist(), labels, strict=True):
-                model.learn_one(dict(enumerate(row)), label)
-        else:
-            model.learn_many(X, labels)
-    first = {}
-    for label in labels:
-        first.setdefault(label, plain(label))
-    last = model.classifier if name == "windowed" else model
-    assert set(last.classes) == set(first)
-    assert {repr(label) for label in last.classes} == {repr(label) for label in first.values()}
-    assert name == "windowed" or last.predict_one(dict(enumerate(X[0].tolist()))) in first
+SPELT = [
+    *(None, "", "\0", "a\0", "\u00e9", "e\u0301", "\U0001f600\u200d\U0001f525", "\ud800"),
+    *("x" * 100_000, (), (1, "b"), ("h", 0), -1, 10**30, 0.5),
+]
+"""Odd names."""
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, np.float64, object, "U1"])
-@given(st.data())
-def test_arrays_of_any_dtype_and_lists_name_the_same_classes(dtype, data):
-    labels = np.array(data.draw(st.lists(st.integers(0, 1), min_size=1, max_size=6))).astype(dtype)
-    X = samples(len(labels))
-    models = [LeastSquaresClassifier(ridge=1.0) for _ in range(3)]
-    models[0].learn_many(X, labels)
-    models[1].learn_many(X, labels.tolist())
-    for row, label in zip(X.tolist(), labels, strict=True):
-        models[2].learn_one(dict(enumerate(row)), label)
-    named = [list(map(repr, model.classes)) for model in models]
-    assert named[0] == named[1] == named[2]
-    other = LeastSquaresClassifier(ridge=1.0)
-    other.learn_many(X, [plain(label) for label in labels])
-    merged = models[0] + other
-    assert list(map(repr, merged.classes)) == named[0]
-    if dtype != "U1":
-        merged.unlearn_many(X, labels.astype(float))
-        merged.unlearn_many(X, [int(label) for label in labels])
-        assert (merged.count, merged.classes) == (0, ())
-
-
-ODD = ["", "\0", "a\0", "\u00e9", "e\u0301", "\U0001f600\u200d\U0001f525", "\ud800", "x" * 100_000]
-ODD += [(), (1, "b"), ("h", 0), b"a", -1, 10**30, 0.5, frozenset({1})]
-
-
-@pytest.mark.parametrize("name", [*TABULAR, "windowed", "network"])
-def test_odd_labels(name):
-    model = CLASSIFIERS[name]()
-    X, labels = np.repeat(samples(len(ODD)), 2, axis=0), [label for label in ODD for _ in range(2)]
-    for row, label in zip(X[:6].tolist(), labels, strict=False):
-        model.learn_one(dict(enumerate(row)), label)
-    model.learn_many(X[6:], labels[6:])
-    last = model.classifier if name == "windowed" else model
-    assert set(last.classes) == set(ODD)
-    x = dict(enumerate(X[0].tolist()))
-    if name != "windowed":
-        assert set(model.predict_proba_one(x)) == set(ODD)
-        assert set(model.predict_many(X)) <= set(ODD)
-    assert pickle.loads(pickle.dumps(model)).predict_one(x) == model.predict_one(x)
-
-
-SPELT = [None, *(name for name in ODD if not isinstance(name, frozenset))]
-
-
-@pytest.mark.parametrize("name", [*TABULAR, "hidden"])
+@pytest.mark.parametrize("name", CLASSIFIERS)
 @strategies.examples(10)
 @given(st.permutations(SPELT))
 def test_odd_names_of_mixed_types_are_features_whatever_their_order(name, names):
@@ -464,22 +387,6 @@ def test_odd_names_of_mixed_types_are_features_whatever_their_order(name, names)
     first, second = (model.predict_proba_one(values) for model in models)
     assert first == second
     assert set(getattr(models[0], "feature_names", SPELT)) == set(SPELT)
-
-
-@given(
-    strategies.classifier_settings(),
-    st.sampled_from([np.float16, np.float32, np.float64, np.longdouble, np.int8, np.uint64]),
-)
-def test_numpy_scalars_are_the_numbers_they_hold(chosen, kind):
-    models = [LeastSquaresClassifier(**chosen, half_life=5.0) for _ in range(2)]
-    for number in range(5):
-        value = kind(number)
-        models[0].learn_one({np.str_("a"): value, np.int64(1): 1}, value, w=value, t=value)
-        plainly = float(value)
-        models[1].learn_one({"a": plainly, 1: 1}, plain(value), w=plainly, t=plainly)
-    assert models[0].feature_names == models[1].feature_names
-    assert list(map(repr, models[0].classes)) == list(map(repr, models[1].classes))
-    assert (models[0].output_weights == models[1].output_weights).all()
 
 
 def test_models_of_streams_are_not_calibrated_again():

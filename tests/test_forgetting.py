@@ -1,6 +1,5 @@
 """Forgetting: the data decays, the ridge does not; equal to the batch with decayed weights."""
 
-import copy
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
@@ -70,15 +69,6 @@ def test_merging_adds_statistics_as_they_stand_or_comes_to_one_time(data, case, 
     laws.assert_same_model(models[1].empty() + models[0], models[0])
 
 
-def test_the_ridge_does_not_decay():
-    model = LeastSquaresClassifier(ridge=3.0, forgetting_factor=0.5, fit_intercept=False)
-    for _ in range(60):
-        model.learn_one({"a": 1.0}, "x")
-    # Weights sum to 2: the weight is 2 / (2 + 3).
-    assert model.output_weights.item() == pytest.approx(0.4)
-    assert model.ridge_diagonal.tolist() == [3.0]
-
-
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_what_has_decayed_to_nothing_is_nothing(fit_intercept):
     """An age of 10,000 half-lives underflows; the rows after it count alone, with all digits."""
@@ -123,16 +113,6 @@ def test_dates_of_any_kind(t, singly):
     with pytest.raises(ValueError, match="t is None"):
         model.learn_one({"a": 1.0}, "x")
     assert model.count == 3
-
-
-def test_the_clock_is_copied_and_emptied():
-    model = LeastSquaresClassifier(half_life=5.0)
-    model.learn_one({"a": 1.0}, "x", t=100.0)
-    twin = copy.deepcopy(model)
-    for other in (model, twin):
-        other.learn_one({"a": 2.0}, "y", t=105.0)
-    assert (model.output_weights == twin.output_weights).all()
-    assert model.empty().merge(model).count == 2
 
 
 def test_times_do_not_matter_without_a_half_life():

@@ -19,7 +19,7 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from onlinels.from_sums import classifier_from_sums, regressor_from_sums
-from support.laws import assert_is_batch_solution
+from support.laws import assert_is_batch_solution, targets_of
 from support.strategies import Rows, cases, classifier_settings, examples, kinds
 
 FORMS = st.sampled_from(["gram", "recursive"])
@@ -30,15 +30,6 @@ def sums_about(X, Y, origin, target_origin):
     """Return raw sums about origins."""
     A, B = X - origin, Y - target_origin
     return A.T @ A, A.T @ B, A.sum(axis=0), B.sum(axis=0), (B * B).sum(axis=0)
-
-
-def targets_of(model, y):
-    """Return the targets (n, n_targets) of rows, one-hot for labels."""
-    if hasattr(model, "classes"):
-        return np.array([[float(label == each) for each in model.classes] for label in y])
-    if hasattr(model, "target_names"):
-        return np.array([[row[name] for name in model.target_names] for row in y])
-    return np.array(y)[:, None]
 
 
 @st.composite
@@ -272,45 +263,6 @@ def test_one_target_is_for_the_regressor_of_one():
         regressor_from_sums(LeastSquaresRegressor(), *sums)
     made = regressor_from_sums(LeastSquaresMultiTargetRegressor(1.0), *sums)
     assert made.target_names == (0, 1)
-
-
-def by_query(frame, features):
-    """Return the sums of a frame by one aggregate query of polars."""
-    pairs = [(a, b) for i, a in enumerate(features) for b in features[: i + 1]]
-    found = frame.group_by("label").agg(
-        pl.len().alias("n"),
-        *(pl.col(a).sum() for a in features),
-        *((pl.col(a) * pl.col(b)).sum().alias(f"{a} {b}") for a, b in pairs),
-    )
-    gram = np.zeros((len(features),) * 2)
-    for a, b in pairs:
-        i, j = features.index(a), features.index(b)
-        gram[i, j] = gram[j, i] = found[f"{a} {b}"].sum()
-    return gram, found[features].to_numpy(), found["n"].to_numpy(), found["label"].to_list()
-
-
-@pytest.mark.parametrize(
-    "n_rows", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)], ids=str
-)
-def test_one_query_over_many_rows(n_rows):
-    random = np.random.default_rng(0)
-    X = random.normal(size=(n_rows, 6)).round(3) + np.arange(6)
-    y = np.array(["calm", "wind", "storm"])[(X[:, 0] > 0.3).astype(int) + (X[:, 1] > 1.5)]
-    features = [f"x{k}" for k in range(6)]
-    frame = pl.DataFrame(X, schema=features)
-    made = classifier_from_sums(
-        LeastSquaresClassifier(ridge=1.0),
-        *by_query(frame.with_columns(label=pl.Series(y)), features),
-        feature_names=features,
-    )
-    learnt = LeastSquaresClassifier(ridge=1.0)
-    learnt.learn_many(frame, y)
-    order = [made.classes.index(label) for label in learnt.classes]
-    weights = made.output_weights[:, order]
-    largest = np.abs(learnt.output_weights).max()
-    np.testing.assert_allclose(weights, learnt.output_weights, rtol=0.0, atol=1e-12 * largest)
-    answers = made.predict_many(frame[:100]), learnt.predict_many(frame[:100])
-    assert answers[0].to_list() == answers[1].to_list()
 
 
 @pytest.mark.parametrize("connect", [duckdb.connect, sqlite3.connect], ids=["duckdb", "sqlite"])

@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
-from onlinels.linalg.sketch import GramSketch
 from support import laws, strategies
 from support.slow import the_rest_slow
 
@@ -131,47 +130,12 @@ def test_rows_that_are_refused_late_in_a_batch_leave_a_model_as_it_was(monkeypat
     laws.assert_refused(lambda: model.learn_many(rows, list("xy" * 8)), model, "outweigh")
 
 
-@pytest.mark.parametrize("unlearn", ["one", "many"])
-def test_rows_that_outweigh_the_rest_are_taken_out_exactly_or_not_at_all(unlearn):
-    random, taken = np.random.default_rng(0), 0
-    X = random.normal(size=(300, 2))
-    y = X @ [2.0, -1.0]
-    for size in 10.0 ** np.arange(1.0, 9.0, 0.25):
-        model = LeastSquaresRegressor(1.0, accumulator="recursive")
-        model.learn_many(X, y)
-        weights, outlier = model.output_weights.copy(), size * random.normal(size=(1, 2))
-        with suppress(ValueError):
-            model.learn_many(outlier, [0.0])
-            if unlearn == "one":
-                model.unlearn_one(dict(enumerate(outlier[0].tolist())), 0.0)
-            else:
-                model.unlearn_many(outlier, [0.0])
-            np.testing.assert_allclose(model.output_weights, weights, rtol=1e-4)
-            taken += 1
-    assert taken > 5
-
-
 def test_a_ridge_that_cannot_be_held_is_refused():
     model = LeastSquaresClassifier(ridge=1.0, accumulator="recursive", forgetting_factor=0.5)
     model.learn_many([{"a": 1.0}, {"a": 2.0}], ["x", "y"])
     for ridge in (0.0, -1.0, "best"):
         change = functools.partial(setattr, model, "ridge", ridge)
         laws.assert_refused(change, model, "ridge=")
-
-
-@pytest.mark.parametrize("half_life", [1.0, 1.01])
-def test_digits_stay_while_half_of_everything_is_forgotten(half_life):
-    """At a factor of 0.5, too: the way through the Gram, which is for less, costs four digits."""
-    random = np.random.default_rng(0)
-    X = random.normal(size=(200, 30)) * np.logspace(0.0, 5.0, 30)
-    y = random.normal(size=200) + X[:, 0]
-    model = LeastSquaresRegressor(1.0, "recursive", False, half_life=half_life)
-    for row in range(200):
-        model.learn_many(X[[row]], y[[row]], t=[float(row)])
-    k = 2.0 ** (-np.arange(199.0, -1.0, -1.0) / half_life)
-    expected = np.linalg.solve((X.T * k) @ X + np.diag(model.ridge_diagonal), (X.T * k) @ y)
-    error = np.abs(model.output_weights[:, 0] - expected).max() / np.abs(expected).max()
-    assert error < 1e-8
 
 
 KINDS = {
@@ -299,16 +263,3 @@ def test_a_row_that_is_refused_leaves_the_units_of_features():
     model.learn_many(X, random.normal(size=320) + X[:, 0])
     row = {0: 1e60, 1: 0.0, 2: 7.0}  # The constant feature begins to vary.
     laws.assert_refused(lambda: model.learn_one(row, 1.0), model, "outweigh")
-
-
-@given(st.integers(1, 16), st.integers(0, 2**32 - 1))
-def test_a_sketch_of_few_features_is_known_along_all_vectors(n_features, seed):
-    """Where the features of one of two models have moved, their vectors differ."""
-    random = np.random.default_rng(seed)
-    sketch, moved = GramSketch(n_features, 2), GramSketch(n_features, 2)
-    order = random.permutation(n_features)
-    moved = moved.reindexed(order, np.arange(2))
-    rows, targets, w = random.normal(size=(9, n_features)), random.normal(size=(9, 2)), np.ones(9)
-    for each in (sketch, moved):
-        each.learn(rows, targets, w)
-    np.testing.assert_allclose(sketch.along(moved.vectors).products, moved.products, atol=1e-12)

@@ -203,54 +203,29 @@ def test_a_feature_that_became_constant_comes_back(ridge):
     np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-9)
 
 
-def slide(n_rows, ridge, window=50, step=1, scale=1.0, offset=0.0):
-    """Learn the newest rows and unlearn the oldest ones; return the model and one of the window."""
+@pytest.mark.parametrize(
+    ("scale", "offset", "n_rows", "window", "step"),
+    [
+        *((scale, 0.0, 500, 50, 1) for scale in (1.0, 1e-3)),
+        *((scale, 1e3 * scale, 500, 50, 1) for scale in (1.0, 1e3)),
+        pytest.param(1.0, 0.0, 1_000_000, 500, 10, marks=pytest.mark.slow),
+    ],
+)
+def test_ordinary_sliding_windows_are_never_refused(scale, offset, n_rows, window, step):
+    """The newest rows are learnt, the oldest ones unlearnt, and nothing drifts."""
     random = np.random.default_rng(0)
     X = scale * random.normal(size=(n_rows + window, 3)) + offset
     y = X.sum(axis=1) + random.normal(size=len(X))
-    model = LeastSquaresRegressor(ridge)
+    model = LeastSquaresRegressor(1.0)
     model.learn_many(X[:window], y[:window])
     for start in range(0, n_rows, step):
         new, old = slice(start + window, start + window + step), slice(start, start + step)
         model.learn_many(X[new], y[new])
         model.unlearn_many(X[old], y[old])
-    fresh = LeastSquaresRegressor(model.ridge_)
+    fresh = LeastSquaresRegressor(1.0)
     fresh.learn_many(X[n_rows:], y[n_rows:])
-    return model, fresh
-
-
-@pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (1e-3, 0.0), (1.0, 1e3), (1e3, 1e6)])
-def test_ordinary_sliding_windows_are_never_refused(scale, offset):
-    model, fresh = slide(500, 1.0, scale=scale, offset=offset)
-    np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_a_window_of_a_million_rows_is_never_refused():
-    model, fresh = slide(1_000_000, 1.0, window=500, step=10)
-    np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-8)
-
-
-@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
-@pytest.mark.parametrize("size", [1e2, 1e3, 1e4, 1e5])
-def test_a_hundred_cycles_leave_six_digits_or_are_refused(accumulator, size):
-    random = np.random.default_rng(0)
-    X = random.normal(size=(100, 3))
-    y = X.sum(axis=1) + random.normal(size=100)
-    model = LeastSquaresRegressor(1.0, accumulator)
-    model.learn_many(X, y)
-    row, target = size * random.normal(size=(1, 3)), [1.0]
-    for cycle in range(100):
-        if random.random() < 0.5:
-            row = size * random.normal(size=(1, 3))
-        model.learn_many(row, target)
-        try:
-            model.unlearn_many(row, target)
-        except ValueError:
-            assert cycle or size > 1e4 or accumulator == "recursive"
-            return
-        rows = strategies.Rows(X, y.tolist(), np.ones(100))
-        assert laws.error_of_fit(model, rows) < 1e-6
+    rtol = 1e-9 if step == 1 else 1e-8
+    np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=rtol)
 
 
 @strategies.examples(20)
@@ -268,17 +243,6 @@ def test_ordinary_removals_are_never_refused(seed, ridge):
     model.unlearn_many(X[site], y[site])
     rows = strategies.Rows(X[site.stop :], y[site.stop :].tolist(), np.ones(300 - site.stop))
     assert laws.error_of_fit(model, rows) < 1e-9
-
-
-@pytest.mark.parametrize("alpha", [1e-9, "auto"])
-def test_estimators_count_digits_at_their_own_alpha(alpha):
-    random = np.random.default_rng(0)
-    X, outlier = random.normal(size=(50, 3)), 1e7 * random.normal(size=(1, 3))
-    y = np.column_stack([X.sum(axis=1), X[:, 0]]) + random.normal(size=(50, 2))
-    model = IncrementalRidge(alpha=alpha).fit(np.vstack([X, outlier]), np.vstack([y, [[1.0, 2.0]]]))
-    with pytest.raises(ValueError, match="outweigh the rows that stay"):
-        model.unlearn(outlier, [[1.0, 2.0]])
-    assert model.n_samples_seen_ == 51
 
 
 def test_a_smaller_ridge_needs_more_digits_than_a_removal_has_left():
@@ -318,23 +282,6 @@ def test_a_far_first_row_of_little_weight_costs_the_others_no_digits(far, w, sin
             each.learn_many(X[start:][: 1 if singly else 50], y[start:][: 1 if singly else 50])
     model.unlearn_one({0: far}, 0.5, w)
     assert model.predict_one({0: 1.0}) == pytest.approx(fresh.predict_one({0: 1.0}), rel=1e-6)
-
-
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("ridge", [1.0, 0.0, "auto", "paper", KFold(3)])
-def test_a_class_is_removed_with_all_its_rows(ridge, fit_intercept):
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(90, 4)), random.integers(0, 3, 90)
-    model = LeastSquaresClassifier(ridge, fit_intercept=fit_intercept)
-    model.learn_many(X, y)
-    model.unlearn_many(X[y == 0], y[y == 0])
-    fresh = LeastSquaresClassifier(model.ridge_, fit_intercept=fit_intercept)
-    fresh.learn_many(X[y != 0], y[y != 0])
-    assert model.classes == (1, 2)
-    if model.ridge_diagonal.min() == model.ridge_diagonal.max():
-        scores = [each.scores_many(X) for each in (model, fresh)]
-        order = [model.classes.index(label) for label in fresh.classes]
-        np.testing.assert_allclose(scores[0][:, order], scores[1], atol=1e-9)
 
 
 def test_a_row_whose_weight_has_decayed_to_nothing_can_be_removed_and_the_model_saved():
@@ -468,15 +415,6 @@ def test_no_name_that_only_removed_rows_had_is_left(make, data, seed, merges, as
     for state in (laws.stored_bytes(model), laws.stored_bytes(answers_only(model))):
         assert not any(name.encode() in state for name in gone)
     assert loads(dumps(model)).feature_names == model.feature_names
-
-
-@pytest.mark.parametrize("part", [0.5, 1.0])
-def test_a_name_goes_with_the_last_part_of_its_weight(part):
-    model = LeastSquaresClassifier(1.0)
-    model.learn_many([{"a": 1.0}, {"a": 2.0, "b": 3.0}], ["x", "y"])
-    model.unlearn_one({"a": 2.0, "b": 3.0}, "y", w=part)
-    assert model.feature_names == (("a",) if part == 1.0 else ("a", "b"))
-    assert model.classes == (("x",) if part == 1.0 else ("x", "y"))
 
 
 def test_arrays_and_positions_keep_their_features_together():

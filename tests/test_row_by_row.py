@@ -125,54 +125,6 @@ def test_the_order_of_keys_changes_no_bit(settings, seed, random):
     assert (plain.output_weights == shuffled.output_weights).all()
 
 
-@pytest.mark.parametrize("label", [0, "new"])
-def test_rows_that_outweigh_a_ridge_inside_are_refused(label):
-    model = learnt(LeastSquaresClassifier(ridge=1.0, accumulator="recursive"), *stream(20))
-    far = LeastSquaresClassifier(ridge=1.0, accumulator="recursive")
-    for row in range(5):
-        far.learn_one({"a": 3e7}, row % 2)
-    for each, x in ((model, {"b": 1e9, "a": -1e9, "c": 1e8}), (far, {"a": 0.0})):
-        before = pickle.dumps(each)
-        with pytest.raises(ValueError, match="outweigh"):
-            each.learn_one(x, label)
-        with pytest.raises(ValueError, match="outweigh"):
-            each.learn_many([x], [label])
-        assert pickle.dumps(each) == before
-
-
-def test_other_orders_and_sets_of_names_meet_the_same_columns():
-    X, y = stream(60)
-    random = np.random.default_rng(1)
-    mixed = []
-    for number, x in enumerate(X):
-        items = [item for item in x.items() if number < 20 or random.random() < 0.7]
-        mixed.append(dict(items[index] for index in random.permutation(len(items))))
-    mixed[40:] = [x | {"late": 1.0} for x in mixed[40:]]
-    model, batch = LeastSquaresClassifier(ridge=1.0), LeastSquaresClassifier(ridge=1.0)
-    for x, label in zip(mixed, y, strict=True):
-        model.predict_one(x | {"unknown": 5.0})
-        model.learn_one(x, label)
-    batch.learn_many(mixed, y)
-    assert_same_answers(model, batch)
-    for x in mixed:
-        assert model.scores_one(x | {"unknown": 5.0}) == pytest.approx(batch.scores_one(x))
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
-def test_arrays_in_samples_are_learnt_as_they_were(dtype):
-    rows = np.random.default_rng(0).integers(-9, 10, (30, 4)).astype(dtype)
-    y = (np.arange(30) % 3).tolist()
-    model, batch, row = LeastSquaresClassifier(1.0), LeastSquaresClassifier(1.0), rows[0].copy()
-    for values, label in zip(rows, y, strict=True):
-        row[:] = values
-        model.learn_one({"h": row}, label)
-    row[:] = 9
-    batch.learn_many([{"h": values} for values in rows], y)
-    assert_same_answers(model, batch)
-    with pytest.raises(ValueError, match="expected 4 as in other rows"):
-        model.learn_one({"h": np.ones(5)}, 0)
-
-
 VALUES = st.one_of(
     st.floats(-1e6, 1e6),
     st.integers(-(10**6), 10**6),
@@ -315,18 +267,6 @@ def test_a_solution_that_goes_on_is_made_anew_after_so_many_rows(monkeypatch):
         model.learn_one(x, label)
     assert [count for count in solved if count > 1000] == [1024, 2048, 3072, 4096]
     assert len(solved) < 20
-
-
-@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
-def test_a_new_ridge_is_in_force_with_the_next_answer(accumulator):
-    (X, y), x = stream(20), {"a": 1.0, "b": 2.0, "c": -1.0}
-    model = learnt(LeastSquaresClassifier(1.0, accumulator), X, y)
-    for _ in range(3):  # From the second time on its names are known.
-        before = model.scores_one(x)
-    model.ridge = 1000.0
-    after = model.scores_one(x)
-    assert after != before
-    assert after == pytest.approx(model.scores_many([x])[0], rel=1e-12)
 
 
 @pytest.mark.parametrize("n_labels", [0, 1, 2])

@@ -29,7 +29,6 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
-from onlinels.linear.penalty import next_checkpoint
 from support import laws, strategies
 
 KINDS = [LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
@@ -69,15 +68,6 @@ class Truth:
     """Whether entries of an array have come as one: as names of their own, they leave alone."""
     moved: float = 0.0
     """Sum of squares that rounding errors are relative to, beside that of the rows."""
-    selected: list[Row] | None = field(default_factory=list)
-    """The rows that the ridge was selected from; None where that cannot be said simply."""
-    until: float = 16
-    """Count of rows at which it is selected next; infinite where that cannot be said simply."""
-    began: int = 0
-    """Rows before any feature varied, less one: counts of rows to select at begin after them."""
-    varied: bool = False
-    folded: bool = False
-    """Whether the statistics are in folds, which a ridge is selected from less often."""
 
     @property
     def count(self):
@@ -96,12 +86,6 @@ class Truth:
             self.names |= set(row.x)
             if self.recursive:
                 self.moved += squares(row)
-            if self.settings.get("half_life") is not None:
-                # Four memories after the last time, too.
-                self.forget_selection()
-            self.note_variation(self.count - 1)
-            if self.count >= self.until:
-                self.select()
 
     def _pass_time(self, t):
         half_life = self.settings.get("half_life")
@@ -128,14 +112,13 @@ class Truth:
             row.w, row.whole = (1.0 - share) * row.w, False
         self.rows = [row for row in self.rows if row.whole or row.w]
         if not self.rows:
-            vars(self).update(vars(Truth(self.settings, folded=self.folded)))
+            vars(self).update(vars(Truth(self.settings)))
             return
         if not plain:
             held = [row.x.items() for row in self.rows if row.w]
             groups = {self.group_of(name) for items in held for name, value in items if value}
             self.names = {name for name in self.names if self.group_of(name) in groups}
             self.has_arrays &= not self.names.isdisjoint(ENTRIES)
-        self.select_anew()
 
     def group_of(self, name):
         """Return what is shared by the entries of an array, which leave together."""
@@ -144,60 +127,19 @@ class Truth:
     def fade(self, keep):
         if keep == 0.0:
             vars(self).update(vars(Truth(self.settings)))
-        elif keep < 1.0:
+        else:
             self._decay(keep)
-            self.select_anew()
 
     def merge(self, other):
-        empty = not (self.rows and other.rows)
-        learnt = self if self.rows else other
-        kept = learnt.selected, learnt.until, learnt.began, learnt.varied
         self.timed |= other.timed
         if self.timed and self.now is not None and other.now is not None:
             late = max(self.now, other.now)
             for each in (self, other):
                 each._decay(0.5 ** ((late - each.now) / self.settings["half_life"]))
-                if each.now < late and empty:
-                    kept = (None, *kept[1:])
         self.now = max((t for t in (self.now, other.now) if t is not None), default=None)
         self.rows, self.names = self.rows + other.rows, self.names | other.names
         self.has_arrays |= other.has_arrays
         self.moved += other.moved
-        self.select_anew()
-        if empty:
-            self.selected, self.until, self.began, self.varied = kept
-
-    def note_variation(self, before):
-        """Take note of whether any feature varies, after so many rows that were there before."""
-        if not self.varied:
-            self.varied = self.n_varying() > 0
-            self.began = max(0, (before if self.varied else self.count) - 1)
-
-    def select_anew(self):
-        self.began, self.varied = 0, False
-        self.note_variation(1)
-        self.select()
-
-    def select(self):
-        self.selected = [replace(row) for row in self.rows]
-        past = 1.0 - self.settings.get("forgetting_factor", 1.0)
-        memory = 1.0 / past if past else np.inf
-        rows = self.count - self.began
-        n_folds = 3 if self.folded else 1
-        self.until = self.began + next_checkpoint(rows, self.n_varying(), memory, n_folds)
-
-    def n_varying(self):
-        return sum(len(values) > 1 for values in self.values().values())
-
-    def values(self):
-        """Return the values that every feature had in rows that weigh something."""
-        weighing = [row.x for row in self.rows if row.w > 0.0]
-        plain = set() if self.settings["fit_intercept"] else {0.0}
-        return {name: plain | {x.get(name, 0.0) for x in weighing} for name in self.names}
-
-    def forget_selection(self):
-        """Take note that the ridge is changed: what is selected later depends on who asks when."""
-        self.selected, self.until = None, np.inf
 
     def table(self, names):
         """Return the rows that are in, as columns of some features."""
@@ -261,7 +203,6 @@ class Calls(RuleBasedStateMachine):
             named = [f"x{number}" for number in range(universe - 3)]
             self.names = [("v", 0), 7, ("v", 1), *named]
         self.width, self.n_labels, self.smallest = n_features, 3, np.inf
-        self.truth.folded = settings["ridge"] == KFold(3)
         if n_features >= 20:
             self.learn(self.model, self.truth, seed, 2 * n_features, "dicts")
 
@@ -428,7 +369,6 @@ class Calls(RuleBasedStateMachine):
         """Draw another model of few rows, of one perhaps only a part, and what it should know."""
         random = np.random.default_rng(seed)
         other, truth = self.model.empty(), Truth(self.truth.settings)
-        truth.folded = self.model.ridge == KFold(3)
         n_names = data.draw(st.integers(1, min(self.width + 1, len(self.names))))
         names = self.names[: self.width]
         names = [names[k] for k in random.permutation(len(names))[:n_names]]
@@ -485,8 +425,6 @@ class Calls(RuleBasedStateMachine):
         ridge = data.draw(st.sampled_from([*numbers, "paper", "auto"]))
         if ridge != self.model.ridge:
             self.model.mutate({"ridge": ridge})
-            self.truth.folded = False
-            self.truth.forget_selection()
 
     @rule(seed=SEEDS, pickled=st.booleans(), n_rows=st.integers(1, 4))
     def go_on_with_a_copy(self, seed, pickled, n_rows):
@@ -607,7 +545,8 @@ class Calls(RuleBasedStateMachine):
         else:
             assert not model.output_weights.any()
             assert not model.intercept.any()
-        self.check_ridge(model)
+        fixed = isinstance(model.ridge, float)
+        assert model.ridge_ == model.ridge if fixed else model.ridge_ >= 0.0
 
     def fixed_ridge(self, model):
         """Return the ridge that is inside the statistics for good, if there is one.
@@ -628,42 +567,6 @@ class Calls(RuleBasedStateMachine):
             return self.truth.moved * (1.0 + self.truth.moved / self.smallest)
         self.smallest = min(self.smallest, fixed)
         return 10.0 * self.truth.moved * (fixed / self.smallest) ** 0.5
-
-    def check_ridge(self, model):
-        rows = self.truth.rows if model.ridge == "paper" else self.truth.selected
-        if not isinstance(model.ridge, (str, KFold)):
-            assert model.ridge_ == model.ridge
-        elif self.truth.recursive:
-            assert model.ridge_ >= 0.0
-        elif rows and not self.truth.moved:
-            # In directions that no row is left in, what was taken out left rounding errors.
-            self.check_chosen(model, rows)
-
-    def fresh(self, ridge, model, rows, seed=0):
-        """Return a model of some rows, perhaps of slightly other weights, its ridge chosen now.
-
-        It knows all features, as those of unlearnt rows stay, and the paper's ridge counts them.
-        """
-        absent = dict.fromkeys(model.feature_names, 0.0)
-        error = 1e-9 * np.random.default_rng(seed).normal(size=len(rows)) if seed else 0.0
-        w = np.array([row.w for row in rows]) * (1.0 + error)
-        parts = [type(model)(ridge=ridge, fit_intercept=model.fit_intercept) for _ in range(2)]
-        for part, own in zip(parts, (slice(-1), slice(-1, None)), strict=True):
-            if rows[own]:
-                part.learn_many(
-                    [absent | row.x for row in rows[own]], [row.y for row in rows[own]], w[own]
-                )
-        return parts[0] + parts[1]
-
-    def check_chosen(self, model, rows):
-        """Compare with the choice from the rows at the last checkpoint, unless that is a tie."""
-        chosen = [self.fresh(model.ridge, model, rows, seed).ridge_ for seed in range(4)]
-        if chosen[0] == self.fresh("paper", model, rows).ridge_:
-            if self.truth.rows:
-                now = self.fresh("paper", model, self.truth.rows).ridge_
-                assert model.ridge_ == pytest.approx(now, rel=1e-6)
-        elif len(set(chosen)) == 1 and len(rows) > 1:
-            assert model.ridge_ == chosen[0]
 
     def teardown(self):
         if hasattr(self, "model"):
