@@ -121,20 +121,6 @@ def test_a_late_feature_is_as_if_zero_before(kind, data):
     laws.assert_is_batch_solution(model, rows)
 
 
-@given(st.data(), strategies.cases("labels", min_rows=3))
-def test_weights_are_never_stale(data, case):
-    rows, make = case
-    model, learnt_rows = make(), []
-    for batch in data.draw(strategies.splits(len(rows))):
-        part = rows.take(batch)
-        model.learn_many(part.X, part.y, part.w)
-        learnt_rows += batch
-        laws.assert_is_batch_solution(model, rows.take(learnt_rows))
-    model.mutate({"ridge": 5.0})
-    assert model.ridge_ == 5.0
-    laws.assert_is_batch_solution(model, rows)
-
-
 NAMES = ["a", "h0", "h1", "h10", 7, ("h", 2), ("x", 0), ("x", 1), "z"]
 
 

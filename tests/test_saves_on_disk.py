@@ -297,7 +297,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
     os.mkfifo(path)
     assert_not_saved(LeastSquaresClassifier(), path, "folder, a device or a pipe")
     assert path.is_fifo()
-    with pytest.raises(ValueError, match="is a device or a pipe, expected a file"):
+    with pytest.raises(ValueError, match="a device or a pipe, expected a file"):
         onlinels.load(path)
 
 
