@@ -207,21 +207,10 @@ def test_a_wrapper_is_saved_while_it_is_taught(tmp_path):
         others = [LeastSquaresClassifier() for _ in range(number)]
         wrapped = LeastSquaresClassifier(ridge=1.0)
         others.clear()
-        model, is_over = CalibratedClassifier(wrapped), threading.Event()
-
-        def save(model=model, is_over=is_over):
-            while not is_over.is_set():
-                model.save(tmp_path / "model.npz")
-
-        saver = threading.Thread(target=save, daemon=True)
-        teacher = threading.Thread(
-            target=lambda model=model: [model.learn_one({"a": k % 7}, k % 2) for k in range(60)],
-            daemon=True,
+        model = CalibratedClassifier(wrapped)
+        in_turns(
+            lambda model=model: model.save(tmp_path / "model.npz"),
+            lambda model=model: model.learn_one({"a": model.count % 7}, model.count % 2),
+            n_rounds=60,
         )
-        saver.start()
-        teacher.start()
-        teacher.join(PATIENCE)
-        is_over.set()
-        saver.join(PATIENCE)
-        alive = teacher.is_alive(), saver.is_alive()
-        assert (*alive, model.classifier.count) == (False, False, 60)
+        assert model.classifier.count == 60
