@@ -85,9 +85,12 @@ def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("onlinels.linear.penalty.select", out_of_memory)
-        model.learn_many(rows.X, rows.y)
-        with pytest.raises(MemoryError):
-            model.predict_one(rows.dicts()[0])
+        for call in (
+            lambda: model.learn_many(rows.X, rows.y),
+            lambda: model.predict_one(rows.dicts()[0]),
+        ):
+            with pytest.raises(MemoryError):
+                call()
     assert model.ridge_ == pytest.approx(ridge_of(rows))
     laws.assert_is_batch_solution(model, rows)
 

@@ -8,7 +8,6 @@ import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import compress
 from operator import attrgetter, itemgetter
@@ -977,12 +976,20 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
             apply(plan_block(learner, rows, block, events))
         apply(Update(state=becoming(model, learner)))
     else:
+        lacking = list[MemoryError]()
 
         def plan(block: slice) -> tuple[Calls, State]:
-            """Choose a ridge that is due, then plan to learn a block of rows."""
-            # Without the memory for it, the choice stays due: it needs more than learning.
-            with suppress(MemoryError):
+            """Choose a ridge that is due, then plan to learn a block of rows.
+
+            Choosing a ridge needs more memory than learning. If the choice fails twice, it stays
+            due, the other blocks are learnt, and the MemoryError is raised after them.
+            """
+            try:
                 model._choose_if_due()
+            except MemoryError as error:
+                if not lacking:
+                    lacking.append(error)
+                    raise
             return plan_block(model, rows, block, events)
 
         apply_in_blocks(blocks, plan)
