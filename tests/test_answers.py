@@ -7,15 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.datasets import load_digits
 
 import onlinels
 from onlinels import (
-    CalibratedClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
-    ShallowConvClassifier,
 )
 from onlinels.export import answers_only
 from onlinels.features import hidden, input_weights
@@ -173,24 +170,6 @@ def test_every_model_has_a_predictor_or_is_refused_by_name(name):
             if hasattr(model, "predict_proba_one"):
                 probabilities = model.predict_proba_one(sample)
                 assert small.predict_proba_one(sample) == pytest.approx(probabilities)
-
-
-def test_networks():
-    digits = load_digits()
-    model = ShallowConvClassifier.from_preset("digits", n_hidden=50)
-    model.learn_many(digits.images[:1000], digits.target[:1000])
-    images = digits.images[1000:1100]
-    for full in (model, CalibratedClassifier(model)):
-        small = saved(answers_only(full))
-        assert (small.predict_many(images) == full.predict_many(images)).all()
-        for of_small, of_full in (
-            (small.predict_proba_many(images), full.predict_proba_many(images)),
-            (
-                list(small.predict_proba_one({"image": images[0]}).values()),
-                list(full.predict_proba_one({"image": images[0]}).values()),
-            ),
-        ):
-            np.testing.assert_allclose(of_small, of_full, rtol=1e-9)
 
 
 def test_what_is_no_trained_model_is_refused():

@@ -43,10 +43,6 @@ def pandas(dtype):
 
 
 NUMBERS = {
-    **{
-        f"polars {kind}": polars(kind)
-        for kind in (pl.Int8, pl.UInt64, pl.Float32, pl.Decimal(9, 2))
-    },
     **{f"polars {kind}": polars(kind) for kind in (pl.Int8, pl.UInt64, pl.Decimal(38, 3))},
     **{
         f"polars {name}": polars(getattr(pl, name))
@@ -84,7 +80,12 @@ OTHERS = {
     "arrow bytes": pa.array([b"x"] * 4),
     "arrow intervals": pa.array([(1, 2, 3)] * 4, pa.month_day_nano_interval()),
     "arrow maps": pa.array([[("a", 1)]] * 4, pa.map_(pa.string(), pa.int64())),
+    "polars NaN": pl.Series([1.0, np.nan, 4.0, 5.0]),
+    "polars no truth": pl.Series([True, None, True, True]),
     "pandas gap": pd.Series([1, None, 4, 5], dtype="Int64"),
+    "pandas NaN": pd.Series([1, np.nan, 4, 5], dtype="double[pyarrow]"),
+    "pandas no truth": pd.Series([True, None, True, True], dtype="boolean"),
+    "pandas sparse gap": pd.Series(pd.arrays.SparseArray([0.0, np.nan, 4.0, 5.0], fill_value=0.0)),
     "pandas timedeltas": pd.Series(pd.to_timedelta(VALUES, unit="D")),
     "pandas periods": pd.Series(pd.period_range("2020", periods=4, freq="D")),
     "pandas intervals": pd.Series(pd.interval_range(0, 4)),

@@ -260,7 +260,7 @@ def test_targets_and_weights_of_several_columns_are_refused_by_partition():
     table = frames.from_pandas(pd.DataFrame({"a": np.arange(6.0)}), npartitions=2)
     for text, given_ in (
         (r"Partition \d: y has shape \(3, 2\), expected \(n_rows,\)", (X, X)),
-        (r"Partition \d: y has shape \(3, 1\).*Pass y\['a'\]", (X, table)),
+        (r"Partition \d: y has shape \(3, 1\).*Pass one column", (X, table)),
         (r"Partition \d: w has shape \(3, 2\), expected \(3,\)", (X, y, X)),
     ):
         with pytest.raises(ValueError, match=text):
@@ -331,7 +331,7 @@ X, Y = whole_numbers(60, 3), whole_numbers(60, 1)[:, 0]
         (TypeError, "Partition 1: a batch is of type dict", {"X": X, "y": Y}),
         (TypeError, "Partition 1: a batch is of type NoneType", None),
         (ValueError, "Partition 1: y has 60 targets, expected 0", (X[:0], Y)),
-        (TypeError, r"Partition 1: .*list\(X\)", ((x for x in X), Y)),
+        (TypeError, r"Partition 1: X is of type generator", ((x for x in X), Y)),
     ],
 )
 def test_batches_that_are_none_are_named(error, text, batch):
@@ -382,18 +382,6 @@ def test_answers_for_partitions_without_rows():
     assert answers.tolist() == named.predict_many(frame[frame.a > 8.0]).tolist()
     rows = bag.from_sequence(frame.to_dict("records"), npartitions=6)
     assert len(predict(named, rows.filter(lambda x: x["a"] > 8.0)).compute()) == len(answers)
-
-
-def test_networks_learn_bags_of_images():
-    network = ShallowConvClassifier.from_preset("digits", n_hidden=50, warm_up=40)
-    network.learn_many(DIGITS[:60], LABELS[:60])
-    images = [{"image": image.reshape(8, 8)} for image in DIGITS[60:100]]
-    pairs = bag.from_sequence(
-        list(zip(images, LABELS[60:100].tolist(), strict=True)), npartitions=3
-    )
-    fitted = fit(network, pairs)
-    network.learn_many(images, LABELS[60:100])
-    np.testing.assert_array_equal(fitted.predict_many(images), network.predict_many(images))
 
 
 def test_a_fit_within_a_task_and_an_asynchronous_client():

@@ -30,7 +30,6 @@ from onlinels import (
 from onlinels.checks import plain_value
 from onlinels.explain import feature_effects
 from onlinels.export import to_sklearn
-from onlinels.rows import feature_key, key_text
 from onlinels.sklearn import IncrementalRidgeClassifier
 from onlinels.stream.waiting import sample_key
 from support import strategies
@@ -161,25 +160,12 @@ def test_equal_objects_change_nothing(kind, data):
         theirs, kind, others, questions, in_batch
     )
     assert facts(mine) == facts(theirs)
-    # Lessons of one kind, questions of the other; the order of the questions does not matter.
-    for x, other in ((rows[0][0], others[0][0]), (others[-1][0], rows[-1][0])):
-        assert answers(mine, kind, x) == answers(theirs, kind, other)
-        assert answers(mine, kind, other) == answers(theirs, kind, x)
-
-
-@pytest.mark.parametrize("kind", MODELS)
-@strategies.examples(5)
-@given(st.data())
-def test_equal_objects_are_saved_as_equal_models(kind, data):
-    rows, others = data.draw(streams(kind))
-    mine, theirs = MODELS[kind](), MODELS[kind]()
-    for (x, y), (x_other, y_other) in zip(rows, others, strict=True):
-        mine.learn_one(x, y)
-        theirs.learn_one(x_other, y_other)
     loaded = onlinels.loads(onlinels.dumps(theirs))
     assert facts(mine) == facts(loaded)
-    for (x, _), (other, _) in zip(rows, others, strict=True):
-        assert answers(mine, kind, x) == answers(loaded, kind, other)
+    # Lessons of one kind, questions of the other; the order of the questions does not matter.
+    for x, other in ((rows[0][0], others[0][0]), (others[-1][0], rows[-1][0])):
+        assert answers(mine, kind, x) == answers(theirs, kind, other) == answers(loaded, kind, x)
+        assert answers(mine, kind, other) == answers(theirs, kind, x)
 
 
 MERGED = ["linear", "orthogonal", "folds", "priors", "linear regressor", "several", "hidden"]
@@ -223,21 +209,6 @@ class Tag:
     name: str
 
 
-def test_an_answer_does_not_depend_on_the_names_of_earlier_questions():
-    def answer(first):
-        model = StreamClassifier()
-        for i in range(300):
-            model.learn_one({Sensor.TEMP: i % 100 / 100, Sensor.HUMID: 1.0}, i % 100 > 50)
-        for x in first:
-            model.predict_proba_one(x)
-        return model.predict_proba_one({Sensor.TEMP: 0.9, Sensor.HUMID: 1.0})
-
-    assert answer([]) == answer([{"temp": 0.9, "humid": 1.0}])
-    layers = HiddenLayer(2, prefix=Sensor.TEMP), HiddenLayer(2, prefix="temp")
-    for layer in layers:
-        assert list(layer.transform_one({"a": 1.0})) == ["temph0", "temph1"]
-
-
 def test_the_sign_of_zeros_does_not_change_which_forecast_waits():
     for zero in (0.0, -0.0, 0, False, np.float32(-0.0), Decimal("-0")):
         for others in ({}, {"text": "red"}, {"h": np.array([-0.0, 1.0])}):
@@ -246,25 +217,6 @@ def test_the_sign_of_zeros_does_not_change_which_forecast_waits():
             if "h" in others:
                 expected["h"] = np.array([0.0, 1.0])
             assert sample_key(sample) == sample_key(expected)
-
-
-NAMES_AND_EQUALS = [
-    ("temp", [Sensor.TEMP, np.str_("temp"), strategies.OwnText("temp")]),
-    (1, [True, 1.0, np.int64(1), Level.HIGH, Decimal(1), Fraction(1), np.bool_(True), 1 + 0j]),
-    (0, [-0.0, False, 0.0, Level.LOW, Decimal("-0.0"), np.float32(-0.0)]),
-    (0.5, [Decimal("0.50"), Fraction(1, 2), np.float16(0.5), 0.5 + 0j]),
-    (("h", 0), [("h", np.int64(0)), ("h", False), ("h", Decimal(0)), "h0"]),
-    (("site", ("temp", 1)), [(np.str_("site"), (Sensor.TEMP, True))]),
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "others"), NAMES_AND_EQUALS, ids=lambda value: type(value).__name__
-)
-def test_equal_names_have_one_text_whatever_their_type(name, others):
-    for other in others:
-        assert key_text(feature_key(other)) == key_text(feature_key(name))
-        assert type(feature_key(other)) is type(feature_key(name))
 
 
 class Casual(str):
@@ -314,18 +266,6 @@ def test_labels_stay_as_given_and_are_saved_in_plain_types(tmp_path):
     assert list(map(type, loaded.classes)) == [str, int, tuple]
     small = onlinels.loads(onlinels.dumps(onlinels.export.answers_only(model)))
     assert small.classes == model.classes
-
-
-def test_a_label_is_known_to_streams_whatever_its_type():
-    """Decimals and numpy's numbers are equal, but do not compare in a dict."""
-    mine, theirs = StreamClassifier(), StreamClassifier()
-    for number, other in ((1, Decimal(1)), (1, np.int8(1)), (1, 1.0)):
-        for model, label in ((mine, number), (theirs, other)):
-            model.learn_one({"a": 0.0}, "red")
-            model.learn_one({"a": 0.0}, label)
-    assert list(mine.predict_proba_one({"a": 0.0}).values()) == list(
-        theirs.predict_proba_one({"a": 0.0}).values()
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """`onlinels.export.onnx`: ONNX files that answer as the model does, by onnxruntime alone."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import onnx as onnx_package
@@ -31,7 +29,6 @@ from onlinels.export import onnx, onnx_model, sklearn_model, to_sklearn
 from onlinels.export.onnx_graph import Graph
 from onlinels.features import hidden
 from onlinels.sklearn import IncrementalRidge
-from support.processes import PATIENCE
 from support.strategies import (
     convolution_settings,
     examples,
@@ -339,28 +336,6 @@ def test_a_windowed_classifier_takes_its_window(path, steps):
     np.testing.assert_allclose(found["probabilities"][0], list(own.values()), atol=1e-5)
 
 
-ALONE = """
-import sys, numpy, onnxruntime
-path, rows, answers = sys.argv[1:]
-session = onnxruntime.InferenceSession(path)
-labels, *_ = session.run(["label"], {"X": numpy.load(rows)})
-numpy.save(answers, labels.astype("U"))
-assert "onlinels" not in sys.modules
-"""
-
-
-def test_the_file_answers_without_this_package(path, tmp_path):
-    X = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
-    model = HiddenLayer(10) | LeastSquaresClassifier(1.0)
-    model.learn_many(X, ["hot" if x > 0 else "cold" for x in X[:, 0]])
-    onnx(model, path)
-    rows, answers = tmp_path / "rows.npy", tmp_path / "answers.npy"
-    np.save(rows, X)
-    command = [sys.executable, "-I", "-c", ALONE, str(path), str(rows), str(answers)]
-    subprocess.run(command, check=True, timeout=PATIENCE)
-    assert np.load(answers).tolist() == model.predict_many(X).tolist()
-
-
 def learnt(model, X=None, y=("a", "b")):
     """Return a model that has learnt two rows."""
     model.learn_many(np.eye(2) if X is None else X, list(y))
@@ -453,10 +428,8 @@ def test_an_input_shape_is_for_images():
 LETTERS = list("abc") * 8
 SHAPES = {
     "linear": (LeastSquaresClassifier, (3,)),
-    "pipeline": (lambda: HiddenLayer(5) | LeastSquaresClassifier(1.0), (3,)),
     "numbers": (LeastSquaresRegressor, (3,)),
     "network": (lambda: ShallowConvClassifier.from_preset("digits", warm_up=20), (8, 8)),
-    "pixels": (lambda: ShallowConvClassifier.from_preset("digits", warm_up=20), (64,)),
     "colours": (
         lambda: ShallowConvClassifier.from_preset("digits", image_shape=(8, 8, 2), warm_up=20),
         (8, 8, 2),
@@ -476,9 +449,8 @@ def test_inputs_and_outputs_are_those_that_the_guide_describes(path, name):
     onnx(model, path)
     session, metadata = onnxruntime.InferenceSession(path), metadata_of(path)
     (given,) = session.get_inputs()
-    images = (8, 8) if name == "pixels" else shape
-    assert (given.name, given.type, given.shape) == ("X", "tensor(float)", ["batch", *images])
-    assert ("feature_names" in metadata) == (len(images) == 1)
+    assert (given.name, given.type, given.shape) == ("X", "tensor(float)", ["batch", *shape])
+    assert ("feature_names" in metadata) == (len(shape) == 1)
     outputs = {each.name: each.shape for each in session.get_outputs()}
     if name == "numbers":
         assert outputs == {"values": ["batch", 1]}

@@ -67,25 +67,6 @@ def test_answers_are_those_of_the_model(kind, data):
         assert (np.abs(estimator.predict_proba(X) - expected) <= atol[:, None]).all()
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_weights_are_those_that_scikit_learn_fits(n_classes, fit_intercept):
-    random = np.random.default_rng(n_classes)
-    X, y = random.normal(size=(40, 5)) + 1.0, random.integers(0, n_classes, 40)
-    classifier = LeastSquaresClassifier(2.0, fit_intercept=fit_intercept)
-    regressor = LeastSquaresRegressor(2.0, fit_intercept=fit_intercept)
-    for model in (classifier, regressor):
-        model.learn_many(X, y)
-    pairs = [(to_sklearn(regressor), Ridge(2.0, fit_intercept=fit_intercept).fit(X, y))]
-    if fit_intercept:
-        pairs.append((to_sklearn(classifier), RidgeClassifier(2.0).fit(X, y)))
-    for own, fitted in pairs:
-        np.testing.assert_allclose(own.coef_.ravel(), fitted.coef_.ravel(), rtol=1e-10)
-        np.testing.assert_allclose(own.intercept_, fitted.intercept_, atol=1e-12)
-        assert own.get_params() == fitted.get_params()
-        assert own.n_features_in_ == fitted.n_features_in_
-
-
 def test_names_of_frames_are_those_of_the_model():
     frame = pd.DataFrame({"size": [1.0, 2.0, 4.0], "age": [5.0, 3.0, 2.0]})
     model = LeastSquaresRegressor(1.0)

@@ -220,57 +220,6 @@ def test_fit_starts_anew_and_parameters_that_must_stay_do():
     np.testing.assert_allclose(recursive.coef_, Ridge(3.0).fit(X, y).coef_, rtol=1e-7)
 
 
-def test_refused_rows_change_nothing():
-    X, y = load_iris(return_X_y=True)
-    model = IncrementalRidgeClassifier(1.0).fit(X[:100], y[:100])
-    before = pickle.dumps(model.__dict__)
-    bad = X.copy()
-    bad[3, 2] = np.nan
-    calls = [
-        lambda: model.partial_fit(bad, y),
-        lambda: model.partial_fit(X[:, :3], y),
-        lambda: model.partial_fit(X, np.where(y > 0, "x", "y")),
-        lambda: model.partial_fit(X, y, sample_weight=[-1.0] * 150),
-        lambda: model.partial_fit(X, y, sample_weight=[1.0] * 3),
-        lambda: model.fit(bad, y),
-        lambda: model.unlearn(X + 100.0, y),
-        lambda: model.merge(IncrementalRidgeClassifier(1.0).fit(X[:, :2], y)),
-        lambda: model.merge(IncrementalRidgeClassifier(1.0, fit_intercept=False).fit(X, y)),
-        lambda: model.merge(IncrementalRidgeClassifier(2.0).fit(X, y)),
-        lambda: model.unlearn(np.vstack([X, X]), np.append(y, y)),
-    ]
-    for call in calls:
-        with pytest.raises(ValueError, match=r"."):
-            call()
-        assert pickle.dumps(model.__dict__) == before
-    with pytest.raises(TypeError, match="IncrementalRidgeClassifier"):
-        model.merge(IncrementalRidge())
-    fresh = IncrementalRidge()
-    with pytest.raises(ValueError, match=r"nan|NaN"):
-        fresh.partial_fit(bad, y)
-    assert not hasattr(fresh, "n_features_in_")
-
-
-@pytest.mark.parametrize(
-    ("error", "text", "settings"),
-    [
-        (ValueError, "alpha='best'", {"alpha": "best"}),
-        (ValueError, "alpha=-1.0", {"alpha": -1.0}),
-        (ValueError, "solver='svd'", {"solver": "svd"}),
-        (ValueError, "forgetting_factor=1.5", {"forgetting_factor": 1.5}),
-        (ValueError, "scaling='robust'", {"scaling": "robust"}),
-        (TypeError, "fit_intercept", {"fit_intercept": "yes"}),
-        (ValueError, "positive alpha", {"alpha": 0.0, "solver": "recursive"}),
-        (ValueError, "class_weight='even'", {"class_weight": "even"}),
-        (ValueError, r"class_weight\['a'\]", {"class_weight": {"a": -1.0}}),
-    ],
-)
-def test_parameters_are_named(error, text, settings):
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(error, match=text):
-        IncrementalRidgeClassifier(**settings).fit(X, y)
-
-
 @pytest.mark.parametrize("several", [False, True])
 def test_deviations_are_those_of_river(several):
     X, y = load_diabetes(return_X_y=True)
@@ -373,25 +322,6 @@ def test_it_goes_with_the_rest_of_scikit_learn():
     np.testing.assert_allclose(piped[-1].coef_, expected.coef_, rtol=1e-6, atol=1e-9)
 
 
-def test_messages_name_what_users_know():
-    X, y = load_iris(return_X_y=True)
-    orthogonal = IncrementalRidge(1.0, solver="orthogonal").fit(X, y)
-    with pytest.raises(ValueError, match=r'cannot remove rows.*solver="gram"'):
-        orthogonal.unlearn(X[:1], y[:1])
-    with pytest.raises(ValueError, match=r"different settings \(solver: 'orthogonal' and 'gram'\)"):
-        orthogonal.merge(IncrementalRidge(1.0).fit(X, y))
-    with pytest.raises(ValueError, match=r"X has 300 rows, expected at most the 150"):
-        IncrementalRidge(1.0).fit(X, y).unlearn(np.vstack([X, X]), np.append(y, y))
-    with pytest.raises(ValueError, match=r"y has shape \(150, 2\), expected \(150,\)"):
-        orthogonal.partial_fit(X, np.column_stack([y, y]))
-    with pytest.raises(ValueError, match=r"holds the labels \[0, 1, 2, 'a', 'b'\]"):
-        IncrementalRidgeClassifier(1.0).fit(X, y).partial_fit(X[:2], ["a", "b"])
-    layers = [HiddenLayerTransformer(5, random_state=seed).fit(X) for seed in (None, None, 3, 3)]
-    a, b, c, d = (layer.transform(X) for layer in layers)
-    assert not np.allclose(a, b)
-    assert np.array_equal(c, d)
-
-
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
 )
@@ -406,53 +336,6 @@ def test_copies_learn_by_themselves(copied):
     both = model + other
     both.partial_fit(X, y)
     assert (model.n_samples_seen_, other.n_samples_seen_, both.n_samples_seen_) == (100, 250, 500)
-
-
-def test_sparse_matrices_of_odd_kinds():
-    X = sparse.random_array((60, 12), density=0.2, format="csr", rng=0)
-    y = np.asarray(X.sum(axis=1)).ravel()
-    odd = [
-        X.tocoo(),
-        sparse.csr_matrix(X),
-        X.tocsc(),
-        sparse.csr_array(np.round(X.toarray() * 9).astype(int)),
-        X.astype(np.float32),
-        sparse.csr_array((60, 12)),
-    ]
-    doubled = sparse.coo_array((np.ones(4), ([0, 0, 1, 2], [3, 3, 1, 0])), shape=(60, 12))
-    large = sparse.random_array((2000, 400), density=0.01, format="coo", rng=0)
-    model = IncrementalRidge(1.0).partial_fit(large, np.asarray(large.sum(axis=1)).ravel())
-    expected = Ridge(1.0, solver="cholesky").fit(large.toarray(), large.toarray().sum(axis=1))
-    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
-    for rows in (*odd, doubled):
-        for model in (IncrementalRidge(1.0), IncrementalRidge(1.0, forgetting_factor=0.9)):
-            other = clone(model)
-            for part in (slice(0, 1), slice(1, 40), slice(40, 60)):
-                model.partial_fit(rows.tocsr()[part], y[part])
-                other.partial_fit(rows.toarray()[part], y[part])
-            np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-6, atol=1e-9)
-            np.testing.assert_allclose(
-                model.predict(rows), other.predict(rows.toarray()), atol=1e-6
-            )
-
-
-def test_what_cannot_be_learnt_is_refused_at_once():
-    X, y = load_iris(return_X_y=True)
-    model = IncrementalRidgeClassifier(1.0).fit(X, y)
-    before = pickle.dumps(model.__dict__)
-    for classes in (["q"], [None, 3], [[1, 2]], [0.0, np.nan]):
-        with pytest.raises((TypeError, ValueError), match=r"classes|labels"):
-            model.partial_fit(X, y, classes=classes)
-        assert pickle.dumps(model.__dict__) == before
-    for rows in (X * 1e200, sparse.csr_array(X * 1e200)):
-        with pytest.raises(ValueError, match="X"):
-            model.partial_fit(rows, y)
-    with pytest.raises(ValueError, match="y"):
-        IncrementalRidge(1.0).fit(X, y * 1e200)
-    with pytest.raises(TypeError):
-        model + 1
-    with pytest.raises(ValueError, match="unlearnt"):
-        model.unlearn(X, y).predict(X)
 
 
 # -- threads ---------------------------------------------------------------------------------------
@@ -492,8 +375,9 @@ def test_threads_lose_no_rows(kind, solver, many_switches):
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
 @pytest.mark.parametrize("alpha", [1.0, "auto"])
-def test_who_asks_while_another_thread_teaches_sees_the_rows_up_to_a_moment(alpha, many_switches):
+def test_who_asks_while_another_teaches_sees_the_rows_up_to_a_moment(alpha, copied, many_switches):
     random = np.random.default_rng(0)
     X, y = random.normal(size=(120, 4)), random.integers(0, 2, 120) * 5 - 2
     parts = [slice(at, at + 4) for at in range(0, 120, 4)]
@@ -509,6 +393,8 @@ def test_who_asks_while_another_thread_teaches_sees_the_rows_up_to_a_moment(alph
         answers = []
         while not done.is_set() or not answers:
             counts = model.n_samples_seen_, model.coef_.tobytes(), model.n_samples_seen_
+            taken = copied(model)
+            answers.append((taken.n_samples_seen_, taken.coef_.tobytes()))
             assert model.predict_proba(X[:2]).shape == (2, len(model.classes_))
             assert set(model.predict(X[:2])) <= {-2, 3}
             if counts[0] == counts[2]:
@@ -629,6 +515,8 @@ def test_after_everything_was_unlearnt_other_labels_come(alpha, class_weight):
     model = IncrementalRidgeClassifier(alpha, class_weight=class_weight)
     model.partial_fit(X, [0, 1, 1]).unlearn(X, [0, 1, 1])
     assert model.coef_.size == model.intercept_.size == len(model.classes_) == 0
+    with pytest.raises(ValueError, match="unlearnt"):
+        model.predict(X)
     assert model.set_params(class_weight=None).to_river().predict_one({0: 1.0}) is None
     model.set_params(class_weight=class_weight).partial_fit(X, ["a", "b", "b"])
     fresh = clone(model).fit(X, ["a", "b", "b"])
@@ -639,41 +527,6 @@ def test_after_everything_was_unlearnt_other_labels_come(alpha, class_weight):
 
 
 # -- what the penalty and the messages depend on ---------------------------------------------------
-
-
-def test_classes_of_refused_rows_are_not_declared():
-    X, y = load_iris(return_X_y=True)
-    model = IncrementalRidgeClassifier(1.0).fit(X[:100], y[:100])
-    before = state_of(model)
-    with pytest.raises(ValueError, match=r"X"):
-        model.partial_fit(X[:1] * 1e200, y[:1], classes=[0, 1, 2])
-    assert state_of(model) == before
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_copies_while_another_thread_teaches_are_of_one_moment(copied, many_switches):
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(200, 4)), random.integers(0, 3, 200)
-    model, done = IncrementalRidgeClassifier(1.0).fit(X[:4], y[:4]), threading.Event()
-
-    def take():
-        taken = []
-        while not done.is_set() or not taken:
-            model.predict(X[:1])
-            taken.append(copied(model))
-        return taken[:200]
-
-    with ThreadPoolExecutor(1) as pool:
-        copies = pool.submit(take)
-        try:
-            for at in range(4, 200, 4):
-                model.partial_fit(X[at : at + 4], y[at : at + 4])
-        finally:
-            done.set()
-        for each in copies.result():
-            n_rows = each.n_samples_seen_
-            wanted = IncrementalRidgeClassifier(1.0).fit(X[:n_rows], y[:n_rows])
-            np.testing.assert_allclose(each.coef_, wanted.coef_, rtol=1e-6, atol=1e-9)
 
 
 def test_balanced_weights_are_for_fit_alone():
@@ -702,74 +555,113 @@ def test_saving_names_the_river_model():
     np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-9)
 
 
-FOREIGN = {
-    name
-    for kind in (LeastSquaresClassifier, LeastSquaresRegressor)
-    for name in ("w", "t", "seed", "learn_many", "learn_one", *inspect.signature(kind).parameters)
-}
+OWN = {"fit_intercept", "forgetting_factor", "scaling"}
+FOREIGN = {"w", "t", "seed", "learn_many", "learn_one", "unlearn_many"} - OWN
+FOREIGN |= {*inspect.signature(LeastSquaresClassifier).parameters} - OWN
 """Parameters and methods of river's faces."""
 
 
-def bad_calls():
-    """Return calls of every estimator that are refused, by what they try."""
+def refused_calls(kind, solver):
+    """Return an estimator, and calls of it and of others that are refused, with what is said."""
     X, y = load_iris(return_X_y=True)
-    huge = np.full(150, 1e140)
-    calls = {}
-    for kind in (IncrementalRidge, IncrementalRidgeClassifier):
-        for solver in SOLVERS:
 
-            def make(kind=kind, solver=solver, **settings):
-                return kind(**({"alpha": 1.0, "solver": solver} | settings))
+    def made(**settings):
+        return kind(**({"alpha": 1.0, "solver": solver} | settings))
 
-            fitted = make().fit(X, y)
-            twice = np.vstack([X, X]), np.append(y, y)
-            calls |= {
-                f"{kind.__name__} {solver} {name}": call
-                for name, call in {
-                    "outweighs": lambda make=make: make(alpha=1e-9).fit(X * 1e60, y),
-                    "alpha": lambda make=make: make(alpha=-1.0).fit(X, y),
-                    "no penalty": lambda make=make: make(alpha=0.0, solver="recursive").fit(X, y),
-                    "mass": lambda make=make: make().fit(X * 1e100, y, huge),
-                    "weights": lambda make=make: make().fit(X, y, -huge),
-                    "values": lambda make=make: make().fit(X * 1e200, y),
-                    "unlearnt twice": lambda m=fitted, rows=twice: m.unlearn(*rows),
-                    "never learnt": lambda m=fitted: m.unlearn(X * 1e3, y),
-                    "too heavy": lambda m=fitted: m.unlearn(X[:5], y[:5], np.full(5, 1e3)),
-                    "scaling": lambda make=make: make(scaling="robust").fit(X, y),
-                    "factor": lambda make=make: make(forgetting_factor=0.0).fit(X, y),
-                    "columns": lambda m=fitted: m.predict(X[:, :2]),
-                    "merge": lambda m=fitted, make=make: m.merge(make().fit(X[:, :2], y)),
-                }.items()
-            }
-    for name, settings in {
-        "units": {"n_hidden": 0},
-        "weights": {"input_weights": "x"},
-        "activation": {"activation": "x"},
-        "seed": {"random_state": -1},
-        "bias": {"bias": "x"},
-        "scales": {"standardize": "x"},
-        "labels": {"input_weights": "difference"},
-    }.items():
-        calls[f"transformer {name}"] = lambda settings=settings: HiddenLayerTransformer(
-            **({"n_hidden": 5} | settings)
-        ).fit(X)
-    return calls
+    model, twice = made().fit(X[:140], y[:140]), (np.vstack([X, X]), np.append(y, y))
+    bad = np.where(np.arange(4) == 2, np.nan, X)
+    calls = [
+        ("nan|NaN", lambda: model.partial_fit(bad, y)),
+        ("nan|NaN", lambda: model.fit(bad, y)),
+        ("X has 3 features", lambda: model.partial_fit(X[:, :3], y)),
+        ("features", lambda: model.predict(X[:, :2])),
+        ("negative|at least 0", lambda: model.partial_fit(X, y, sample_weight=[-1.0] * 150)),
+        ("sample_weight", lambda: model.partial_fit(X, y, sample_weight=[1.0] * 3)),
+        ("X", lambda: model.partial_fit(X * 1e200, y)),
+        ("X", lambda: model.partial_fit(sparse.csr_array(X * 1e200), y)),
+        ("sample_weight|weight", lambda: made().fit(X * 1e100, y, np.full(150, 1e140))),
+        (r"y.* shape \(150, 2\)", lambda: model.partial_fit(X, np.column_stack([y, y]))),
+        ("features|feature", lambda: model.merge(made().fit(X[:, :2], y))),
+        ("different settings", lambda: model.merge(made(fit_intercept=False).fit(X, y))),
+        ("different settings", lambda: model.merge(made(alpha=2.0).fit(X, y))),
+        ("alpha=-1.0", lambda: made(alpha=-1.0).fit(X, y)),
+        ("solver='svd'", lambda: made(solver="svd").fit(X, y)),
+        ("forgetting_factor=1.5", lambda: made(forgetting_factor=1.5).fit(X, y)),
+        ("scaling='robust'", lambda: made(scaling="robust").fit(X, y)),
+        ("fit_intercept", lambda: made(fit_intercept="yes").fit(X, y)),
+        ("positive alpha", lambda: made(alpha=0.0, solver="recursive").fit(X, y)),
+    ]
+    for alpha in ("best", KFold(3), [1.0], None, True, {"a": 1.0}, 1j):
+        text = r'^alpha=.*expected a number of at least 0, or "auto"'
+        calls.append((text, lambda alpha=alpha: made(alpha=alpha).fit(X, y)))
+    if solver == "orthogonal":
+        calls += [
+            (r'cannot remove rows.*solver="gram"', lambda: model.unlearn(X[:1], y[:1])),
+            (
+                r"different settings \(solver: 'orthogonal' and 'gram'\)",
+                lambda: model.merge(made(solver="gram").fit(X, y)),
+            ),
+        ]
+    else:
+        calls += [
+            ("expected at most the (140|50)", lambda: model.unlearn(*twice)),
+            (".", lambda: model.unlearn(X[:9] * 1e3, y[:9])),
+            (".", lambda: model.unlearn(X[:5], y[:5], np.full(5, 1e3))),
+        ]
+    if kind is IncrementalRidgeClassifier:
+        calls += [
+            ("holds the labels", lambda: model.partial_fit(X, np.where(y > 0, "x", "y"))),
+            ("class_weight='even'", lambda: made(class_weight="even").fit(X, y)),
+            (r"class_weight\['a'\]", lambda: made(class_weight={"a": -1.0}).fit(X, y)),
+            ("X", lambda: model.partial_fit(X[:1] * 1e200, y[:1], classes=[0, 1, 2, 5])),
+            ("IncrementalRidgeClassifier", lambda: model.merge(IncrementalRidge())),
+        ]
+        for classes in (["q"], [None, 3], [[1, 2]], [0.0, np.nan]):
+            call = lambda classes=classes: model.partial_fit(X, y, classes=classes)  # noqa: E731
+            calls.append(("classes|labels", call))
+    else:
+        calls.append(("y", lambda: made().fit(X, y * 1e200)))
+    if solver == "recursive":
+        calls.append((".", lambda: made(alpha=1e-9).fit(X * 1e60, y)))
+    return model, calls
 
 
-def test_errors_name_the_parameters_of_the_estimator_that_was_called():
-    said = {name: refusal_of(call) for name, call in bad_calls().items()}
-    own = {"fit_intercept", "forgetting_factor", "scaling"}
-    for name, message in said.items():
-        words = set(re.findall(r"[A-Za-z_]+", message or ""))
-        assert not words & (FOREIGN - own), (name, message)
-    assert len([message for message in said.values() if message]) > 60
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("kind", [IncrementalRidge, IncrementalRidgeClassifier])
+def test_refused_calls_change_nothing_and_name_parameters_of_the_estimator(kind, solver):
+    model, calls = refused_calls(kind, solver)
+    before = state_of(model)
+    for text, call in calls:
+        with pytest.raises((TypeError, ValueError), match=text) as raised:
+            call()
+        assert not FOREIGN & set(re.findall(r"[A-Za-z_]+", str(raised.value))), raised.value
+        assert state_of(model) == before
+    fresh = kind(solver=solver)
+    with pytest.raises(ValueError, match=r"nan|NaN"):
+        fresh.partial_fit(np.full((2, 3), np.nan), [0, 1])
+    assert not hasattr(fresh, "n_features_in_")
 
 
-ALPHAS = KFold(3), [1.0], None, True, "cv", {"a": 1.0}, 1j, b"1", [[None]]
+def test_the_seed_of_a_layer_settles_it():
+    layers = [HiddenLayerTransformer(5, random_state=seed) for seed in (None, None, 3, 3)]
+    a, b, c, d = (layer.fit_transform(np.eye(3)) for layer in layers)
+    assert not np.allclose(a, b)
+    assert np.array_equal(c, d)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS, ids=repr)
-def test_a_refused_alpha_tells_which_are_accepted(alpha):
-    X, y = np.arange(12.0).reshape(4, 3), [0, 1, 1, 0]
-    with pytest.raises(ValueError, match=r'^alpha=.*expected a number of at least 0, or "auto"'):
-        IncrementalRidge(alpha).fit(X, y)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_hidden": 0},
+        {"input_weights": "x"},
+        {"activation": "x"},
+        {"random_state": -1},
+        {"bias": "x"},
+        {"standardize": "x"},
+        {"input_weights": "difference"},
+    ],
+)
+def test_a_refused_layer_names_its_parameters(settings):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        HiddenLayerTransformer(**({"n_hidden": 5} | settings)).fit(np.eye(3))
+    assert not FOREIGN & set(re.findall(r"[A-Za-z_]+", str(raised.value)))
