@@ -112,11 +112,3 @@ def test_wrappers_learn_behind_scalers_that_start_with_nan(wrap, layers):
     accuracy = evaluate.progressive_val_score(data, model, metrics.Accuracy())
     assert accuracy.get() > 0.8
     assert model.count == 100
-
-
-def test_streams_behind_a_scaler_that_starts_with_nan():
-    data = [({"a": float(i % 7)}, i % 7 > 3) for i in range(100)]
-    for model in (LeastSquaresClassifier(), StreamClassifier(), LeastSquaresRegressor()):
-        metric = metrics.MAE() if isinstance(model, LeastSquaresRegressor) else metrics.Accuracy()
-        evaluate.progressive_val_score(data, scaled(model), metric)
-        assert model.count == 100

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import base, drift, evaluate, linear_model, metrics, preprocessing
+from river import base, drift, linear_model, preprocessing
 from river.drift import binary
 
 from onlinels import (
@@ -206,31 +206,6 @@ def test_batches_are_their_rows(accumulator, as_frame):
     assert (weights[0] == weights[1]).all()
 
 
-def test_weights_and_times_are_passed_on_row_by_row():
-    X, y = changing(n_rows=20)
-    plain = LeastSquaresClassifier(1.0, half_life=5.0)
-    model = DriftAwareClassifier(plain.clone(), Scheduled())
-    for w, t in ((np.arange(20.0), np.arange(20.0)[::-1]), (2.0, 30.0)):
-        for each in (model, plain):
-            each.learn_many(X, y, w=w, t=t)
-        found = model.classifier.output_weights
-        np.testing.assert_allclose(found, plain.output_weights, atol=1e-12)
-    assert (model.count, model.classes) == (40, plain.classes)
-
-
-@pytest.mark.parametrize("name", ["w", "t"])
-@pytest.mark.parametrize("n_values", [0, 1, 4])
-def test_values_of_rows_are_as_many_as_rows(name, n_values):
-    plain = LeastSquaresClassifier(1.0, half_life=5.0)
-    model = DriftAwareClassifier(plain.clone())
-    for kind in (list, np.array):
-        values = kind([1.0] * n_values)
-        for each in (plain, model):
-            with pytest.raises(ValueError, match=rf"^{name} has shape \({n_values},\), .*\(2,\)"):
-                each.learn_many([{"a": 1.0}, {"a": 2.0}], [0, 1], **{name: values})
-    assert model.count == 0
-
-
 @laws.BAD_ROWS
 def test_bad_input_changes_nothing(x, y, w):
     # Alarms at the very row that is refused.
@@ -298,38 +273,13 @@ def test_what_cannot_be_wrapped():
         DriftAwareClassifier(LeastSquaresClassifier()).learn_many(3, [1])
 
 
-def test_copies_and_empty_models():
+def test_empty_models():
     X, y = changing(n_rows=800)
     pipeline = HiddenLayer(8, activation="relu") | LeastSquaresClassifier(1.0)
     model = DriftAwareClassifier(pipeline, keep=0.1)
     model.learn_many(X, y)
     assert model.n_alarms >= 1
-    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert twin.predict_proba_many(X[:5]).tolist() == model.predict_proba_many(X[:5]).tolist()
-        assert twin.n_alarms == model.n_alarms
     for empty in (model.clone(), model.empty()):
         assert (empty.count, empty.n_alarms, empty.classes) == (0, 0, ())
         assert empty.predict_one({0: 1.0}) is None
         assert empty.predict_proba_one({0: 1.0}) == {}
-
-
-# What river offers around a classifier.
-
-
-@pytest.mark.parametrize("delay", [0, 1, 50, lambda x, y: 10 + 30 * y])
-@pytest.mark.parametrize("wrap", [DriftAwareClassifier, lambda model: model])
-def test_labels_that_come_late(delay, wrap):
-    """Predictions are made at once, rows learnt when their labels come: all of them are."""
-    X, y = changing(n_rows=400)
-    names = ["t", *map(str, range(6))]
-    rows = strategies.Rows(np.column_stack([np.arange(200.0), X[:200]]), y[:200], np.ones(200))
-    stream = list(zip(rows.dicts(names), y, strict=False))
-    model = wrap(LeastSquaresClassifier(1.0))
-    pipeline = preprocessing.StandardScaler() | HiddenLayer(20) | wrap(LeastSquaresClassifier(1.0))
-    for each in (model, pipeline):
-        evaluate.progressive_val_score(stream, each, metrics.Accuracy(), moment="t", delay=delay)
-    linear = getattr(model, "classifier", model)
-    if not getattr(model, "n_alarms", 0):
-        columns = [names.index(name) for name in linear.feature_names]
-        laws.assert_is_batch_solution(linear, rows, columns)
-    assert pipeline[-1].count == 200

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import onlinels
-from onlinels import Embedding, HiddenLayer, LeastSquaresClassifier, StreamClassifier
+from onlinels import Embedding, HiddenLayer, LeastSquaresClassifier
 from support import laws, strategies
 
 WIDTH = 6
@@ -202,14 +202,6 @@ def test_sites_with_other_functions_do_not_merge():
     ]
     with pytest.raises(ValueError, match="differ in embed, which is called <lambda> in both"):
         onlinels.merge(*sites)
-
-
-def test_stream_models_follow_an_embedding():
-    model = Embedding(embed) | StreamClassifier()
-    for text in "abcabc":
-        model.predict_one({"text": text})
-        model.learn_one({"text": text}, text)
-    assert model.predict_one({"text": "a"}) in "abc"
 
 
 def failing(items):

@@ -35,7 +35,6 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
-    ShallowConvClassifier,
     StreamClassifier,
     progressive_val_score,
 )
@@ -186,19 +185,6 @@ def test_any_model_of_river_goes_through(name, delay):
     assert repr(score.metric) == repr(expected)
     X, y = zip(*stream, strict=True)
     assert repr(progressive_val_score(make(), X, y, metric(), delay=delay).metric) == repr(expected)
-
-
-def test_images_go_through_row_by_row_and_in_batches():
-    random = np.random.default_rng(0)
-    X, y = random.random((30, 8, 8)), random.integers(0, 2, 30)
-    make = partial(ShallowConvClassifier.from_preset, "digits", warm_up=5, n_hidden=20)
-    stream = [({"image": image}, label) for image, label in zip(X, y.tolist(), strict=True)]
-    for delay in (2, None):
-        score = progressive_val_score(make(), X, y, metrics.CrossEntropy(), delay=delay)
-        expected = evaluate.progressive_val_score(
-            stream, make(), metrics.CrossEntropy(), delay=delay
-        )
-        assert score.metric.get() == pytest.approx(expected.get())
 
 
 @pytest.mark.parametrize(

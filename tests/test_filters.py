@@ -82,16 +82,6 @@ def test_seeds_and_places_differ():
     assert not np.allclose(bank_of(patches, seed=1), bank[:4])
 
 
-def test_a_bank_is_never_written_to():
-    filters = np.ones((1, 2, 2, 1))
-    model = ConvolutionalFeatures(filters)
-    filters[:] = 9.0
-    assert model.bank.max() == 1.0
-    with pytest.raises(ValueError, match="read-only"):
-        model.bank[0] = 2.0
-    assert model.bank is model.filters
-
-
 ONES = np.ones((2, 3, 3))
 BAD_FILTERS = [
     (None, TypeError, "filters holds None"),
@@ -103,8 +93,8 @@ BAD_FILTERS = [
     ((np.ones((1, 3, 3, 2)), np.ones((1, 3, 3, 3))), ValueError, r"banks of \[2, 3\] channels"),
     ([Patches()], TypeError, "filters has dtype object"),
     ([ONES, np.ones((2, 5, 5))], ValueError, "lists of different lengths"),
-    (ONES * np.nan, ValueError, "or leave out"),
-    (ONES * 1j, TypeError, "their magnitude"),
+    (ONES * np.nan, ValueError, "holds nan at position"),
+    (ONES * 1j, TypeError, "expected real numbers"),
 ]
 WHITENED = Patches(2, 6, whitening=0.1)
 BAD_EXAMPLES = [

@@ -124,15 +124,6 @@ def test_errors_begin_as_the_page_says():
             ask()
 
 
-def test_no_tracked_file_is_ignored():
-    command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
-    try:
-        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("not a checkout of git")
-    assert listed.stdout == ""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_pictures_are_made_again(script, tmp_path):

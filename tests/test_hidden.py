@@ -1,7 +1,6 @@
 """HiddenLayer: weights by name, fixed differences, and what a transformer returns."""
 
 import copy
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -156,29 +155,6 @@ def test_numbers_give_numbers_and_arrays_give_arrays():
     np.testing.assert_allclose([x["h"] for x in many], layer.transform_many(ROWS))
 
 
-def test_a_pipeline_learns_from_arrays_and_predicts_from_dicts():
-    labels = (ROWS[:, 0] > 0).tolist()
-    model = HiddenLayer(20) | LeastSquaresClassifier(ridge=0.1)
-    model.learn_many(ROWS, labels)
-    scores = model["LeastSquaresClassifier"].scores_many(model["HiddenLayer"].transform_many(ROWS))
-    for row, expected, label in zip(ROWS, scores, model.predict_many(ROWS), strict=True):
-        for x in (dict(enumerate(row)), {"h": row}):
-            assert model.predict_one(x) == label
-            one = model["LeastSquaresClassifier"].scores_one(model["HiddenLayer"].transform_one(x))
-            np.testing.assert_allclose(list(one.values()), expected, atol=1e-9)
-
-
-def test_names_are_what_they_equal_and_have_a_spelling():
-    layer, other = HiddenLayer(5), HiddenLayer(5)
-    x = {"a": 1.0, 2: 3.0, 1: 0.5}
-    y = {np.str_("a"): 1.0, np.int64(2): 3.0, True: 0.5}
-    assert layer.transform_one(x) == other.transform_one(y)
-    bad = {object(): 1.0, "a": 2.0}
-    assert_refused(lambda: layer.transform_one(bad), layer, "no fixed spelling", TypeError)
-    with pytest.raises(ValueError, match="3 and 'h3' stand for one feature"):
-        layer.transform_one({3: 1.0, "h3": 0.0})
-
-
 def test_weights_from_examples():
     layer = HiddenLayer.from_examples([{"a": 1.0, "b": 2.0}, {"a": 3.0}], ["x", "y"], n_hidden=4)
     # Features that were not in the examples are ignored.
@@ -286,16 +262,6 @@ def test_a_prefix_that_river_leaves_out_of_batches_is_missed():
     assert linear.predict_many([{"a": 1.0, "new": 1.0}]) == [True]
 
 
-@pytest.mark.parametrize(
-    "copy_of",
-    [copy.copy, copy.deepcopy, lambda m: m.clone(), lambda m: pickle.loads(pickle.dumps(m))],
-)
-def test_copies_transform_alike(copy_of):
-    for layer in (HiddenLayer(5), HiddenLayer.from_examples(ROWS, list("ababab"), 5)):
-        expected = layer.transform_many(ROWS)
-        np.testing.assert_array_equal(copy_of(layer).transform_many(ROWS), expected)
-
-
 @pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy])
 def test_features_that_one_copy_meets_are_not_the_others(copy_of):
     layer = HiddenLayer(3)
@@ -305,12 +271,6 @@ def test_features_that_one_copy_meets_are_not_the_others(copy_of):
     other.transform_one({"another": 1.0})
     assert layer.transform_one({"late": 1.0}) == expected
     assert other.transform_one({"late": 1.0}) == expected
-
-
-def test_float32_is_kept():
-    found = HiddenLayer(5, dtype="float32").transform_many(ROWS.astype(np.float32))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, HiddenLayer(5).transform_many(ROWS), rtol=1e-4, atol=1e-5)
 
 
 FIXED = HiddenLayer.from_examples(ROWS, list("ababab"), 5).input_weights

@@ -1,16 +1,13 @@
 """Differences of examples as input weights, formed or held as pairs of landmarks."""
 
-import copy
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels import ConvolutionalFeatures, HiddenLayer, ShallowConvClassifier
-from onlinels.checks import same
+from onlinels import HiddenLayer
 from onlinels.features.input_weights import (
     DIFFERENCE_KINDS,
     FixedWeights,
@@ -76,18 +73,6 @@ def test_formed_and_landmark_weights_are_the_definition(drawn, n_rows):
     np.testing.assert_array_equal(made.scales == 0.0, ~weights.any(axis=0))
 
 
-@given(strategies.differences(dtypes="d"))
-def test_centred_projections_are_0_midway_and_positive_at_the_first(drawn):
-    both, pairs = made_of(replace(drawn, kind="centred-difference"))
-    a, b = drawn.X[pairs[0]], drawn.X[pairs[1]]
-    for made in both:
-        np.testing.assert_allclose(np.diag(made.project((a + b) / 2.0)), 0.0, atol=1e-8)
-        at_first, at_second = np.diag(made.project(a)), np.diag(made.project(b))
-        np.testing.assert_allclose(at_first, -at_second, atol=1e-8)
-        assert (at_first >= -1e-8).all()
-        np.testing.assert_allclose(made.weights.sum(axis=0), 0.0, atol=1e-8)
-
-
 @pytest.mark.parametrize("kind", DIFFERENCE_KINDS)
 def test_a_large_mean_costs_no_digits(kind):
     random = np.random.default_rng(0)
@@ -151,21 +136,6 @@ def test_landmarks_have_the_layers_precision_the_examples_width_and_little_memor
 
 
 @pytest.mark.parametrize("kind", DIFFERENCE_KINDS)
-@pytest.mark.parametrize("n_hidden", [15, 300])
-def test_copies_share_what_is_fixed(kind, n_hidden):
-    layer = landmark_layer(n_hidden, input_weights=kind)
-    expected = layer.transform_many(MANY_FEATURES)
-    for twin in (copy.deepcopy(layer), layer.clone()):
-        assert twin.input_weights is layer.input_weights
-        np.testing.assert_array_equal(twin.transform_many(MANY_FEATURES), expected)
-    loaded = pickle.loads(pickle.dumps(layer))
-    np.testing.assert_array_equal(loaded.transform_many(MANY_FEATURES), expected)
-    assert same(loaded._get_params(), layer._get_params())
-    other = landmark_layer(n_hidden, input_weights=kind, seed=1)
-    assert not same(layer.input_weights, other.input_weights)
-
-
-@pytest.mark.parametrize("kind", DIFFERENCE_KINDS)
 def test_nothing_of_the_size_of_the_matrix_is_allocated(kind):
     X, layers = np.random.default_rng(0).normal(size=(30, 1500)).astype(np.float32), []
 
@@ -176,41 +146,6 @@ def test_nothing_of_the_size_of_the_matrix_is_allocated(kind):
 
     assert peak_of(make) < 1500 * 4000 * 4 / 3
     assert isinstance(layers[0].input_weights, LandmarkWeights)
-
-
-@pytest.mark.parametrize("kind", DIFFERENCE_KINDS)
-def test_what_is_not_fixed_says_so(kind):
-    layer = HiddenLayer(5, kind)
-    assert not layer.is_fixed
-    with pytest.raises(ValueError, match=f"input_weights='{kind}' is made from examples"):
-        layer.transform_many(MANY_FEATURES)
-
-
-def test_a_network_makes_centred_differences_and_merges():
-    random = np.random.default_rng(0)
-    images, labels = random.random((60, 8, 8)), random.integers(0, 3, 60)
-    hidden = HiddenLayer(60, "centred-difference", "relu")
-    model = ShallowConvClassifier(ConvolutionalFeatures(padding=3), hidden, warm_up=20)
-    model.learn_many(images[:40], labels[:40])
-    other = pickle.loads(pickle.dumps(model.empty()))
-    other.learn_many(images[40:], labels[40:])
-    model.merge(other)
-    assert model.count == 60
-    assert isinstance(model._fixed.hidden.input_weights, LandmarkWeights)
-    assert len(model.predict_many(images)) == 60
-
-
-def test_differences_are_unit_length_and_between_classes():
-    X, y = np.random.default_rng(1).normal(size=(30, 7)), np.arange(30) % 3
-    weights = HiddenLayer.from_examples(X, y, 200, seed=5, standardize=False).input_weights.weights
-    np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1.0)
-    first, second = draw_pairs(y.tolist(), 200, seed=5)
-    assert (y[first] != y[second]).all()
-    differences = (X[first] - X[second]).T
-    np.testing.assert_allclose(weights, differences / np.linalg.norm(differences, axis=0))
-    # Equal examples give a silent unit.
-    layer = HiddenLayer.from_examples(np.ones((2, 3)), ["a", "b"], n_hidden=2)
-    assert not layer.transform_many(np.ones((1, 3))).any()
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=2, max_size=12), st.integers(0, 99))

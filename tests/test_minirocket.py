@@ -175,19 +175,6 @@ def test_river_finds_nothing(monkeypatch):
             check(model.clone())
 
 
-def test_periods_are_told_apart():
-    generator, time = np.random.default_rng(0), np.arange(60)
-    periods = generator.choice([7.0, 9.0], 300)
-    phases = generator.uniform(0, 6.3, (300, 1))
-    windows = np.sin(2 * np.pi * time / periods[:, None] + phases)
-    windows += generator.normal(size=windows.shape)
-    labels = [f"{period:g}" for period in periods]
-    features = MiniRocketFeatures.from_examples(windows[:50], n_features=840)
-    model = features | LeastSquaresClassifier(ridge=10.0)
-    model.learn_many(windows[:200], labels[:200])
-    assert np.mean(model.predict_many(windows[200:]) == labels[200:]) > 0.9
-
-
 test_bad_examples = settings_refused(
     MiniRocketFeatures.from_examples,
     [

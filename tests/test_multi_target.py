@@ -2,8 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given
 
@@ -42,38 +40,6 @@ def test_nothing_learnt_yet():
     assert model.output_weights.shape == (0, 0)
 
 
-@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_frames_are_answered_by_frames(library):
-    frame = library({"a": X[:, 0], "b": X[:, 1]})
-    model = LeastSquaresMultiTargetRegressor()
-    model.learn_many(frame, library({"up": Y[:, 0], "down": Y[:, 1]}))
-    laws.assert_same_model(model, trained())
-    table = model.predict_many(frame)
-    assert type(table) is type(frame)
-    names = table.column_names if library is pa.table else list(table.columns)
-    assert names == ["down", "up"]
-    expected = [model.predict_one(x) for x in SAMPLES]
-    for name in names:
-        column = table[name].to_pylist() if library is pa.table else table[name].to_list()
-        assert column == pytest.approx([answer[name] for answer in expected])
-
-
-def test_answers_in_kind():
-    model = trained()
-    rows = [{"a": 0.0, "b": 1.0}, {"b": 5.0}]
-    answers = model.predict_many(rows)
-    for answer, x in zip(answers, rows, strict=True):
-        assert answer == pytest.approx(model.predict_one(x))
-    frame = pd.DataFrame(X, columns=["a", "b"], index=list("wxyz"))
-    assert model.predict_many(frame).index.tolist() == list("wxyz")
-    by_array = LeastSquaresMultiTargetRegressor()
-    by_array.learn_many(X, Y)
-    assert by_array.target_names == (0, 1)
-    assert by_array.predict_many(X).shape == (4, 2)
-    by_array.learn_one({0: 1.0, 1: 2.0}, {1: 3.0, 0: 4.0})
-    assert by_array.count == 5
-
-
 def test_order_of_targets_never_matters():
     model, other, again = trained(), LeastSquaresMultiTargetRegressor(), trained().empty()
     for x, y in zip(SAMPLES, ROWS, strict=True):
@@ -82,17 +48,6 @@ def test_order_of_targets_never_matters():
     laws.assert_same_model(other, model)
     again.learn_many(pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(ROWS)[["down", "up"]])
     assert (again.output_weights == model.output_weights).all()
-
-
-def test_row_by_row_is_the_batch_with_forgetting():
-    one, many = (LeastSquaresMultiTargetRegressor(forgetting_factor=0.8) for _ in range(2))
-    many.learn_many(SAMPLES, ROWS)
-    for x, y in zip(SAMPLES, ROWS, strict=True):
-        one.learn_one(x, y)
-    laws.assert_same_model(one, many)
-    one.unlearn_one(SAMPLES[-1], ROWS[-1])
-    one.learn_one(SAMPLES[-1], ROWS[-1], w=1.0)
-    assert one.count == 4
 
 
 def test_merging_matches_targets_by_name():

@@ -32,18 +32,6 @@ def assert_learnt(model, *edges):
     assert_is_batch_solution(model, IMAGES[rows], LABELS[rows])
 
 
-def test_one_by_one_in_every_form():
-    model, whole = small(), small(learnt=50)
-    for number, (image, label) in enumerate(zip(IMAGES[:50], LABELS[:50], strict=True)):
-        pixels = dict(enumerate(image.ravel()))
-        model.learn_one(pixels if number % 2 else {"image": image}, label)
-    assert_learnt(model, 50)
-    scores, expected = model.scores_many(IMAGES[50:60]), whole.scores_many(IMAGES[50:60])
-    np.testing.assert_allclose(scores, expected, atol=1e-8)
-    one = model.predict_proba_one({"image": IMAGES[50]})
-    np.testing.assert_allclose(list(one.values()), model.predict_proba_many(IMAGES[50:51])[0])
-
-
 def test_answers_before_the_warm_up_is_full():
     model = small(warm_up=1000)
     assert model.predict_one({"image": IMAGES[0]}) is None
@@ -57,13 +45,6 @@ def test_answers_before_the_warm_up_is_full():
         model.transform_many(IMAGES[:5])
     with pytest.raises(ValueError, match="not fixed yet: 300 of 1000"):
         model.unlearn_many(IMAGES[:5], LABELS[:5])
-
-
-def test_the_callers_images_are_copied():
-    images, model = IMAGES[:10].copy(), small()
-    model.learn_many(images, LABELS[:10])
-    images[:] = 0.0
-    assert_learnt(learn(model, 10, 30), 30)
 
 
 def test_nothing_is_kept_after_the_warm_up():
@@ -93,15 +74,6 @@ def test_features_can_be_fixed_early_or_by_a_shorter_warm_up():
         model.warm_up = 5
     model.fix_features()
     assert_learnt(learn(model, 12, 30), 30)
-
-
-def test_a_stream_that_begins_with_one_class():
-    order = np.argsort(LABELS[:200], kind="stable")
-    model = small(n_hidden=150)
-    for row in order:
-        model.learn_one({"image": IMAGES[row]}, LABELS[row])
-    assert_is_batch_solution(model, IMAGES[order], LABELS[order])
-    assert np.mean(model.predict_many(IMAGES[:200]) == LABELS[:200]) > 0.6
 
 
 def test_random_input_weights_need_no_warm_up():

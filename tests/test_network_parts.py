@@ -205,18 +205,6 @@ def assert_refused(model, images, labels, message, w=None):
     laws.assert_unchanged(before, model, pickle.dumps)
 
 
-def test_some_images_held_have_times_and_others_are_counted():
-    model = network(half_life=10.0)
-    layer = model.classifier.clone()
-    batches = [(0, 6, None), (6, 9, 3.0), (9, 30, None), (30, 35, 12.0)]
-    for start, stop, t in batches:
-        model.learn_many(IMAGES[start:stop], LABELS[start:stop], t=t)
-    for start, stop, t in batches:
-        layer.learn_many(model.transform_many(IMAGES[start:stop]), LABELS[start:stop], t=t)
-    scale = np.abs(layer.output_weights).max()
-    np.testing.assert_allclose(model.output_weights, layer.output_weights, atol=1e-6 * scale)
-
-
 def test_images_are_worked_through_a_block_at_a_time(monkeypatch):
     monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 5)
     model, sizes, process = network(learnt=20), [], ImagePreprocessing.transform_many

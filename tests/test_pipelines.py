@@ -4,7 +4,6 @@ import copy
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,18 +68,6 @@ def test_merged_pipelines_have_seen_all_rows_and_unlearn_them_again(rows, name, 
     kept = learn(pipeline_of(name), rows.take([k for k in range(len(rows)) if k not in parts[-1]]))
     assert merged["last"].count == kept["last"].count
     assert set(merged["last"].classes) == set(kept["last"].classes)
-
-
-def test_weights_after_unlearning_a_pipeline_are_those_without_the_rows():
-    rng = np.random.default_rng(1)
-    X, y = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc")), rng.normal(size=60)
-    model, never = (HiddenLayer(20) | LeastSquaresRegressor(ridge=1.0) for _ in range(2))
-    model.learn_many(X, pd.Series(y))
-    never.learn_many(X[20:], pd.Series(y[20:], index=X.index[20:]))
-    onlinels.unlearn_many(model, X[1:20], y[1:20])
-    onlinels.unlearn_one(model, X.iloc[0].to_dict(), float(y[0]))
-    found, expected = (each["LeastSquaresRegressor"].output_weights for each in (model, never))
-    np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_wrapped_models_merge():

@@ -142,21 +142,6 @@ def test_images_come_out_in_the_form_they_came_in(form):
     assert np.allclose(np.asarray(out).reshape(60, 16), expected.reshape(60, 16))
 
 
-@given(cases(), st.booleans())
-def test_one_image_and_many_give_the_same(case, whiten):
-    images, settings = case
-    model = ImagePreprocessing(**settings)
-    if whiten:
-        model = ImagePreprocessing.from_examples(images, whitening=0.1, **settings)
-    many = model.transform_many(images)
-    for image, expected in zip(images, many, strict=True):
-        one = model.transform_one({"image": image})
-        assert list(one) == ["image"]
-        assert one["image"].dtype == many.dtype
-        allowed = rounding(images, settings, 0.1) if whiten else 0.0
-        np.testing.assert_allclose(one["image"], expected, rtol=0.0, atol=allowed)
-
-
 def test_a_whitening_that_is_made_may_be_passed_on():
     model = ImagePreprocessing.from_examples(PHOTOS, grey_channel=True)
     assert model.is_fixed

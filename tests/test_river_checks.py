@@ -6,9 +6,8 @@ The default run has one setting of every class; the long run has more, and pipel
 import itertools
 import random
 
-import numpy as np
 import pytest
-from river import checks, compose, datasets, drift, evaluate, metrics, preprocessing
+from river import checks, drift, preprocessing
 from sklearn.datasets import load_digits
 
 from onlinels import (
@@ -260,52 +259,3 @@ def test_images_of_digits(name, monkeypatch):
         ran = run_suite(TRANSFORMERS[name]())
         assert "check_transform_many_matches_transform_one" in ran
         assert "check_shuffle_features_no_impact" in ran
-
-
-def test_progressive_validation():
-    model = preprocessing.StandardScaler() | HiddenLayer(100) | LeastSquaresClassifier()
-    score = evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    assert score.get() > 0.88
-
-
-def test_weights_pass_through_a_pipeline():
-    x, w = {"a": 1.0, "b": 2.0}, 3.0
-    pipeline = preprocessing.Normalizer() | LeastSquaresClassifier()
-    pipeline.learn_one(x, "yes", w=w)
-    pipeline.learn_one({"a": 2.0, "b": -1.0}, "no")
-    alone = LeastSquaresClassifier()
-    alone.learn_one(preprocessing.Normalizer().transform_one(x), "yes", w=w)
-    alone.learn_one(preprocessing.Normalizer().transform_one({"a": 2.0, "b": -1.0}), "no")
-    assert pipeline["LeastSquaresClassifier"].scores_one(x) == alone.scores_one(x)
-
-
-@pytest.mark.parametrize(
-    ("raw", "names"),
-    [
-        (compose.Select("a", "b"), {"a", "b"}),
-        (compose.Select(0, 1) | compose.Prefixer("raw_"), {"raw_0", "raw_1"}),
-        (compose.Select(0, 1), None),
-    ],
-)
-def test_raw_features_beside_hidden_ones(raw, names):
-    """Column 0 and "h0" are one feature, so that arrays and dicts meet; together they clash."""
-    model = (HiddenLayer(3) + raw) | LeastSquaresClassifier()
-    x = {"a": 1.0, "b": 2.0} if names == {"a", "b"} else {0: 1.0, 1: 2.0}
-    if names is None:
-        with pytest.raises(ValueError, match=r"stand for one feature.*Prefixer"):
-            model.learn_one(x, "yes")
-    else:
-        model.learn_one(x, "yes")
-        found = set(model["LeastSquaresClassifier"].feature_names)
-        assert found == {"h0", "h1", "h2", *names}
-
-
-def test_numpy_booleans_and_integers_are_values():
-    x, layer, model = (
-        {"a": np.bool_(True), "b": np.int8(3)},
-        HiddenLayer(4),
-        LeastSquaresClassifier(),
-    )
-    assert layer.transform_one(x) == layer.transform_one({"a": 1.0, "b": 3.0})
-    model.learn_one(x, np.str_("y"))
-    assert model.predict_one(x) == "y"
