@@ -143,8 +143,9 @@ class StreamModel(ABC):
 
         `answer` is called with the copy, a sample and its key before the row is learnt.
         """
-        later, answers = self._independent(), []
-        for sample, target, key, weight in later._read_batch(X, y, w):
+        batch, answers = self._read_batch(X, y, w), []
+        later = self._independent() if batch else self
+        for sample, target, key, weight in batch:
             answers.append(answer(later, sample, key))
             apply(later._plan_next(sample, target, key, weight))
         return source_of(X), later, answers
