@@ -18,14 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from river import base
 
-from onlinels.checks import (
-    SPARSE_TYPES,
-    Floats,
-    Integers,
-    check_count,
-    check_kind,
-    check_weights,
-)
+from onlinels.checks import SPARSE_TYPES, Floats, Integers, check_count, check_kind, check_weights
 from onlinels.labels import as_list
 from onlinels.numerics import restore
 from onlinels.pipelines import FIXED_STEPS, steps_of

@@ -10,11 +10,11 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
 from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.mean import Mean
 from onlinels.accumulators.statistics import RowSums, Statistics
+from onlinels.accumulators.sums import Mean
 from onlinels.checks import Floats, Integers, check_made, check_values, readable
 from onlinels.labels import Classes, as_list, read_label
-from onlinels.linalg.fingerprints import prints_of_counts, unknown_prints
+from onlinels.linalg.removals import prints_of_counts, unknown_prints
 from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor

@@ -25,14 +25,7 @@ from onlinels.checks import (
     same,
 )
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.images import (
-    Shape,
-    block_means,
-    of_images,
-    read_image,
-    read_images,
-    slices,
-)
+from onlinels.features.images import Shape, block_means, of_images, read_image, read_images, slices
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.labels import Label, read_label, read_labels

@@ -739,17 +739,9 @@ class Columns:
                 )
 
 
-MAX_WARNED_SETS = 64
-"""Number of sets of absent columns that a model remembers to have warned about."""
-
-
-def warn_once(model: Any, n_known: int, absent: Sequence[Name], unknown: Sequence[Name]) -> None:
-    """Warn that a batch lacks some of the `n_known` columns, once for every set of them.
-
-    `model._warned` holds hashes of the sets in the latest warnings.
-    """
-    key = hash(frozenset(absent))
-    if not absent or key in model._warned:
+def warn_of_absent(n_known: int, absent: Sequence[Name], unknown: Sequence[Name]) -> None:
+    """Warn that a batch lacks some of the `n_known` columns."""
+    if not absent:
         return
     others = f" (X also has {reprlib.repr(unknown)})" if unknown else ""
     warnings.warn(
@@ -759,8 +751,6 @@ def warn_once(model: Any, n_known: int, absent: Sequence[Name], unknown: Sequenc
         UserWarning,
         stacklevel=levels_to_caller(),
     )
-    # After the warning: if it raises, it is repeated on the next call.
-    model._warned = (*model._warned[1 - MAX_WARNED_SETS :], key)
 
 
 def _is_in_place(located: Integers, n_columns: int) -> bool:

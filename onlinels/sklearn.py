@@ -53,15 +53,7 @@ from onlinels.linear.regressors import (
     LeastSquaresRegressor,
     check_level,
 )
-from onlinels.numerics import (
-    Lock,
-    Update,
-    all_held,
-    apply,
-    restore,
-    shallow_copy,
-    zero_added,
-)
+from onlinels.numerics import Lock, Update, all_held, apply, restore, shallow_copy, zero_added
 from onlinels.rows import (
     Batch,
     Layout,

@@ -21,13 +21,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.checks import (
-    Floats,
-    check_choice,
-    check_count,
-    check_positive,
-    check_room,
-)
+from onlinels.checks import Floats, check_choice, check_count, check_positive, check_room
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
@@ -47,13 +41,7 @@ from onlinels.rows import (
 )
 from onlinels.saving import savable, settings_hold
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import (
-    MetaClassifier,
-    is_blank,
-    learn_and_note,
-    restored_on_error,
-    table_of,
-)
+from onlinels.wrappers import MetaClassifier, is_blank, learn_and_note, restored_on_error, table_of
 
 DATE_TYPES = (datetime, np.datetime64)
 

@@ -10,13 +10,13 @@ from onlinels import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.linalg.selection import (
     RIDGES_PER_DECADE,
     Sums,
-    eigenvalues_of,
     exponents,
+    judge_by_eigenvalues,
+    judge_by_tridiagonal,
     likelihood_criterion,
     reduced_to_rank,
     select,
     select_ridge,
-    tridiagonal_of,
 )
 from support import laws, strategies
 from support.slow import the_rest_slow
@@ -69,8 +69,8 @@ def test_the_likelihood_is_that_of_the_covariance_of_the_rows(rows, relative):
         logdet = np.log(shared.item() / len(X)) - np.linalg.slogdet(inverse)[1]
         expected.append(np.log(error) + logdet / (len(X) - 1))
     sums = accumulate(rows.X, Y, rows.w).sums()
-    for spectrum in (eigenvalues_of(sums), tridiagonal_of(sums)):
-        actual = likelihood_criterion(spectrum, ridges)
+    for judge_by in (judge_by_eigenvalues, judge_by_tridiagonal):
+        actual = likelihood_criterion(sums, judge_by(sums), ridges)
         np.testing.assert_allclose(actual, expected, atol=1e-8)
 
 
@@ -123,14 +123,14 @@ def test_fewer_rows_than_features_have_the_spectrum_of_the_rows(seed, n_features
     X = random.normal(size=(n_rows, n_features))
     X[:, n_features // 2] = X[:, 0]
     acc = accumulate(X, random.normal(size=(n_rows, 2)), centred=False)
-    whole, reduced = tridiagonal_of(acc.sums()), reduced_to_rank(acc.sums())
+    whole, reduced = acc.sums(), reduced_to_rank(acc.sums())
     rank, squares = np.linalg.matrix_rank(X), (X**2).sum()
     assert rank <= len(reduced.gram) <= n_features
     beyond = eigh(reduced.gram, eigvals_only=True)[: len(reduced.gram) - rank]
     assert (np.abs(beyond) <= 4.0 * n_features * laws.EPS * squares).all()
     ridges = 10.0 ** np.arange(-6.0, 4.0)
-    few = likelihood_criterion(tridiagonal_of(reduced), ridges)
-    apart = np.abs(few - likelihood_criterion(whole, ridges))
+    few = likelihood_criterion(reduced, judge_by_tridiagonal(reduced), ridges)
+    apart = np.abs(few - likelihood_criterion(whole, judge_by_tridiagonal(whole), ridges))
     # Beside a small ridge the errors count for more: in the determinant, and in the squares left.
     assert (apart <= 32.0 * laws.EPS * (1.0 + squares / ridges)).all()
 
@@ -151,7 +151,7 @@ def test_any_statistics_give_a_ridge(rows, data, centred):
     acc = acc.scaled(data.draw(st.sampled_from([1.0, 0.3, 1e-3, 1e-30])))
     ridge = ridge_of(acc)
     assert 0.0 < ridge < np.inf
-    assert np.isfinite(acc.solve(ridge)).all()
+    assert np.isfinite(acc.solve(ridge, acc.diagonal)).all()
 
 
 @pytest.mark.parametrize(

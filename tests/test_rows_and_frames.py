@@ -567,7 +567,7 @@ def ask(model, how):
 @pytest.mark.parametrize("kind", ASKED)
 @strategies.examples(8)
 @given(st.sampled_from([*TABLES.values()]), st.data())
-def test_a_frame_that_lacks_columns_is_named_once(kind, table, data):
+def test_a_frame_that_lacks_columns_is_named(kind, table, data):
     make, ways = ASKED[kind]
     model = make()
     names = [f"c{k}" for k in range(data.draw(st.integers(1, 6)))]
@@ -577,7 +577,6 @@ def test_a_frame_that_lacks_columns_is_named_once(kind, table, data):
     # Columns may come and go where rows are learnt.
     assert said(model.learn_many, table(frame), y) == []
     assert said(model.learn_many, table(frame[names[:cut]]), y) == []
-    asked: set[frozenset[str]] = set()
     for _ in range(3):
         changed = {
             name: data.draw(st.sampled_from([name, name, "dropped", name.upper()]))
@@ -588,11 +587,9 @@ def test_a_frame_that_lacks_columns_is_named_once(kind, table, data):
         if kept.empty:
             kept["new"] = 1.0
         call = ask(model, data.draw(st.sampled_from(ways)))
-        messages = said(call, table(kept)) + said(call, table(kept))
-        is_new = bool(lacking) and frozenset(lacking) not in asked
-        asked.add(frozenset(lacking))
-        assert len(messages) == is_new
-        if is_new:
+        messages = said(call, table(kept))
+        assert len(messages) == bool(lacking)
+        if lacking:
             found = re.fullmatch(
                 r"X lacks (\d+) of the (\d+) columns .*? learnt: (\[.*?\])\. They count as 0\. .*",
                 messages[0],
@@ -618,16 +615,14 @@ def test_arrays_and_models_that_know_nothing_warn_of_no_columns():
     assert said(model.predict_many, sparse.csr_array(frame.to_numpy()[:, :2])) == []
 
 
-def test_warnings_leave_no_trace_in_files_and_are_bounded():
+def test_warnings_leave_no_trace_in_files_and_are_short():
     model = LeastSquaresRegressor(1.0)
     X = pd.DataFrame(whole_numbers(9, 80))
     model.learn_many(X, np.arange(9.0))
     model.predict_many(X)
     before = onlinels.dumps(model)
-    assert all(len(said(model.predict_many, X.drop(columns=k))) == 1 for k in range(80))
-    assert all(len(said(model.predict_many, X.drop(columns=k))) == 0 for k in range(60, 80))
-    assert onlinels.dumps(model) == before
     (message,) = said(model.predict_many, X[[0, 1]])
+    assert onlinels.dumps(model) == before
     assert "X lacks 78 of the 80 columns" in message
     assert len(message) < 300
 
@@ -648,15 +643,10 @@ def test_encoders_leave_out_categories_in_silence(library, drop_zeros):
 
 
 @pytest.mark.parametrize("wrap", [lambda m: m, CalibratedClassifier, DriftAwareClassifier])
-def test_the_warning_of_lacking_columns_names_the_callers_line_and_comes_until_it_is_seen(wrap):
+def test_the_warning_of_lacking_columns_names_the_callers_line(wrap):
     model = wrap(LeastSquaresClassifier(ridge=1.0))
     model.learn_many(pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}), ["u", "v"])
     asked = pd.DataFrame({"a": [1.0]})
-    for _ in range(2):
-        # As an error it is raised again, since nobody was answered.
-        with warnings.catch_warnings(action="error"), pytest.raises(UserWarning, match="X lacks 1"):
-            model.predict_many(asked)
     with warnings.catch_warnings(record=True, action="always") as caught:
-        model.predict_many(asked)
         model.predict_many(asked)
     assert [each.filename for each in caught] == [__file__]

@@ -517,7 +517,7 @@ def test_models_of_streams_are_not_added(make):
 
 @pytest.mark.parametrize("make", [StreamClassifier, StreamRegressor])
 @pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame])
-def test_a_table_that_lacks_columns_is_warned_of_once(make, table):
+def test_a_table_that_lacks_columns_is_warned_of(make, table):
     model = make()
     model.learn_many(
         [{"a": 1.0, "b": "u", "h0": 2.0}, {"a": 2.0, "b": None, "h0": 3.0}], [1.0, 2.0]
@@ -528,8 +528,7 @@ def test_a_table_that_lacks_columns_is_warned_of_once(make, table):
         UserWarning, match=r"^X lacks 3 of the 3 columns|^X lacks 2 of the 3 columns"
     ):
         loads(dumps(model)).predict_many(np.ones((2, 1)))
-    for known in ({"A": [1.0], "B": ["v"], "h0": [1.0]}, {"a": [1], "b": ["v"], "h0": [None]}):
-        model.predict_many(table(known))
+    model.predict_many(table({"a": [1], "b": ["v"], "h0": [None]}))
     model.predict_many([{"A": 1.0}])
 
 

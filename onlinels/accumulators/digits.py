@@ -9,8 +9,10 @@ import numpy as np
 
 from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import Floats
+from onlinels.linalg.packed import PackedSymmetric
 from onlinels.linalg.recursion import EPS
-from onlinels.linalg.rounding import MAX_LOST
+from onlinels.linalg.removals import MAX_LOST, n_additions
+from onlinels.linalg.solve import smallest_present_eigenvalue
 
 MAX_SHARE_OF_EIGENVALUE = 0.1
 """Rounding errors, relative to the smallest eigenvalue, up to which their effect is known."""
@@ -23,7 +25,7 @@ LEAST_RESIDUAL = 1e-3
 
 
 def lost_by_removals(
-    statistics: Statistics, ridge: float | Floats, diagonal: Floats | None = None
+    statistics: Statistics, ridge: float | Floats, diagonal: Floats
 ) -> tuple[float, int]:
     """Return the error of the fit that removed rows have left, and the column of its cause.
 
@@ -65,7 +67,9 @@ def are_negligible(statistics: Statistics) -> bool:
     rounding, n_features = statistics.rounding, statistics.n_features
     if not rounding.squares.any():
         return True
-    if (rounding.squares <= MAX_EXCESS * statistics.rounding_of_rows()).all():
+    # The errors of the sums of squares if the rows were learnt in one batch.
+    of_rows = EPS * np.sqrt(n_additions(statistics.count)) * np.abs(statistics.squares())
+    if (rounding.squares <= MAX_EXCESS * of_rows).all():
         return True
     told = np.concatenate((statistics.diagonal, statistics.target_squares))
     varies = told > 0.0
@@ -78,7 +82,7 @@ def are_negligible(statistics: Statistics) -> bool:
         means = np.sqrt(_ratio(rounding.sums**2, statistics.weight * told))
         means[~varies] = 0.0
     error = float(np.linalg.norm(shares[:n_features]))
-    smallest, largest_zero = statistics.products.smallest_eigenvalue(0.0, told[:n_features])
+    smallest, largest_zero = _smallest_eigenvalue(statistics, 0.0, told[:n_features])
     losses = (
         error / smallest,
         float(np.sqrt(error * shares[n_features:].max() / smallest)),
@@ -89,13 +93,12 @@ def are_negligible(statistics: Statistics) -> bool:
 
 
 def _losses(
-    statistics: Statistics, ridge: float | Floats, diagonal: Floats | None
+    statistics: Statistics, ridge: float | Floats, diagonal: Floats
 ) -> Iterator[tuple[float, int]]:
     """Yield errors of the fit by their causes, and the columns of these causes."""
     n_features, rounding = statistics.n_features, statistics.rounding
     errors, of_targets = np.split(rounding.squares, [n_features])
     constant, constant_targets = np.split(statistics.are_constant, [n_features])
-    diagonal = statistics.diagonal if diagonal is None else diagonal
     penalties = np.broadcast_to(ridge, n_features).astype(float)
     weights = statistics.solve(ridge, diagonal)
     squares, weight = statistics.target_squares, statistics.weight
@@ -106,7 +109,7 @@ def _losses(
         # Sums that hold an inverse have compared it with a sketch.
         shares = np.where(present, _ratio(errors, diagonal + penalties), 0.0)
         error, cause = float(np.linalg.norm(shares)), int(shares.argmax())
-        smallest, largest_zero = statistics.products.smallest_eigenvalue(ridge, diagonal)
+        smallest, largest_zero = _smallest_eigenvalue(statistics, ridge, diagonal)
         # Errors that make dependent features look independent are themselves the smallest
         # eigenvalue. Errors far above the rank tolerance may also hide an independent feature.
         if error > min(MAX_SHARE_OF_EIGENVALUE * smallest, 10.0 * largest_zero):
@@ -140,6 +143,13 @@ def _losses(
         shares = _ratio(targets + features @ np.abs(weights), whole)
         shares[statistics.are_zero[n_features:]] = 0.0
         yield float(shares.max(initial=0.0)), n_features + int(shares.argmax())
+
+
+def _smallest_eigenvalue(
+    statistics: Statistics, ridge: float | Floats, diagonal: Floats
+) -> tuple[float, float]:
+    gram = PackedSymmetric.of(statistics.products.gram_and_cross()[0])
+    return smallest_present_eigenvalue(gram, ridge, diagonal)
 
 
 def _ratio(errors: Floats, squares: Floats) -> Floats:

@@ -16,7 +16,6 @@ from onlinels.linalg.solve import (
     MIN_EIGENVALUE_FOR_UPDATES,
     inverse_of_gram,
     invert_gram,
-    smallest_present_eigenvalue,
     solve_gram,
 )
 from onlinels.numerics import Calls, State, product, shallow_copy
@@ -62,7 +61,6 @@ class GramSums(SumsOfProducts):
 
     form = "gram"
     allows_running_solution = True
-    allows_folds = True
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         self.gram = PackedSymmetric(n_features)
@@ -89,12 +87,6 @@ class GramSums(SumsOfProducts):
     def squares(self) -> Floats:
         """Return the diagonal of A'A."""
         return self.gram.diagonal()
-
-    def smallest_eigenvalue(
-        self, penalties: float | Floats, diagonal: Floats
-    ) -> tuple[float, float]:
-        """Return the result of `onlinels.linalg.solve.smallest_present_eigenvalue`."""
-        return smallest_present_eigenvalue(self.gram, penalties, diagonal)
 
     def plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
         """Plan to decay all rows and to add one row, a sample of features and targets."""
@@ -148,7 +140,7 @@ class GramSums(SumsOfProducts):
     def add(self, other: Any) -> None:
         """Add sums of at most as many columns, in place."""
         other = other.as_gram()
-        self.gram.add(other.gram, 1.0)
+        self.gram.add(other.gram)
         n_features, n_targets = other.shape
         self.cross[:n_features, :n_targets] += other.cross
 
@@ -211,5 +203,5 @@ class GramSums(SumsOfProducts):
         if not (inflation.min(initial=1.0) > 0.0 and largest * MIN_EIGENVALUE_FOR_UPDATES < 1.0):
             return 0.0
         penalised = penalties[:, None] * weights
-        recursion.correct(self.cross - self.gram.times(weights) - penalised)
+        weights += recursion.times(self.cross - self.gram.times(weights) - penalised)
         return min(1.0, 1.0 / (largest * MIN_EIGENVALUE_UNREFINED))

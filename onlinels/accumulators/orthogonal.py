@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from onlinels.accumulators.sums import Rows, SumsOfProducts
-from onlinels.checks import Floats, Integers
+from onlinels.checks import Floats, Integers, row_blocks
 from onlinels.linalg.packed import gathered
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
 from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
@@ -66,14 +66,11 @@ class FactorSums(SumsOfProducts):
             factor, rotated = factor * np.sqrt(decay), rotated * np.sqrt(decay)
         if len(rows.values) and len(factor):
             root = np.sqrt(rows.weights())[:, None]
-            wide = np.asfortranarray(rows.values * root)
-
-            def targets(columns: slice) -> Floats:
-                dense = rows.dense_targets(columns)
-                dense *= root
-                return dense
-
-            factor, rotated = with_rows(factor, rotated, wide, targets)
+            # Blocks of 4 MiB of targets, because those of labels are dense here.
+            for part in row_blocks(len(root), 16 * self.shape[1]):
+                targets = rows._replace(targets=rows.targets[part]).dense_targets(self.shape[1])
+                new = rows.values[part] * root[part], targets * root[part]
+                factor, rotated = with_rows(factor, rotated, *new)
         return (), ((self, "factor", factor), (self, "rotated", rotated))
 
     def add(self, other: Self) -> None:
@@ -83,20 +80,19 @@ class FactorSums(SumsOfProducts):
             wide = enlarged(other.factor, n_features, len(self.factor))
             targets = enlarged(other.rotated, n_features, self.rotated.shape[1])
             self.factor, self.rotated = with_rows(
-                self.factor, self.rotated, wide, lambda part: targets[:, part], n_features
+                self.factor, self.rotated, wide, targets, n_features
             )
 
     def reindexed(self, features: Integers, targets: Integers) -> Self:
         """Return the sums of the given features and targets; -1 stands for a new column."""
         new = shallow_copy(self)
-        new.rotated = turned = gathered(self.rotated, features, targets)
+        new.rotated = gathered(self.rotated, features, targets)
         new.factor = gathered(self.factor, features, features)
         if (np.diff(features[features >= 0]) < 0).any():
             # The permuted factor is not triangular.
             empty = FactorSums(len(features), len(targets))
-            new.factor, new.rotated = with_rows(
-                empty.factor, empty.rotated, new.factor, lambda part: turned[:, part]
-            )
+            parts = empty.factor, empty.rotated, new.factor, new.rotated
+            new.factor, new.rotated = with_rows(*parts)
         return new
 
     def gram_and_cross(self) -> tuple[Floats, Floats]:

@@ -8,11 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.mean import Mean
 from onlinels.accumulators.statistics import Statistics
-from onlinels.accumulators.sums import target_prints
+from onlinels.accumulators.sums import Mean, target_prints
 from onlinels.checks import SPARSE_TYPES, Floats
-from onlinels.linalg.fingerprints import Prints, numbers_of
+from onlinels.linalg.removals import Prints, numbers_of
 from onlinels.numerics import product
 
 SECONDS_OF_PAIR, SECONDS_OF_ENTRY, SECONDS_OF_PRODUCT = 5e-9, 1.5e-8, 2.5e-11

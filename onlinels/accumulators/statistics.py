@@ -12,8 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy, dsbmv
 
-from onlinels.accumulators.mean import CONSTANT_TOLERANCE, MUCH_HEAVIER, Mean, centred
-from onlinels.accumulators.sums import Rows, SumsOfProducts
+from onlinels.accumulators.sums import (
+    CONSTANT_TOLERANCE,
+    MUCH_HEAVIER,
+    Mean,
+    Rows,
+    SumsOfProducts,
+    centred,
+)
 from onlinels.checks import (
     FEATURE_COUNT_REMEDY,
     MIN_SUM_OF_SQUARES,
@@ -22,12 +28,11 @@ from onlinels.checks import (
     Matrix,
     check_room,
 )
-from onlinels.linalg.covariance import Covariance
-from onlinels.linalg.fingerprints import are_constant, are_zero, prints_of_row
 from onlinels.linalg.packed import gathered, growth, stacked
 from onlinels.linalg.recursion import EPS, MAX_RUNNING_LEVERAGE, Recursion
-from onlinels.linalg.rounding import MAX_ROUNDING, Rounding, n_additions
+from onlinels.linalg.removals import MAX_ROUNDING, Rounding, are_constant, are_zero, prints_of_row
 from onlinels.linalg.selection import Sums
+from onlinels.linalg.solve import Covariance
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
 from onlinels.rows import Name
 from onlinels.saving import savable
@@ -126,7 +131,7 @@ class Statistics:
     >>> statistics = Statistics(GramSums(1, 1), True)
     >>> rows = Rows(np.array([[1.0], [3.0]]), np.array([[10.0], [14.0]]))
     >>> apply(statistics.plan(rows))
-    >>> weights = statistics.solve(0.0)
+    >>> weights = statistics.solve(0.0, statistics.diagonal)
     >>> weights.round(9), statistics.intercept(weights).round(9)
     (array([[2.]]), array([8.]))
     """
@@ -218,14 +223,6 @@ class Statistics:
         return np.where(self.diagonal == 0.0, np.maximum(self._sums.squares(), 0.0), 0.0)
 
     @property
-    def are_narrow(self) -> NDArray[np.bool_]:
-        """Which features vary so little beside their mean that they count as constant."""
-        # After a removal, the squares may be rounding errors.
-        errors = self._rounding.squares[: self.n_features]
-        narrow: NDArray[np.bool_] = (self.dropped >= MIN_SUM_OF_SQUARES) & (errors == 0.0)
-        return narrow
-
-    @property
     def deviations(self) -> Floats:
         """Weighted standard deviation of every feature, (n_features,); about 0 if not centred.
 
@@ -240,11 +237,6 @@ class Statistics:
         """Return the weighted sums of squares of features and targets, not about their means."""
         features = self._sums.squares() + self._weight * self.feature_mean**2
         return features, self._target_squares + self._weight * self.target_mean**2
-
-    def rounding_of_rows(self) -> Floats:
-        """Return the errors of the sums of squares if the rows were learnt in one batch."""
-        errors: Floats = EPS * np.sqrt(n_additions(self._count)) * np.abs(self._squares())
-        return errors
 
     def largest_raw_squares(self) -> tuple[Floats, Floats]:
         """Return `raw_squares` before removals; see `Rounding.largest_squares`."""
@@ -383,11 +375,13 @@ class Statistics:
         if rows.sign > 0.0:
             rounding = rounding.after(n_rows)
         elif len(joining.values):
-            before = decay * self._squares()
+            before = decay * self.squares()
             out = np.concatenate((joining.squares(), before[self.n_features :] - squares))
             parts = before, out, past, -added, difference, self._count, n_rows
             rounding = rounding.after_removal(*parts)
-            self._check_left(state, rounding, squares)
+            left = shallow_copy(self._sums)
+            vars(left).update((name, each) for owner, name, each in state if owner is self._sums)
+            left.check("Removing these rows leaves", rounding.squares, squares)
         changes = {
             "_count": self._count + int(rows.sign) * n_rows,
             "_weight": max(0.0, past + added),
@@ -407,7 +401,7 @@ class Statistics:
             had_weight = np.ones(len(had_weight), dtype=bool)
         return had_weight
 
-    def _squares(self) -> Floats:
+    def squares(self) -> Floats:
         """Return the sums of squares of the features, followed by those of the targets."""
         return np.concatenate((self._sums.squares(), self._target_squares))
 
@@ -454,16 +448,6 @@ class Statistics:
                     f"{max(0.0, there[column]):g} learnt. Remove only rows that were learnt, with "
                     "their current weights."
                 )
-
-    def _check_left(self, state: State, rounding: Rounding, target_squares: Floats) -> None:
-        """Raise ValueError if a planned removal would leave too few digits."""
-        left = shallow_copy(self._sums)
-        vars(left).update((name, value) for owner, name, value in state if owner is self._sums)
-        left.check_removal(rounding.squares, target_squares)
-
-    def adopt_weightless(self, other: Statistics) -> None:
-        """Count the rows of other statistics, none of which has a weight, in place."""
-        self._count, self._weightless, self._prints = other._count, other._count, other._prints
 
     def _clearing(self) -> tuple[Calls, State]:
         """Return the update that removes everything, including rounding errors."""
@@ -552,7 +536,7 @@ class Statistics:
         places = [*map(growth, other._sums.shape, self._sums.shape)]
         columns = stacked(places[0], places[1], other.n_features)
         errors = other._rounding.reindexed(other.n_features, *places)
-        rounding = self._rounding.joined(errors, 1.0)
+        rounding = self._rounding.joined(errors)
         self._sums.add(other._sums)
         theirs = enlarged(other._target_squares, self.n_targets)
         self._target_squares = self._target_squares + theirs
@@ -561,7 +545,7 @@ class Statistics:
         self._weightless += other._weightless
         self._weight += other._weight
         self._prints = self._prints + gathered(other._prints, np.arange(2), columns)
-        self._sums.check_addition(rounding.squares, self._target_squares)
+        self._sums.check("Merging these rows leaves", rounding.squares, self._target_squares)
         self._rounding = rounding
 
     def _absorb_mean(self, other: Self, places: Sequence[Integers]) -> None:
@@ -587,18 +571,17 @@ class Statistics:
 
         The ridge acts on features in units (n_features,) above 0; the units are 1 by default.
         """
-        known = self.diagonal, self._rounding.squares, self._target_squares
-        return self._with_products(self._sums.with_ridge(ridge, units, *known))
+        inside = self.recursion
+        new = self.with_products(self._sums.with_ridge(ridge, units, self.diagonal))
+        if inside is not None and new is not self:
+            # The sums come from an inverse, which has few digits where its ridge, or rows that were
+            # removed, outweigh the rows, and where rows are nearly dependent.
+            cause = f"ridge={ridge:g} in place of {inside.ridge:g} leaves"
+            new._sums.check(cause, self._rounding.squares, self._target_squares)
+        return new
 
-    def with_units(self, features: Integers, units: Floats) -> Self:
-        """Return the statistics with units of features that were constant so far."""
-        return self._with_products(self._sums.with_units(features, units))
-
-    def restored(self) -> Self:
-        """Return the statistics with the ridge inside set to c again; `self` without a ridge."""
-        return self._with_products(self._sums.restored())
-
-    def _with_products(self, products: SumsOfProducts) -> Self:
+    def with_products(self, products: SumsOfProducts) -> Self:
+        """Return the statistics with other sums of products of the same rows."""
         if products is self._sums:
             return self
         new = shallow_copy(self)
@@ -612,15 +595,11 @@ class Statistics:
 
         With an intercept, rows and targets are about the mean, and a 1 follows each row.
         """
-        targets, n_features = rows.dense_targets(slice(0, self.n_targets)), self.n_features
-        if self._mean is None:
-            return np.array(rows.values, dtype=np.float64), targets, np.zeros(self.n_targets)
-        values = np.ones((len(rows.values), n_features + 1))
-        origin, offset = self._mean
-        np.subtract(rows.values, origin[:n_features], out=values[:, :n_features])
-        values[:, :n_features] -= offset[:n_features]
-        for each in self._mean:
-            targets -= each[n_features:]
+        values, targets = self.about_mean(rows.values), rows.dense_targets(self.n_targets)
+        if self._mean is not None:
+            for each in self._mean:
+                targets -= each[self.n_features :]
+            values = np.hstack((values, np.ones((len(values), 1))))
         return values, targets, self.target_mean
 
     def about_mean(self, rows: Matrix) -> Floats:
@@ -641,11 +620,7 @@ class Statistics:
         # The targets of the sample are 0, so the negative errors about the mean are the scores.
         return recursion.errors(sample, -1.0)
 
-    def solve(
-        self,
-        ridge: float | Floats,
-        diagonal: Floats | None = None,
-    ) -> Floats:
+    def solve(self, ridge: float | Floats, diagonal: Floats) -> Floats:
         """Return the output weights W of (A'A + D) W = A'Y, with D = c I or any diagonal.
 
         Parameters
@@ -653,9 +628,8 @@ class Statistics:
         ridge : float, or ndarray (n_features,)
             The ridge c, or the penalty of every feature. 0.0 gives the pseudo-inverse solution of
             minimum norm, which the recursive form cannot compute.
-        diagonal : ndarray (n_features,), optional
-            Diagonal of A'A, with 0 for features that hold only rounding errors; `self.diagonal` by
-            default.
+        diagonal : ndarray (n_features,)
+            Diagonal of A'A, with 0 for features that hold only rounding errors.
 
         Returns
         -------
@@ -673,7 +647,6 @@ class Statistics:
         solving for the ridge inside is a copy. Every other call computes the weights again;
         `onlinels.LeastSquaresClassifier` describes when a model updates its solution instead.
         """
-        diagonal = self.diagonal if diagonal is None else diagonal
         weights = self._sums.solve(ridge, diagonal, self._count)
         if self._mean is not None:
             # These weights are rounding errors, which a small ridge would amplify.
@@ -685,13 +658,12 @@ class Statistics:
         constant: Floats = self.target_mean - self.feature_mean @ output_weights
         return constant
 
-    def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
+    def covariance(self, ridge: float | Floats, diagonal: Floats) -> Covariance:
         """Return the covariance of the weights that `solve` returns for the same parameters.
 
         A feature without data, always 0 (with an intercept: constant), has the variance one over
         its penalty; without a penalty it has the variance 0. The intercept is one more parameter.
         """
-        diagonal = self.diagonal if diagonal is None else diagonal
         matrix, n_parameters = self._sums.covariance(ridge, diagonal)
         if self._mean is None:
             return Covariance(matrix, n_parameters)

@@ -1,4 +1,9 @@
-"""Sums of products of rows, in one of several forms with the same methods."""
+"""Rows to learn, sums of their products in one of several forms, and their mean.
+
+Sums about the mean: the co-moments of two parts add up if the outer product of the difference of
+their means is added, weighted by n_a n_b / (n_a + n_b): T. F. Chan, G. H. Golub and R. J. LeVeque,
+"Algorithms for computing the sample variance", The American Statistician 37 (1983).
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.linalg.fingerprints import Prints, prints_of, prints_of_counts
-from onlinels.linalg.packed import PackedSymmetric
+from onlinels.linalg.packed import PANEL_COLUMNS, gathered, stacked
 from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.solve import smallest_present_eigenvalue
+from onlinels.linalg.removals import Prints, prints_of, prints_of_counts
 from onlinels.numerics import Calls, State, enlarged, product
+from onlinels.saving import savable
 
 
 class Rows(NamedTuple):
@@ -63,20 +68,18 @@ class Rows(NamedTuple):
 
     def sample(self, n_targets: int) -> tuple[Floats, float]:
         """Return the first row as a sample (n_features + n_targets,), and its weight."""
-        targets = self.dense_targets(slice(0, n_targets))[0]
+        targets = self.dense_targets(n_targets)[0]
         return np.append(self.values[0], targets), float(self.weights()[0])
 
-    def dense_targets(self, columns: slice) -> Floats:
-        """Return the targets of all rows in some columns, (n, n_columns)."""
-        dense = np.zeros((len(self.targets), columns.stop - columns.start), order="F")
+    def dense_targets(self, n_targets: int) -> Floats:
+        """Return the targets of all rows, (n, n_targets): 0 for targets that the rows lack."""
+        dense = np.zeros((len(self.targets), n_targets), order="F")
         if self.targets.ndim == 1:
-            here = (self.targets >= columns.start) & (self.targets < columns.stop)
-            dense[np.flatnonzero(here), self.targets[here] - columns.start] = 1.0
+            dense[np.arange(len(self.targets)), self.targets] = 1.0
         else:
-            part = self.targets[:, columns]
-            dense[:, : part.shape[1]] = part
+            dense[:, : self.targets.shape[1]] = self.targets
         if self.target_origin is not None:
-            dense -= self.target_origin[columns]
+            dense -= self.target_origin
         return dense
 
     def squares(self) -> Floats:
@@ -107,9 +110,6 @@ class SumsOfProducts(ABC):
     allows_running_solution: ClassVar[bool] = False
     """Whether `recursion_of` returns a recursion that can learn rows beside the sums."""
 
-    allows_folds: ClassVar[bool] = False
-    """Whether ridges can be compared on the folds of a KFold."""
-
     holds_ridge: bool = False
     """Whether the sums hold a ridge inside, or will, so that changing the ridge is expensive."""
 
@@ -138,8 +138,8 @@ class SumsOfProducts(ABC):
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan to decay all rows and to add or remove rows.
 
-        Before a removal is applied, `check_removal` is called on sums with the planned state. So
-        sums that check a removal must plan new objects, not calls.
+        Before a removal is applied, `check` is called on sums with the planned state. So sums that
+        check their digits must plan new objects, not calls.
         """
 
     @abstractmethod
@@ -193,14 +193,7 @@ class SumsOfProducts(ABC):
 
     # A ridge inside the sums. By default there is none.
 
-    def with_ridge(
-        self,
-        ridge: float,
-        units: Floats | None,
-        diagonal: Floats,
-        rounding: Floats,
-        target_squares: Floats,
-    ) -> Any:
+    def with_ridge(self, ridge: float, units: Floats | None, diagonal: Floats) -> Any:
         """Return sums that hold a ridge on features in units; `self` if the form holds no ridge."""
         return self
 
@@ -216,22 +209,11 @@ class SumsOfProducts(ABC):
         """Return the sums with the rounding errors of features, given as a mask, removed."""
         return self
 
-    def smallest_eigenvalue(
-        self, penalties: float | Floats, diagonal: Floats
-    ) -> tuple[float, float]:
-        """Return the result of `onlinels.linalg.solve.smallest_present_eigenvalue`."""
-        gram = PackedSymmetric.of(self.gram_and_cross()[0])
-        return smallest_present_eigenvalue(gram, penalties, diagonal)
-
-    def check_removal(self, rounding: Floats, target_squares: Floats) -> None:
-        """Raise ValueError if a removal of rows has left too few digits.
+    def check(self, cause: str, rounding: Floats, target_squares: Floats) -> None:
+        """Raise ValueError, which begins with the cause, if too few digits are left.
 
         `rounding` (n_features + n_targets,) are the errors of the sums of squares.
         """
-        return
-
-    def check_addition(self, rounding: Floats, target_squares: Floats) -> None:
-        """Raise ValueError if sums that were added have left too few digits."""
         return
 
 
@@ -249,3 +231,129 @@ def with_target_sums(sums: Floats, targets: Matrix, w: Floats) -> Floats:
     else:
         sums[: targets.shape[1]] += w @ targets
     return sums
+
+
+CONSTANT_TOLERANCE = 2.0 * float(np.finfo(np.float64).eps)
+"""Relative deviation from the mean, or from the only value, up to which a feature is constant.
+
+These are two to four units in the last place: what rounding does to values that would be equal.
+"""
+
+MUCH_HEAVIER = 1000.0
+"""Weight of rows, relative to the rows before, from which their mean becomes the origin."""
+
+
+@savable(lambda mean: mean.origin.shape == mean.offset.shape)
+class Mean(NamedTuple):
+    """The mean of the features, followed by the targets: an origin and an offset from it.
+
+    The origin is the first row at first, and an earlier mean later, so that a mean far from 0 keeps
+    its digits.
+    """
+
+    origin: Floats
+    offset: Floats
+
+    @property
+    def value(self) -> Floats:
+        """The mean, (n_features + n_targets,)."""
+        value: Floats = self.origin + self.offset
+        return value
+
+    def difference(self, other: Mean) -> Floats:
+        """Return another mean minus this mean."""
+        difference: Floats = (other.origin - self.origin) + (other.offset - self.offset)
+        return difference
+
+    def moved(self, difference: Floats, share: float) -> Mean:
+        """Return the mean moved by a share of a difference."""
+        return Mean(self.origin, self.offset + share * difference).settled()
+
+    def joined(self, other: Mean, mine: float, theirs: float) -> Mean:
+        """Return the mean of two parts of the weights `mine` and `theirs`, which may be below 0.
+
+        The mean of a far heavier part moves, so that a light part far away costs no digits.
+        """
+        difference, total = self.difference(other), mine + theirs
+        if theirs > MUCH_HEAVIER * mine:
+            return other.moved(difference, -mine / total)
+        return self.moved(difference, theirs / total)
+
+    def settled(self) -> Mean:
+        """Return the same mean with the rounded mean as origin, and the rest as offset."""
+        mean = self.value
+        way = mean - self.origin
+        return Mean(mean, (self.origin - (mean - way)) + (self.offset - way))
+
+    def reindexed(self, n_features: int, features: Integers, targets: Integers) -> Mean:
+        """Return the mean of the given features and targets; 0 for the column -1."""
+        places = stacked(features, targets, n_features)
+        return Mean(*(gathered(each, places) for each in self))
+
+    @classmethod
+    def zero(cls, size: int) -> Mean:
+        """Return the mean of no rows."""
+        return cls(*np.zeros((2, size)))
+
+
+def centred(
+    rows: Rows, n_targets: int, total: float, before: Mean, share: float
+) -> tuple[Rows, Mean, Floats]:
+    """Return rows centred for sums about the mean, their mean, and the squares of their targets.
+
+    Rows z_k of weight W about their own mean lack the outer product of the difference d between
+    their mean and the mean before them, with the weight N W / (N + W). Shifting the rows by
+    c = -sqrt(N / (N + W)) d adds this product: sum_k w_k (z_k + c)(z_k + c)' is
+    sum_k w_k z_k z_k' + W c c', because sum_k w_k z_k is 0. So sums of any form learn the number of
+    rows that there are, and no additional row.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows to centre.
+    n_targets : int
+        Number of targets.
+    total : float
+        Sum W of the weights, above 0.
+    before : Mean
+        The mean before these rows.
+    share : float
+        N / (N + W), where N is the weight of the rows before; 0 if there were no other rows.
+    """
+    # Relative to the first row with a weight: the mean of a constant is then exactly its value.
+    row = 0 if isinstance(rows.w, float) else int(np.argmax(rows.w > 0.0))
+    first = rows.values[row].astype(np.float64)
+    n_features = len(first)
+    # Column-major if the sums of products are in panels. Measured: transposing before centring
+    # takes 0.6 of the time.
+    by_column = n_features > PANEL_COLUMNS
+    values = np.empty(rows.values.shape, order="F" if by_column else "C")
+    if by_column:
+        np.copyto(values, rows.values)
+        values -= first
+    else:
+        np.subtract(rows.values, first, out=values)
+    # The mean is the same to the last digit wherever rows lie in memory.
+    shift = values.mean(axis=0) if isinstance(rows.w, float) else rows.w @ values / total
+    targets, weights, origin = rows.targets, rows.weights(), None
+    if targets.ndim == 1:
+        by_class = with_target_sums(np.zeros(n_targets), targets, weights)
+        in_all = by_class.sum()
+        first_target, target_shift = np.zeros(n_targets), by_class / in_all
+    else:
+        targets = targets - targets[row]
+        first_target = enlarged(rows.targets[row].copy(), n_targets)
+        target_shift = with_target_sums(np.zeros(n_targets), targets, weights) / total
+    mean = Mean(np.concatenate((first, first_target)), np.concatenate((shift, target_shift)))
+    moved = -np.sqrt(share) * before.difference(mean)
+    values -= shift - moved[:n_features]
+    target_moved = moved[n_features:]
+    if targets.ndim == 1:
+        # The weight of the other classes by subtraction from the sum: exactly 0 for one class.
+        squares = by_class * ((in_all - by_class) / in_all) + in_all * target_moved**2
+        # Rows about their mean sum up to 0, so the origin of the labels does not matter.
+        origin = target_shift - target_moved if share else None
+    else:
+        targets -= (target_shift - target_moved)[: targets.shape[1]]
+        squares = with_target_sums(np.zeros(n_targets), targets**2, weights)
+    return rows._replace(values=values, targets=targets, target_origin=origin), mean, squares

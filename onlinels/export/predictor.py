@@ -27,7 +27,7 @@ from onlinels.rows import (
     read_row,
     reader_of,
     table_like,
-    warn_once,
+    warn_of_absent,
 )
 from onlinels.saving import files, savable, save_method
 from onlinels.scoring import ScoringClassifier, probabilities_of
@@ -52,8 +52,6 @@ class Predictor(base.Estimator):
     save = save_method
     __setattr__ = checked_assignment
 
-    # Hashes of the sets of absent columns in the latest warnings.
-    _warned: tuple[int, ...] = ()
     # Names of the last sample that the reader could not read, and the reader: see `KnownRows`.
     _latest: tuple[Layout | None, RowReader | None] = None, None
 
@@ -70,7 +68,7 @@ class Predictor(base.Estimator):
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: each for name, each in vars(self).items() if name not in CACHES}
+        return {name: each for name, each in vars(self).items() if name != "_latest"}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.columns)} features, {self.outputs!r})"
@@ -87,7 +85,7 @@ class Predictor(base.Estimator):
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         batch = read_batch(X)
-        warn_once(self, len(self.columns), *self.columns.differences(batch))
+        warn_of_absent(len(self.columns), *self.columns.differences(batch))
         rows = self.columns.place(batch.layouts, batch.matrix)
         outputs: Floats = product(rows, np.asarray(self.weights, np.float64)) + self.intercept
         return batch.source, outputs
@@ -113,10 +111,6 @@ class Predictor(base.Estimator):
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
         """Raise ValueError: a predictor only predicts."""
         self.learn_one(X, y)
-
-
-CACHES = "_warned", "_latest"
-"""Attributes that are not part of the state."""
 
 
 def _is_sound(model: Predictor) -> bool:

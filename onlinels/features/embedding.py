@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.checks import (
-    Floats,
-    Matrix,
-    check_kind,
-    check_values,
-    checked_assignment,
-    same,
-)
+from onlinels.checks import Floats, Matrix, check_kind, check_values, checked_assignment, same
 from onlinels.features.images import followed_by
 from onlinels.rows import as_frame, as_numpy, output_row, output_table
 from onlinels.saving import savable, save_method, settings_hold

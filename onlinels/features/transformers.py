@@ -8,20 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from onlinels.checks import (
-    PRECISIONS,
-    Floats,
-    Matrix,
-    check_choice,
-    check_count,
-    check_positive,
-)
-from onlinels.features.convolution import (
-    POOLING_WEIGHTS,
-    Convolution,
-    convolve,
-    largest_pixel,
-)
+from onlinels.checks import PRECISIONS, Floats, Matrix, check_choice, check_count, check_positive
+from onlinels.features.convolution import POOLING_WEIGHTS, Convolution, convolve, largest_pixel
 from onlinels.features.filters import (
     Patches,
     for_channels,

@@ -143,13 +143,13 @@ class PackedSymmetric:
         """Return calls that multiply the matrix by a factor."""
         return tuple((np.multiply, part, factor, part) for p in self.panels for part in p.parts)
 
-    def add(self, other: Self, factor: float) -> None:
-        """Add a factor times a matrix of at most as many columns, in place."""
+    def add(self, other: Self) -> None:
+        """Add a matrix of at most as many columns, in place."""
         for mine, theirs in zip(self.panels, other.panels, strict=False):
             n = len(theirs.corner)
             parts = mine.above[:, :n], mine.corner[:n, :n]
             for here, there in zip(parts, theirs.parts, strict=True):
-                here += there if factor == 1.0 else factor * there
+                here += there
 
     def scaled(self, scale: Floats) -> Self:
         """Return a new matrix with row and column k multiplied by scale[k]."""

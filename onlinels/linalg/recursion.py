@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import (
@@ -77,24 +77,6 @@ def _is_sound(recursion: Any) -> bool:
     return bool(fits and recursion._n_recent <= n_recent)
 
 
-class Innovations(NamedTuple):
-    """Gains and innovations of rows Z with targets Y, from the factor of S = I + Z P Z' = L L'.
-
-    Attributes
-    ----------
-    gains : ndarray (n_features, n)
-        P Z' L^-T. Learning row i subtracts the outer product of column i from P.
-    shares : ndarray (n, n_targets)
-        The innovations L^-1 (Y - Z W). The rows add their squares to the penalised sum of squares.
-    scores : ndarray (n, n_targets)
-        Scores of every row from the rows before it.
-    """
-
-    gains: Floats
-    shares: Floats
-    scores: Floats
-
-
 @savable(_is_sound)
 class Recursion:
     """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, and update both with rows.
@@ -157,15 +139,10 @@ class Recursion:
 
     @classmethod
     def of_inverse(
-        cls,
-        inverse: Floats,
-        weights: Floats,
-        penalties: Floats,
-        ridge: float,
-        least: float = MIN_PENALTY_SHARE,
+        cls, inverse: Floats, weights: Floats, penalties: Floats, ridge: float
     ) -> Recursion:
         """Return the recursion of P and W, both in Fortran order; the arrays are not copied."""
-        new = cls(0, 0, ridge, least)
+        new = cls(0, 0, ridge)
         new._base, new.weights, new.full_penalties = inverse, weights, penalties
         new._recent = _no_columns(len(inverse))
         return new
@@ -267,10 +244,6 @@ class Recursion:
             scale = 1.0
         return calls, ((self, "share", share), (self, "_n_recent", 0), (self, "_scale", scale))
 
-    def correct(self, residual: Floats) -> None:
-        """Add P times a residual (n_features, n_targets) to the weights, in place: W + P R."""
-        self.weights += self.times(residual)
-
     def times(self, columns: Floats) -> Floats:
         """Return P times columns (n_features, n)."""
         step: Floats = dsymm(1.0 / self._scale, self._base, columns)
@@ -339,11 +312,11 @@ class Recursion:
 
     def copied(self) -> Recursion:
         """Return an independent copy with the scale 1."""
-        base = self._folded()
-        base /= self._scale
-        weights, penalties = self.weights.copy(order="F"), self.full_penalties.copy()
-        new = Recursion.of_inverse(base, weights, penalties, self.ridge, self.least)
-        new.share = self.share
+        new = shallow_copy(self)
+        new._base = self._folded()
+        new._base /= self._scale
+        new._scale, new._n_recent, new._recent = 1.0, 0, _no_columns(self.n_features)
+        new.weights, new.full_penalties = self.weights.copy(order="F"), self.full_penalties.copy()
         return new
 
     def with_intercept(self, weight: float) -> Recursion:
@@ -360,10 +333,11 @@ class Recursion:
 
     def without_intercept(self) -> Recursion:
         """Return a copy for centred rows: the inverse of `with_intercept`."""
-        base = self._base[:-1, :-1].copy(order="F")
-        weights = self.weights[:-1].copy(order="F")
-        new = Recursion.of_inverse(base, weights, self.full_penalties[:-1], self.ridge, self.least)
-        new.share = self.share
+        new = shallow_copy(self)
+        new._base, new.weights = (
+            each.copy(order="F") for each in (self._base[:-1, :-1], self.weights[:-1])
+        )
+        new.full_penalties, new._recent = self.full_penalties[:-1], _no_columns(self.n_features - 1)
         return new
 
     def learnt(self, rows: Floats, targets: Floats, w: Floats) -> Recursion:
@@ -400,9 +374,9 @@ class Recursion:
         roots = np.sqrt(abs(w))[:, None]
         for start in range(0, len(rows), N_BUFFERED_COLUMNS):
             part = slice(start, start + N_BUFFERED_COLUMNS)
-            root = roots[part]
-            found = new.innovations(rows[part] * root, targets[part] * root, sign=sign)
-            new.learn_innovations(found, len(found.shares), sign=sign)
+            values, known = rows[part] * roots[part], targets[part] * roots[part]
+            if not len(new._learn_block(values, known, sign=sign)[0]):
+                _check_pivot(0.0, sign)
         return new
 
     def answer_and_learn(
@@ -453,67 +427,48 @@ class Recursion:
         start = 0
         while start < len(rows):
             part = slice(start, start + size)
-            found = self.innovations(rows[part], targets[part], most)
-            n_learnt = len(found.scores)
-            if not n_learnt:
+            found, shares = self._learn_block(rows[part], targets[part], most)
+            if not len(found):
                 break
-            scores[start : start + n_learnt] = found.scores
-            innovations[start : start + n_learnt] = found.shares
-            self.learn_innovations(found, n_learnt)
-            start += n_learnt
+            learnt = slice(start, start + len(found))
+            scores[learnt], innovations[learnt] = found, shares
+            start = learnt.stop
         return scores[:start], innovations[:start]
 
-    def innovations(
-        self, rows: Floats, targets: Floats, most: float | None = None, sign: float = 1.0
-    ) -> Innovations:
-        """Return the innovations of a few rows, as `answer_and_learn` uses them; learn nothing.
+    def _learn_block(
+        self, rows: Floats, targets: Floats, most: float = np.inf, sign: float = 1.0
+    ) -> tuple[Floats, Floats]:
+        """Learn (sign 1) or remove (-1) a few rows in place; return their scores and innovations.
 
-        The recursion must have the scale 1. A block costs the digits of I + Z P Z'. Only the first
-        rows, whose leverages z'P z add up to at most `most`, have innovations. Without `most`, a
-        sum above 1e14 raises ValueError. With the sign -1, for rows to be removed, the matrix is
-        I - Z P Z'.
+        The recursion must have the scale 1. A block costs the digits of S = I + Z P Z' (I - Z P Z'
+        for rows to be removed). Only the first rows, whose leverages z'P z add up to at most
+        `most`, are learnt; none if rounding errors prevail in S.
         """
         columns, n_rows = rows.T, len(rows)
         if not n_rows:
-            return Innovations(columns, targets, targets)
+            return targets, targets
         image = dsymm(1.0, self._base, columns)
         system = dgemm(sign, columns, image, 0.0, None, 1)
         entries = system.ravel("K")
         leverages = entries[:: n_rows + 1]
         # Measured: a quarter of the time of leverages.sum().
-        total = dasum(entries, n_rows, 0, n_rows + 1)
-        if most is None:
-            _check_pivot(1.0 + total, 1.0)
-        elif not total <= most:
-            n_answered = int(np.argmax(~(leverages.cumsum() <= most)))
-            return self.innovations(rows[:n_answered], targets[:n_answered], most)
+        if not dasum(entries, n_rows, 0, n_rows + 1) <= most:
+            n_learnt = int(np.argmax(~(leverages.cumsum() <= most)))
+            return self._learn_block(rows[:n_learnt], targets[:n_learnt], most)
         leverages += 1.0
         factor, failed = dpotrf(system, 0, 0, 1)
-        if failed and most is None:
-            _check_pivot(0.0, sign)
         if failed:
-            # Rounding errors prevail in this block; single rows may still be learnt.
-            return Innovations(image[:, :0], targets[:0], targets[:0])
+            return targets[:0], targets[:0]
+        # The gains P Z' L^-T and the innovations L^-1 (Y - Z W).
         gains = dtrsm(1.0, factor, image, 1, 0, 0, 0, 1)
         known = dgemm(1.0, columns, self.weights, 0.0, None, 1)
         shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1, 0, 1)
+        # Woodbury's identity (Golub and Van Loan 2013, section 2.1.4): P - K K' and W + K E.
+        dsyrk(-sign, gains, 1.0, self._base, 0, 0, 1)
+        dgemm(sign, gains, shares, 1.0, self.weights, 0, 0, 1)
         # Without its diagonal, row i of L refers to the rows before row i.
         factor.ravel("K")[:: n_rows + 1] = 0.0
-        scores = known + dtrmm(1.0, factor, shares, 0, 0, 1)
-        return Innovations(gains, shares, scores)
-
-    def learn_innovations(
-        self, found: Innovations, n_rows: int, decay: float = 1.0, sign: float = 1.0
-    ) -> None:
-        """Learn (sign 1) or remove (-1) the first rows of a block in place, and decay all rows."""
-        if not n_rows:
-            return
-        # Woodbury's identity (Golub and Van Loan 2013, section 2.1.4): (P - K K') / decay and
-        # W + K E, with the gains K and the innovations E.
-        gains, shares = found.gains[:, :n_rows], found.shares[:n_rows]
-        dsyrk(-sign / decay, gains, 1.0 / decay, self._base, 0, 0, 1)
-        dgemm(sign, gains, shares, 1.0, self.weights, 0, 0, 1)
-        self.share *= decay
+        return known + dtrmm(1.0, factor, shares, 0, 0, 1), shares
 
     def scaled(self, factor: float) -> Recursion:
         """Return a copy with the weight of every row multiplied by a factor above 0.

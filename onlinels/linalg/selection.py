@@ -314,10 +314,10 @@ def select_ridge(sums: Sums, n_rows: int) -> Choice:
     if n_rows < len(sums.gram):
         sums = reduced_to_rank(sums)
     needs_digits = can_fit_all and len(sums.gram) <= MAX_FEATURES_DECOMPOSED
-    spectrum = (eigenvalues_of if needs_digits else tridiagonal_of)(sums)
+    judge = (judge_by_eigenvalues if needs_digits else judge_by_tridiagonal)(sums)
     freedom = max(1.0, sums.weight - sums.n_free)
     tie = max(TIE_TOLERANCE, 2.0 * LIKELIHOOD_TOLERANCE / freedom)
-    return best_of(partial(likelihood_criterion, spectrum), first, last, tie)
+    return best_of(partial(likelihood_criterion, sums, judge), first, last, tie)
 
 
 def no_choice(power: int) -> Choice:
@@ -398,58 +398,34 @@ def _largest_within(values: Floats, tie: float) -> int:
     return int(within[-1])
 
 
-def likelihood_criterion(spectrum: Eigenvalues | Tridiagonal, ridges: Floats) -> Floats:
+Judge = Callable[[Floats], tuple[Floats, Floats]]
+"""Function of ridges c, in ascending order, that returns RSS + c |W|^2 and log det(I + A'A / c)."""
+
+
+def likelihood_criterion(sums: Sums, judge: Judge, ridges: Floats) -> Floats:
     """Return -2/(n - n_free) times the restricted log-likelihood; see `select_ridge`.
 
     All targets share one noise variance and one ridge. With at most n_free rows, the largest ridge
     is the best.
     """
-    freedom = spectrum.sums.weight - spectrum.sums.n_free
+    freedom = sums.weight - sums.n_free
     if freedom <= 0.0:
         return -ridges
-    left, complexity = spectrum.judge(ridges)
+    left, complexity = judge(ridges)
     # Targets of weights such as 1e-320 leave nothing.
     left = np.maximum(left, np.finfo(np.float64).tiny)
     criterion: Floats = np.log(left) + complexity / freedom
     return criterion
 
 
-@dataclass(frozen=True)
-class Eigenvalues:
-    """Sums in the eigenbasis of A'A = V diag(s) V'.
-
-    Parameters
-    ----------
-    sums : Sums
-        The sums.
-    eigenvalues : ndarray (n_features,)
-        s, at least 0, ascending.
-    squares : ndarray (n_features,)
-        Sum of squares of the targets that each direction can fit, summed over targets.
-    """
-
-    sums: Sums
-    eigenvalues: Floats
-    squares: Floats
-
-    def judge(self, ridges: Floats) -> tuple[Floats, Floats]:
-        """Return RSS + c |W|^2 and log det(I + A'A / c) for every ridge c."""
-        total = float(self.sums.target_squares.sum())
-        # Sums of positive terms keep their digits where differences would not.
-        never = max(total - float(self.squares.sum()), MAX_ROUNDING_ERROR * total)
-        shrunk = ridges / (self.eigenvalues[:, None] + ridges)
-        return never + self.squares @ shrunk, -np.log(shrunk).sum(axis=0)
-
-
-def eigenvalues_of(sums: Sums) -> Eigenvalues:
-    """Return the sums in their eigenbasis, by one `eigh`: about 10 M^3 operations.
+def judge_by_eigenvalues(sums: Sums) -> Judge:
+    """Return a judge of ridges in the eigenbasis of A'A, by one `eigh`: about 10 M^3 operations.
 
     Examples
     --------
-    >>> sums = Sums(np.diag([1.0, 4.0]), np.array([[3.0], [2.0]]), np.array([9.0]), 5.0)
-    >>> spectrum = eigenvalues_of(sums)
-    >>> spectrum.eigenvalues, spectrum.squares
-    (array([1., 4.]), array([9., 1.]))
+    >>> sums = Sums(np.diag([1.0, 4.0]), np.array([[3.0], [2.0]]), np.array([12.0]), 5.0)
+    >>> judge_by_eigenvalues(sums)(np.array([1.0]))[0].round(9)  # 2 + 9/2 + 1/5
+    array([6.7])
     """
     eigenvalues, vectors = eigh(sums.gram, lower=False, driver="evd")
     eigenvalues = np.maximum(eigenvalues, 0.0)
@@ -457,65 +433,23 @@ def eigenvalues_of(sums: Sums) -> Eigenvalues:
     fitted = product(vectors.T, sums.cross)
     fitted[present] /= np.sqrt(eigenvalues[present, None])
     fitted[~present] = 0.0
-    return Eigenvalues(sums, eigenvalues, (fitted**2).sum(axis=1))
+    # What each direction can fit of the squares of the targets, summed over targets.
+    squares, total = (fitted**2).sum(axis=1), float(sums.target_squares.sum())
+    # Sums of positive terms keep their digits where differences would not.
+    never = max(total - float(squares.sum()), MAX_ROUNDING_ERROR * total)
+
+    def judge(ridges: Floats) -> tuple[Floats, Floats]:
+        shrunk = ridges / (eigenvalues[:, None] + ridges)
+        return never + squares @ shrunk, -np.log(shrunk).sum(axis=0)
+
+    return judge
 
 
-@dataclass(frozen=True)
-class Tridiagonal:
-    """Sums rotated so that A'A is tridiagonal: every ridge then costs ``M N`` operations.
+def judge_by_tridiagonal(sums: Sums) -> Judge:
+    """Return a judge of ridges by A'A made tridiagonal, in ``4/3 M^3`` operations.
 
-    Parameters
-    ----------
-    sums : Sums
-        The sums.
-    diagonal, below : ndarray (n_features,), (n_features - 1,)
-        Diagonal and subdiagonal of the rotated A'A.
-    rotated : ndarray (n_features, n_targets)
-        A'Y, rotated in the same way.
-    """
-
-    sums: Sums
-    diagonal: Floats
-    below: Floats
-    rotated: Floats
-
-    def judge(self, ridges: Floats) -> tuple[Floats, Floats]:
-        """Return RSS + c |W|^2 and log det(I + A'A / c) for every ridge c, in ascending order.
-
-        Both are infinite for ridges so small that rounding errors make the system indefinite.
-        """
-        total, (size, n_targets) = float(self.sums.target_squares.sum()), self.rotated.shape
-        left, complexity = np.full((2, len(ridges)), np.inf)
-        step = max(1, BLOCK_NUMBERS // self.rotated.size)
-        # Several systems at once, as the blocks of one system, from the largest ridge down.
-        for stop in range(len(ridges), 0, -step):
-            tried = ridges[max(0, stop - step) : stop][::-1, None]
-            below = np.zeros((len(tried), size))
-            below[:, :-1] = self.below
-            pivots, factors, failed = dpttrf(
-                (self.diagonal + tried).ravel(), below.ravel()[: max(1, below.size - 1)]
-            )
-            n_solved = (failed - 1) // size if failed else len(tried)
-            own, end = slice(stop - n_solved, stop), n_solved * size
-            if n_solved:
-                repeated = np.empty((n_solved, size, n_targets))
-                repeated[:] = self.rotated
-                solved, _ = dpttrs(
-                    pivots[:end], factors[: max(1, end - 1)], repeated.reshape(end, n_targets)
-                )
-                explained = solved.reshape(n_solved, -1) @ self.rotated.ravel()
-                shares = pivots[:end].reshape(n_solved, size) / tried[:n_solved]
-                left[own] = np.maximum(total - explained, MAX_ROUNDING_ERROR * total)[::-1]
-                complexity[own] = np.log(shares).sum(axis=1)[::-1]
-            if failed:
-                break
-        return left, complexity
-
-
-def tridiagonal_of(sums: Sums) -> Tridiagonal:
-    """Return the sums rotated by Householder reflections, in ``4/3 M^3`` operations.
-
-    The memory of the Gram is overwritten.
+    Every ridge then costs ``M N`` operations. The results are infinite for ridges so small that
+    rounding errors make the system indefinite. The memory of the Gram is overwritten.
 
     Examples
     --------
@@ -523,7 +457,7 @@ def tridiagonal_of(sums: Sums) -> Tridiagonal:
     >>> sums = Sums(A.T @ A, A.T @ A[:, :1], np.array([9.0]), 40.0)
     >>> float(np.linalg.slogdet(np.eye(20) + A.T @ A)[1].round(6))
     67.149363
-    >>> tridiagonal_of(sums).judge(np.array([1.0]))[1].round(6)
+    >>> judge_by_tridiagonal(sums)(np.array([1.0]))[1].round(6)
     array([67.149363])
     """
     size, n_targets = sums.cross.shape
@@ -541,7 +475,36 @@ def tridiagonal_of(sums: Sums) -> Tridiagonal:
         # first: the same memory, from the second number on.
         own = packed.ravel(order="F")[1 : 1 - size].reshape(size, size - 1, order="F")
         rotated[1:] = dormqr("L", "T", own, shares, rotated[1:], 32 * n_targets)[0]
-    return Tridiagonal(sums, diagonal, below, rotated)
+
+    def judge(ridges: Floats) -> tuple[Floats, Floats]:
+        total = float(sums.target_squares.sum())
+        left, complexity = np.full((2, len(ridges)), np.inf)
+        step = max(1, BLOCK_NUMBERS // rotated.size)
+        # Several systems at once, as the blocks of one system, from the largest ridge down.
+        for stop in range(len(ridges), 0, -step):
+            tried = ridges[max(0, stop - step) : stop][::-1, None]
+            under = np.zeros((len(tried), size))
+            under[:, :-1] = below
+            pivots, factors, failed = dpttrf(
+                (diagonal + tried).ravel(), under.ravel()[: max(1, under.size - 1)]
+            )
+            n_solved = (failed - 1) // size if failed else len(tried)
+            own, end = slice(stop - n_solved, stop), n_solved * size
+            if n_solved:
+                repeated = np.empty((n_solved, size, n_targets))
+                repeated[:] = rotated
+                solved, _ = dpttrs(
+                    pivots[:end], factors[: max(1, end - 1)], repeated.reshape(end, n_targets)
+                )
+                explained = solved.reshape(n_solved, -1) @ rotated.ravel()
+                shares = pivots[:end].reshape(n_solved, size) / tried[:n_solved]
+                left[own] = np.maximum(total - explained, MAX_ROUNDING_ERROR * total)[::-1]
+                complexity[own] = np.log(shares).sum(axis=1)[::-1]
+            if failed:
+                break
+        return left, complexity
+
+    return judge
 
 
 def present_directions(eigenvalues: Floats) -> NDArray[np.bool_]:

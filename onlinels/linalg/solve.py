@@ -1,8 +1,8 @@
-"""Output weights from a Gram or a triangular factor; all systems are solved here."""
+"""Output weights and their covariance from a Gram or a triangular factor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh, qr, svd
@@ -59,9 +59,6 @@ MIN_WELL_CONDITIONED = 1e-4
 
 Rounding errors of dependent features reach the weights divided by its square: 1e-8 at most.
 """
-
-MAX_ROTATED_BYTES = 1 << 22
-"""Float64 bytes of the targets that are rotated at once (4 MiB)."""
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -438,12 +435,12 @@ def _system(
     if active.size < len(factor):
         # A triangle without some columns is made triangular again.
         empty = np.zeros((active.size, active.size)), np.zeros((active.size, rotated.shape[1]))
-        system = with_rows(*empty, factor[:, active], lambda part: rotated[:, part])
+        system = with_rows(*empty, factor[:, active], rotated)
     squares, rows, penalties = diagonal[active], system[0], penalties[active]
     if penalties.any():
         more = np.zeros(rows.shape, order="F")
         np.fill_diagonal(more, np.sqrt(penalties))
-        system = with_rows(*system, more, n_triangular=len(more))
+        system = with_rows(*system, more, np.zeros(system[1].shape), len(more))
     # The estimate, in the 1-norm, may be wrong by a factor of a little more than M.
     full_rank = 10.0 * len(rows) * _rank_tolerance(len(rows))
     if (
@@ -455,7 +452,8 @@ def _system(
     dependent = _null_rows(rows / units, np.sqrt(squares) / units)
     if dependent is None:
         return *system, None
-    return *with_rows(*system, np.asfortranarray(dependent * units)), system[0]
+    nothing = np.zeros((len(dependent), rotated.shape[1]))
+    return *with_rows(*system, dependent * units, nothing), system[0]
 
 
 def _reciprocal_condition(triangle: Floats, squares: Floats) -> float:
@@ -544,39 +542,60 @@ def _staircase(rows: Floats, rounding: float) -> Floats:
 
 
 def with_rows(
-    factor: Floats,
-    rotated: Floats,
-    rows: Floats,
-    targets: Callable[[slice], Floats] | None = None,
-    n_triangular: int = 0,
+    factor: Floats, rotated: Floats, rows: Floats, targets: Floats, n_triangular: int = 0
 ) -> tuple[Floats, Floats]:
     """Return a triangular factor and its targets after rotating rows in: [R; A] = Q [R'; 0].
 
-    `targets` is called for some columns at a time; the targets of the rows are 0 by default. The
-    last `n_triangular` rows are upper triangular.
+    The last `n_triangular` rows are upper triangular.
 
     Examples
     --------
     >>> y = np.array([[1.0], [2.0]])
     >>> empty = np.zeros((1, 1)), np.zeros((1, 1))
-    >>> factor, rotated = with_rows(*empty, np.array([[3.0], [4.0]]), lambda part: y[:, part])
+    >>> factor, rotated = with_rows(*empty, np.array([[3.0], [4.0]]), y)
     >>> abs(factor.item()), round((factor * rotated).item(), 9)
     (5.0, 11.0)
     """
-    turned = np.array(rotated, order="F")
     if not len(factor):
-        return np.array(factor, order="F"), turned
+        return factor, rotated
     new, reflectors, blocks, _ = dtpqrt(
         n_triangular, min(BLOCK_REFLECTIONS, len(factor)), factor, rows
     )
-    width = max(1, MAX_ROTATED_BYTES // (8 * max(len(rows), BLOCK_REFLECTIONS)))
-    for start in range(0, rotated.shape[1], width):
-        part = slice(start, min(start + width, rotated.shape[1]))
-        # Columns of an array in Fortran order are contiguous, so LAPACK writes into them.
-        above = turned[:, part]
-        if targets is None:
-            below = np.zeros((len(rows), above.shape[1]), order="F")
-        else:
-            below = targets(part)
-        dtpmqrt(n_triangular, reflectors, blocks, above, below, trans="T", overwrite_a=1)
-    return new, turned
+    if rotated.size:
+        rotated = dtpmqrt(n_triangular, reflectors, blocks, rotated, targets, trans="T")[0]
+    return new, rotated
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """The covariance of output weights, in units of the noise variance.
+
+    Parameters
+    ----------
+    matrix : ndarray (n_features, n_features)
+        (A'A + D)^-1.
+    n_parameters : float
+        Effective number of parameters, the trace of (A'A + D)^-1 A'A; plus 1 for an intercept.
+    origin : ndarray (n_features,), optional
+        The mean of the features with an intercept; None without an intercept.
+    intercept_share : float
+        Variance of the mean of the targets with an intercept: 1 / n.
+
+    Examples
+    --------
+    >>> covariance = Covariance(np.diag([0.5, 0.1]), n_parameters=2.0)
+    >>> covariance.leverages(np.array([[2.0, 1.0]]))
+    array([2.1])
+    """
+
+    matrix: Floats
+    n_parameters: float
+    origin: Floats | None = None
+    intercept_share: float = 0.0
+
+    def leverages(self, rows: Floats) -> Floats:
+        """Return x'(A'A + D)^-1 x of every row x (about the mean), plus the intercept's share."""
+        about = rows if self.origin is None else rows - self.origin
+        shares = np.einsum("ij,ij->i", about @ self.matrix, about)
+        leverages: Floats = np.maximum(shares, 0.0) + self.intercept_share
+        return leverages

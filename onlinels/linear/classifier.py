@@ -12,13 +12,7 @@ from onlinels.accumulators.statistics import REMOVAL_TOLERANCE, RowSums, Statist
 from onlinels.checks import Floats, Integers, Matrix, read_only
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
-from onlinels.linear.discriminant import (
-    Discriminant,
-    Priors,
-    discriminant,
-    posteriors,
-    read_priors,
-)
+from onlinels.linear.discriminant import Discriminant, Priors, discriminant, posteriors, read_priors
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
     LinearModel,
@@ -29,12 +23,7 @@ from onlinels.linear.model import (
     without,
 )
 from onlinels.linear.penalty import Scaling
-from onlinels.linear.prequential import (
-    Answers,
-    answered,
-    label_and_learn,
-    tabulate_and_learn,
-)
+from onlinels.linear.prequential import Answers, answered, label_and_learn, tabulate_and_learn
 from onlinels.numerics import Update, apply, enlarged, product
 from onlinels.rows import Batch, check_mapping, read_sample, table_like
 from onlinels.saving import savable
@@ -358,13 +347,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         solution, statistics = self._solved(), self._statistics
         if solution.rule is None:
             explained = statistics.products.explained_products(solution.output_weights)
-            known = (
-                statistics.held_targets(),
-                statistics.target_mean,
-                self._settings.priors,
-                self.classes,
-            )
-            solution = solution._replace(rule=discriminant(explained, *known))
+            known = statistics.held_targets(), statistics.target_mean
+            rule = discriminant(explained, *known, self._settings.priors, self.classes)
+            solution = solution._replace(rule=rule)
             self._solution = solution
         assert solution.rule is not None
         return solution.rule

@@ -8,6 +8,7 @@ import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import compress
 from operator import attrgetter, itemgetter
@@ -20,14 +21,14 @@ from river import base
 from onlinels.accumulators.digits import are_negligible, lost_by_removals
 from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.mean import CONSTANT_TOLERANCE
 from onlinels.accumulators.orthogonal import FactorSums
 from onlinels.accumulators.recursive import GramBeforeRidge
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
 from onlinels.accumulators.statistics import LEARN_AGAIN, RowSums, Statistics
-from onlinels.accumulators.sums import Rows
+from onlinels.accumulators.sums import CONSTANT_TOLERANCE, Rows
 from onlinels.checks import (
     MIN_BLOCK_ROWS,
+    MIN_SUM_OF_SQUARES,
     Floats,
     Integers,
     Matrix,
@@ -43,11 +44,11 @@ from onlinels.checks import (
     row_blocks,
     uncast,
 )
-from onlinels.linalg.covariance import Covariance
 from onlinels.linalg.packed import origins
 from onlinels.linalg.recursion import EPS, Recursion
-from onlinels.linalg.rounding import MAX_LOST
+from onlinels.linalg.removals import MAX_LOST
 from onlinels.linalg.selection import KFold, check_ridge
+from onlinels.linalg.solve import Covariance
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.penalty import (
@@ -77,7 +78,6 @@ from onlinels.numerics import (
     zero_added,
 )
 from onlinels.rows import (
-    MAX_WARNED_SETS,
     Batch,
     Columns,
     Layout,
@@ -88,7 +88,7 @@ from onlinels.rows import (
     read_row,
     read_sample,
     reader_of,
-    warn_once,
+    warn_of_absent,
 )
 from onlinels.saving import locked_copy, savable, save_method
 
@@ -192,22 +192,6 @@ class Checked(NamedTuple):
         )
 
 
-def holding(statistics: Statistics, ridge: Any, penalty: Penalty) -> Statistics:
-    """Return statistics that hold the ridge of a penalty inside, if enough digits are left."""
-    units = penalty.units
-    number = ridge_of(ridge, statistics, penalty, units)
-    if not number > 0.0:
-        return statistics
-    # With units given, the ridge is set to c again even if the same ridge is chosen.
-    varying = np.ones(statistics.n_features) if units is None else units
-    try:
-        return statistics.with_ridge(number, np.where(varying > 0.0, varying, 1.0))
-    except ValueError:
-        # The sums have too few digits for this ridge. The weights stay exact at the ridge inside,
-        # or are solved from the Gram, and the next checkpoint chooses again.
-        return statistics
-
-
 @savable()
 class Settings(NamedTuple):
     """The settings of a model."""
@@ -252,7 +236,7 @@ def make_statistics(settings: Settings) -> Statistics:
     check_flag("fit_intercept", fit_intercept)
     folds = isinstance(ridge, KFold)
     sums = SUMS_BY_ACCUMULATOR[accumulator]()
-    if folds and not sums.allows_folds:
+    if folds and accumulator != "gram":
         raise ValueError(
             f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: a KFold needs "
             'sums of products. Pass accumulator="gram", or ridge="auto".'
@@ -297,9 +281,6 @@ class LinearModel(base.Estimator, ABC):
     scaling = setting("scaling")
     forgetting_factor, half_life = setting("forgetting_factor"), setting("half_life")
 
-    # Hashes of the sets of absent columns in the latest warnings; not part of the state.
-    _warned: tuple[int, ...] = ()
-
     def __init__(self, settings: Settings) -> None:
         self._settings, self._statistics = settings, make_statistics(settings)
         check_decay(settings.forgetting_factor, settings.half_life)
@@ -325,9 +306,7 @@ class LinearModel(base.Estimator, ABC):
             solution = self._solution
             if solution is not None:
                 solution = solution._replace(spread=None)
-            state = vars(self) | {"_known_rows": None, "_solution": solution}
-            state.pop("_warned", None)
-            return state
+            return vars(self) | {"_known_rows": None, "_solution": solution}
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -470,7 +449,15 @@ class LinearModel(base.Estimator, ABC):
             is_known = penalty.ridge is not None or not is_selected(ridge)
             may_wait = statistics.recursion is None and statistics.count < MIN_ROWS_TO_HOLD_RIDGE
             if statistics.holds_ridge and is_known and not may_wait:
-                statistics = holding(statistics, ridge, penalty)
+                number = ridge_of(ridge, statistics, penalty, penalty.units)
+                # With units given, the ridge is set to c again even if the same ridge is chosen.
+                units = np.ones(statistics.n_features) if penalty.units is None else penalty.units
+                # If the sums have too few digits for this ridge, the weights stay exact at the
+                # ridge inside, or are solved from the Gram, until the next checkpoint.
+                with suppress(ValueError):
+                    if number > 0.0:
+                        units = np.where(units > 0.0, units, 1.0)
+                        statistics = statistics.with_ridge(number, units)
         else:
             penalty = penalty._replace(is_due=False)
             if statistics.holds_ridge:
@@ -745,7 +732,8 @@ class LinearModel(base.Estimator, ABC):
             if keep == 0.0:
                 self._become_empty()
             elif keep < 1.0:
-                self._put_in_place(self._statistics.scaled(float(keep)).restored())
+                faded = self._statistics.scaled(float(keep))
+                self._put_in_place(faded.with_products(faded.products.restored()))
 
     def empty(self) -> Self:
         """Return a new model with the same settings that has learnt nothing."""
@@ -804,7 +792,7 @@ class LinearModel(base.Estimator, ABC):
                 penalties, diagonal = penalties_of(ridge, units, statistics)
                 weights = statistics.solve(penalties, diagonal)
                 if is_selected(self.ridge):
-                    warn_of_lost_digits(self, statistics, ridge, penalties, diagonal)
+                    warn_of_lost_digits(statistics, ridge, units)
                 # Before a ridge is selected, the paper's ridge is in force, which changes with
                 # every row.
                 is_paper = is_selected(self.ridge) and self._penalty.ridge is None
@@ -873,7 +861,7 @@ class LinearModel(base.Estimator, ABC):
         """Return a copy that learns on its own; the two share attributes that are never mutated."""
         new = shallow_copy(self)
         new._statistics = self._statistics.copied()
-        new._running = self._running and self._running.copied()
+        new._running = self._running and self._running.changed(Recursion.copied)
         return new
 
     def _variances(self, batch: Batch, own: float) -> Floats:
@@ -999,9 +987,8 @@ def events_in(model: LinearModel, rows: Checked) -> Events | None:
     """Return the events of a batch, or None if nothing is chosen at checkpoints."""
     if not model._settings.chooses_penalty:
         return None
-    n_rows = len(rows.targets)
-    latest, weights = model._clock.latest(n_rows, rows.times), np.broadcast_to(rows.w, n_rows)
-    return events_of(model._penalty, model._statistics, rows.values, weights, model._clock, latest)
+    weights, clock = np.broadcast_to(rows.w, len(rows.targets)), model._clock
+    return events_of(model._penalty, model._statistics, rows.values, weights, clock, rows.times)
 
 
 def blocks_of(n_rows: int, n_features: int, due_at: int, row_by_row: bool) -> Iterator[slice]:
@@ -1034,7 +1021,7 @@ def plan_block(
     statistics = model._statistics.grown(*shape).named(rows.columns.names)
     penalty, running = model._penalty, None
     if n_rows == 1 and model._running is not None:
-        running = model._running.grown(*shape)
+        running = model._running.changed(lambda recursion: recursion.grown(*shape))
     if events is not None:
         known = np.arange(model._statistics.n_features)
         penalty = events.after(penalty.placed(known, shape[0]), block.stop)
@@ -1043,8 +1030,10 @@ def plan_block(
         features, units = events.own_units(penalty, block, learnt, past * statistics.weight)
         if features.size:
             penalty = penalty.with_units(features, units)
-            statistics = statistics.with_units(features, units)
-            running = running and running.with_units(features, units)
+            statistics = statistics.with_products(statistics.products.with_units(features, units))
+            running = running and running.changed(
+                lambda recursion: recursion.with_penalties(features, recursion.ridge * units**2)
+            )
     if n_rows > 1:
         calls, changes = statistics.plan(learnt, past)
     elif running is None:
@@ -1088,11 +1077,8 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
     statistics = model._statistics.without(rows, names)
     if statistics.holds_ridge and model._settings.chooses_penalty and not statistics.weight:
         # A ridge chosen from the removed rows must not stay inside the sums.
-        size = statistics.n_features, statistics.n_targets
-        anew: Statistics = make_statistics(model._settings).grown(*size)
-        # Rows of weight 0 stay.
-        anew.adopt_weightless(statistics)
-        return anew
+        empty = GramBeforeRidge(statistics.n_features, statistics.n_targets)
+        return statistics.with_products(empty)
     return statistics
 
 
@@ -1110,7 +1096,21 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     """
     if are_negligible(statistics):
         return
-    losses = [lost_by_removals(statistics, *each) for each in _in_force_on(model, statistics)]
+    ridges, units = [], None
+    if statistics.recursion is not None:
+        ridges.append(statistics.recursion.ridge)
+    else:
+        new = shallow_copy(model)
+        vars(new).update(_statistics=statistics, _penalty=Penalty(), _running=None, _solution=None)
+        ridge, units = new._in_force()
+        ridges.append(ridge)
+        if is_selected(model.ridge):
+            # Later rows may explain more, so that a smaller ridge is selected.
+            diagonal = statistics.diagonal
+            squares = diagonal if units is None else np.full(len(diagonal), statistics.weight)
+            ridges.append(min(ridge, LEAST_LATER_RIDGE * float(squares.max(initial=0.0))))
+    known = (penalties_of(each, units, statistics) for each in ridges)
+    losses = (lost_by_removals(statistics, *each) for each in known)
     lost, column = max(losses, key=itemgetter(0))
     if lost <= MAX_LOST:
         return
@@ -1122,33 +1122,15 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     )
 
 
-def _in_force_on(
-    model: LinearModel, statistics: Statistics
-) -> list[tuple[float | Floats, Floats | None]]:
-    """Return the ridge that would be in force with other statistics."""
-    if statistics.recursion is not None:
-        return [(statistics.recursion.ridge, None)]
-    new = shallow_copy(model)
-    vars(new).update(_statistics=statistics, _penalty=Penalty(), _running=None, _solution=None)
-    ridge, units = new._in_force()
-    ridges = [ridge]
-    if is_selected(model.ridge):
-        # Later rows may explain more, so that a smaller ridge is selected.
-        diagonal = statistics.diagonal
-        squares = diagonal if units is None else np.full(len(diagonal), statistics.weight)
-        ridges.append(min(ridge, LEAST_LATER_RIDGE * float(squares.max(initial=0.0))))
-    return [penalties_of(each, units, statistics) for each in ridges]
-
-
 def digits_of(lost: float) -> int:
     """Return the number of digits that an error leaves, from 0 to 5."""
     return int(np.clip(-np.log10(lost), 0.0, 5.0))
 
 
 def read_asked(model: LinearModel, X: Any) -> Batch:
-    """Read rows to predict; warn once about every set of columns that a frame lacks."""
+    """Read rows to predict; warn of columns that a frame lacks."""
     batch = read_batch(X)
-    warn_once(model, len(model._columns), *model._columns.differences(batch))
+    warn_of_absent(len(model._columns), *model._columns.differences(batch))
     return batch
 
 
@@ -1182,49 +1164,38 @@ def are_far(statistics: Statistics, weights: Floats) -> bool:
 
 
 def warn_of_narrow_features(model: Any, statistics: Statistics) -> None:
-    """Warn, once for every set, of features that vary too little to have a weight."""
+    """Warn of features that vary too little to have a weight."""
     if model._clock.forgets:
         return  # Features whose other values are forgotten are constant.
-    narrow = statistics.are_narrow
+    # After a removal, the squares may be rounding errors.
+    errors = statistics.rounding.squares[: statistics.n_features]
+    narrow = (statistics.dropped >= MIN_SUM_OF_SQUARES) & (errors == 0.0)
     if not narrow.any():
         return
     names = tuple(compress(model.feature_names, narrow))
     place = int(narrow.argmax())
-    _warn_once(
-        model,
-        hash(("narrow", frozenset(names))),
+    warnings.warn(
         f"{len(names)} of {len(narrow)} features vary by rounding alone, as far as float64 can "
         f"tell, and count as constant: {reprlib.repr(names)}. If x[{names[0]!r}] varies, subtract "
         f"a fixed value near {statistics.feature_mean[place]:g} from it before it is rounded.",
+        UserWarning,
+        stacklevel=levels_to_caller(),
     )
 
 
-def warn_of_lost_digits(
-    model: Any,
-    statistics: Statistics,
-    ridge: float,
-    penalties: float | Floats,
-    diagonal: Floats | None,
-) -> None:
-    """Warn, once, if removals leave fewer than six digits at a ridge that was selected later."""
+def warn_of_lost_digits(statistics: Statistics, ridge: float, units: Floats | None) -> None:
+    """Warn if removals leave fewer than six digits at a ridge that was selected later."""
     if are_negligible(statistics):
         return
-    lost = lost_by_removals(statistics, penalties, diagonal)[0]
+    lost = lost_by_removals(statistics, *penalties_of(ridge, units, statistics))[0]
     if lost > 2.0 * MAX_LOST:
-        _warn_once(
-            model,
-            hash("lost digits"),
+        warnings.warn(
             f"At the ridge {ridge:g}, which was selected after rows were removed, the removed rows "
             f"leave about {digits_of(lost)} digits of the fit, expected at least 6. Set a larger "
             f"number as ridge. {LEARN_AGAIN}",
+            UserWarning,
+            stacklevel=levels_to_caller(),
         )
-
-
-def _warn_once(model: Any, key: int, text: str) -> None:
-    if key not in model._warned:
-        warnings.warn(text, UserWarning, stacklevel=levels_to_caller())
-        # After the warning: if it raises, it is repeated on the next call.
-        model._warned = (*model._warned[1 - MAX_WARNED_SETS :], key)
 
 
 def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
@@ -1235,24 +1206,15 @@ def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
     solution, statistics = model._solved(), model._statistics
     if solution.spread is not None:
         return solution.spread
+    known = penalties_of(solution.ridge, solution.units, statistics)
     with np.errstate(**OVERFLOW_HANDLING):
-        covariance = statistics.covariance(
-            *penalties_of(solution.ridge, solution.units, statistics)
-        )
-        noise = noise_variances(statistics, solution.output_weights, covariance)
+        covariance = statistics.covariance(*known)
+        explained = statistics.products.explained_squares(solution.output_weights)
+        squares = statistics.target_squares
+        # The noise variance of every target is RSS / (n - p); infinite unless n is greater than p.
+        residual = np.maximum(squares - explained, MIN_NOISE_SHARE * np.abs(squares))
+    free = statistics.weight - covariance.n_parameters
+    is_known = free > MIN_DEGREES_OF_FREEDOM * statistics.weight > 0.0
+    noise = residual / free if is_known else np.full(len(residual), np.inf)
     model._solution = solution._replace(spread=(noise, covariance))
     return noise, covariance
-
-
-def noise_variances(
-    statistics: Statistics, output_weights: Floats, covariance: Covariance
-) -> Floats:
-    """Return RSS / (n - p) of every target, (n_targets,); infinite unless n is greater than p."""
-    with np.errstate(**OVERFLOW_HANDLING):
-        squares = statistics.target_squares
-        residual = squares - statistics.products.explained_squares(output_weights)
-    free = statistics.weight - covariance.n_parameters
-    if not (statistics.weight and free > MIN_DEGREES_OF_FREEDOM * statistics.weight):
-        return np.full(len(residual), np.inf)
-    noise: Floats = np.maximum(residual, MIN_NOISE_SHARE * np.abs(squares)) / free
-    return noise

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.accumulators.folds import FoldedStatistics
-from onlinels.accumulators.mean import CONSTANT_TOLERANCE
 from onlinels.accumulators.statistics import Statistics
-from onlinels.accumulators.sums import Rows
+from onlinels.accumulators.sums import CONSTANT_TOLERANCE, Rows
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
 from onlinels.linalg.packed import gathered, origins
 from onlinels.linalg.selection import (
@@ -177,7 +176,7 @@ def only_values(statistics: Statistics) -> Floats:
 def choose_penalty(
     penalty: Penalty, ridge: Any, scaling: Any, statistics: Statistics, clock: Clock
 ) -> Penalty:
-    """Choose the ridge and units from the current statistics; return the new penalty."""
+    """Choose the ridge and units from the statistics; return the penalty up to the next choice."""
     check_folds(ridge, statistics)
     deviations = None if scaling is None else statistics.deviations
     # A ridge held inside the sums, on raw features, would over-penalise later features in other
@@ -186,7 +185,14 @@ def choose_penalty(
     tried = [None, deviations] if both else [deviations]
     found = select_ridge_and_units(ridge, statistics, tried) if is_selected(ridge) else None
     number, units = found or (None, deviations if scaling == "standard" else None)
-    return penalty_until_checkpoint(penalty, number, units, statistics, clock)
+    constants = only_values(statistics) if penalty.constants is None else penalty.constants
+    n_varying = int(np.count_nonzero(np.isnan(constants)))
+    began = penalty.began if n_varying else max(0, statistics.count - 1)
+    rows = next_checkpoint(statistics.count - began, n_varying, clock.memory, statistics.n_folds)
+    time = None
+    if clock.now is not None:
+        time = clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
+    return Penalty(number, units, False, began + rows, time, constants, began)
 
 
 def select_ridge_and_units(
@@ -214,33 +220,6 @@ def select_ridge_and_units(
     return ridge, units
 
 
-def penalty_until_checkpoint(
-    penalty: Penalty,
-    ridge: float | None,
-    units: Floats | None,
-    statistics: Statistics,
-    clock: Clock,
-) -> Penalty:
-    """Return the penalty with a ridge and units in force until the next checkpoint."""
-    constants = penalty.constants
-    if constants is None:
-        constants = only_values(statistics)
-    n_varying = int(np.count_nonzero(np.isnan(constants)))
-    began = penalty.began if n_varying else max(0, statistics.count - 1)
-    return penalty._replace(
-        ridge=ridge,
-        units=units,
-        is_due=False,
-        until=began
-        + next_checkpoint(statistics.count - began, n_varying, clock.memory, statistics.n_folds),
-        until_time=None
-        if clock.now is None
-        else clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting,
-        constants=constants,
-        began=began,
-    )
-
-
 def check_folds(ridge: Any, statistics: Statistics) -> None:
     """Raise unless the statistics have the number of folds that the ridge is chosen from."""
     if isinstance(ridge, KFold) and ridge.n_folds != statistics.n_folds:
@@ -264,13 +243,13 @@ def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats
 
 def penalties_of(
     ridge: float, units: Floats | None, statistics: Statistics
-) -> tuple[float | Floats, Floats | None]:
+) -> tuple[float | Floats, Floats]:
     """Return the penalty of every feature, and the diagonal for solving for the weights.
 
     With units u, the penalties are c u^2. Constant features have the unit 0, and the weight 0.
     """
     if units is None:
-        return ridge, None
+        return ridge, statistics.diagonal
     varies = units > 0.0
     penalties = ridge * np.where(varies, units, 1.0) ** 2
     return penalties, np.where(varies, statistics.diagonal, 0.0)
@@ -346,7 +325,7 @@ def events_of(
     values: Matrix,
     w: Floats,
     clock: Clock,
-    latest: Floats | None,
+    times: Floats | None,
 ) -> Events:
     """Return the events in a batch.
 
@@ -362,8 +341,8 @@ def events_of(
         Weights of the rows. Rows of weight 0 change nothing.
     clock : Clock
         Clock before the batch.
-    latest : ndarray (n,), or None
-        Latest time of the stream after every row; None without times.
+    times : ndarray (n,), or None
+        Times of the rows.
     """
     n_rows, n_features = values.shape
     used, only = np.flatnonzero(w > 0.0), np.zeros(n_features)
@@ -375,6 +354,7 @@ def events_of(
         only[:] = dense(values[used[:1]])[0]
     firsts = first_changes(only, values, used)
     begun = np.sort(firsts)
+    latest = clock.latest(n_rows, times)
     due_at = last_checkpoint(penalty, statistics, begun, n_rows, clock, latest)
     return Events(only, firsts, due_at, statistics.count, statistics.is_centred)
 

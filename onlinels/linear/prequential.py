@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,7 @@ from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, row_blocks, uncast
 from onlinels.labels import Label
-from onlinels.linalg.recursion import (
-    MAX_RUNNING_LEVERAGE,
-    N_BUFFERED_COLUMNS,
-    Recursion,
-)
+from onlinels.linalg.recursion import MAX_RUNNING_LEVERAGE, N_BUFFERED_COLUMNS, Recursion
 from onlinels.linear.discriminant import discriminant
 from onlinels.linear.model import (
     Checked,
@@ -296,7 +293,8 @@ def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
         return n_answered
     learn_rows(model, rows)
     if running is not None and not model._penalty.is_due:
-        model._running = running.after_rows(model._statistics, after)
+        model._running = replace(running, predicted_at=model.count)
+        model._running.refine(model._statistics, after)
     return n_answered
 
 
@@ -316,7 +314,7 @@ def _make_discriminants(
     known before every row. `kept` is the factor to which all weights have decayed by then.
     """
     n_targets, weighed = statistics.n_targets, rows.weights()[:, None]
-    weighed = weighed * rows.dense_targets(slice(0, n_targets))
+    weighed = weighed * rows.dense_targets(n_targets)
     weights = sums_before(statistics.held_targets(), weighed)
     centres = np.zeros(weights.shape)
     if statistics.is_centred:

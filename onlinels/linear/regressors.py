@@ -553,30 +553,24 @@ def read_numbers(y: Any, n_rows: int) -> Floats:
 
 def normals_like(source: Any, means: Floats, variances: Floats, names: Named = None) -> Any:
     """Return a normal distribution per row, or per row and named target: arrays, frame or list."""
-    if isinstance(source, (list, tuple)):
-        return _listed(gaussian, means, variances, names)
-    return _pair_like(source, ("mean", "std"), means, np.sqrt(variances), names)
+    second = variances if isinstance(source, (list, tuple)) else np.sqrt(variances)
+    return _pairs_like(source, gaussian, ("mean", "std"), means, second, names)
 
 
 def intervals_like(source: Any, lower: Floats, upper: Floats, names: Named = None) -> Any:
     """Return an interval per row, or per row and named target: two arrays, a frame or a list."""
-    if isinstance(source, (list, tuple)):
-        return _listed(lambda *ends: ends, lower, upper, names)
-    return _pair_like(source, ("lower", "upper"), lower, upper, names)
+    return _pairs_like(source, lambda *ends: ends, ("lower", "upper"), lower, upper, names)
 
 
-def _listed(make: Any, first: Floats, second: Floats, names: Named) -> list[Any]:
-    """Return what is made from two numbers for every row, or a dict of names for every row."""
-    rows = zip(first.tolist(), second.tolist(), strict=True)
-    if names is None:
-        return list(starmap(make, rows))
-    return [dict(zip(names, map(make, *row), strict=True)) for row in rows]
-
-
-def _pair_like(
-    source: Any, parts: tuple[str, str], first: Floats, second: Floats, names: Named
+def _pairs_like(
+    source: Any, make: Any, parts: Any, first: Floats, second: Floats, names: Named
 ) -> Any:
-    """Return two numbers per row, or per row and name: two arrays, or a frame."""
+    """Return two arrays, a frame, or a list of what is made of two numbers."""
+    if isinstance(source, (list, tuple)):
+        rows = zip(first.tolist(), second.tolist(), strict=True)
+        if names is None:
+            return list(starmap(make, rows))
+        return [dict(zip(names, map(make, *row), strict=True)) for row in rows]
     if isinstance(source, ARRAY_TYPES):
         return first, second
     columns = parts if names is None else [f"{n}_{part}" for n in names for part in parts]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -12,7 +13,7 @@ from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import are_few
-from onlinels.numerics import Calls, State, shallow_copy
+from onlinels.numerics import Calls, State
 from onlinels.rows import Layout, RowReader
 from onlinels.saving import savable
 
@@ -74,10 +75,8 @@ class RunningSolution:
         new, found = cls(count), None
         if before is None or not before.is_in_use(count, n_features) or are_few(count, n_features):
             return new
-        if not statistics.weight:
-            # The first row with a weight is learnt as a batch, which a recursion cannot learn.
-            return new
-        if not statistics.products.allows_running_solution:
+        # The first row with a weight is learnt as a batch, which a recursion cannot learn.
+        if not (statistics.weight and statistics.products.allows_running_solution):
             return new
         if (statistics.dropped > MAX_DROPPED_SHARE * np.asarray(penalties)).any():
             # The inverse would know of squares that the weights leave out.
@@ -121,12 +120,6 @@ class RunningSolution:
         vars(self).update(trust=trust or 1.0, recursion=recursion if trust else None)
         return trust > 0.0
 
-    def after_rows(self, statistics: Statistics, recursion: Recursion) -> RunningSolution:
-        """Return the running solution after `predict_learn_many` taught the recursion a block."""
-        new = RunningSolution(statistics.count, recursion, self.trust, self.valid_until)
-        new.refine(statistics, recursion)
-        return new
-
     def plan_row(
         self, statistics: Statistics, count: int, sample: Floats, w: float, decay: float
     ) -> tuple[Calls, State]:
@@ -146,24 +139,9 @@ class RunningSolution:
         calls, state = statistics.plan_row(sample, w, decay)
         return calls, (*state, (self, "recursion", None))
 
-    def grown(self, n_features: int, n_targets: int) -> RunningSolution:
-        """Return a copy with room for features and targets that were 0 in every row so far."""
-        new = shallow_copy(self)
-        new.recursion = self.recursion and self.recursion.grown(n_features, n_targets)
-        return new
-
-    def copied(self) -> RunningSolution:
-        """Return a copy that learns on its own."""
-        new = shallow_copy(self)
-        new.recursion = self.recursion and self.recursion.copied()
-        return new
-
-    def with_units(self, features: Integers, units: Floats) -> RunningSolution:
-        """Return a copy with units of features that were constant so far."""
-        new, recursion = shallow_copy(self), self.recursion
-        if recursion is not None:
-            new.recursion = recursion.with_penalties(features, recursion.ridge * units**2)
-        return new
+    def changed(self, change: Callable[[Recursion], Recursion]) -> RunningSolution:
+        """Return a copy with another recursion, if there is one."""
+        return replace(self, recursion=self.recursion and change(self.recursion))
 
 
 class KnownRows(NamedTuple):

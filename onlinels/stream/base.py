@@ -10,23 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.checks import (
-    Floats,
-    check_count,
-    check_weights,
-    checked_assignment,
-)
+from onlinels.checks import Floats, check_count, check_weights, checked_assignment
 from onlinels.explain import feature_effects, scores_of
 from onlinels.linear.model import N_SHOWN_FEATURES
-from onlinels.numerics import (
-    Calls,
-    Lock,
-    State,
-    apply,
-    apply_in_blocks,
-    shallow_copy,
-)
-from onlinels.rows import Name, as_numpy, check_aligned, samples_of, source_of, warn_once
+from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
+from onlinels.rows import Name, as_numpy, check_aligned, samples_of, source_of, warn_of_absent
 from onlinels.saving import locked_copy, locked_state, save_method
 from onlinels.stream.experts import Memories
 from onlinels.stream.features import Activations, RunningScaler
@@ -46,9 +34,6 @@ class StreamModel(ABC):
     _memories: list[Memories]
     # Forecasts whose labels have not arrived yet.
     _waiting: Waiting
-
-    # Hashes of the sets of absent columns in the latest warnings; not part of the state.
-    _warned: tuple[int, ...] = ()
 
     save = save_method
     __copy__ = locked_copy
@@ -71,9 +56,7 @@ class StreamModel(ABC):
         self._seen: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        state = locked_state(self) | {"_seen": None}
-        state.pop("_warned", None)
-        return state
+        return locked_state(self) | {"_seen": None}
 
     def __add__(self, other: Any) -> Self:
         """Raise TypeError: models of streams cannot be merged."""
@@ -87,11 +70,11 @@ class StreamModel(ABC):
     __radd__ = __add__
 
     def _read_asked(self, X: Any) -> list[Sample]:
-        """Read rows to predict; warn once about every set of columns that X lacks."""
+        """Read rows to predict; warn of columns that X lacks."""
         X = as_numpy(X)
         samples = read_stream_batch(X)
         if samples:
-            warn_once(self, *self._columns.differences(X))
+            warn_of_absent(*self._columns.differences(X))
         return samples
 
     @property
