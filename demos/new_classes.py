@@ -51,7 +51,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.preprocessing import StandardScaler
 
-from onlinels import Embedding, LeastSquaresClassifier, load, merge, save, unlearn_many
+from onlinels import Embedding, LeastSquaresClassifier, load, merge, save
+from onlinels.pipelines import unlearn_many
 
 Array = NDArray[Any]
 

@@ -58,8 +58,8 @@ from onlinels import (
     MiniRocketFeatures,
     StreamClassifier,
     WindowedClassifier,
-    windows_of,
 )
+from onlinels.windowed import windows_of
 
 Array = NDArray[Any]
 

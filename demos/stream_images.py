@@ -47,7 +47,7 @@ from show import (
 from sklearn.datasets import load_digits
 
 from onlinels import ShallowConvClassifier
-from onlinels.presets import PRESETS
+from onlinels.network import PRESETS
 
 Array = NDArray[Any]
 

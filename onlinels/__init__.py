@@ -1,23 +1,21 @@
 """Exact online least squares for streams of rows and images."""
 
-import onlinels.export
-import onlinels.from_sums  # noqa: F401
-from onlinels.evaluate import ProgressiveScore, progressive_val_score
+from importlib import import_module
+from types import ModuleType
+
+from onlinels.evaluate import progressive_val_score
+from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.embedding import Embedding
-from onlinels.features.filters import Patches
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.minirocket import MiniRocketFeatures
-from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.network import ShallowConvClassifier
-from onlinels.pipelines import merge, unlearn_many, unlearn_one
-from onlinels.plots import plot_filters
+from onlinels.pipelines import merge
 from onlinels.saving import dumps, load, loads, save
 from onlinels.stream import StreamClassifier, StreamRegressor
-from onlinels.windowed import WindowedClassifier, windows_of
+from onlinels.windowed import WindowedClassifier
 from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
 
 __version__ = "0.2.0"
@@ -28,14 +26,11 @@ __all__ = [
     "DriftAwareClassifier",
     "Embedding",
     "HiddenLayer",
-    "ImagePreprocessing",
     "KFold",
     "LeastSquaresClassifier",
     "LeastSquaresMultiTargetRegressor",
     "LeastSquaresRegressor",
     "MiniRocketFeatures",
-    "Patches",
-    "ProgressiveScore",
     "ShallowConvClassifier",
     "StreamClassifier",
     "StreamRegressor",
@@ -45,10 +40,15 @@ __all__ = [
     "load",
     "loads",
     "merge",
-    "plot_filters",
     "progressive_val_score",
     "save",
-    "unlearn_many",
-    "unlearn_one",
-    "windows_of",
 ]
+
+LATE_SUBMODULES = ("export", "from_sums", "images", "sites")
+"""Submodules that are imported when they are used."""
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in LATE_SUBMODULES:
+        return import_module(f"onlinels.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

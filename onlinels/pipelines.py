@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from river import base, compose
 
 from onlinels.checks import same
+from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.embedding import Embedding
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.features.transformers import ConvolutionalFeatures
 
 Model = TypeVar("Model")
 

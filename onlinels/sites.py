@@ -5,13 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from onlinels.pipelines import join, last_step, merge
 from onlinels.saving import PathLike, files, load, save
+
+try:
+    import fcntl
+except ImportError:  # On Windows.
+    fcntl = None  # type: ignore[assignment]
 
 MANIFEST_VERSION = 3
 """Number of the format of manifests; every change of the format gets a new number."""
@@ -103,8 +109,27 @@ def merge_files(
     place = Path(os.path.realpath(output))
     if not place.parent.is_dir():
         raise ValueError(f"output is {place}, expected an existing folder. Make the folder first.")
-    with files.folder_held(place.parent):
+    with _folder_held(place.parent):
         _merge_files(place, [Path(path) for path in paths], tell or (lambda line: None))
+
+
+@contextmanager
+def _folder_held(folder: Path) -> Iterator[None]:
+    """Let one process or thread at a time work in a folder, if the system can lock folders."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        # Folders on other machines may not support locks.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        # Unlocked explicitly, because a process forked meanwhile has the descriptor too.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -> None:

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from scipy.signal import convolve2d
 from scipy.stats import norm
 
-from onlinels import ConvolutionalFeatures, Patches
+from onlinels import ConvolutionalFeatures
 from onlinels.features import convolution
 from onlinels.features.filters import hand_designed
+from onlinels.images import Patches
 from support.laws import settings_refused
 from support.strategies import convolution_settings, filter_arrays, powers
 

@@ -100,7 +100,9 @@ def test_classes_come_in_any_order_to_any_site_and_go_again(items, settings, lay
     assert_is_batch_solution(merged, items, y)
     gone = [text for text, label in zip(items, y, strict=True) if label == tasks[0]]
     try:
-        onlinels.unlearn_many(merged, [{"text": text} for text in gone], [tasks[0]] * len(gone))
+        onlinels.pipelines.unlearn_many(
+            merged, [{"text": text} for text in gone], [tasks[0]] * len(gone)
+        )
     except ValueError:
         # Too few digits may be left of the recursive form.
         if settings["accumulator"] != "recursive":

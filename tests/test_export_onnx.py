@@ -16,11 +16,9 @@ from onlinels import (
     ConvolutionalFeatures,
     DriftAwareClassifier,
     HiddenLayer,
-    ImagePreprocessing,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
     MiniRocketFeatures,
-    Patches,
     ShallowConvClassifier,
     StreamClassifier,
     WindowedClassifier,
@@ -28,6 +26,7 @@ from onlinels import (
 from onlinels.export import onnx, onnx_model, sklearn_model, to_sklearn
 from onlinels.export.onnx_graph import Graph
 from onlinels.features import hidden
+from onlinels.images import ImagePreprocessing, Patches
 from onlinels.sklearn import IncrementalRidge
 from support.strategies import (
     convolution_settings,

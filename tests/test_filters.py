@@ -8,8 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from onlinels import ConvolutionalFeatures, Patches
+from onlinels import ConvolutionalFeatures
 from onlinels.features.filters import for_channels, hand_designed
+from onlinels.images import Patches
 from support.strategies import labelled_images
 
 IMAGES = np.random.default_rng(0).random((6, 9, 9, 3))

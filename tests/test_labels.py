@@ -18,9 +18,8 @@ from onlinels import (
     ShallowConvClassifier,
     StreamClassifier,
     WindowedClassifier,
-    unlearn_many,
-    unlearn_one,
 )
+from onlinels.pipelines import unlearn_many, unlearn_one
 from support import laws, strategies
 
 LABELS_IN_FORMS = [

@@ -21,12 +21,11 @@ from onlinels import (
     ConvolutionalFeatures,
     Embedding,
     HiddenLayer,
-    ImagePreprocessing,
     LeastSquaresRegressor,
     MiniRocketFeatures,
-    Patches,
 )
 from onlinels.from_sums import regressor_from_sums
+from onlinels.images import ImagePreprocessing, Patches
 from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 from support import savable_models
 from support.laws import STEPS, saved, step

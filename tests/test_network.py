@@ -9,10 +9,10 @@ from onlinels import (
     ConvolutionalFeatures,
     HiddenLayer,
     LeastSquaresClassifier,
-    Patches,
     ShallowConvClassifier,
 )
-from onlinels.presets import PRESETS
+from onlinels.images import Patches
+from onlinels.network import PRESETS
 from support import laws, strategies
 from support.digits_network import IMAGES, LABELS, learn, small
 from support.slow import the_rest_slow

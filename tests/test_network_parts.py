@@ -15,11 +15,10 @@ from sklearn.datasets import load_digits
 from onlinels import (
     ConvolutionalFeatures,
     HiddenLayer,
-    ImagePreprocessing,
     LeastSquaresClassifier,
-    Patches,
     ShallowConvClassifier,
 )
+from onlinels.images import ImagePreprocessing, Patches
 from support import laws, strategies
 
 DIGITS = load_digits()

@@ -17,18 +17,17 @@ from onlinels import (
     DriftAwareClassifier,
     Embedding,
     HiddenLayer,
-    ImagePreprocessing,
     KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     MiniRocketFeatures,
-    Patches,
     ShallowConvClassifier,
     StreamClassifier,
     StreamRegressor,
     WindowedClassifier,
 )
+from onlinels.images import ImagePreprocessing, Patches
 from support.laws import assert_refused
 
 ROWS = np.column_stack([np.arange(40) % 7, np.arange(40) % 5, np.arange(40) % 3]).astype(float)

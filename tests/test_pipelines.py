@@ -62,9 +62,9 @@ def test_merged_pipelines_have_seen_all_rows_and_unlearn_them_again(rows, name, 
     for k in parts[-1]:
         x, y, w = rows.dicts()[k], rows.y[k], float(rows.w[k])
         if data.draw(st.booleans()) or len(FIRST[name]()) > 1:
-            onlinels.unlearn_one(merged, x, y, w)
+            onlinels.pipelines.unlearn_one(merged, x, y, w)
         else:
-            onlinels.unlearn_many(merged, [x], [y], [w])
+            onlinels.pipelines.unlearn_many(merged, [x], [y], [w])
     kept = learn(pipeline_of(name), rows.take([k for k in range(len(rows)) if k not in parts[-1]]))
     assert merged["last"].count == kept["last"].count
     assert set(merged["last"].classes) == set(kept["last"].classes)
@@ -140,8 +140,8 @@ def test_a_step_that_learns_is_named(step, x):
     for call in (
         lambda: onlinels.merge(one, other),
         lambda: onlinels.merge(other, one),
-        lambda: onlinels.unlearn_one(one, dict(x), "yes"),
-        lambda: onlinels.unlearn_many(one, [dict(x)], ["yes"]),
+        lambda: onlinels.pipelines.unlearn_one(one, dict(x), "yes"),
+        lambda: onlinels.pipelines.unlearn_many(one, [dict(x)], ["yes"]),
     ):
         with pytest.raises(ValueError, match=r"The step 'own.* learns, .*Leave a scaler out"):
             call()
@@ -159,7 +159,7 @@ def test_steps_that_learn_nothing_merge_and_unlearn(step, x):
     last = merged["LeastSquaresClassifier"]
     assert last.count == 4
     for label in ("yes", "yes"):
-        onlinels.unlearn_one(merged, dict(x), label)
+        onlinels.pipelines.unlearn_one(merged, dict(x), label)
     assert (last.classes, last.count) == (("no",), 2)
 
 
@@ -197,13 +197,13 @@ def test_what_does_not_merge_is_refused_by_name():
     for one, other, error, message in table:
         with pytest.raises(error, match=message):
             onlinels.merge(one, other)
-    for unlearn in (onlinels.unlearn_one, onlinels.unlearn_many):
+    for unlearn in (onlinels.pipelines.unlearn_one, onlinels.pipelines.unlearn_many):
         with pytest.raises(TypeError, match="StreamClassifier, expected a model with unlearn_"):
             unlearn(StreamClassifier(), {}, "yes")
     model = layered()
     model.learn_one(PLAIN, "yes")
     laws.assert_refused(
-        lambda: onlinels.unlearn_one(model, PLAIN, "no"), model["last"], "no", ValueError
+        lambda: onlinels.pipelines.unlearn_one(model, PLAIN, "no"), model["last"], "no", ValueError
     )
     twin = onlinels.merge(model)
     twin.learn_one(PLAIN, "no")

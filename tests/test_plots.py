@@ -14,7 +14,8 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from onlinels import ConvolutionalFeatures, Patches, plot_filters
+from onlinels import ConvolutionalFeatures
+from onlinels.images import Patches, plot_filters
 
 mpl.use("Agg")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import fractional_matrix_power
 
-from onlinels import ImagePreprocessing
+from onlinels.images import ImagePreprocessing
 from support.laws import assert_unchanged
 from support.strategies import image_batches, preprocessing_settings
 

@@ -175,7 +175,7 @@ def test_what_cannot_be_saved_says_so(tmp_path):
             onlinels.loads(wrong)
     with pytest.raises(FileNotFoundError, match=r"There is no file .*save a model there first"):
         onlinels.load(path)
-    with pytest.raises(ValueError, match="is a folder, expected a file"):
+    with pytest.raises(ValueError, match="is a folder, a device or a pipe, expected a file"):
         onlinels.load(tmp_path)
 
 

@@ -18,11 +18,11 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
-    Patches,
-    ProgressiveScore,
     ShallowConvClassifier,
     StreamClassifier,
 )
+from onlinels.evaluate import ProgressiveScore
+from onlinels.images import Patches
 from support import digits_network, laws, savable_models
 from support.strategies import examples
 

@@ -31,14 +31,13 @@ FLOORS = (
         "from_sums",
         "network",
         "pipelines",
-        "presets",
         "sites",
         "sklearn",
         "stream",
         "windowed",
         "wrappers",
     },
-    {"__init__", "__main__", "plots"},
+    {"__init__", "__main__", "images"},
 )
 """What is at the root of the package, from below: a floor imports only from floors below it."""
 
@@ -47,7 +46,6 @@ NEIGHBOURS = {
     ("saving", "checks"),
     ("saving", "numerics"),
     ("hashing", "rows"),
-    ("network", "presets"),
     ("wrappers", "pipelines"),
     ("sites", "pipelines"),
     ("windowed", "pipelines"),
@@ -63,7 +61,6 @@ NEIGHBOURS = {
     ("export", "pipelines"),
     ("export", "windowed"),
     ("export", "wrappers"),
-    ("__init__", "plots"),
 }
 """Imports within a floor."""
 
@@ -74,6 +71,7 @@ PUBLIC = [
         onlinels.distributed,
         onlinels.export,
         onlinels.from_sums,
+        onlinels.images,
         onlinels.sklearn,
     )
     for name in module.__all__

@@ -15,13 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import checks, compose, naive_bayes, preprocessing
 
-from onlinels import (
-    HiddenLayer,
-    LeastSquaresClassifier,
-    MiniRocketFeatures,
-    WindowedClassifier,
-    windows_of,
-)
+from onlinels import HiddenLayer, LeastSquaresClassifier, MiniRocketFeatures, WindowedClassifier
+from onlinels.windowed import windows_of
 from support import strategies
 from support.laws import (
     assert_is_batch_solution,

@@ -39,7 +39,7 @@ from show import positive as positive
 from show import table_of as table_of
 
 from onlinels import __version__
-from onlinels.presets import PART_PARAMETERS
+from onlinels.network import PART_PARAMETERS
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

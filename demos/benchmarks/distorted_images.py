@@ -42,13 +42,8 @@ from common import (
 )
 from scipy.ndimage import map_coordinates
 
-from onlinels import (
-    ConvolutionalFeatures,
-    HiddenLayer,
-    LeastSquaresClassifier,
-    Patches,
-    __version__,
-)
+from onlinels import ConvolutionalFeatures, HiddenLayer, LeastSquaresClassifier, __version__
+from onlinels.images import Patches
 
 Layer = Callable[[Array], Array]
 

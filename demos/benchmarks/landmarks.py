@@ -18,7 +18,7 @@ from common import Array, bar, digits_images, make_parser, positive, row_slices
 from image_data import ImageData, read_image_data
 
 from onlinels import ConvolutionalFeatures, HiddenLayer, LeastSquaresClassifier
-from onlinels.presets import preset_settings
+from onlinels.network import preset_settings
 
 BATCH = 1000
 EXAMPLES = 4000

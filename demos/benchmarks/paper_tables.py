@@ -63,12 +63,12 @@ from show import BLUE, GREY, VERMILLION, figure
 from onlinels import (
     ConvolutionalFeatures,
     HiddenLayer,
-    ImagePreprocessing,
     LeastSquaresClassifier,
     ShallowConvClassifier,
     __version__,
 )
-from onlinels.presets import preset_settings
+from onlinels.images import ImagePreprocessing
+from onlinels.network import preset_settings
 
 SCRIPT = "demos/benchmarks/paper_tables.py"
 PAPER = {"mnist": 0.37, "fashion-mnist": None, "norb": 2.21, "svhn": 3.96, "cifar10": 24.14}

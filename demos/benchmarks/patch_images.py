@@ -41,14 +41,9 @@ from common import (
 from image_data import ImageData
 from numpy.lib.stride_tricks import sliding_window_view
 
-from onlinels import (
-    ConvolutionalFeatures,
-    HiddenLayer,
-    LeastSquaresClassifier,
-    Patches,
-    __version__,
-)
+from onlinels import ConvolutionalFeatures, HiddenLayer, LeastSquaresClassifier, __version__
 from onlinels.features.preprocessing import fit_whitening
+from onlinels.images import Patches
 
 BRIGHTNESS = 64.0
 """Divisor of bytes: the variance of patches of photographs is then about 1."""

@@ -9,11 +9,15 @@ import numpy as np
 
 from onlinels.checks import Floats
 from onlinels.export.onnx_graph import Graph, single
-from onlinels.features.convolution import MAX_ROUNDING_ERRORS, N_SQUARE_ROOTS, Convolution
+from onlinels.features.convolution import (
+    MAX_ROUNDING_ERRORS,
+    N_SQUARE_ROOTS,
+    Convolution,
+    ConvolutionalFeatures,
+)
 from onlinels.features.images import Kind, Shape, check_image_shape, not_made
 from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
-from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.rows import OUTPUT_NAME, Name, feature_key
 
 

@@ -24,12 +24,12 @@ from onlinels.export.onnx_images import (
     shape_of,
 )
 from onlinels.export.parts import Linear, Parts, Simplex, Softmax, labels_of, parts_of
+from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import IMAGE, WINDOW
 from onlinels.features.input_weights import FixedWeights, LandmarkWeights
 from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.rows import Name
 
 INPUT = "X"

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar
 
 from onlinels.checks import plain_value, replaced
@@ -134,6 +135,9 @@ def settings_hold(made: Any) -> bool:
 
 savable()(Lock)
 
+LATE_CLASSES = dict.fromkeys(("ClassPredictor", "NumberPredictor"), "onlinels.export.predictor")
+"""Modules of classes that few use, which are imported when a file holds one."""
+
 RIVER = "river."
 """What the names of river's classes begin with."""
 
@@ -148,6 +152,8 @@ def kind_of(made: type) -> Kind | None:
 
 def kind_named(name: str) -> Kind | None:
     """Return how objects of the class of a name are saved, or None if there is no such class."""
+    if name in LATE_CLASSES:
+        import_module(LATE_CLASSES[name])
     if name not in KINDS_BY_NAME and name.startswith(RIVER):
         made: Any = river_models.class_named(name.removeprefix(RIVER))
         if made is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta, timezone
 from functools import cache
+from io import BytesIO
 from itertools import count
 from typing import Any
 
@@ -47,6 +49,9 @@ MAX_DEPTH = 200
 Python's own limit on recursion differs between its versions, and would let one version write files
 that another cannot read.
 """
+
+MAX_HEADER_BYTES = 1_000
+"""Most bytes of an array's header, which numpy reads as a Python literal. It writes some 100."""
 
 SAVING_REMEDY = (
     "It cannot be saved. Labels, names and settings must be of type str, int, bool, float, None or "
@@ -215,6 +220,34 @@ class Builder:
             raise ValueError(f"the parts of its {kind.name} contradict each other")
         self._made.append((value, self._n_values - before))
         return value
+
+
+def read_npy(content: bytearray) -> Matrix:
+    """Read an array of numbers in numpy's format, in the memory of its content.
+
+    Examples
+    --------
+    >>> file = BytesIO()
+    >>> np.save(file, [[1, 2], [3, 4]])
+    >>> read_npy(bytearray(file.getvalue()))
+    array([[1, 2],
+           [3, 4]])
+    """
+    # Nothing is unpickled. `numpy.load` allocates any size that a header states.
+    stream = BytesIO(content[:MAX_HEADER_BYTES])
+    try:
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise ValueError("numpy writes the arrays of models in version 1.0")
+        shape, by_column, dtype = np.lib.format.read_array_header_1_0(stream, MAX_HEADER_BYTES)
+        if dtype.newbyteorder("<").str not in NUMPY_TYPES:
+            raise TypeError(dtype)
+    except Exception as error:
+        raise ValueError("it holds other things than arrays of numbers") from error
+    n_header = stream.tell()
+    if math.prod(shape) * dtype.itemsize != len(content) - n_header:
+        stated = f"the shape {shape} and dtype {dtype}"
+        raise ValueError(f"it states {stated}, and holds {len(content) - n_header} bytes")
+    return np.ndarray(shape, dtype, content, n_header, order="F" if by_column else "C")
 
 
 def _pairs(found: dict[Any, Any]) -> list[Any]:

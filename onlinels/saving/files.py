@@ -5,27 +5,27 @@ from __future__ import annotations
 import copy
 import errno
 import hashlib
-import importlib
 import json
 import os
+import platform
 import secrets
 import shutil
 import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar
 
 import numpy as np
 
+from onlinels.checks import Matrix
 from onlinels.numerics import Lock, all_held
-from onlinels.saving.arrays import ArrayArchive, as_file
 from onlinels.saving.classes import kind_of
-from onlinels.saving.description import MAX_DEPTH, Builder, Writer
+from onlinels.saving.description import MAX_DEPTH, Builder, Writer, read_npy
 
 FORMAT_VERSION = 3
 """Version of the file format; it changes whenever the description changes."""
@@ -36,14 +36,14 @@ DESCRIPTION_NAME = "model.json"
 Nothing is compressed, so that what a file may take in memory follows from its size.
 """
 
-try:
-    LOCKS: Any = importlib.import_module("fcntl")
-except ImportError:
-    LOCKS = None
-"""The module of file locks, or None on systems without it, such as Windows."""
+READ_BYTES = 1 << 20
+"""Bytes read at a time, so that memory follows the content and not the size that is stated."""
 
 LEFT_OVER_SECONDS = 600.0
-"""Seconds after its last change from which a hidden file counts as left over by a killed save."""
+"""Seconds after its last change from which a hidden file counts as left over by a killed save.
+
+If the process that wrote it cannot be asked for: it ran on another machine, or on Windows.
+"""
 
 PathLike = str | os.PathLike[str]
 File = PathLike | IO[bytes]
@@ -207,8 +207,9 @@ def save_method(self: Any, file: File) -> None:
     once, neither waits or fails, and the last file stays.
 
     A process killed during a save may leave a hidden file next to the path, whose name ends in
-    ".saving". Nothing reads this file, and you may delete it. The next save to the path removes it
-    if it has not changed for ten minutes, after which no process writes it any more.
+    ".saving". Nothing reads this file, and you may delete it. The next save to the path removes it:
+    immediately on the machine of the killed process, and otherwise (on another machine, in another
+    container, or on Windows) once the file has not changed for ten minutes.
 
     Examples
     --------
@@ -250,21 +251,6 @@ def locks_of(model: Any) -> list[Lock]:
 
 
 @contextmanager
-def folder_held(folder: Path) -> Iterator[None]:
-    """Let one process or thread at a time work in a folder, if the system can lock folders."""
-    with ExitStack() as stack:
-        if LOCKS is not None:
-            descriptor = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, descriptor)
-            # Folders on other machines may not support locks.
-            with suppress(OSError):
-                LOCKS.flock(descriptor, LOCKS.LOCK_EX)
-                # Unlocked explicitly, because a process forked meanwhile has the descriptor too.
-                stack.callback(LOCKS.flock, descriptor, LOCKS.LOCK_UN)
-        yield
-
-
-@contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a new file that then replaces the one at a path; add a remedy to any OSError."""
     try:
@@ -284,9 +270,9 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
         raise OSError(errno.EEXIST, "The path is a folder, a device or a pipe, expected a file")
     # The name ends as the path decides, and is short enough for any file system. The file is always
     # newly created: a file or link that somebody else has put there is never written.
-    digest = hashlib.blake2b(os.fsencode(path.name), digest_size=8).hexdigest()
-    ending = f".{digest}.saving"
-    beside = path.with_name(f".{path.name[:24]}.{secrets.token_hex(8)}{ending}")
+    writer = f"{_machine()}.{os.getpid()}.{secrets.token_hex(8)}"
+    ending = f".{_short_digest(path.name)}.saving"
+    beside = path.with_name(f".{path.name[:24]}.{writer}{ending}")
     # If there is an old file, only the owner can read the new one, which gets the mode of the old
     # file just before it replaces it. Otherwise it has the system's mode for new files.
     mode = 0o600 if path.exists() else 0o666
@@ -312,6 +298,22 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
         os.close(folder)
 
 
+def _short_digest(text: str) -> str:
+    return hashlib.blake2b(os.fsencode(text), digest_size=8).hexdigest()
+
+
+@cache
+def _machine() -> str:
+    """Return a digest that only processes share which see each other under their numbers."""
+    known = platform.node()
+    # Two containers may have one name, and numbers of their own for their processes.
+    with suppress(OSError):
+        known += Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink(
+            "/proc/self/ns/pid"
+        )
+    return _short_digest(known)
+
+
 def _remove_left_over(folder: Path, ending: str) -> None:
     """Remove the hidden files of killed saves to one path, which nobody writes any more."""
     # A running save changes its file again and again.
@@ -319,8 +321,24 @@ def _remove_left_over(folder: Path, ending: str) -> None:
     # What cannot be listed or removed is left alone.
     with suppress(OSError):
         for name in os.listdir(folder):
-            if name.endswith(ending) and (folder / name).lstat().st_mtime < oldest:
-                os.unlink(folder / name)
+            if name.endswith(ending):
+                machine, number = name.removesuffix(ending).split(".")[-3:-1]
+                is_dead = machine == _machine() and not _is_running(int(number))
+                if is_dead or (folder / name).lstat().st_mtime < oldest:
+                    os.unlink(folder / name)
+
+
+def _is_running(number: int) -> bool:
+    """Return whether there may be a process of a number."""
+    try:
+        # Signal 0 is not sent. On Windows, os.kill would end the process.
+        if os.name == "posix":
+            os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # The process of another user.
+    return True
 
 
 def load(file: File, embed: Embed | None = None) -> Any:
@@ -373,12 +391,20 @@ def load(file: File, embed: Embed | None = None) -> Any:
     >>> round(onlinels.load(path).predict_one({"size": 3.0}), 9)
     30.0
     """
-    if not hasattr(file, "read"):
-        place = as_file(_read_path(file, "rb"), "save a model there first.")
-        return _read(lambda: place.open("rb"), str(place), embed)
-    _check_open(file, "readable", "rb")
-    name = getattr(file, "name", None)
-    return _read(partial(BytesIO, file.read()), name if isinstance(name, str) else "<file>", embed)
+    if hasattr(file, "read"):
+        _check_open(file, "readable", "rb")
+        name = getattr(file, "name", None)
+        content = file.read()
+        return _read(partial(BytesIO, content), name if isinstance(name, str) else "<file>", embed)
+    path = _read_path(file, "rb")
+    if not path.exists():
+        problem = f"There is no file {path}, expected an existing file"
+        raise FileNotFoundError(f"{problem}. Pass its path, or save a model there first.")
+    if not path.is_file():
+        # Reading a device or a pipe could block or never end.
+        problem = f"{path} is a folder, a device or a pipe, expected a file"
+        raise ValueError(f"{problem}. Pass the path of a file, or save a model there first.")
+    return _read(partial(path.open, "rb"), str(path), embed)
 
 
 def loads(content: bytes | bytearray | memoryview, embed: Embed | None = None) -> Any:
@@ -433,15 +459,17 @@ def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None = None)
 def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
     """Return the model in a file and its parts, and close the file; errors begin with its name."""
     try:
-        with opened() as file:
-            archive = ArrayArchive(file, compressed=False)
-            if archive.start:
-                raise ValueError(f"its save begins at byte {archive.start}, expected byte 0")
-            text = archive.read_bytes(DESCRIPTION_NAME)
+        with opened() as file, zipfile.ZipFile(file) as archive:
+            _check_archive(archive, file)
+            text = _member(archive, DESCRIPTION_NAME)
             said = json.loads(text)
             found, version = said["format"], str(said["onlinels"])[:80]
             if found == FORMAT_VERSION:
-                builder = Builder(archive.read, len(text))
+
+                def read_array(name: str) -> Matrix:
+                    return read_npy(_member(archive, f"{name}.npy"))
+
+                builder = Builder(read_array, len(text))
                 return builder.value(said["model"]), builder.parts
     except MemoryError:
         # Nothing is larger than the file, so the memory is really exhausted.
@@ -452,6 +480,28 @@ def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
         raise ValueError(f"{name} cannot be read as a saved model: {error}. {remedy}") from error
     remedy = f"Load it with onlinels {version}, the version that wrote it."
     raise ValueError(f"{name} is of format {str(found)[:80]}, expected {FORMAT_VERSION}. {remedy}")
+
+
+def _check_archive(archive: zipfile.ZipFile, file: BinaryIO) -> None:
+    """Raise unless an archive is one save, and memory is bounded by the size of its file."""
+    members = archive.infolist()
+    start = min((member.header_offset for member in members), default=0)
+    if start:
+        raise ValueError(f"its save begins at byte {start}, expected byte 0")
+    sizes = [(member.compress_size, member.file_size) for member in members]
+    is_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    if not is_stored or any(stored != size for stored, size in sizes):
+        raise ValueError("it is compressed, expected a file as save writes it")
+    if sum(size for _, size in sizes) > file.seek(0, os.SEEK_END):
+        raise ValueError("its arrays overlap: together they are larger than the file")
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytearray:
+    content = bytearray()
+    with archive.open(name) as member:
+        while piece := member.read(READ_BYTES):
+            content += piece
+    return content
 
 
 def _read_path(file: Any, mode: str) -> Path:

@@ -11,19 +11,18 @@ from onlinels import (
     DriftAwareClassifier,
     Embedding,
     HiddenLayer,
-    ImagePreprocessing,
     KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     MiniRocketFeatures,
-    Patches,
     ShallowConvClassifier,
     StreamClassifier,
     StreamRegressor,
     WindowedClassifier,
 )
 from onlinels.export import answers_only
+from onlinels.images import ImagePreprocessing, Patches
 
 
 def rows(random, n_rows, n_features=4):

@@ -1,4 +1,7 @@
-"""Draw filters. Needs matplotlib: ``pip install 'onlinels[demos]'``."""
+"""What `ShallowConvClassifier` is made of: filters from patches, preprocessing, and drawings.
+
+Drawings need matplotlib: ``pip install 'onlinels[demos]'``.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ import numpy as np
 
 from onlinels.checks import Floats, check_count
 from onlinels.evaluate import axes_at
-from onlinels.features.filters import make_bank, recipes
+from onlinels.features.filters import Patches, make_bank, recipes
+from onlinels.features.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+__all__ = ["ImagePreprocessing", "Patches", "plot_filters"]
 
 PIXEL_INCHES = 0.08
 """Side length of a filter's pixel in a new figure."""
