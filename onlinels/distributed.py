@@ -117,7 +117,7 @@ def fit(
     >>> model.count, model.output_weights.ravel().round(3)
     (1000, array([1., 2., 3.]))
     """
-    linear, width = linear_of(model), PER_MODEL
+    linear, width = linear_part(model), PER_MODEL
     for name, idle in (("forgetting_factor", 1.0), ("half_life", None)):
         if getattr(linear, name) != idle:
             raise ValueError(
@@ -130,7 +130,7 @@ def fit(
     result = copied(model)
     check_names(result, X)
     read, batches = partitions(X, y, w)
-    start = linear_of(result).empty()
+    start = linear_part(result).empty()
     hold_choices(start)
     before, run = features_of(result), uuid4().hex
     learn, join = delayed(learnt, pure=False), delayed(add, pure=False)
@@ -144,8 +144,8 @@ def fit(
         groups = [models[at : at + width] for at in range(0, len(models), width)]
         models = [reduce(join, group) for group in groups]
     if models:
-        linear_of(result).merge(computed(models[0], progress))
-        choose_anew(linear_of(result))
+        linear_part(result).merge(computed(models[0], progress))
+        choose_anew(linear_part(result))
     return result
 
 
@@ -175,7 +175,7 @@ def predict(model: Any, X: Any) -> Any:
     >>> predict(model, array.from_array(np.array([[0.1], [0.8]]), chunks=1)).compute().tolist()
     ['low', 'high']
     """
-    linear_of(model)
+    linear_part(model)
     model = copied(model)
     known = shared(model)
     ask = delayed(answers, pure=False)
@@ -212,7 +212,7 @@ def answer_of_zeros(model: Any, X: array.Array) -> Any:
     return (example if not classes else label_array(list(classes)))[:0]
 
 
-def linear_of(model: Any) -> LinearModel:
+def linear_part(model: Any) -> LinearModel:
     """Return the linear model in a network or pipeline, or the model itself; raise if none."""
     last = last_step(model)
     if isinstance(last, ShallowConvClassifier):
@@ -372,7 +372,7 @@ def vector(X: Any, name: str, values: Any) -> Any:
 
 def check_names(model: Any, X: Any) -> None:
     """Raise if the known columns of X do not fit the model's."""
-    known = linear_of(model)._columns
+    known = linear_part(model)._columns
     if steps_before(model) or not len(known) or isinstance(last_step(model), ShallowConvClassifier):
         return
     if isinstance(X, array.Array) and X.ndim == 2:

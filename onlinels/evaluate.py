@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections import Counter, UserList
-from collections.abc import Iterable, Iterator, Sequence
+from collections import UserList
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, product, starmap
+from itertools import chain
 from math import ceil
 from operator import length_hint
 from statistics import StatisticsError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Table:
+class LabelledTable:
     """Rows with their targets, as given and as a list, and arguments of `learn_one` by row."""
 
     X: Any
@@ -58,7 +58,7 @@ class Table:
             yield x, y, dict(zip(self.options, given, strict=True))
 
 
-def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> Table:
+def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     """Read an array, a sparse matrix, a frame or a list of dicts, with its targets."""
     check_aligned(X, y=y, w=w, t=t)
     # Converted once: parts of them are read one after the other.
@@ -78,7 +78,7 @@ def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> Table:
             problem = f"{name} has {len(values)} values, expected {n_rows}"
             raise ValueError(f"{problem}. Pass one for each row of X.")
     # A list is read faster than a series.
-    return Table(X, y if several or isinstance(y, np.ndarray) else truths, truths, options)
+    return LabelledTable(X, y if several or isinstance(y, np.ndarray) else truths, truths, options)
 
 
 # Loops over rows
@@ -134,25 +134,23 @@ def by_rows(
 
 
 def by_batches(
-    model: Any, method: str, table: Table, counted: Counted, window: int, batch_size: int
+    model: Any, method: str, table: LabelledTable, counted: Counted, window: int, batch_size: int
 ) -> Iterator[int]:
     """Predict and learn batches; yield the number of rows at the end of every window."""
     n_rows, done = len(table.truths), 0
     while done < n_rows:
         part = slice(done, min(done + batch_size, done - done % window + window, n_rows))
         answers = predict_and_learn(model, method, table, part)
-        pairs = list(zip(table.truths[part], answers, strict=True))
-        if None in answers or {} in answers:
+        for y, answer in zip(table.truths[part], answers, strict=True):
             # As in river, what is predicted before anything is learnt does not count.
-            pairs = [pair for pair in pairs if pair[1] not in (None, {})]
-        for alike in zip(parts_of(counted.whole), parts_of(counted.windowed), strict=True):
-            update_many(alike, pairs)
+            if answer not in (None, {}):
+                counted.update(y, answer)
         done = part.stop
         if done % window == 0 or done == n_rows:
             yield done
 
 
-def predict_and_learn(model: Any, method: str, table: Table, part: slice) -> list[Any]:
+def predict_and_learn(model: Any, method: str, table: LabelledTable, part: slice) -> list[Any]:
     """Predict some rows of a table, each before it is learnt, and learn them."""
     *steps, last = steps_of(model)
     several = isinstance(last, base.MultiTargetRegressor)
@@ -175,45 +173,6 @@ def predict_and_learn(model: Any, method: str, table: Table, part: slice) -> lis
         # A table has a column for every target, but before the first row none is known.
         answers[0] = {}
     return answers
-
-
-def update_many(alike: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> None:
-    """Update river metrics of one kind with targets and predictions, up to rounding one by one.
-
-    Examples
-    --------
-    >>> from river import metrics
-    >>> accuracy = metrics.Accuracy()
-    >>> update_many([accuracy], [("a", "a"), ("b", "a")])
-    >>> accuracy
-    Accuracy: 50.00%
-    """
-    from river import metrics
-
-    first, update = alike[0], getattr(type(alike[0]), "update", None)
-    of_labels = isinstance(first, metrics.base.ClassificationMetric) and first.requires_labels
-    if of_labels and pairs and isinstance(pairs[0][1], dict):
-        pairs = [(y, max(answer, key=answer.__getitem__)) for y, answer in pairs]
-    if of_labels and update in (
-        metrics.base.ClassificationMetric.update,
-        metrics.base.BinaryMetric.update,
-        metrics.ConfusionMatrix.update,
-    ):
-        # A confusion matrix counts equal pairs at once.
-        for (y, answer), count in Counter(pairs).items():
-            for metric in alike:
-                metric.update(y, answer, float(count))
-                getattr(metric, "cm", metric).n_samples += count - 1
-    elif pairs and update is metrics.base.MeanMetric.update:
-        losses = np.array(list(starmap(first._eval, pairs)))
-        for metric in alike:
-            metric._mean.update_many(losses)
-    else:
-        for metric, pair in product(alike, pairs):
-            metric.update(*pair)
-
-
-# Learning curves
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -264,7 +223,7 @@ class ProgressiveScore:
         n_rows = int(self.rows[-1]) if len(self.rows) else 0
         texts = (
             type(each).__name__ if np.isnan(value_of(each)) else repr(each)
-            for each in parts_of(self.metric)
+            for each in metrics_in(self.metric)
         )
         return f"{', '.join(texts)} ({self.name}, {n_rows:,} rows)"
 
@@ -344,7 +303,7 @@ class ProgressiveScore:
         return parts[place], cumulative, windowed
 
 
-def parts_of(metric: Any) -> list[Any]:
+def metrics_in(metric: Any) -> list[Any]:
     """Return the metrics that are joined in a metric."""
     return list(metric) if isinstance(metric, UserList) else [metric]
 
@@ -357,7 +316,7 @@ def columns_of(metric: Any) -> dict[tuple[int, str], Any]:
     from river.metrics.multioutput import PerOutput
 
     columns: dict[tuple[int, str], Any] = {}
-    for place, part in enumerate(parts_of(metric)):
+    for place, part in enumerate(metrics_in(metric)):
         if isinstance(part, PerOutput):
             columns |= {(place, str(output)): each for output, each in part.metrics.items()}
         else:
@@ -522,7 +481,9 @@ def progressive_val_score(
         seconds.append(perf_counter() - start)
         counted.windowed = counted.blank.clone()
     columns = list(columns_of(metric))
-    shape = (len(rows), len(columns)) if parts_of(metric) != [metric] or columns[1:] else len(rows)
+    shape = (
+        (len(rows), len(columns)) if metrics_in(metric) != [metric] or columns[1:] else len(rows)
+    )
 
     def curves(values: list[dict[tuple[int, str], float]]) -> Floats:
         """Return a row per window; an output that no row of a window had is NaN."""

@@ -64,13 +64,13 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     check_mapping(x)
     # Copied, because stream models store their predictions.
     model = copied(model)
-    scores = scores_of(model, x)
+    scores = named_scores(model, x)
     effects: dict[Any, dict[Any, float]] = {output: {} for output in scores}
     for name, rest, blank in _without_each(x):
         try:
-            others = scores_of(model, rest)
+            others = named_scores(model, rest)
         except KeyError:  # A step needs every name.
-            others = scores_of(model, blank)
+            others = named_scores(model, blank)
         for output, score in scores.items():
             # Equal scores may be infinite, and their difference NaN.
             other = others.get(output, 0.0)
@@ -78,13 +78,13 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     return effects
 
 
-def scores_of(model: Any, x: Any) -> dict[Any, float]:
+def named_scores(model: Any, x: Any) -> dict[Any, float]:
     """Return the score of every class, or the prediction of every target, for one sample."""
     *steps, last = steps_of(model)
     for step in steps:
         x = step.transform_one(x)
     if isinstance(last, WrappedClassifier):
-        return scores_of(last.classifier, x)
+        return named_scores(last.classifier, x)
     if hasattr(last, "scores_one"):
         return dict(last.scores_one(x))
     if not isinstance(last, (base.Regressor, base.MultiTargetRegressor)):

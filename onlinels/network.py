@@ -168,7 +168,7 @@ class FixedNetwork:
 
 # Presets
 
-Settings = dict[str, Any]
+PresetSettings = dict[str, Any]
 
 KINDS: dict[str, Any] = {
     "preprocessing": ImagePreprocessing,
@@ -188,7 +188,7 @@ PART_PARAMETERS["features"] = tuple(
 )
 """Settings of every part of the network; precision and seed belong to several parts."""
 
-COMMON_SETTINGS: Settings = {
+COMMON_SETTINGS: PresetSettings = {
     "drop_ring": 5,
     "normalize": "image",
     "dtype": "float32",
@@ -226,13 +226,13 @@ The ridges of "norb" and "svhn" are those of "mnist" and "cifar10".
 PRESET_COLUMNS = ("image_shape", "filters", "pool_size", "stride", "n_hidden")
 
 
-def _preset(*row: Any, **others: Any) -> Settings:
+def _preset(*row: Any, **others: Any) -> PresetSettings:
     """Return the settings of `PRESET_COLUMNS`, as in the paper's tables, and other settings."""
     return COMMON_SETTINGS | dict(zip(PRESET_COLUMNS, row, strict=True)) | others
 
 
 PAPER_FILTERS = ("hand-designed", Patches(17))
-COLOUR_SETTINGS: Settings = {"scale": 255.0, "grey_channel": True, "ridge": 1e-4}
+COLOUR_SETTINGS: PresetSettings = {"scale": 255.0, "grey_channel": True, "ridge": 1e-4}
 DIGIT_SETTINGS = {
     "normalize": True,
     "dtype": "float64",
@@ -248,7 +248,7 @@ PAPER_SETTINGS = {
     "priors": None,
 }
 
-PRESETS: dict[str, Settings] = {
+PRESETS: dict[str, PresetSettings] = {
     # Tables 1, 2 and 4: C = 1, W = 7, Q = 8, D = 2, P = 60, M = 12,000.
     "mnist-paper": _preset((28, 28), PAPER_FILTERS, 8, 2, 12_000, **PAPER_SETTINGS),
     # The same sizes: 0.37% errors on average over five draws, 0.41% with box pooling.
@@ -273,7 +273,7 @@ presets use the same number of patches of the training images, of the same size,
 """
 
 
-def preset_settings(name: str, overrides: Settings) -> dict[str, Settings]:
+def preset_settings(name: str, overrides: PresetSettings) -> dict[str, PresetSettings]:
     """Return a preset's settings by part of the network, after replacing some.
 
     Raises

@@ -162,7 +162,7 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
         sites[name] = site._replace(rows=last_step(model).count)
         del model  # Free its memory before the next model is read.
         tell(f"{saves[name]}: {_compared(sites[name], known.get(name))}")
-    _write(output, merged, outputs, dict(sorted(sites.items())))
+    _write_output(output, merged, outputs, dict(sorted(sites.items())))
     rows = sum(site.rows for site in sites.values())
     tell(f"{output.name}: {rows:,} rows of {len(sites)} sites")
 
@@ -295,7 +295,7 @@ def _read_manifest(output: Path) -> tuple[list[str], Sites]:
         ) from error
 
 
-def _write(output: Path, merged: Any, outputs: list[str], sites: Sites) -> None:
+def _write_output(output: Path, merged: Any, outputs: list[str], sites: Sites) -> None:
     """Write the output to a temporary file, then the manifest, and then replace the output."""
     with files.written_aside(output) as file:
         save(merged, file)

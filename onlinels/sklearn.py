@@ -23,7 +23,6 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[attr-defined]
 
@@ -31,7 +30,6 @@ from onlinels.checks import (
     Floats,
     Matrix,
     check_mergeable,
-    check_not_negative,
     check_weights,
     readable,
 )
@@ -200,10 +198,6 @@ class IncrementalModel(BaseEstimator):
     def _model_class(self, y: Matrix) -> type[LinearModel]:
         """Return the class of the river model for targets of this shape."""
 
-    def _weights_of(self, y: Matrix, sample_weight: Any) -> float | Floats:
-        """Return the weights of rows."""
-        return check_weights(sample_weight, len(y), "sample_weight")
-
     @property
     def _layout(self) -> Layout:
         """The names of the columns in the river model."""
@@ -228,7 +222,7 @@ class IncrementalModel(BaseEstimator):
         vars(new).update(attributes)
         new._check_parameters()
         X, y = new._read_rows(X, y, begins)
-        weights = new._weights_of(y, sample_weight)
+        weights = check_weights(sample_weight, len(y), "sample_weight")
         if begins:
             if not np.any(weights):
                 raise ValueError(
@@ -280,7 +274,7 @@ class IncrementalModel(BaseEstimator):
         with held(self):
             model = self._current()
             X, y = shallow_copy(self)._read_rows(X, y, False)
-            weights = self._weights_of(y, sample_weight)
+            weights = check_weights(sample_weight, len(y), "sample_weight")
             model._unlearn(self._batch(X), self._targets(y), weights, keeps_features=True)
         return self
 
@@ -652,11 +646,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     forgetting_factor : float
     scaling : None, "standard" or "auto"
         As in `IncrementalRidge`.
-    class_weight : None, dict or "balanced"
-        Factors on the weights of rows by their label; the factor of a label that is not in the dict
-        is 1. "balanced" uses the factors n / (K n_k) if n_k of the n rows of `fit` are in class k
-        of K. `partial_fit`, `unlearn` and `merge` raise ValueError with "balanced", because the
-        numbers n_k of a stream are known only at its end. Use a dict instead.
 
     Attributes
     ----------
@@ -672,7 +661,9 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     Notes
     -----
-    A label takes ``M`` operations a row, however many classes there are.
+    A label takes ``M`` operations a row, however many classes there are. There is no
+    `class_weight`, because the class frequencies of a stream are known only at its end: pass the
+    weights of rows, such as those of `sklearn.utils.class_weight.compute_sample_weight`.
 
     Examples
     --------
@@ -686,44 +677,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     # Labels of the argument `classes`.
     _declared: tuple[Any, ...] = ()
-
-    def __init__(
-        self,
-        alpha: Any = "auto",
-        *,
-        fit_intercept: bool = True,
-        solver: str = "gram",
-        forgetting_factor: float = 1.0,
-        scaling: str | None = None,
-        class_weight: Any = None,
-    ) -> None:
-        super().__init__(
-            alpha,
-            fit_intercept=fit_intercept,
-            solver=solver,
-            forgetting_factor=forgetting_factor,
-            scaling=scaling,
-        )
-        self.class_weight = class_weight
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        given = self.class_weight
-        if isinstance(given, dict):
-            for label, factor in given.items():
-                check_not_negative(f"class_weight[{label!r}]", factor)
-        elif given not in (None, "balanced"):
-            raise ValueError(
-                f'class_weight={given!r} is not known. Pass None, a dict or "balanced".'
-            )
-
-    def _check_not_balanced(self) -> None:
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                f"class_weight={self.class_weight!r}, expected None or a dict unless all rows "
-                "are passed to fit. Pass the weights of compute_class_weight of scikit-learn "
-                "as a dict."
-            )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
@@ -754,18 +707,12 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            self._check_not_balanced()
             declared = self._declared
             if classes is not None:
                 named = enumerate(classes)
                 declared = (*declared, *(read_label(each, f"classes[{k}]") for k, each in named))
             begins = not hasattr(self, "_model")
             return self._learn(X, y, sample_weight, begins, _declared=declared)
-
-    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Remove learnt rows; see `IncrementalRidge.unlearn`."""
-        self._check_not_balanced()
-        return super().unlearn(X, y, sample_weight)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
         y = as_numpy(readable(y), "y")
@@ -787,19 +734,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def _model_class(self, y: Matrix) -> type[LinearModel]:
         return LeastSquaresClassifier
 
-    def _weights_of(self, y: Matrix, sample_weight: Any) -> float | Floats:
-        weights, given = super()._weights_of(y, sample_weight), self.class_weight
-        if given is None:
-            return weights
-        if given == "balanced":
-            factors = compute_sample_weight("balanced", y)
-        else:
-            factors = np.array([float(given.get(label, 1.0)) for label in y.tolist()])
-        by_row: Floats = weights * factors
-        return by_row
-
     def _join(self, other: Self) -> None:
-        self._check_not_balanced()
         declared = (*self._declared, *other._declared)
         exact_array("other", [*declared, *self._model.classes, *other._model.classes])
         super()._join(other)

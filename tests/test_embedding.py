@@ -218,7 +218,11 @@ def failing(items):
         (lambda: Embedding(embed, "images"), "describes no items", ValueError),
         (lambda: Embedding(embed, ["one"]), "describes no items", ValueError),
         (lambda: Embedding(embed, prefix=1), "prefix", TypeError),
-        (lambda: Embedding(failing), "'pixels', expected .* Pass a shape such as pro", ValueError),
+        (
+            lambda: Embedding(failing),
+            "'pixels'.*, expected .* Pass a shape such as pro",
+            ValueError,
+        ),
         (lambda: Embedding(embed, (-1, 2)), r"probes=\(-1, 2\) describes no items", ValueError),
         (
             lambda: Embedding(lambda items: [1.0] * len(items)),
@@ -234,8 +238,8 @@ def failing(items):
         ),
         (lambda: Embedding(lambda items: [["x"]] * len(items)), "real numbers", TypeError),
         (lambda: Embedding(embed).transform_one({"a": 1, "b": 2}), "has 2 values", ValueError),
-        (lambda: Embedding(embed).transform_one("text"), 'Pass {"item": x}', TypeError),
-        (lambda: Embedding(embed).transform_many("text"), r"Pass \[X\] for one item", TypeError),
+        (lambda: Embedding(embed).transform_one("text"), "x has the type str", ValueError),
+        (lambda: Embedding(embed).transform_many("text"), "X is of type str", TypeError),
         (
             lambda: onlinels.loads(onlinels.dumps(Embedding(embed)), embed="x"),
             "^embed is of type str, expected a function",
@@ -243,7 +247,7 @@ def failing(items):
         ),
         (
             lambda: onlinels.loads(onlinels.dumps(Embedding(embed)), embed=failing),
-            "^embed raised KeyError .* Pass the function with which the model was saved",
+            "^embed raised KeyError",
             ValueError,
         ),
         (lambda: Embedding(embed).transform_many([{}]), r"X\[0\] has 0 values", ValueError),

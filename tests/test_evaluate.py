@@ -1,7 +1,6 @@
 """Progressive validation: river's values, from streams and tables; learning curves; delays."""
 
 import datetime as dt
-import inspect
 import sys
 from functools import partial
 from itertools import islice
@@ -38,7 +37,6 @@ from onlinels import (
     StreamClassifier,
     progressive_val_score,
 )
-from onlinels.evaluate import update_many
 from onlinels.rows import samples_of
 from support.strategies import examples
 
@@ -208,35 +206,6 @@ def test_delays_and_moments_are_those_of_river(how):
     for data in ((stream,), (X, y)):
         score = progressive_val_score(make(), *data, metric=metrics.Accuracy(), **how)
         assert score.metric.get() == expected.get()
-
-
-COUNTED = [
-    kind
-    for kind in vars(metrics).values()
-    if inspect.isclass(kind)
-    and kind not in (metrics.ConfusionMatrix, metrics.ClassificationReport)
-    and issubclass(kind, (metrics.base.ClassificationMetric, metrics.base.RegressionMetric))
-    and not any(each.default is each.empty for each in inspect.signature(kind).parameters.values())
-]
-
-
-@pytest.mark.parametrize("kind", COUNTED)
-def test_metrics_are_updated_in_bulk_as_one_by_one(kind):
-    random = np.random.default_rng(0)
-    bulk, single = kind(), kind()
-    numbers = random.random((2, 40)).tolist()
-    labels = (random.random((2, 40)) < 0.6).tolist()
-    if isinstance(single, metrics.base.RegressionMetric):
-        pairs = list(zip(*numbers, strict=True))
-    elif single.requires_labels:
-        pairs = list(zip(*labels, strict=True))
-    else:
-        pairs = [(y, {True: p, False: 1.0 - p}) for y, p in zip(labels[0], numbers[0], strict=True)]
-    for stop in (0, 3, 40):
-        update_many([bulk], pairs[:stop])
-        for pair in pairs[:stop]:
-            single.update(*pair)
-    assert bulk.get() == pytest.approx(single.get())
 
 
 @given(

@@ -24,7 +24,6 @@ from onlinels import (
     WindowedClassifier,
 )
 from onlinels.export import onnx, onnx_model, sklearn_model, to_sklearn
-from onlinels.export.onnx_graph import Graph
 from onlinels.features import hidden
 from onlinels.images import ImagePreprocessing, Patches
 from onlinels.sklearn import IncrementalRidge
@@ -408,13 +407,6 @@ def test_an_installation_without_an_extra_is_told_its_name(monkeypatch):
     monkeypatch.setattr(sklearn_model, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'onlinels\[sklearn\]'"):
         to_sklearn(learnt(LeastSquaresClassifier()))
-
-
-def test_a_file_that_is_too_large_is_refused():
-    graph = Graph()
-    graph.constants["weights"] = np.broadcast_to(np.float32(1.0), (2**30, 4))
-    with pytest.raises(ValueError, match=r"16.0 GiB, expected less than 2 GiB"):
-        graph.check_size()
 
 
 def test_an_input_shape_is_for_images():

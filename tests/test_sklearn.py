@@ -113,19 +113,16 @@ def test_chunks_give_ridge_classifier(data, solver, fit_intercept):
     labels = np.array(data.draw(st.sampled_from([["b", "a"], ["dog", "cat", "cow"], [3, 1, 2, 7]])))
     y = labels[random.integers(0, len(labels), n_rows)]
     y[: len(labels)] = labels
-    class_weight = data.draw(st.sampled_from([None, {labels[0]: 2.5}, "balanced"]))
     alpha = data.draw(st.sampled_from([0.1, 1.0, 30.0]))
-    settings = {"fit_intercept": fit_intercept, "class_weight": class_weight}
+    settings = {"fit_intercept": fit_intercept}
     if weights is not None:
         weights[: len(labels)] = 1.0
     model = IncrementalRidgeClassifier(alpha, solver=solver, **settings)
     rows = in_kind(data, X)
     for chunk in cut(data, n_rows):
         w = None if weights is None else weights[chunk]
-        if class_weight != "balanced" and (w is None or w.any() or hasattr(model, "_model")):
+        if w is None or w.any() or hasattr(model, "_model"):
             model.partial_fit(some(rows, chunk), y[chunk], sample_weight=w)
-    if class_weight == "balanced":
-        model.fit(rows, y, sample_weight=weights)
     expected = RidgeClassifier(alpha, solver="cholesky", **settings)
     expected.fit(X, y, sample_weight=weights)
     np.testing.assert_array_equal(model.classes_, expected.classes_)
@@ -509,16 +506,15 @@ def test_from_river_refuses_labels_that_no_array_holds(labels):
 
 
 @pytest.mark.parametrize("alpha", [1.0, "auto"])
-@pytest.mark.parametrize("class_weight", [None, {"a": 2.0}])
-def test_after_everything_was_unlearnt_other_labels_come(alpha, class_weight):
+def test_after_everything_was_unlearnt_other_labels_come(alpha):
     X = np.array([[0.0], [1.0], [3.0]])
-    model = IncrementalRidgeClassifier(alpha, class_weight=class_weight)
+    model = IncrementalRidgeClassifier(alpha)
     model.partial_fit(X, [0, 1, 1]).unlearn(X, [0, 1, 1])
     assert model.coef_.size == model.intercept_.size == len(model.classes_) == 0
     with pytest.raises(ValueError, match="unlearnt"):
         model.predict(X)
-    assert model.set_params(class_weight=None).to_river().predict_one({0: 1.0}) is None
-    model.set_params(class_weight=class_weight).partial_fit(X, ["a", "b", "b"])
+    assert model.to_river().predict_one({0: 1.0}) is None
+    model.partial_fit(X, ["a", "b", "b"])
     fresh = clone(model).fit(X, ["a", "b", "b"])
     np.testing.assert_array_equal(model.classes_, ["a", "b"])
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-9)
@@ -527,21 +523,6 @@ def test_after_everything_was_unlearnt_other_labels_come(alpha, class_weight):
 
 
 # -- what the penalty and the messages depend on ---------------------------------------------------
-
-
-def test_balanced_weights_are_for_fit_alone():
-    X, y = load_iris(return_X_y=True)
-    model = IncrementalRidgeClassifier(1.0, class_weight="balanced").fit(X[20:], y[20:])
-    calls = (
-        lambda: model.partial_fit(X, y),
-        lambda: model.unlearn(X[20:30], y[20:30]),
-        lambda: model.merge(copy.copy(model)),
-        lambda: IncrementalRidgeClassifier(class_weight="balanced").partial_fit(X, y),
-    )
-    for call in calls:
-        with pytest.raises(ValueError, match="class_weight='balanced', expected None or a dict"):
-            call()
-    assert model.n_samples_seen_ == 130
 
 
 def test_saving_names_the_river_model():
@@ -611,8 +592,6 @@ def refused_calls(kind, solver):
     if kind is IncrementalRidgeClassifier:
         calls += [
             ("holds the labels", lambda: model.partial_fit(X, np.where(y > 0, "x", "y"))),
-            ("class_weight='even'", lambda: made(class_weight="even").fit(X, y)),
-            (r"class_weight\['a'\]", lambda: made(class_weight={"a": -1.0}).fit(X, y)),
             ("X", lambda: model.partial_fit(X[:1] * 1e200, y[:1], classes=[0, 1, 2, 5])),
             ("IncrementalRidgeClassifier", lambda: model.merge(IncrementalRidge())),
         ]

@@ -14,7 +14,7 @@ ESTIMATORS = [
     sklearn.IncrementalRidge(solver="orthogonal", scaling="standard"),
     sklearn.IncrementalRidge(solver="recursive", scaling="auto"),
     sklearn.IncrementalRidgeClassifier(),
-    sklearn.IncrementalRidgeClassifier(0.5, class_weight={1: 2.0}, scaling="standard"),
+    sklearn.IncrementalRidgeClassifier(0.5, scaling="standard"),
     sklearn.IncrementalRidgeClassifier(0.5, solver="recursive"),
     sklearn.IncrementalRidgeClassifier(solver="orthogonal", scaling="auto"),
     sklearn.HiddenLayerTransformer(20),

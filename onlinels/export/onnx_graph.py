@@ -17,9 +17,6 @@ OPSET = 17
 IR_VERSION = 8
 """Version of the file format, that of ONNX 1.12 too."""
 
-MAX_BYTES = 2**31 - 2**16
-"""Bytes of constants that fit into one file of protobuf, which ends at 2 GiB."""
-
 
 class Tensor(NamedTuple):
     """An input or an output: its name, the dtype of numpy, and its shape, None for the batch."""
@@ -74,15 +71,6 @@ class Graph:
         """Return the name of a value in another dtype, float32 or float64."""
         return self.add("Cast", value, to=11 if dtype == np.float64 else 1)
 
-    def check_size(self) -> None:
-        """Raise ValueError if the constants exceed what fits into one file."""
-        n_bytes = sum(array.nbytes for array in self.constants.values())
-        if n_bytes > MAX_BYTES:
-            problem = f"The weights take {n_bytes / 2**30:.1f} GiB, expected less than 2 GiB"
-            raise ValueError(
-                f"{problem}, the limit of an ONNX file. Train with a smaller n_hidden."
-            )
-
     def write(
         self,
         path: Path,
@@ -94,7 +82,6 @@ class Graph:
         """Check the graph and write it to a file, whole or not at all."""
         from onnx import checker, helper, numpy_helper
 
-        self.check_size()
         graph = helper.make_graph(
             [helper.make_node(op, given, made, **others) for op, given, made, others in self.nodes],
             "onlinels",

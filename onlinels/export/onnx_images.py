@@ -21,7 +21,7 @@ from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreproc
 from onlinels.rows import OUTPUT_NAME, Name, feature_key
 
 
-class Table(NamedTuple):
+class TableValue(NamedTuple):
     """Columns (batch, n_columns) in the graph.
 
     Attributes
@@ -42,7 +42,7 @@ class Table(NamedTuple):
     is_exact: bool
 
     @classmethod
-    def of_names(cls, value: str, names: tuple[Name, ...]) -> Table:
+    def of_names(cls, value: str, names: tuple[Name, ...]) -> TableValue:
         """Return an input with columns of these names."""
         places = {feature_key(name): column for column, name in enumerate(names)}
         return cls(value, places, names, np.float32, True)
@@ -50,7 +50,7 @@ class Table(NamedTuple):
     @classmethod
     def of_outputs(
         cls, value: str, n_columns: int, prefix: str, order: Sequence[int] | None = None
-    ) -> Table:
+    ) -> TableValue:
         """Return the outputs of a transformer, which stand in this order, by all their names."""
         numbers = range(n_columns) if order is None else order
         name = prefix + OUTPUT_NAME
@@ -76,7 +76,7 @@ class Table(NamedTuple):
         return arranged
 
 
-class Images(NamedTuple):
+class ImagesValue(NamedTuple):
     """Images (batch, n_channels, height, width) in the graph; windows have height 1.
 
     Attributes
@@ -108,7 +108,7 @@ def shape_of(steps: Sequence[Any]) -> Shape:
     return shape
 
 
-def input_of_images(graph: Graph, name: str, shape: Shape, kind: Kind) -> Images:
+def input_of_images(graph: Graph, name: str, shape: Shape, kind: Kind) -> ImagesValue:
     """Return the input as images with channels first."""
     check_image_shape("input_shape", shape, kind)
     full = (*shape, 1)[: kind.n_axes + 1]
@@ -119,10 +119,10 @@ def input_of_images(graph: Graph, name: str, shape: Shape, kind: Kind) -> Images
     else:
         value = graph.add("Reshape", name, np.array([-1, height, width, n_channels]))
         value = graph.add("Transpose", value, perm=[0, 3, 1, 2])
-    return Images(value, (height, width, n_channels), given, kind)
+    return ImagesValue(value, (height, width, n_channels), given, kind)
 
 
-def preprocessed(graph: Graph, images: Images, step: ImagePreprocessing) -> Images:
+def preprocessed(graph: Graph, images: ImagesValue, step: ImagePreprocessing) -> ImagesValue:
     """Return images downsampled, scaled, with a grey channel and whitened."""
     if not step.is_fixed:
         raise not_made(f"whitening={step.whitening!r} is", "ImagePreprocessing")
@@ -147,7 +147,7 @@ def preprocessed(graph: Graph, images: Images, step: ImagePreprocessing) -> Imag
     return images._replace(value=value, shape=(height, width, n_channels))
 
 
-def filtered(graph: Graph, images: Images, step: ConvolutionalFeatures) -> Table:
+def filtered(graph: Graph, images: ImagesValue, step: ConvolutionalFeatures) -> TableValue:
     """Return convolutional features: responses, powers, pooling and normalisation."""
     height, width, n_channels = images.shape
     _ = step.bank  # Raises if it is not made yet.
@@ -177,7 +177,7 @@ def filtered(graph: Graph, images: Images, step: ConvolutionalFeatures) -> Table
         value = graph.add("Reshape", value, np.array([-1, n_maps, n_features // n_maps]))
         value = _normalized(graph, value, faintest, stage.normalization)
     value = graph.add("Reshape", value, np.array([-1, n_features]))
-    return Table.of_outputs(value, n_features, step.prefix)
+    return TableValue.of_outputs(value, n_features, step.prefix)
 
 
 def _power(graph: Graph, value: str, exponent: float) -> str:
@@ -220,7 +220,7 @@ def _normalized(graph: Graph, maps: str, faintest: str, by: str) -> str:
     return graph.add("Div", maps, sizes)
 
 
-def rocketed(graph: Graph, images: Images, step: MiniRocketFeatures) -> Table:
+def rocketed(graph: Graph, images: ImagesValue, step: MiniRocketFeatures) -> TableValue:
     """Return the shares of samples at which responses exceed each bias."""
     kernels = step.kernels
     if kernels is None:
@@ -252,7 +252,7 @@ def rocketed(graph: Graph, images: Images, step: MiniRocketFeatures) -> Table:
             shares[-1] = graph.add("Flatten", shares[-1], axis=1)
             order += features[first::2].ravel().tolist()
     value = graph.add("Concat", *shares, axis=1)
-    return Table.of_outputs(value, len(order), step.prefix, order)
+    return TableValue.of_outputs(value, len(order), step.prefix, order)
 
 
 def _limits(biases: Floats, dtype: str) -> Any:

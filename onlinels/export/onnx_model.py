@@ -15,15 +15,15 @@ import numpy as np
 from onlinels.checks import PRECISIONS, check_path
 from onlinels.export.onnx_graph import Graph, Tensor, single
 from onlinels.export.onnx_images import (
-    Images,
-    Table,
+    ImagesValue,
+    TableValue,
     filtered,
     input_of_images,
     preprocessed,
     rocketed,
     shape_of,
 )
-from onlinels.export.parts import Linear, Parts, Simplex, Softmax, labels_of, parts_of
+from onlinels.export.parts import Linear, Parts, ScaledSoftmax, Simplex, labels_of, parts_of
 from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import IMAGE, WINDOW
@@ -60,8 +60,9 @@ def onnx(
         If onnx is not installed: ``pip install 'onlinels[onnx]'``.
     ValueError
         If the model has learnt nothing, or if a part cannot be exported: other
-        transformers, labels of mixed types, weights outside the range of float32, or 2 GiB of
-        weights or more. The message names the part. No file is written then.
+        transformers, labels of mixed types, or weights outside the range of float32: the
+        message names the part. Or if the weights take 2 GiB or more, the limit of an ONNX file.
+        No file is written then.
     OSError
         If the file cannot be written. An existing file at `path` stays unchanged.
 
@@ -136,7 +137,7 @@ def onnx(
 
 def _input(
     graph: Graph, parts: Parts, input_shape: tuple[int, ...] | None
-) -> tuple[Table | Images, Tensor, tuple[Name, ...] | None]:
+) -> tuple[TableValue | ImagesValue, Tensor, tuple[Name, ...] | None]:
     """Return the first value, the input, and the names of its columns if it has columns."""
     first = parts.steps[0][1] if parts.steps else None
     takes_images = isinstance(first, IMAGE_STEPS)
@@ -155,46 +156,47 @@ def _input(
             with step._lock:
                 names = step._made.names
             break
-    table = Table.of_names(INPUT, names)
+    table = TableValue.of_names(INPUT, names)
     return table, Tensor(INPUT, np.float32, (None, len(names))), names
 
 
-def _as_table(graph: Graph, value: Table | Images) -> Table:
+def _as_table(graph: Graph, value: TableValue | ImagesValue) -> TableValue:
     """Return a window or image as the columns that a dict with its array has."""
-    if isinstance(value, Table):
+    if isinstance(value, TableValue):
         return value
     n_values = prod(value.shape)
     by_pixel = graph.add("Transpose", value.value, perm=[0, 2, 3, 1])
     flat = graph.add("Reshape", by_pixel, np.array([-1, n_values]))
-    return Table.of_names(flat, tuple((value.kind.name, k) for k in range(n_values)))
+    return TableValue.of_names(flat, tuple((value.kind.name, k) for k in range(n_values)))
 
 
-def _step(graph: Graph, value: Table | Images, name: str, step: Any) -> Table | Images:
+def _step(
+    graph: Graph, value: TableValue | ImagesValue, name: str, step: Any
+) -> TableValue | ImagesValue:
     """Return the value after a transformer; raise ValueError if it cannot be exported."""
     # Imported when it is used: river.preprocessing takes twice as long as all of this package.
     from river.preprocessing import StandardScaler
 
-    after: Table | Images
-    for kind, (make, wanted) in (STEPS | {StandardScaler: (_standardized, Table)}).items():
-        if type(step) is kind:
-            if wanted is Table:
-                after = make(graph, _as_table(graph, value), step)
-                return after
-            if isinstance(value, wanted):
-                after = make(graph, value, step)
-                return after
-            problem = f"The step {name!r} takes images or windows, and a table comes before it"
-            raise ValueError(f"{problem}. Put it first in the pipeline.")
-    problem = f"The step {name!r} is of type {type(step).__name__}, which ONNX export does not know"
-    raise ValueError(
-        f"{problem}, expected StandardScaler, HiddenLayer, ImagePreprocessing, "
-        "ConvolutionalFeatures or MiniRocketFeatures. Export the last step alone, "
-        'with onlinels.export.onnx(model["LeastSquaresClassifier"], path) for instance, and apply '
-        "the steps before it yourself."
-    )
+    makers = STEPS | {StandardScaler: (_standardized, TableValue)}
+    if type(step) not in makers:
+        kind = type(step).__name__
+        problem = f"The step {name!r} is of type {kind}, which ONNX export does not know"
+        raise ValueError(
+            f"{problem}, expected StandardScaler, HiddenLayer, ImagePreprocessing, "
+            "ConvolutionalFeatures or MiniRocketFeatures. Export the last step alone, "
+            'with onlinels.export.onnx(model["LeastSquaresClassifier"], path) for instance, and '
+            "apply the steps before it yourself."
+        )
+    make, wanted = makers[type(step)]
+    value = _as_table(graph, value) if wanted is TableValue else value
+    if not isinstance(value, wanted):
+        problem = f"The step {name!r} takes images or windows, and a table comes before it"
+        raise ValueError(f"{problem}. Put it first in the pipeline.")
+    after: TableValue | ImagesValue = make(graph, value, step)
+    return after
 
 
-def _standardized(graph: Graph, table: Table, scaler: Any) -> Table:
+def _standardized(graph: Graph, table: TableValue, scaler: Any) -> TableValue:
     """Return columns less their mean, divided by their deviation, in double precision."""
 
     def number(statistics: Any, name: Name) -> float:
@@ -227,7 +229,7 @@ ACTIVATIONS: dict[str, Callable[[Graph, str], str]] = {
 }
 
 
-def _hidden(graph: Graph, table: Table, layer: HiddenLayer) -> Table:
+def _hidden(graph: Graph, table: TableValue, layer: HiddenLayer) -> TableValue:
     """Return hidden activations; projections are in the precision of the layer."""
     with layer._lock:
         made = layer._made
@@ -253,21 +255,23 @@ def _hidden(graph: Graph, table: Table, layer: HiddenLayer) -> Table:
     if made.offsets is not None:
         u = graph.add("Add", u, rounded(made.offsets))
     u = graph.cast(u, np.float32) if is_double else u
-    return Table.of_outputs(ACTIVATIONS[layer.activation](graph, u), layer.n_hidden, layer.prefix)
+    return TableValue.of_outputs(
+        ACTIVATIONS[layer.activation](graph, u), layer.n_hidden, layer.prefix
+    )
 
 
 STEPS: dict[type, tuple[Callable[..., Any], type]] = {
-    HiddenLayer: (_hidden, Table),
-    ImagePreprocessing: (preprocessed, Images),
-    ConvolutionalFeatures: (filtered, Images),
-    MiniRocketFeatures: (rocketed, Images),
+    HiddenLayer: (_hidden, TableValue),
+    ImagePreprocessing: (preprocessed, ImagesValue),
+    ConvolutionalFeatures: (filtered, ImagesValue),
+    MiniRocketFeatures: (rocketed, ImagesValue),
 }
 """What writes a transformer into the graph, and the kind of value that it takes: see `_step`."""
 
 IMAGE_STEPS = (ImagePreprocessing, ConvolutionalFeatures, MiniRocketFeatures)
 
 
-def _scores(graph: Graph, table: Table, linear: Linear) -> str:
+def _scores(graph: Graph, table: TableValue, linear: Linear) -> str:
     """Return the scores (batch, n_outputs): (x - m) W + b, about the mean of the features."""
     weights = table.arranged(linear.names, linear.weights)
     centre = table.arranged(linear.names, linear.centre[:, None])[:, 0]
@@ -298,7 +302,7 @@ def _classification(graph: Graph, scores: str, parts: Parts) -> list[Tensor]:
     return [Tensor("label", labels.dtype, (None,)), *tables]
 
 
-def _softmax(graph: Graph, scores: str, rule: Softmax) -> None:
+def _softmax(graph: Graph, scores: str, rule: ScaledSoftmax) -> None:
     """Add probabilities share softmax(scale scores) + least."""
     scaled = scores
     if rule.scale != 1.0:

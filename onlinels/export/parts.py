@@ -91,7 +91,7 @@ def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
     return labels
 
 
-class Softmax(NamedTuple):
+class ScaledSoftmax(NamedTuple):
     """Probabilities share * softmax(scale * scores) + least."""
 
     scale: float = 1.0
@@ -127,14 +127,16 @@ class Parts(NamedTuple):
     channels: tuple[Name, ...] = ()
 
     @property
-    def rule(self) -> Softmax | Simplex:
+    def rule(self) -> ScaledSoftmax | Simplex:
         """What turns the scores of a classifier into probabilities."""
         n_classes = len(self.linear.outputs)
         if self.calibration is not None:
             scale, count = self.calibration
             total = float(count + n_classes)
-            return Softmax(scale, count / total, 1.0 / total)
-        return Softmax() if self.linear.has_priors else Simplex(SPREAD_PROBABILITY / n_classes)
+            return ScaledSoftmax(scale, count / total, 1.0 / total)
+        return (
+            ScaledSoftmax() if self.linear.has_priors else Simplex(SPREAD_PROBABILITY / n_classes)
+        )
 
 
 def parts_of(model: Any) -> Parts:

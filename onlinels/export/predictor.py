@@ -10,7 +10,7 @@ from river import base, compose
 
 from onlinels.checks import Floats, Matrix, check_flag, check_made, checked_assignment, read_only
 from onlinels.export.onnx_graph import single
-from onlinels.export.parts import Parts, Softmax, parts_of
+from onlinels.export.parts import Parts, ScaledSoftmax, parts_of
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.labels import Label
 from onlinels.linear.discriminant import posteriors
@@ -113,7 +113,7 @@ class Predictor(base.Estimator):
         self.learn_one(X, y)
 
 
-def _is_sound(model: Predictor) -> bool:
+def _outputs_fit(model: Predictor) -> bool:
     n_features, n_outputs = model.weights.shape
     named = len(set(model.outputs)) == len(model.outputs) == n_outputs
     fits = len(model.columns) == n_features and model.intercept.shape == (n_outputs,)
@@ -121,7 +121,7 @@ def _is_sound(model: Predictor) -> bool:
     return fits and has_softmax and (named or (model.outputs, n_outputs) == ((), 1))
 
 
-@savable(_is_sound)
+@savable(_outputs_fit)
 class ClassPredictor(Predictor, ScoringClassifier):
     """What `answers_only` makes of a classifier: labels, probabilities, scores and margins."""
 
@@ -137,7 +137,7 @@ class ClassPredictor(Predictor, ScoringClassifier):
         return share * posteriors(scale * scores) + least
 
 
-@savable(_is_sound)
+@savable(_outputs_fit)
 class NumberPredictor(Predictor, base.MultiTargetRegressor):
     """What `answers_only` makes of a regressor: a number, or a number for each target."""
 
@@ -248,7 +248,7 @@ def _predictor_of(parts: Parts, float32: bool) -> Predictor:
         intercept = intercept + linear.centre @ (linear.weights - weights)
     given = weights.copy(), intercept.copy()
     if linear.is_classifier:
-        softmax = tuple(rule) if isinstance(rule, Softmax) else None
+        softmax = tuple(rule) if isinstance(rule, ScaledSoftmax) else None
         return ClassPredictor(linear.columns, linear.outputs, *given, softmax)
     is_single = linear.kind is LeastSquaresRegressor
     return NumberPredictor(linear.columns, () if is_single else linear.outputs, *given)

@@ -78,7 +78,7 @@ def power(values: Matrix, exponent: float) -> Matrix:
     return values
 
 
-def gaussian(offsets: Integers, pool_size: int) -> Floats:
+def gaussian_weights(offsets: Integers, pool_size: int) -> Floats:
     """Return weights exp(-d^2 / (2 s^2)) / sum, d from the box's middle and s = Q / sqrt(12)."""
 
     def bell(offsets: Integers) -> Floats:
@@ -91,7 +91,7 @@ def gaussian(offsets: Integers, pool_size: int) -> Floats:
 POOLING_WEIGHTS: dict[str, Callable[[Integers, int], Floats]] = {
     # 1/Q where a position lies 0 to Q - 1 before the window's end, 0 elsewhere.
     "box": lambda offsets, pool_size: ((offsets >= 0) & (offsets < pool_size)) / pool_size,
-    "gaussian": gaussian,
+    "gaussian": gaussian_weights,
 }
 
 

@@ -24,12 +24,6 @@ PROBE_TEXTS = (
 N_PROBE_IMAGES = 2
 """Number of images, drawn from a seed, whose embeddings identify a function of images."""
 
-PROBES_REMEDY = (
-    "Pass a shape such as probes=(224, 224, 3) for images, or a list of items like those of the "
-    "stream."
-)
-"""Remedy if a function cannot embed the probes."""
-
 N_PROJECTIONS = 16
 """Number of random projections of a probe's embedding that a file holds."""
 
@@ -101,8 +95,7 @@ class IdentifiedFunction:
     def attach(self, function: Callable[[list[Any]], Any]) -> None:
         """Set the function of a loaded model, or raise if the fingerprint differs."""
         _check_callable(function)
-        remedy = "Pass the function with which the model was saved."
-        fingerprint, n_dimensions = _fingerprint_of(function, self.probes, remedy)
+        fingerprint, n_dimensions = _fingerprint_of(function, self.probes)
         if n_dimensions != self.n_dimensions or not _are_equal(fingerprint, self.fingerprint):
             raise ValueError(
                 f"embed={function!r} returns other embeddings for the probes than the function "
@@ -200,9 +193,6 @@ class Embedding(base.MiniBatchTransformer):
         -------
         list of dicts, array (n, n_dimensions), or frame
         """
-        if isinstance(X, (str, bytes)):
-            problem = f"X is of type {type(X).__name__}, expected a list of items"
-            raise TypeError(f"{problem}. Pass [X] for one item.")
         source = X if isinstance(X, (list, tuple)) else as_numpy(X)
         if not isinstance(source, (list, tuple, np.ndarray)):
             source = as_frame(source)
@@ -212,14 +202,10 @@ class Embedding(base.MiniBatchTransformer):
 
 def _item_of(x: Any, argument: str) -> Any:
     """Return the one value of a sample."""
-    if not isinstance(x, Mapping):
-        raise TypeError(
-            f"{argument} is of type {type(x).__name__}, expected a dict with one item to embed. "
-            f'Pass {{"item": {argument}}}, with the name of your choice.'
-        )
-    if len(x) != 1:
+    if not isinstance(x, Mapping) or len(x) != 1:
+        found = f"{len(x)} values" if isinstance(x, Mapping) else f"the type {type(x).__name__}"
         raise ValueError(
-            f"{argument} has {len(x)} values, expected one item to embed, such as "
+            f"{argument} has {found}, expected a dict with one item to embed, such as "
             '{"text": "..."}. Select one with river\'s compose.Select(name) | Embedding(...).'
         )
     return next(iter(x.values()))
@@ -264,17 +250,16 @@ def _embeddings(returned: Any, items: list[Any]) -> Matrix:
     return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
 
 
-def _fingerprint_of(
-    function: Callable[[list[Any]], Any], probes: Any, remedy: str = PROBES_REMEDY
-) -> tuple[Floats, int]:
+def _fingerprint_of(function: Callable[[list[Any]], Any], probes: Any) -> tuple[Floats, int]:
     """Return random projections of the embeddings of probes, and the length of an embedding."""
     items = _probe_items(probes)
     try:
         returned, alone = function(items), function(items[:1])
     except Exception as error:
-        reason = str(error).rstrip(".")
-        problem = f"embed raised {type(error).__name__} for probes={probes!r}: {reason}"
-        raise ValueError(f"{problem}, expected embeddings. {remedy}") from error
+        problem = f"embed raised {error!r} for probes={probes!r}, expected embeddings"
+        raise ValueError(
+            f"{problem}. Pass a shape such as probes=(224, 224, 3), or items like those to embed."
+        ) from error
     values = _embeddings(returned, items).astype(np.float64)
     first = _embeddings(alone, items[:1]).astype(np.float64)
     if first.shape[1:] != values.shape[1:] or not _are_equal(first, values[:1]):

@@ -264,14 +264,14 @@ class Patches:
         return filters.reshape(-1, *patches.shape[1:])
 
 
-def parts_of(filters: Any) -> list[Floats | Patches]:
+def banks_of(filters: Any) -> list[Floats | Patches]:
     """Return the banks (n_filters, height, width, n_channels) and patches of `filters`."""
     if isinstance(filters, Patches):
         return [filters]
     if isinstance(filters, tuple):
         if not filters:
             raise ValueError("filters is an empty tuple, expected at least one bank. Add a bank.")
-        return [part for member in filters for part in parts_of(member)]
+        return [part for member in filters for part in banks_of(member)]
     if isinstance(filters, str):
         check_choice("filters", filters, ("hand-designed",))
         return [hand_designed()[..., None]]
@@ -287,7 +287,7 @@ def parts_of(filters: Any) -> list[Floats | Patches]:
 
 def recipes(filters: Any) -> list[Patches]:
     """Return the patches among `filters`, whose banks are made from examples."""
-    return [part for part in parts_of(filters) if isinstance(part, Patches)]
+    return [part for part in banks_of(filters) if isinstance(part, Patches)]
 
 
 def frozen_filters(filters: Any) -> Any:
@@ -308,7 +308,7 @@ def make_bank(
     if images is not None and labels is not None:
         read_labels(labels, len(images))
     banks = []
-    for place, part in enumerate(parts_of(filters), start=1):
+    for place, part in enumerate(banks_of(filters), start=1):
         if isinstance(part, Patches):
             assert images is not None
             # Every position in a tuple has its own random numbers.
@@ -325,7 +325,7 @@ def outline(filters: Any, n_channels: int) -> Floats:
         np.full((part.n_filters, part.size, part.size, 1), part.largest)
         if isinstance(part, Patches)
         else part
-        for part in parts_of(filters)
+        for part in banks_of(filters)
     ]
     return combined([for_channels(bank, n_channels) for bank in banks])
 

@@ -51,7 +51,8 @@ from onlinels.rows import (
     read_sample,
 )
 from onlinels.saving import locked_copy, savable, save_method, settings_hold
-from onlinels.saving.classes import State, state_of
+from onlinels.saving.classes import state_of
+from onlinels.saving.river_models import SavedState
 
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "square": np.square,
@@ -115,7 +116,7 @@ def _digest(weights: Matrix) -> str:
     return digest.hexdigest()
 
 
-def _without_drawn(layer: Any) -> State:
+def _without_drawn(layer: Any) -> SavedState:
     """Return the state of a layer, without large input weights that its seed draws."""
     state, made = state_of(layer), layer._made
     if layer.input_weights in DISTRIBUTIONS and made.weights.nbytes >= MIN_OMITTED_BYTES:
@@ -124,7 +125,7 @@ def _without_drawn(layer: Any) -> State:
     return state
 
 
-def _drawn_bytes(state: State) -> int:
+def _drawn_bytes(state: SavedState) -> int:
     """Return the bytes of the input weights that a state leaves out."""
     held, dtype = state["_made"], np.dtype(PRECISIONS[state["dtype"]])
     if not isinstance(held, DrawnWeights):
@@ -132,7 +133,7 @@ def _drawn_bytes(state: State) -> int:
     return len(held.names) * check_count("n_hidden", state["n_hidden"], 1) * dtype.itemsize
 
 
-def _with_drawn(state: State) -> Any:
+def _with_drawn(state: SavedState) -> Any:
     """Return the layer of a state; input weights that are left out are drawn."""
     layer, held = HiddenLayer.__new__(HiddenLayer), state["_made"]
     vars(layer).update(state)

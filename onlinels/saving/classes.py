@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from onlinels.checks import plain_value, replaced
 from onlinels.numerics import Lock, deep_copy, restore
 from onlinels.saving import river_models
+from onlinels.saving.river_models import SavedState
 
 PLAIN_TYPES = (str, int, bool, float, type(None))
 """Types of labels and names, besides tuples of them."""
@@ -44,11 +45,8 @@ def in_plain_types(value: Any) -> Any:
     return replaced(value, plain_value)
 
 
-State = dict[str, Any]
-
-
 @dataclass(frozen=True)
-class Kind:
+class SavableClass:
     """How objects of one class are converted to a state and made from a state.
 
     A file comes from anyone. Whatever a state says, an object may answer wrongly or raise an error
@@ -61,12 +59,12 @@ class Kind:
     # Returns whether an object is sound, or raises.
     check: Callable[[Any], Any]
     # Returns the state of an object.
-    take: Callable[[Any], State]
+    take: Callable[[Any], SavedState]
     # Returns the object of a state.
-    make: Callable[[State], Any]
+    make: Callable[[SavedState], Any]
     # Returns the bytes of arrays that `make` computes and `take` leaves out, see
     # `MAX_COMPUTED_BYTES`.
-    computed: Callable[[State], int]
+    computed: Callable[[SavedState], int]
 
 
 MAX_COMPUTED_BYTES = 1 << 28
@@ -75,19 +73,19 @@ MAX_COMPUTED_BYTES = 1 << 28
 So a small file cannot take much memory. Arrays beyond are written.
 """
 
-KINDS: dict[type, Kind] = {}
-KINDS_BY_NAME: dict[str, Kind] = {}
+KINDS: dict[type, SavableClass] = {}
+KINDS_BY_NAME: dict[str, SavableClass] = {}
 """The classes of the package, and those of river's that were needed so far."""
 
 Declared = TypeVar("Declared", bound=type)
 
 
-def state_of(value: Any) -> State:
+def state_of(value: Any) -> SavedState:
     """Return the state of an object, as it is pickled."""
     return dict(getattr(value, "_asdict", value.__getstate__)() or {})
 
 
-def _remade(made: Any, state: State) -> Any:
+def _remade(made: Any, state: SavedState) -> Any:
     if issubclass(made, tuple):
         return made(**state)
     value = made.__new__(made)
@@ -98,14 +96,14 @@ def _remade(made: Any, state: State) -> Any:
 def savable(
     check: Callable[[Any], Any] = lambda value: True,
     *,
-    take: Callable[[Any], State] = state_of,
-    make: Callable[[State], Any] | None = None,
-    computed: Callable[[State], int] = lambda state: 0,
+    take: Callable[[Any], SavedState] = state_of,
+    make: Callable[[SavedState], Any] | None = None,
+    computed: Callable[[SavedState], int] = lambda state: 0,
 ) -> Callable[[Declared], Declared]:
     """Return a decorator by which objects of a class can be saved and loaded.
 
-    Parameters are those of `Kind`. By default, the state is the one used for pickling. However
-    objects are restored, from files, pickles or as copies, their arrays are their own
+    Parameters are those of `SavableClass`. By default, the state is the one used for pickling.
+    However objects are restored, from files, pickles or as copies, their arrays are their own
     (`onlinels.numerics.restore`).
     """
 
@@ -114,13 +112,15 @@ def savable(
             made.__setstate__ = restore  # type: ignore[attr-defined]
             if not hasattr(made, "__deepcopy__"):
                 made.__deepcopy__ = deep_copy  # type: ignore[attr-defined]
-        _add(made, Kind(made.__name__, check, take, make or partial(_remade, made), computed))
+        _add(
+            made, SavableClass(made.__name__, check, take, make or partial(_remade, made), computed)
+        )
         return made
 
     return declared
 
 
-def _add(made: type, kind: Kind) -> Kind:
+def _add(made: type, kind: SavableClass) -> SavableClass:
     KINDS[made] = kind
     # If a module is executed again, its first classes stay, because other modules hold them.
     return KINDS_BY_NAME.setdefault(kind.name, kind)
@@ -142,7 +142,7 @@ RIVER = "river."
 """What the names of river's classes begin with."""
 
 
-def kind_of(made: type) -> Kind | None:
+def kind_of(made: type) -> SavableClass | None:
     """Return how objects of a class are saved, or None if they cannot be."""
     if made not in KINDS and made.__module__.startswith(RIVER):
         kind = kind_named(RIVER + made.__name__)
@@ -150,7 +150,7 @@ def kind_of(made: type) -> Kind | None:
     return KINDS.get(made)
 
 
-def kind_named(name: str) -> Kind | None:
+def kind_named(name: str) -> SavableClass | None:
     """Return how objects of the class of a name are saved, or None if there is no such class."""
     if name in LATE_CLASSES:
         import_module(LATE_CLASSES[name])
@@ -158,5 +158,8 @@ def kind_named(name: str) -> Kind | None:
         made: Any = river_models.class_named(name.removeprefix(RIVER))
         if made is not None:
             make = partial(river_models.made, made)
-            _add(made, Kind(name, lambda value: True, river_models.taken, make, lambda state: 0))
+            _add(
+                made,
+                SavableClass(name, lambda value: True, river_models.taken, make, lambda state: 0),
+            )
     return KINDS_BY_NAME.get(name)

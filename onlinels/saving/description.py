@@ -18,7 +18,7 @@ from onlinels.numerics import owned
 from onlinels.saving.classes import (
     MAX_COMPUTED_BYTES,
     PLAIN_TYPES,
-    Kind,
+    SavableClass,
     in_plain_types,
     is_plain,
     kind_named,
@@ -207,7 +207,7 @@ class Builder:
         raise ValueError(f"it describes an unknown value {str(node)[:80]}")
 
     def _object(self, name: str, nodes: dict[str, Node], depth: int) -> Any:
-        kind: Kind | None = kind_named(name)
+        kind: SavableClass | None = kind_named(name)
         if kind is None:
             raise ValueError(f"it describes an object of an unknown class {name[:80]}")
         before = self._n_values

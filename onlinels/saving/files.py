@@ -404,7 +404,7 @@ def load(file: File, embed: Embed | None = None) -> Any:
         # Reading a device or a pipe could block or never end.
         problem = f"{path} is a folder, a device or a pipe, expected a file"
         raise ValueError(f"{problem}. Pass the path of a file, or save a model there first.")
-    return _read(partial(path.open, "rb"), str(path), embed)
+    return _read(lambda: path.open("rb"), str(path), embed)
 
 
 def loads(content: bytes | bytearray | memoryview, embed: Embed | None = None) -> Any:

@@ -52,7 +52,7 @@ SIZES = {"clock", "max_buckets", "min_window_length", "grace_period", "ngram_ran
 N_PROBES = 64
 """Number of values with which a copy of compiled state from a file is tested."""
 
-State = dict[str, Any]
+SavedState = dict[str, Any]
 
 
 def class_named(name: str) -> Any:
@@ -68,7 +68,7 @@ def _parameters(kind: Any) -> tuple[str | None, tuple[str, ...]]:
     return (*several, None)[0], tuple(each.name for each in found if each.name not in several)
 
 
-def taken(value: Any) -> State:
+def taken(value: Any) -> SavedState:
     """Return the parameters and attributes of an object of river."""
     several, names = _parameters(value.__class__)
     if several is not None and isinstance(getattr(value, several), dict):
@@ -91,7 +91,7 @@ def _is_compiled(part: Any) -> bool:
     return type(part).__module__.startswith("river._river_rust")
 
 
-def _check(state: State) -> None:
+def _check(state: SavedState) -> None:
     """Raise ValueError for parameters by which a call could take forever, or all memory."""
     for name in SIZES & state.keys():
         sizes = state[name] if type(state[name]) is tuple else (state[name],)
@@ -103,7 +103,7 @@ def _check(state: State) -> None:
             raise ValueError(f"a tokenizer_pattern that is not {own}, river's own")
 
 
-def made(kind: Any, state: State) -> Any:
+def made(kind: Any, state: SavedState) -> Any:
     """Return an object of a class of river that is made of its parameters and filled."""
     _check(state)
     several, names = _parameters(kind)
@@ -117,7 +117,7 @@ def made(kind: Any, state: State) -> Any:
     others = state.keys() - {several, *names}
     for name in sorted(others, key=lambda name: _is_compiled(held[name])):
         if _is_compiled(held[name]):
-            _fill(value, held[name], state[name])
+            _take_state(value, held[name], state[name])
         elif isinstance(held[name], dict):
             dict.update(held[name], state[name])
         else:
@@ -125,7 +125,7 @@ def made(kind: Any, state: State) -> Any:
     return value
 
 
-def _fill(value: Any, part: Any, state: bytes) -> None:
+def _take_state(value: Any, part: Any, state: bytes) -> None:
     """Let a compiled part of an object take its state, if the compiled code goes on with it."""
     try:
         part.__setstate__(state)

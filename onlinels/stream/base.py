@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.checks import Floats, check_count, check_weights, checked_assignment
-from onlinels.explain import feature_effects, scores_of
+from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
 from onlinels.rows import Name, as_numpy, check_aligned, samples_of, source_of, warn_of_absent
@@ -92,7 +92,7 @@ class StreamModel(ABC):
 
         `onlinels.explain.feature_effects` defines effects, and states when they are approximate.
         """
-        effects, scores, lines = feature_effects(self, x), scores_of(copy.copy(self), x), []
+        effects, scores, lines = feature_effects(self, x), named_scores(copy.copy(self), x), []
         for output, score in scores.items():
             lines.append(f"{output}: {score:.5f}")
             strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))
