@@ -119,13 +119,6 @@ def _expected(value: float) -> str:
     return f"expected finite numbers of magnitude at most {MAX_VALUE:g}. {LARGE_REMEDY}"
 
 
-def check_matrix(name: str, values: Any) -> Matrix:
-    """Return `values` as a two-dimensional array of numbers with at least one row."""
-    array = check_rows(name, values)
-    check_not_empty(name, len(array))
-    return array
-
-
 def check_rows(name: str, values: Any) -> Matrix:
     """Return `values` as a two-dimensional array of numbers; of float64 if it has no rows."""
     array = plain_array(name, values)
@@ -460,11 +453,6 @@ def check_between(name: str, value: Any, smallest: float, largest: float) -> Non
     """Raise unless `value` is a number from `smallest` to `largest`."""
     expected = f"from {smallest:g} to {largest:g}"
     check_number(name, value, lambda number: smallest <= number <= largest, expected)
-
-
-def check_not_negative(name: str, value: Any) -> None:
-    """Raise unless `value` is a finite number of at least 0."""
-    check_number(name, value, lambda number: 0.0 <= number < np.inf, "finite and at least 0")
 
 
 def check_positive(name: str, value: Any) -> None:

@@ -25,7 +25,6 @@ from onlinels.pipelines import (
     emptied,
     is_pipeline,
     last_step,
-    steps_before,
 )
 from onlinels.rows import label_array
 
@@ -128,7 +127,6 @@ def fit(
         width = check_count("split_every", split_every, 2)
     # Copied first: the result excludes rows that another thread teaches the model meanwhile.
     result = copied(model)
-    check_names(result, X)
     read, batches = partitions(X, y, w)
     start = linear_part(result).empty()
     hold_choices(start)
@@ -368,17 +366,6 @@ def vector(X: Any, name: str, values: Any) -> Any:
             "it, or pass arrays of known lengths: a dataframe's to_dask_array(lengths=True)."
         )
     return parts
-
-
-def check_names(model: Any, X: Any) -> None:
-    """Raise if the known columns of X do not fit the model's."""
-    known = linear_part(model)._columns
-    if steps_before(model) or not len(known) or isinstance(last_step(model), ShallowConvClassifier):
-        return
-    if isinstance(X, array.Array) and X.ndim == 2:
-        known.extended((range(X.shape[1]),))
-    if isinstance(X, dataframe.DataFrame):
-        known.extended((tuple(X.columns),))
 
 
 # -- tasks ----------------------------------------------------------------------------------------

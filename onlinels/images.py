@@ -97,9 +97,9 @@ def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
         n_columns *= n_channels
     n_tiles, height, width, _ = tiles.shape
     n_rows = ceil(n_tiles / n_columns)
-    picture = np.ones((n_rows * (height + 1) + 1, n_columns * (width + 1) + 1, 3))
-    for tile, pixels in enumerate(tiles):
-        row, column = divmod(tile, n_columns)
-        top, left = 1 + row * (height + 1), 1 + column * (width + 1)
-        picture[top : top + height, left : left + width] = pixels
-    return picture
+    # Every tile has a white line above it and one on its left.
+    lined = np.ones((n_rows * n_columns, height + 1, width + 1, 3))
+    lined[:n_tiles, 1:, 1:] = tiles
+    rows = lined.reshape(n_rows, n_columns, height + 1, width + 1, 3).swapaxes(1, 2)
+    picture = rows.reshape(n_rows * (height + 1), n_columns * (width + 1), 3)
+    return np.pad(picture, ((0, 1), (0, 1), (0, 0)), constant_values=1.0)

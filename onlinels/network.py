@@ -739,20 +739,13 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _fix(self, new: Sequence[Example] = ()) -> None:
         """Fix the features from the first `warm_up` of the held and new images; learn them all."""
-        examples, n_held = (*self._held, *new), len(self._held)
+        examples = (*self._held, *new)
         if len(examples) < 2:
-            problem = f"The network has learnt {n_held} images, expected at least 2 to fix features"
-            raise ValueError(f"{problem}. Learn more images first.")
+            found = f"The network has learnt {self.count} images"
+            raise ValueError(f"{found}, expected at least 2. Learn more images first.")
         images, labels, *_ = zip(*examples[: self.warm_up], strict=True)
-        try:
-            fixed = self._parts().fit_features(np.stack(images), list(labels))
-            fixed.learn(examples)
-        except ValueError as error:
-            if not n_held:
-                raise
-            held = f"{n_held} of these images are held for the warm-up and stay held"
-            remedy = "If they are the cause, start a new model with other settings"
-            raise ValueError(f"{error} {held}. {remedy}.") from error
+        fixed = self._parts().fit_features(np.stack(images), list(labels))
+        fixed.learn(examples)
         self._end_warm_up(fixed, images[0].shape)
 
     def _end_warm_up(self, fixed: FixedNetwork, shape: Shape | None) -> None:

@@ -136,27 +136,15 @@ def _check_same_steps(model: Any, other: Any) -> None:
         remedy = "Start all from the clone() of one."
         raise ValueError(f"Pipelines have the steps {names}, expected the same. {remedy}")
     for name, step in mine.items():
-        difference = _difference(step, theirs[name])
-        if difference:
-            problem = f"The steps {name!r} differ in {difference}, expected the same"
-            raise ValueError(f"{problem} in all pipelines. Start all from the clone() of one.")
-
-
-def _difference(step: Any, other: Any) -> str:
-    """Describe the difference between two steps that have learnt nothing; "" if there is none."""
-    if type(step) is not type(other):
-        return f"type: {type(step).__name__} and {type(other).__name__}"
-    mine, theirs = step._get_params(), other._get_params()
-    names = [name for name in mine if not same(mine[name], theirs[name])]
-    for name in names:
-        if repr(mine[name]) != repr(theirs[name]):
-            return f"{name}: {mine[name]!r} and {theirs[name]!r}"
-    if names:
-        # Functions that differ may have the same name.
-        return f"{names[0]}, which is called {mine[names[0]]!r} in both"
-    # Layers of this package draw weights by name, in any order.
-    alike = isinstance(step, FIXED_STEPS) or same(step, other)
-    return "" if alike else "their random numbers (pass a seed, if there is one)"
+        other_step = theirs[name]
+        settings, others = step._get_params(), other_step._get_params()
+        differing = ", ".join(key for key in settings if not same(settings[key], others.get(key)))
+        # Layers of this package draw weights by name, in any order.
+        alike = isinstance(step, FIXED_STEPS) or same(step, other_step)
+        if type(step) is not type(other_step) or differing or not alike:
+            problem = f"The steps {name!r} differ in {differing or 'their type or random numbers'}"
+            remedy = "Start all from the clone() of one, with a seed if there is one."
+            raise ValueError(f"{problem}, expected the same in all pipelines. {remedy}")
 
 
 def join(model: Any, other: Any) -> None:
@@ -172,9 +160,7 @@ def _method(model: Any, name: str) -> Any:
     """Return a method of a model, or raise TypeError if it has none."""
     if not hasattr(model, name):
         expected = f"a model with {name} or a pipeline that ends in one"
-        kind, remedy = type(model).__name__, "Use LeastSquaresClassifier, for instance."
-        if isinstance(model, (list, tuple)):
-            remedy = f"Pass the models one by one: {name}(*models)."
+        kind, remedy = type(model).__name__, f"Pass models one by one, as in {name}(*models)."
         raise TypeError(f"The model is of type {kind}, expected {expected}. {remedy}")
     return getattr(model, name)
 

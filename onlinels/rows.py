@@ -423,14 +423,9 @@ def _read_frame(X: Any, argument: str) -> Batch:
     else:
         # Frames of float32 only stay float32: the accumulators cast them once.
         single = set(frame.schema.values()) == {nw.Float32()}
-        matrix = numbers_in(frame, np.float32 if single else np.float64)
+        matrix = to_numpy(without_wide_integers(frame), np.float32 if single else np.float64)
         check_values(argument, matrix, place)
     return Batch(len(frame), lambda: matrix, (plain_names(names),), frame)
-
-
-def numbers_in(frame: nw.DataFrame[Any], dtype: Any = np.float64) -> Matrix:
-    """Return a frame of numbers and booleans as an array; missing numbers are NaN."""
-    return to_numpy(without_wide_integers(frame), dtype)
 
 
 def without_wide_integers(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:

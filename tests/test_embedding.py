@@ -193,16 +193,16 @@ def test_a_function_is_shared_by_copies_and_clones_and_not_called_again():
 
 def test_sites_with_other_functions_do_not_merge():
     sites = [Embedding(function) | LeastSquaresClassifier() for function in (embed, shifted)]
-    with pytest.raises(ValueError, match="differ in embed: embed and shifted"):
+    with pytest.raises(ValueError, match="differ in embed,"):
         onlinels.merge(*sites)
     sites[1] = Embedding(embed, ["one", "two"]) | LeastSquaresClassifier()
-    with pytest.raises(ValueError, match=r"differ in probes: 'texts' and \['one', 'two'\]"):
+    with pytest.raises(ValueError, match="differ in embed, probes"):
         onlinels.merge(*sites)
     sites = [
         Embedding(lambda X, k=k: [[len(x), k] for x in X]) | LeastSquaresClassifier()
         for k in (1, 2)
     ]
-    with pytest.raises(ValueError, match="differ in embed, which is called <lambda> in both"):
+    with pytest.raises(ValueError, match="differ in embed,"):
         onlinels.merge(*sites)
 
 

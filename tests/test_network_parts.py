@@ -340,18 +340,15 @@ def test_what_is_held_can_be_learnt_when_the_warm_up_ends(parts):
         ({"ridge": 1.0}, {"activation": "cube", "dtype": "float32"}, IMAGES * 6e10, "float32"),
     ],
 )
-def test_images_held_that_cannot_be_learnt_say_what_to_do(settings, hidden, images, cause):
-    """The advice about rows comes too late for those that are held."""
+def test_images_held_that_cannot_be_learnt_stay_held(settings, hidden, images, cause):
     features = ConvolutionalFeatures(np.ones((20, 3, 3)), pool_size=1, **PLAIN)
     parts = (features, HiddenLayer(30, "difference", **hidden))
     model = ShallowConvClassifier(*parts, LeastSquaresClassifier(**settings), warm_up=20)
-    with pytest.raises(ValueError, match=cause) as caught:
+    with pytest.raises(ValueError, match=cause):
         model.learn_many(images[:20], LABELS[:20])
-    assert "held" not in str(caught.value)
     model.learn_many(images[:12], LABELS[:12])
-    message = rf"(?s){cause}.*12 of these images are held.*start a new model"
-    assert_refused(model, images[12:30], LABELS[12:30], message)
-    with pytest.raises(ValueError, match=message):
+    assert_refused(model, images[12:30], LABELS[12:30], cause)
+    with pytest.raises(ValueError, match=cause):
         model.fix_features()
 
 

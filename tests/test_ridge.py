@@ -14,7 +14,7 @@ from sklearn.linear_model import RidgeCV
 
 import onlinels
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
-from onlinels.hashing import fold_of_rows
+from onlinels.hashing import hashed_folds, name_hashes
 from onlinels.linear import penalty
 from support import laws, strategies
 from support.slow import the_rest_slow
@@ -301,7 +301,7 @@ def test_the_ridge_is_the_best_of_cross_validation(n_folds, noise):
     y = X @ random.normal(size=8) + noise * random.normal(size=79)
     model = LeastSquaresRegressor(ridge=KFold(n_folds))
     model.learn_many(X, y)
-    folds = fold_of_rows(range(X.shape[1]), X, n_folds)
+    folds = hashed_folds(name_hashes(range(X.shape[1])), X, n_folds)
     ridges = model.ridge_ * 2.0 ** np.arange(-8.0, 9.0)
     errors = [explicit_error(X, y, folds, ridge, n_folds) for ridge in ridges]
     assert errors[8] <= min(errors) * (1.0 + 1e-3)
@@ -315,11 +315,14 @@ def test_folds_are_about_equal_and_the_same_in_every_process():
         random.normal(size=(20_000, 1)),
         np.arange(20_000.0)[:, None],
     ):
-        sizes = np.bincount(fold_of_rows(range(values.shape[1]), values, 10), minlength=10)
+        folds = hashed_folds(name_hashes(range(values.shape[1])), values, 10)
+        sizes = np.bincount(folds, minlength=10)
         expected = len(values) / 10
         assert ((sizes - expected) ** 2 / expected).sum() < 35
     values = np.arange(20.0).reshape(10, 2) / 3.0
-    folds = [fold_of_rows(range(2), each, 5) for each in (values, values.astype(np.float32))]
+    folds = [
+        hashed_folds(name_hashes(range(2)), each, 5) for each in (values, values.astype(np.float32))
+    ]
     assert (folds[0] == folds[1]).all()
 
 

@@ -22,7 +22,7 @@ from onlinels import (
     StreamClassifier,
 )
 from onlinels.evaluate import ProgressiveScore
-from onlinels.images import Patches
+from onlinels.images import ImagePreprocessing, Patches
 from support import digits_network, laws, savable_models
 from support.strategies import examples
 
@@ -65,7 +65,9 @@ OWN = {
     for model in [made(name)]
     if type(model).__module__.startswith("onlinels")
 }
-CLASSES = set(filter(inspect.isclass, (getattr(onlinels, name) for name in onlinels.__all__)))
+CLASSES = {ImagePreprocessing, Patches, ProgressiveScore}.union(
+    filter(inspect.isclass, (getattr(onlinels, name) for name in onlinels.__all__))
+)
 NAMES = sorted({name for kind in CLASSES for name in settings_of(kind)})
 """Settings of any public class: what users may take for a setting of this one."""
 

@@ -41,7 +41,7 @@ def _are_sound_folds(folds: Any) -> bool:
 class FoldedStatistics(Statistics):
     """Statistics of all rows, and of each of K folds of the rows.
 
-    The fold of a row is a function of the names and values of its features (`fold_of_rows`). The
+    The fold of a row is a function of the names and values of its features (`hashed_folds`). The
     folds of two streams can therefore be merged, and a removed row leaves the fold that learnt it.
 
     Parameters
