@@ -488,15 +488,6 @@ def check_kind(name: str, value: Any, kinds: tuple[type, ...], expected: str = "
         raise TypeError(f"{name}={value!r} must be {expected or f'a {known}. Pass a {known}.'}")
 
 
-def check_made(model: Any) -> None:
-    """Raise TypeError if a class is passed instead of a model."""
-    if isinstance(model, type):
-        kind = model.__name__
-        raise TypeError(
-            f"model is the class {kind}, expected an object of it. Pass a model made by {kind}()."
-        )
-
-
 def check_part(name: str, value: Any, kind: type) -> None:
     """Raise TypeError unless `value` is None or an instance of `kind`."""
     if value is not None and not isinstance(value, kind):
@@ -519,8 +510,6 @@ MEMORY_LIMIT_VARIABLE = "ONLINELS_MEMORY_LIMIT"
 
 FEATURE_COUNT_REMEDY = "Select features, or hash them with river's FeatureHasher(n_features=1024)."
 
-ROW_COUNT_REMEDY = "Pass fewer rows at once."
-
 BYTES_PER_GIB = float(1 << 30)
 
 
@@ -529,7 +518,7 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = FEATURE_COUNT
 
     Examples
     --------
-    >>> check_room(1 << 60, "A batch of {:,} rows", 9, remedy=ROW_COUNT_REMEDY)
+    >>> check_room(1 << 60, "A batch of {:,} rows", 9, remedy="Pass fewer rows at once.")
     Traceback (most recent call last):
         ...
     ValueError: A batch of 9 rows takes 1.07e+09 GiB of memory, expected at most the ...

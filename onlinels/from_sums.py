@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.statistics import RowSums, Statistics
 from onlinels.accumulators.sums import Mean
-from onlinels.checks import Floats, Integers, check_made, check_values, readable
+from onlinels.checks import Floats, Integers, check_values, readable
 from onlinels.labels import Classes, as_list, read_label
 from onlinels.linalg.removals import prints_of_counts, unknown_prints
 from onlinels.linalg.selection import KFold
@@ -231,7 +231,6 @@ def regressor_from_sums(
 
 
 def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
-    check_made(model)
     if type(model) not in kinds:
         names = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(

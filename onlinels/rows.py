@@ -30,14 +30,12 @@ from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
     NUMBER_REMEDY,
-    ROW_COUNT_REMEDY,
     SPARSE_TYPES,
     Floats,
     Integers,
     Matrix,
     Place,
     at_position,
-    check_room,
     check_rows,
     check_two_dimensional,
     check_values,
@@ -233,14 +231,6 @@ class Batch:
         return array
 
 
-def _zeros(n_rows: int, n_columns: int, dtype: Any = np.float64) -> Matrix:
-    n_bytes = np.dtype(dtype).itemsize * n_rows * n_columns
-    check_room(
-        n_bytes, "X with {:,} rows of {:,} features", n_rows, n_columns, remedy=ROW_COUNT_REMEDY
-    )
-    return np.zeros((n_rows, n_columns), dtype)
-
-
 PLAIN_NUMBER_TYPES = frozenset(
     {float, int, bool, np.bool_, np.float32, np.float64, np.int32, np.int64, np.uint8}
 )
@@ -369,7 +359,7 @@ def _read_samples(X: Sequence[Any]) -> Batch:
     places = {layout: columns.locate(layout) for layout in layouts}
 
     def lay_out() -> Matrix:
-        matrix = _zeros(len(read), len(columns))
+        matrix = np.zeros((len(read), len(columns)))
         for row, (layout, values) in zip(matrix, read, strict=True):
             row[places[layout]] = values
         return matrix
@@ -702,7 +692,7 @@ class Columns:
             chosen = sparse.csr_array(values[:, located >= 0])
             parts = chosen.data, located[located >= 0][chosen.indices], chosen.indptr
             return sparse.csr_array(parts, shape=(chosen.shape[0], len(self)))
-        placed = _zeros(len(values), len(self), values.dtype)
+        placed = np.zeros((len(values), len(self)), values.dtype)
         known = located >= 0
         placed[:, located[known]] = values[:, known]
         return placed

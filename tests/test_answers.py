@@ -174,7 +174,7 @@ def test_every_model_has_a_predictor_or_is_refused_by_name(name):
 
 def test_what_is_no_trained_model_is_refused():
     for model, error, message in [
-        (LeastSquaresClassifier, TypeError, "^model is the class LeastSquaresClassifier, expected"),
+        (LeastSquaresClassifier, ValueError, r"^model is of type \w+, expected a linear model"),
         (LeastSquaresClassifier(), ValueError, "has learnt nothing, expected a trained model"),
         ([LeastSquaresClassifier()], ValueError, "^model is of type list, expected a linear model"),
         (answers_only(learnt()), ValueError, "^model is of type ClassPredictor, expected"),

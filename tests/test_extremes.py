@@ -277,16 +277,13 @@ def test_what_cannot_fit_together_is_not_merged(room):
 
 
 @pytest.mark.usefixtures("room")
-def test_hidden_units_and_batches_that_cannot_fit_are_refused():
+def test_hidden_units_that_cannot_fit_are_refused():
     with pytest.raises(ValueError, match=r"n_hidden=1,000,000 .* Pass a smaller n_hidden"):
         HiddenLayer(10**6)
     layer, wide = HiddenLayer(10**4, bias=True), dict.fromkeys(range(100), 1.0)
     layer.transform_one({"a": 1.0})
     message = r"n_hidden=10,000 with 101 features"
     laws.assert_refused(lambda: layer.transform_one(wide), layer, message)
-    rows = [{(row, number): 1.0 for number in range(20)} for row in range(100)]
-    with pytest.raises(ValueError, match=r"100 rows of 2,000 features.*Pass fewer rows at once"):
-        LeastSquaresClassifier().predict_many(rows)
 
 
 @pytest.mark.parametrize("model", [LeastSquaresClassifier(), LeastSquaresRegressor()])

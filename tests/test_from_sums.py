@@ -202,7 +202,7 @@ WRONG = [
     ({"origin": [0.0, 1e200]}, "origin"),
     ({"feature_names": ["x"]}, "expected 2 different names"),
     ({"feature_names": ["x", "x"]}, "expected 2 different names"),
-    ({"model": LeastSquaresClassifier}, "^model is the class LeastSquaresClassifier, expected an"),
+    ({"model": LeastSquaresClassifier}, r"^model is of type \w+, expected a Least"),
     ({"model": LeastSquaresRegressor()}, "expected a LeastSquaresClassifier"),
     ({"model": LeastSquaresClassifier(accumulator="orthogonal")}, "need the rows"),
     ({"model": LeastSquaresClassifier(KFold(3))}, "need the rows"),

@@ -23,7 +23,7 @@ from onlinels.export.onnx_images import (
     rocketed,
     shape_of,
 )
-from onlinels.export.parts import Linear, Parts, ScaledSoftmax, Simplex, labels_of, parts_of
+from onlinels.export.parts import Linear, Parts, labels_of, parts_of
 from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import IMAGE, WINDOW
@@ -31,6 +31,7 @@ from onlinels.features.input_weights import FixedWeights, LandmarkWeights
 from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.rows import Name
+from onlinels.scoring import SPREAD_PROBABILITY
 
 INPUT = "X"
 
@@ -292,24 +293,20 @@ def _classification(graph: Graph, scores: str, parts: Parts) -> list[Tensor]:
     best = graph.add("ArgMax", scores, axis=1, keepdims=0)
     graph.add("Gather", labels, best, axis=0, name="label")
     graph.add("Identity", scores, name="scores")
-    rule = parts.rule
-    if isinstance(rule, Simplex):
-        _projected(graph, scores, len(labels), rule.least)
+    if parts.softmax is None:
+        _projected(graph, scores, len(labels), SPREAD_PROBABILITY / len(labels))
     else:
-        _softmax(graph, scores, rule)
+        _softmax(graph, scores, *parts.softmax)
     shape = (None, len(labels))
     tables = [Tensor(name, np.float32, shape) for name in ("probabilities", "scores")]
     return [Tensor("label", labels.dtype, (None,)), *tables]
 
 
-def _softmax(graph: Graph, scores: str, rule: ScaledSoftmax) -> None:
+def _softmax(graph: Graph, scores: str, scale: float, share: float, least: float) -> None:
     """Add probabilities share softmax(scale scores) + least."""
-    scaled = scores
-    if rule.scale != 1.0:
-        scaled = graph.add("Mul", scores, np.float32(rule.scale).reshape(1))
-    shares = graph.add("Softmax", scaled, axis=1)
-    shares = graph.add("Mul", shares, np.array([rule.share], np.float32))
-    graph.add("Add", shares, np.array([rule.least], np.float32), name="probabilities")
+    scaled = graph.add("Mul", scores, np.array([scale], np.float32))
+    shares = graph.add("Mul", graph.add("Softmax", scaled, axis=1), np.array([share], np.float32))
+    graph.add("Add", shares, np.array([least], np.float32), name="probabilities")
 
 
 def _projected(graph: Graph, scores: str, n_classes: int, least: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any, NamedTuple
 
-from onlinels.checks import Floats, Matrix, check_made
+from onlinels.checks import Floats, Matrix
 from onlinels.features.images import Shape
 from onlinels.labels import Label
 from onlinels.linear.classifier import LeastSquaresClassifier
@@ -14,7 +14,6 @@ from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import is_pipeline
 from onlinels.rows import Columns, Name, label_array
 from onlinels.saving import in_plain_types
-from onlinels.scoring import SPREAD_PROBABILITY
 from onlinels.windowed import WindowedClassifier
 from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
 
@@ -91,20 +90,6 @@ def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
     return labels
 
 
-class ScaledSoftmax(NamedTuple):
-    """Probabilities share * softmax(scale * scores) + least."""
-
-    scale: float = 1.0
-    share: float = 1.0
-    least: float = 0.0
-
-
-class Simplex(NamedTuple):
-    """Probabilities that are the nearest point of the simplex, each at least `least`."""
-
-    least: float
-
-
 class Parts(NamedTuple):
     """A model in parts.
 
@@ -127,21 +112,20 @@ class Parts(NamedTuple):
     channels: tuple[Name, ...] = ()
 
     @property
-    def rule(self) -> ScaledSoftmax | Simplex:
-        """What turns the scores of a classifier into probabilities."""
-        n_classes = len(self.linear.outputs)
+    def softmax(self) -> tuple[float, float, float] | None:
+        """(scale, share, least) of probabilities share * softmax(scale * scores) + least.
+
+        None if probabilities are the nearest ones (`onlinels.scoring.probabilities_of`).
+        """
         if self.calibration is not None:
             scale, count = self.calibration
-            total = float(count + n_classes)
-            return ScaledSoftmax(scale, count / total, 1.0 / total)
-        return (
-            ScaledSoftmax() if self.linear.has_priors else Simplex(SPREAD_PROBABILITY / n_classes)
-        )
+            total = float(count + len(self.linear.outputs))
+            return scale, count / total, 1.0 / total
+        return (1.0, 1.0, 0.0) if self.linear.has_priors else None
 
 
 def parts_of(model: Any) -> Parts:
     """Return the parts of a model; raise ValueError if it is of another kind."""
-    check_made(model)
     if is_pipeline(model):
         *steps, (_, last) = model.steps.items()
         parts = parts_of(last)

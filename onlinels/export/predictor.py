@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from river import base, compose
 
-from onlinels.checks import Floats, Matrix, check_flag, check_made, checked_assignment, read_only
+from onlinels.checks import Floats, Matrix, check_flag, checked_assignment, read_only
 from onlinels.export.onnx_graph import single
-from onlinels.export.parts import Parts, ScaledSoftmax, parts_of
+from onlinels.export.parts import Parts, parts_of
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.labels import Label
 from onlinels.linear.discriminant import posteriors
@@ -214,7 +214,6 @@ def answers_only(model: Any, float32: bool = False) -> Any:
     (True, 'b')
     """
     check_flag("float32", float32)
-    check_made(model)
     with all_held(*files.locks_of(model)):
         return _small(model, float32)
 
@@ -240,7 +239,7 @@ def _is_idle(step: Any) -> bool:
 
 
 def _predictor_of(parts: Parts, float32: bool) -> Predictor:
-    linear, rule = parts.linear, parts.rule
+    linear = parts.linear
     weights, intercept = linear.weights, linear.intercept
     if float32:
         weights = single(weights, "Output weights")
@@ -248,7 +247,6 @@ def _predictor_of(parts: Parts, float32: bool) -> Predictor:
         intercept = intercept + linear.centre @ (linear.weights - weights)
     given = weights.copy(), intercept.copy()
     if linear.is_classifier:
-        softmax = tuple(rule) if isinstance(rule, ScaledSoftmax) else None
-        return ClassPredictor(linear.columns, linear.outputs, *given, softmax)
+        return ClassPredictor(linear.columns, linear.outputs, *given, parts.softmax)
     is_single = linear.kind is LeastSquaresRegressor
     return NumberPredictor(linear.columns, () if is_single else linear.outputs, *given)

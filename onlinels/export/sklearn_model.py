@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.checks import check_made
 from onlinels.export.parts import Linear, labels_of, linear_of
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresRegressor
@@ -67,7 +66,6 @@ def to_sklearn(model: Any) -> Any:
     """
     if find_spec("sklearn") is None:
         raise ImportError("scikit-learn is not installed. Run: pip install 'onlinels[sklearn]'")
-    check_made(model)
     if not is_pipeline(model) and isinstance(model, DriftAwareClassifier):
         model = model.classifier
     # Pipelines of river count as instances of the class of their last step.

@@ -936,9 +936,9 @@ ENTRIES["IncrementalRidge of two targets"] = incremental_of_two_targets
 @entry
 def scikit_learn_classifier_in_chunks() -> Arrays:
     X, y = iris()
-    model = IncrementalRidgeClassifier(class_weight={"setosa": 2.0})
-    model.partial_fit(X[:50], y[:50], classes=np.unique(y))
-    model.merge(IncrementalRidgeClassifier(class_weight={"setosa": 2.0}).fit(X[50:100], y[50:100]))
+    model, w = IncrementalRidgeClassifier(), np.where(y == "setosa", 2.0, 1.0)
+    model.partial_fit(X[:50], y[:50], classes=np.unique(y), sample_weight=w[:50])
+    model.merge(IncrementalRidgeClassifier().fit(X[50:100], y[50:100], w[50:100]))
     found = named(weights=model.coef_, intercept=model.intercept_, alpha=model.alpha_)
     return found | named(scores=model.decision_function(X[100:]), labels=model.predict(X[100:]))
 
