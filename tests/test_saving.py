@@ -17,8 +17,7 @@ from river import compose, feature_extraction, preprocessing, stats, utils
 
 import onlinels
 from onlinels import LeastSquaresClassifier, StreamClassifier
-from onlinels.saving.classes import KINDS_BY_NAME, RIVER
-from onlinels.saving.river_models import MODULES
+from onlinels.saving.classes import KINDS_BY_NAME, MODULES, RIVER
 from support import savable_models
 from support.laws import COPIES, STEPS, assert_not_saved, saved, step
 from support.slow import the_rest_slow

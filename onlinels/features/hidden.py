@@ -51,8 +51,7 @@ from onlinels.rows import (
     read_sample,
 )
 from onlinels.saving import locked_copy, savable, save_method, settings_hold
-from onlinels.saving.classes import state_of
-from onlinels.saving.river_models import SavedState
+from onlinels.saving.classes import SavedState, state_of
 
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "square": np.square,

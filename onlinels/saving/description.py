@@ -18,6 +18,7 @@ from onlinels.numerics import owned
 from onlinels.saving.classes import (
     MAX_COMPUTED_BYTES,
     PLAIN_TYPES,
+    TYPES,
     SavableClass,
     in_plain_types,
     is_plain,
@@ -25,7 +26,6 @@ from onlinels.saving.classes import (
     kind_of,
     state_of,
 )
-from onlinels.saving.river_models import TYPES
 
 Node = Any
 """A JSON value: plain values and lists stand for themselves, other values are {"kind": …}."""
