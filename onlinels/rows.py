@@ -676,6 +676,8 @@ class Columns:
         # The columns of a frame that was read are numbers, booleans or Sparse.
         if known.sum() == len(self) or nw.Unknown() in batch.source.schema.values():
             return [], []
+        if not known.all():
+            self._check_renamed(layout, located)
         is_absent = np.ones(len(self), dtype=bool)
         is_absent[located[known]] = False
         return list(compress(self.names, is_absent)), list(compress(names_of(layout), ~known))
@@ -694,8 +696,32 @@ class Columns:
             return sparse.csr_array(parts, shape=(chosen.shape[0], len(self)))
         placed = np.zeros((len(values), len(self)), values.dtype)
         known = located >= 0
+        if not known.all():
+            self._check_renamed(layouts[-1], located)
         placed[:, located[known]] = values[:, known]
         return placed
+
+    def _check_renamed(self, layout: Layout, located: Integers) -> None:
+        """Raise ValueError if outputs lack the prefix or suffix with which they were learnt.
+
+        For batches, river silently leaves out a Prefixer at the end of a pipeline: the outputs
+        would count as 0.
+        """
+        pairs = zip(names_of(layout), located.tolist(), strict=True)
+        unknown = [name for name, column in pairs if column < 0 and isinstance(name, str)]
+        output = next((name for name in unknown if isinstance(feature_key(name), int)), None)
+        if output is None:
+            return
+        renamed = re.compile(rf".+{output}|{output}\D.*")
+        texts = [name for name in self.names if isinstance(name, str) and renamed.fullmatch(name)]
+        for name in texts:
+            if self._index[feature_key(name)] not in located:
+                prefix = name.partition(output)[0] or "u_"
+                raise ValueError(
+                    f"X has {output!r} and lacks {name!r}, expected names as they were learnt. For "
+                    "batches, river leaves out a Prefixer or Suffixer at the end of a pipeline. "
+                    f"Pass prefix to the transformer itself, as in HiddenLayer(prefix={prefix!r})."
+                )
 
 
 def warn_of_absent(n_known: int, absent: Sequence[Name], unknown: Sequence[Name]) -> None:

@@ -246,12 +246,20 @@ def test_a_prefix_names_the_outputs_of_one_and_of_many(make):
 
 def test_a_prefix_that_river_leaves_out_of_batches_is_missed():
     frame = pd.DataFrame(ROWS, columns=list("abcd"))
-    layer = preprocessing.StandardScaler() | HiddenLayer(15) | compose.Prefixer("x_")
-    model = (layer + compose.Select("a")) | LeastSquaresClassifier(ridge=1.0)
-    for row in frame.to_dict("records"):
-        model.learn_one(row, row["a"] > 0.0)
-    with pytest.warns(UserWarning, match="X lacks 15 of the 16 columns.*X also has .'h0'"):
-        model.predict_many(frame)
+    for step, message in (
+        (compose.Suffixer("_u"), r"has 'h0' and lacks 'h0_u'.*HiddenLayer\(prefix='u_'\)"),
+        (compose.Prefixer("x_"), r"has 'h0' and lacks 'x_h0'.*HiddenLayer\(prefix='x_'\)"),
+    ):
+        layer = preprocessing.StandardScaler() | HiddenLayer(15) | step
+        model = (layer + compose.Select("a")) | LeastSquaresClassifier(ridge=1.0)
+        for row in frame.to_dict("records"):
+            model.learn_one(row, row["a"] > 0.0)
+        with pytest.raises(ValueError, match=message):
+            model.predict_many(frame)
+    # Other new features count for nothing.
+    linear = model["LeastSquaresClassifier"]
+    assert linear.predict_many([{"a": 1.0, "h0": 1.0, "u_h0": 2.0, "x_h0": 3.0}]) == [True]
+    assert linear.predict_many([{"a": 1.0, "new": 1.0}]) == [True]
 
 
 @pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy])
