@@ -300,6 +300,8 @@ def _origin(name: str, values: Any, size: int) -> Floats:
 
 
 def _names(name: str, names: Iterable[Name] | None, size: int) -> tuple[Name, ...]:
+    if isinstance(names, str):
+        raise TypeError(f"{name}={names!r}, expected {size} names. Pass a list of them.")
     found = tuple(range(size)) if names is None else tuple(plain_names(names))
     if len(found) != size or len(set(found)) < size:
         raise ValueError(f"{name}={found!r}, expected {size} different names. Pass one for each.")

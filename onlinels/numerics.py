@@ -262,7 +262,17 @@ def _owned_array(array: Matrix) -> Matrix:
 
 
 def _owned_parts(values: Iterable[Any]) -> list[Any]:
-    return [each if type(each) in TYPES_WITHOUT_ARRAYS else owned(each) for each in values]
+    # What several names share they share afterwards.
+    known: dict[int, Any] = {}
+    parts = []
+    for each in values:
+        if type(each) in TYPES_WITHOUT_ARRAYS:
+            parts.append(each)
+        else:
+            if id(each) not in known:
+                known[id(each)] = owned(each)
+            parts.append(known[id(each)])
+    return parts
 
 
 def restore(self: Any, state: dict[str, Any]) -> None:
@@ -289,6 +299,12 @@ restore.__name__ = restore.__qualname__ = "__setstate__"
 deep_copy.__name__ = deep_copy.__qualname__ = "__deepcopy__"
 
 Thing = TypeVar("Thing")
+
+
+def are_columns(*arrays: Matrix) -> bool:
+    """Return whether BLAS can write to matrices: float64 in Fortran order, not to a copy."""
+    kinds = {(each.ndim, each.dtype, each.flags.f_contiguous) for each in arrays}
+    return kinds == {(2, np.dtype(np.float64), True)}
 
 
 def shallow_copy(thing: Thing) -> Thing:

@@ -162,7 +162,8 @@ class IncrementalModel(BaseEstimator):
     def _check_parameters(self) -> None:
         alpha = self.alpha
         is_number = isinstance(alpha, numbers.Real) and not isinstance(alpha, bool)
-        if not (is_number or (isinstance(alpha, str) and alpha == "auto")):
+        known = alpha == "auto" if isinstance(alpha, str) else is_number and float(alpha) >= 0.0
+        if not known:
             raise ValueError(
                 f"alpha={reprlib.repr(alpha)} is not known, expected a number of at least 0, or "
                 '"auto". For several alphas, fit several estimators.'

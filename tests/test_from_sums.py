@@ -100,7 +100,11 @@ def test_regressors(case, is_single):
     kind = LeastSquaresRegressor if is_single else LeastSquaresMultiTargetRegressor
     learnt = kind(**settings)
     names = NAMES[: X.shape[1]]
-    y = Y[:, 0].tolist() if is_single else [dict(zip("vu", row, strict=True)) for row in Y.tolist()]
+    y = (
+        Y[:, 0].tolist()
+        if is_single
+        else [dict(zip(["v", "u"], row, strict=True)) for row in Y.tolist()]
+    )
     samples = [dict(zip(names, row, strict=True)) for row in X.tolist()]
     learnt.learn_many(samples, y)
     at = (0.0, 0.0) if origin is None else (origin, Y[0])
@@ -111,7 +115,7 @@ def test_regressors(case, is_single):
         origin=origin,
         target_origin=None if origin is None else Y[0],
         feature_names=names,
-        target_names=None if is_single else "vu",
+        target_names=None if is_single else ["v", "u"],
     )
     # In the order of `learn_many`, so that both are alike.
     assert made.feature_names == learnt.feature_names

@@ -34,6 +34,7 @@ from support.untrusted_files import (
     Drawn,
     genuine,
     lie,
+    npy,
     other_array,
     other_bytes,
     read,
@@ -198,6 +199,8 @@ def of(name):
     return made
 
 
+RECURSIVE = "recursive, {'ridge': 1.0, 'fit_intercept': False}"
+
 CONTRADICTIONS = [
     (of("drift, ADWIN"), "river.ADWIN", {"_helper": {"bytes": "00"}}),
     (of("drift, ADWIN"), "river.ADWIN", {"clock": 2**50}),
@@ -210,6 +213,8 @@ CONTRADICTIONS = [
     (of("gram, {}"), "LeastSquaresClassifier", {"_clock": {"odd": 1}}),
     (of("gram, {}"), "LeastSquaresClassifier", {"_clock": {}}),
     (of("gram, {}"), "Panel", {"start": 1}),
+    # No attribute hides a method.
+    (of("gram, {}"), "LeastSquaresClassifier", {"learn_one": {"type": "builtins.str"}}),
     # Ranges stand for no arrays.
     (ConvolutionalFeatures, "ConvolutionalFeatures", {"filters": {"range": [0, 60_000_000, 1]}}),
     (encoded, "river.OneHotEncoder", {"values": {"defaultdict": [], "of": "exec"}}),
@@ -221,6 +226,7 @@ CONTRADICTIONS = [
             ("Quantile", {"_quantile": {"bytes": "00"}}),
             ("Quantile", {"_quantile": {"bytes": "ff" * 170}}),
             ("IQR", {"_iqr": {"bytes": "00" * 400}}),
+            ("RobustScaler", {"q_inf": -1}),
         )
     ),
     (
@@ -261,6 +267,20 @@ def save_changed(model, path, kind, parts):
 def test_parts_that_contradict_others_are_refused(path, make, kind, parts):
     save_changed(make(), path, kind, parts)
     refused(path)
+
+
+@pytest.mark.parametrize("name", ["gram, {}", "orthogonal, {}", RECURSIVE])
+@pytest.mark.parametrize("change", [np.float32, np.int64, np.ascontiguousarray])
+def test_arrays_that_blas_would_write_to_as_copies_are_refused(path, name, change):
+    """The rows that are learnt later would be lost in silence."""
+    onlinels.save(of(name)(), path)
+    with zipfile.ZipFile(path) as file:
+        members = {info.filename: file.read(info) for info in file.infolist()}
+    for member in members:
+        array = np.load(io.BytesIO(members[member])) if member != DESCRIPTION else np.zeros(())
+        if array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous:
+            path.write_bytes(stored(members | {member: npy(change(array))}))
+            refused(path)
 
 
 @pytest.mark.parametrize("parts", [{"start": -1e5}, {"start": 1e9}, {"time": 1e9}, {"time": 0.1}])

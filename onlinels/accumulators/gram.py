@@ -18,7 +18,7 @@ from onlinels.linalg.solve import (
     invert_gram,
     solve_gram,
 )
-from onlinels.numerics import Calls, State, product, shallow_copy
+from onlinels.numerics import Calls, State, are_columns, product, shallow_copy
 from onlinels.saving import savable
 
 MAX_CLASSES_BY_PRODUCT = 64
@@ -33,7 +33,7 @@ MIN_EIGENVALUE_UNREFINED = 1e-3
 
 def products_fit(sums: Any) -> bool:
     """Return whether loaded sums of products are of the same features."""
-    return bool(sums.gram.size == len(sums.cross))
+    return bool(sums.gram.size == len(sums.cross) and are_columns(sums.cross))
 
 
 @savable(products_fit)

@@ -10,11 +10,16 @@ from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, row_blocks
 from onlinels.linalg.packed import gathered
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
-from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
+from onlinels.numerics import Calls, State, are_columns, enlarged, product, shallow_copy
 from onlinels.saving import savable
 
 
-@savable(lambda sums: sums.factor.shape == (len(sums.rotated), len(sums.rotated)))
+@savable(
+    lambda sums: (
+        sums.factor.shape == (len(sums.rotated), len(sums.rotated))
+        and are_columns(sums.factor, sums.rotated)
+    )
+)
 class FactorSums(SumsOfProducts):
     """R and Q'Y of A = QR: R'R = A'A and R'(Q'Y) = A'Y, which are not formed.
 

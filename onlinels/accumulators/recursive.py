@@ -21,7 +21,7 @@ from onlinels.linalg.recursion import EPS, MIN_WEIGHT_FACTOR, Recursion
 from onlinels.linalg.removals import MAX_ROUNDING
 from onlinels.linalg.selection import check_ridge
 from onlinels.linalg.solve import ridge_and_units
-from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
+from onlinels.numerics import Calls, State, are_columns, enlarged, product, shallow_copy
 from onlinels.saving import savable
 
 N_VECTORS = 16
@@ -40,7 +40,7 @@ GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
 
 def _is_sound(sketch: GramSketch) -> bool:
     fits = sketch.vectors.shape[1:] == sketch.products.shape[1:] == (N_VECTORS,)
-    return fits and sketch.n_targets >= 0
+    return fits and sketch.n_targets >= 0 and are_columns(sketch.vectors, sketch.products)
 
 
 @savable(_is_sound)

@@ -23,6 +23,7 @@ from onlinels.checks import (
     check_choice,
     check_count,
     check_positive,
+    check_room,
 )
 from onlinels.features.filters import (
     Patches,
@@ -136,6 +137,19 @@ class Convolution:
         kept = self.drop_ring + self.stride * np.arange(self.pooled_size(side, filter_size))
         offsets = kept[:, None] - np.arange(self.convolved_size(side, filter_size))
         return POOLING_WEIGHTS[self.pooling](offsets, self.pool_size).astype(dtype)
+
+    def check_room(self, images: Matrix, filters: Matrix) -> None:
+        """Raise ValueError if the features and the arrays of a padded image exceed the memory."""
+        n_images, height, width, n_channels = images.shape
+        padded = height + 2 * self.padding, width + 2 * self.padding
+        n_positions = prod(self.pooled_size(side, filters.shape[1]) for side in (height, width))
+        n_features = self.n_groups(n_channels) * len(filters) * n_positions
+        # One copy of the image for every column of a filter, and one filter's response and map.
+        lines = filters.shape[2] * n_channels + 2
+        n_bytes = images.itemsize * (prod(padded) * lines + n_images * n_features)
+        what = "The convolution of {:,} images ({:,} x {:,} with padding) into {:,} features"
+        remedy = "Lower padding, raise stride, or pass fewer images at once."
+        check_room(n_bytes, what, n_images, *padded, n_features, remedy=remedy)
 
     def patches(self, images: Matrix, filter_size: int, group: int, scratch: Scratch) -> Matrix:
         """Return the patches (n / group, rows, values, group * columns), held by `scratch`."""
@@ -259,6 +273,7 @@ def convolve(images: Matrix, filters: Matrix, stage: Convolution) -> Matrix:
     # are ordered by channel (unless channels are joint), filter, row and column.
     n_images, *sides, n_channels = images.shape
     filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
+    stage.check_room(images, filters)
     images, filters = stage.grouped(images), stage.grouped(filters)
     # One row per filter, rotated by 180 degrees: a convolution is a correlation with such filters.
     turned = np.moveaxis(filters[:, ::-1, ::-1], 3, 0)

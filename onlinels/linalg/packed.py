@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 from scipy.sparse.linalg import LinearOperator, onenormest
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.numerics import Calls, enlarged, product
+from onlinels.numerics import Calls, are_columns, enlarged, product
 from onlinels.saving import savable
 
 PANEL_COLUMNS = 1024
@@ -27,7 +27,8 @@ MAX_COLUMNS_INVERTED_WHOLE = 16_384
 
 @savable(
     lambda panel: (
-        len(panel.above) == panel.start
+        are_columns(panel.above, panel.corner)
+        and len(panel.above) == panel.start
         and panel.corner.shape == (panel.above.shape[1], panel.above.shape[1])
     )
 )

@@ -22,7 +22,16 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.linalg.packed import gathered, growth, symmetric
-from onlinels.numerics import Calls, State, apply, becoming, enlarged, product, shallow_copy
+from onlinels.numerics import (
+    Calls,
+    State,
+    apply,
+    are_columns,
+    becoming,
+    enlarged,
+    product,
+    shallow_copy,
+)
 from onlinels.saving import savable
 
 EPS = float(np.finfo(np.float64).eps)
@@ -73,8 +82,9 @@ def _is_sound(recursion: Any) -> bool:
         size,
         N_BUFFERED_COLUMNS if size > MAX_FEATURES_UNBUFFERED else 0,
     )
-    fits = fits and len(recursion.full_penalties) == size
-    return bool(fits and recursion._n_recent <= n_recent)
+    fits = fits and recursion.full_penalties.shape == (size,)
+    fits = fits and are_columns(recursion._base, recursion._recent, recursion.weights)
+    return bool(fits and recursion._n_recent in range(n_recent + 1))
 
 
 @savable(_is_sound)

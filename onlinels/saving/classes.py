@@ -93,6 +93,9 @@ def state_of(value: Any) -> SavedState:
 def _remade(made: Any, state: SavedState) -> Any:
     if issubclass(made, tuple):
         return made(**state)
+    hidden = [name for name in state if callable(getattr(made, name, None))]
+    if hidden:
+        raise ValueError(f"{made.__name__} has a method {hidden[0]}, which cannot be stored")
     value = made.__new__(made)
     getattr(value, "__setstate__", vars(value).update)(state)
     return value
@@ -210,6 +213,9 @@ MAX_SIZE = 10_000
 SIZES = {"clock", "max_buckets", "min_window_length", "grace_period", "ngram_range"}
 """Parameters that decide how much memory compiled code allocates, or how long a sample takes."""
 
+SHARES = {"q_inf", "q_sup", "fading_factor"}
+"""Parameters that compiled code takes for a number from 0 to 1."""
+
 N_PROBES = 64
 """Number of values with which a copy of compiled state from a file is tested."""
 
@@ -256,6 +262,9 @@ def _check(state: SavedState) -> None:
         sizes = state[name] if type(state[name]) is tuple else (state[name],)
         if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in sizes):
             raise ValueError(f"{name}={state[name]!r}, which is not at most {MAX_SIZE}")
+    for name in SHARES & state.keys():
+        if not (isinstance(state[name], (int, float)) and 0 <= state[name] <= 1):
+            raise ValueError(f"{name}={state[name]!r}, which is not from 0 to 1")
     if "tokenizer_pattern" in state:
         own = river_class("BagOfWords")().tokenizer_pattern
         if state["tokenizer_pattern"] != own:

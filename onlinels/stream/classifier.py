@@ -58,9 +58,6 @@ EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMOR
 LATE_EXPERTS = (*(f"{view}, by gradient" for view in VIEWS), "cells")
 """Further experts while labels are late: softmax regressions, and the shares in cells."""
 
-N_EXPERTS = len(EXPERTS) + len(LATE_EXPERTS)
-"""Number of experts after the first late label."""
-
 
 class Scored(NamedTuple):
     """Rows with their scores before they are learnt."""
