@@ -71,14 +71,6 @@ def one_by_one(model, X, y, w, t, ask):
     return given
 
 
-def batches(data, n_rows):
-    start = 0
-    while start < n_rows:
-        stop = start + data.draw(st.sampled_from([1, 3, 17, 200]))
-        yield slice(start, stop)
-        start = stop
-
-
 def assert_same_state(model, other):
     assert model.count == other.count
     assert model.feature_names == other.feature_names
@@ -94,7 +86,7 @@ def test_numbers_are_those_of_rows_one_by_one(data, form, stream):
     y = X[:, 0] / (np.abs(X[:, 0]).max() or 1.0) + random.normal(size=len(X))
     model, single = LeastSquaresRegressor(**form), LeastSquaresRegressor(**form)
     found = []
-    for part in batches(data, len(X)):
+    for part in strategies.batches(data, len(X)):
         when = None if t is None else t[part]
         found += model.predict_learn_many(X[part], y[part], w[part], when).tolist()
     expected = one_by_one(single, X, y, w, t, LeastSquaresRegressor.predict_one)
@@ -114,7 +106,7 @@ def test_labels_and_probabilities_are_those_of_rows_one_by_one(data, form, strea
     model = LeastSquaresClassifier(**form, priors=priors)
     labels, single = copy.deepcopy(model), copy.deepcopy(model)
     found, named = [], []
-    for part in batches(data, len(X)):
+    for part in strategies.batches(data, len(X)):
         when = None if t is None else t[part]
         found += model.predict_proba_learn_many(rows[part], y[part], w[part], when)
         named += labels.predict_learn_many(rows[part], y[part], w[part], when)
@@ -144,7 +136,7 @@ def test_several_targets_and_distributions(data, form, stream, has_several):
     y = Y if has_several else Y[:, 0]
     targets = [dict(enumerate(row)) for row in Y.tolist()] if has_several else y
     found = []
-    for part in batches(data, len(X)):
+    for part in strategies.batches(data, len(X)):
         when = None if t is None else t[part]
         found.append(model.predict_learn_many(X[part], y[part], w[part], when, with_dist=True))
 

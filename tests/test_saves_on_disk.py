@@ -207,6 +207,14 @@ def test_what_is_left_over_beside_one_path_is_no_business_of_another(tmp_path, k
     assert sorted(os.listdir(tmp_path)) == [path.name for path in paths]
 
 
+def test_a_hidden_file_that_no_save_has_made_is_left_alone(tmp_path):
+    path, digest = tmp_path / "model.npz", files._short_digest("model.npz")
+    for start in ("", ".mine", ".its.own.name"):
+        (tmp_path / f"{start}.{digest}.saving").touch()
+        MODEL.save(path)
+    assert len(os.listdir(tmp_path)) == 4
+
+
 @MODES
 def test_what_another_machine_has_left_over_is_removed_when_it_is_old(
     tmp_path, killed, monkeypatch

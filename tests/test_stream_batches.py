@@ -17,15 +17,6 @@ from support import laws, strategies
 DELAYS = st.sampled_from([0, 0, 0, 2])
 
 
-def parts(data, n_rows):
-    """Draw cuts of a stream: rows in batches of very different lengths."""
-    start = 0
-    while start < n_rows:
-        stop = start + data.draw(st.sampled_from([1, 5, 20, 300]))
-        yield slice(start, stop)
-        start = stop
-
-
 @strategies.examples(40)
 @given(
     st.data(),
@@ -40,7 +31,7 @@ def test_labels_are_those_of_rows_one_by_one(data, stream, seed, delay, most_tex
     labels, learnt, single = (copy.deepcopy(model) for _ in range(3))
     found, named = [], []
     with mock.patch.object(stream_rows, "MAX_CATEGORIES", most_texts):
-        for part in parts(data, len(stream)):
+        for part in strategies.batches(data, len(stream)):
             rows = stream.samples[part], stream.labels[part], stream.w[part]
             found += model.predict_proba_learn_many(*rows)
             named += labels.predict_learn_many(*rows)
@@ -69,7 +60,7 @@ def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, delay, mos
     model = StreamClassifier(seed, delay)
     single, left = copy.deepcopy(model), []
     with mock.patch.object(stream_rows, "MAX_CATEGORIES", most_texts):
-        for part in parts(data, len(stream)):
+        for part in strategies.batches(data, len(stream)):
             X = stream.samples[part]
             left.append((X, stream.labels[part], stream.w[part]))
             if data.draw(st.booleans()):
@@ -89,7 +80,7 @@ def test_numbers_are_those_of_rows_one_by_one(data, stream, seed, delay):
     model = StreamRegressor(seed, delay)
     learnt, single = copy.deepcopy(model), copy.deepcopy(model)
     found = []
-    for part in parts(data, len(stream)):
+    for part in strategies.batches(data, len(stream)):
         rows = stream.samples[part], stream.labels[part], stream.w[part]
         found += model.predict_learn_many(*rows, with_dist=True)
         learnt.learn_many(*rows)

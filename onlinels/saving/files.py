@@ -318,8 +318,8 @@ def _remove_left_over(folder: Path, ending: str) -> None:
     """Remove the hidden files of killed saves to one path, which nobody writes any more."""
     # A running save changes its file again and again.
     oldest = time.time() - LEFT_OVER_SECONDS
-    # What cannot be listed or removed is left alone.
-    with suppress(OSError):
+    # What cannot be listed or removed is left alone, and so are names that no save has made.
+    with suppress(OSError, ValueError):
         for name in os.listdir(folder):
             if name.endswith(ending):
                 machine, number = name.removesuffix(ending).split(".")[-3:-1]

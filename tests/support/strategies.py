@@ -292,6 +292,15 @@ def splits(draw, n_rows):
     return [range(start, stop) for start, stop in pairwise(edges)]
 
 
+def batches(data, n_rows):
+    """Draw consecutive batches of very different lengths, one after the other."""
+    start = 0
+    while start < n_rows:
+        stop = start + data.draw(st.sampled_from([1, 3, 5, 17, 20, 200, 300]))
+        yield slice(start, stop)
+        start = stop
+
+
 @st.composite
 def lopsided_rows(draw, max_rows=40, max_features=5):
     """Draw rows with real targets, of which some outweigh the others by orders of magnitude."""
