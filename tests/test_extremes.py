@@ -161,25 +161,6 @@ def test_numbers_too_large_for_a_float_are_named(value, shown):
             model.learn_one({"a": x}, y)
 
 
-@pytest.mark.parametrize(
-    "w",
-    [
-        np.array(["3"], dtype=object),
-        np.array([b"3"], dtype=object),
-        ["3"],
-        np.array([1j]),
-        np.array(["2020-01-01"], dtype="M8[D]"),
-        np.array([object()], dtype=object),
-    ],
-    ids=lambda w: str(np.asarray(w).dtype),
-)
-def test_weights_that_are_no_numbers_are_refused(w):
-    model = LeastSquaresClassifier()
-    with pytest.raises(TypeError, match=r"w is .*, expected numbers"):
-        model.learn_many([{"a": 1.0}], [1], w=w)
-    assert model.count == 0
-
-
 @pytest.mark.parametrize("huge", [10**400, -(10**400)])
 def test_settings_and_times_that_no_float_holds(huge):
     model = LeastSquaresClassifier(half_life=3.0)

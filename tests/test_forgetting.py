@@ -165,24 +165,6 @@ def test_bad_times(half_life, n_rows, t, error, message):
     assert (model.count, model.feature_names) == (0, ())
 
 
-test_bad_settings = laws.settings_refused(
-    LeastSquaresClassifier,
-    [
-        ({"forgetting_factor": 0.0}, ValueError, "above 0"),
-        ({"forgetting_factor": 1.5}, ValueError, "at most 1"),
-        ({"forgetting_factor": float("nan")}, ValueError, "forgetting_factor=nan"),
-        ({"forgetting_factor": "slow"}, TypeError, "forgetting_factor='slow'"),
-        ({"forgetting_factor": True}, TypeError, "forgetting_factor=True"),
-        ({"half_life": 0.0}, ValueError, "half_life=0.0 must be positive"),
-        ({"half_life": timedelta(0)}, ValueError, "positive"),
-        ({"half_life": float("inf")}, ValueError, "finite"),
-        ({"half_life": "week"}, TypeError, "half_life='week'"),
-        ({"half_life": True}, TypeError, "half_life=True"),
-        ({"forgetting_factor": 0.9, "half_life": 5.0}, ValueError, "both set"),
-    ],
-)
-
-
 def test_merged_rows_count_by_time_once_any_of_them_has():
     """The later clock may be that of rows without times."""
     random = np.random.default_rng(0)

@@ -1,9 +1,11 @@
 """Assignments to settings: every public estimator obeys or refuses them, as its mutate does."""
 
 import copy
+import functools
 import inspect
 import pickle
 import re
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -207,12 +209,43 @@ def test_a_network_obeys_its_ridge_whenever_it_changes(sizes, place, change, rid
     np.testing.assert_allclose(*scores, atol=1e-7)
 
 
-@pytest.mark.parametrize("n_rows", [0, 10, 40])
-@pytest.mark.parametrize("ridge", [-1.0, None, "2.0", True, KFold(3)])
-def test_a_network_refuses_a_bad_ridge_at_once(ridge, n_rows):
+@pytest.mark.parametrize("ridge", [-1.0, float("nan"), None, "2.0", True, 10**400, KFold(3)])
+@pytest.mark.parametrize("n_rows", [0, 10, 40, 255])
+def test_a_bad_ridge_that_is_set_later_is_refused_at_once(ridge, n_rows):
     model = digits_network.small(learnt=n_rows)
     for change in (change_facade, mutate_facade, change_layer):
         laws.assert_refused(lambda: change(model, ridge), model, "ridge=", REFUSALS)  # noqa: B023
+    for accumulator in ("gram", "recursive"):
+        linear = LeastSquaresClassifier(accumulator=accumulator)
+        linear.learn_many(np.random.default_rng(0).normal(size=(n_rows, 3)), [*range(n_rows)])
+        for change in (change_facade, mutate_facade):
+            call = functools.partial(change, linear, ridge)
+            laws.assert_refused(call, linear, "ridge=", REFUSALS)
+
+
+BAD_SETTINGS = [
+    ({"accumulator": "grahm"}, ValueError, "accumulator='grahm' is not known"),
+    ({"accumulator": None}, ValueError, "accumulator=None is not known"),
+    ({"fit_intercept": "yes"}, TypeError, "fit_intercept='yes' must be a bool"),
+    ({"forgetting_factor": 0.0}, ValueError, "above 0"),
+    ({"forgetting_factor": 1.5}, ValueError, "at most 1"),
+    ({"forgetting_factor": float("nan")}, ValueError, "forgetting_factor=nan"),
+    ({"forgetting_factor": "slow"}, TypeError, "forgetting_factor='slow'"),
+    ({"forgetting_factor": True}, TypeError, "forgetting_factor=True"),
+    ({"half_life": 0.0}, ValueError, "half_life=0.0 must be positive"),
+    ({"half_life": timedelta(0)}, ValueError, "positive"),
+    ({"half_life": float("inf")}, ValueError, "finite"),
+    ({"half_life": "week"}, TypeError, "half_life='week'"),
+    ({"half_life": True}, TypeError, "half_life=True"),
+    ({"forgetting_factor": 0.9, "half_life": 5.0}, ValueError, "both set"),
+]
+
+
+@pytest.mark.parametrize(("settings", "error", "message"), BAD_SETTINGS, ids=str)
+def test_bad_settings_of_linear_models(settings, error, message):
+    for kind in RIDGE_CHANGES - {ShallowConvClassifier}:
+        with pytest.raises(error, match=message):
+            kind(**settings)
 
 
 def test_the_remedy_of_an_error_makes_an_estimator_of_that_setting():
