@@ -1,6 +1,7 @@
 """Embedding: a function as the first step, in any form of rows, and identified in files."""
 
 import copy
+import functools
 import zlib
 
 import numpy as np
@@ -210,70 +211,52 @@ def failing(items):
     raise KeyError("pixels")
 
 
-@pytest.mark.parametrize(
-    ("call", "match", "error"),
-    [
-        (lambda: Embedding(3), "expected a function from a list", TypeError),
-        (lambda: Embedding(failing), "embed raised KeyError", ValueError),
-        (lambda: Embedding(embed, "images"), "describes no items", ValueError),
-        (lambda: Embedding(embed, ["one"]), "describes no items", ValueError),
-        (lambda: Embedding(embed, prefix=1), "prefix", TypeError),
-        (
-            lambda: Embedding(failing),
-            "'pixels'.*, expected .* Pass a shape such as pro",
-            ValueError,
-        ),
-        (lambda: Embedding(embed, (-1, 2)), r"probes=\(-1, 2\) describes no items", ValueError),
-        (
-            lambda: Embedding(lambda items: [1.0] * len(items)),
-            r"^embed returned an array of shape \(3,\) for 3 items, .* one vector per item\.$",
-            ValueError,
-        ),
-        (lambda: Embedding(lambda items: [[1.0]]), "one vector per item", ValueError),
-        (lambda: Embedding(lambda items: [[1.0], [], []]), "^embed returned lists of", ValueError),
-        (
-            lambda: Embedding(lambda items: [[np.nan]] * len(items)),
-            r"^embed's result holds nan at position \(0, 0\), .*StatImputer",
-            ValueError,
-        ),
-        (lambda: Embedding(lambda items: [["x"]] * len(items)), "real numbers", TypeError),
-        (lambda: Embedding(embed).transform_one({"a": 1, "b": 2}), "has 2 values", ValueError),
-        (lambda: Embedding(embed).transform_one("text"), "x has the type str", ValueError),
-        (lambda: Embedding(embed).transform_many("text"), "X is of type str", TypeError),
-        (
-            lambda: onlinels.loads(onlinels.dumps(Embedding(embed)), embed="x"),
-            "^embed is of type str, expected a function",
-            TypeError,
-        ),
-        (
-            lambda: onlinels.loads(onlinels.dumps(Embedding(embed)), embed=failing),
-            "^embed raised KeyError",
-            ValueError,
-        ),
-        (lambda: Embedding(embed).transform_many([{}]), r"X\[0\] has 0 values", ValueError),
-        (
-            lambda: Embedding(embed).transform_many(pd.DataFrame({"a": ["x"], "b": ["y"]})),
-            "expected one column",
-            ValueError,
-        ),
-        (lambda: Embedding(embed).transform_many(3), "type int", TypeError),
-        (
-            lambda: Embedding(
-                lambda items: np.ones((len(items), 1 + (items[0] == "long")))
-            ).transform_many(["long"]),
-            "vectors of one length",
-            ValueError,
-        ),
-        (
-            lambda: onlinels.loads(onlinels.dumps(LeastSquaresClassifier()), embed=embed),
-            "holds no Embedding",
-            ValueError,
-        ),
-    ],
-)
-def test_bad_input_is_refused(call, match, error):
+def of_two_lengths(items):
+    return np.ones((len(items), 1 + (items[0] == "long")))
+
+
+BAD_FUNCTIONS = [
+    (3, TypeError, "expected a function from a list"),
+    (failing, ValueError, "^embed raised KeyError.*'pixels'.*, expected .* Pass a shape such as p"),
+    (lambda items: [[1.0]], ValueError, "one vector per item"),
+    (lambda items: [1.0] * len(items), ValueError, r"of shape \(3,\) for 3 items, .* per item\.$"),
+    (lambda items: [[1.0], [], []], ValueError, "^embed returned lists of"),
+    (lambda items: [[np.nan]] * len(items), ValueError, r"^embed's result holds nan.*StatImputer"),
+    (lambda items: [["x"]] * len(items), TypeError, "real numbers"),
+]
+TWO_COLUMNS = pd.DataFrame({"a": ["x"], "b": ["y"]})
+LAYER = Embedding(embed)
+BAD_CALLS = [
+    (Embedding, (embed, "images"), ValueError, "describes no items"),
+    (Embedding, (embed, ["one"]), ValueError, "describes no items"),
+    (Embedding, (embed, (-1, 2)), ValueError, r"probes=\(-1, 2\) describes no items"),
+    (Embedding, (embed, "texts", 1), TypeError, "prefix"),
+    (LAYER.transform_one, ({"a": 1, "b": 2},), ValueError, "has 2 values"),
+    (LAYER.transform_one, ("text",), ValueError, "x has the type str"),
+    (LAYER.transform_many, ("text",), TypeError, "X is of type str"),
+    (LAYER.transform_many, (3,), TypeError, "type int"),
+    (LAYER.transform_many, ([{}],), ValueError, r"X\[0\] has 0 values"),
+    (LAYER.transform_many, (TWO_COLUMNS,), ValueError, "expected one column"),
+    (Embedding(of_two_lengths).transform_many, (["long"],), ValueError, "vectors of one length"),
+]
+
+
+@pytest.mark.parametrize(("call", "arguments", "error", "match"), BAD_CALLS, ids=str)
+def test_bad_input_is_refused(call, arguments, error, match):
     with pytest.raises(error, match=match):
-        call()
+        call(*arguments)
+
+
+@pytest.mark.parametrize(("function", "error", "match"), BAD_FUNCTIONS)
+def test_bad_functions_are_refused_also_for_a_file(function, error, match):
+    for call in (Embedding, functools.partial(onlinels.loads, onlinels.dumps(LAYER))):
+        with pytest.raises(error, match=match):
+            call(embed=function)
+
+
+def test_a_file_without_an_embedding_takes_no_function():
+    with pytest.raises(ValueError, match="holds no Embedding"):
+        onlinels.loads(onlinels.dumps(LeastSquaresClassifier()), embed=embed)
 
 
 def test_functions_whose_vectors_depend_on_other_items_are_refused():
