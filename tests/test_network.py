@@ -41,6 +41,9 @@ def test_answers_before_the_warm_up_is_full():
     assert (model.count, len(model.classes)) == (300, 10)
     assert np.mean(model.predict_many(IMAGES[300:600]) == LABELS[300:600]) > 0.75
     assert model.output_weights.shape == (64, 10)
+    fixed = small(n_hidden=7, ridge=2.0, learnt=40)
+    assert fixed.feature_names == tuple(range(7))
+    assert fixed.ridge_diagonal.tolist() == [2.0] * 7
     with pytest.raises(ValueError, match=r"300 of 1000 images.*fix_features"):
         model.transform_many(IMAGES[:5])
     with pytest.raises(ValueError, match="not fixed yet: 300 of 1000"):
@@ -68,18 +71,13 @@ def test_features_can_be_fixed_early_or_by_a_shorter_warm_up():
     model.fix_features()
     model.fix_features()
     assert model.features_fixed
+    assert small(input_weights="gaussian").features_fixed
     assert_learnt(model, 40)
     model = small(learnt=12)
     with pytest.raises(AttributeError, match=r"warm_up cannot change .* clone"):
         model.warm_up = 5
     model.fix_features()
     assert_learnt(learn(model, 12, 30), 30)
-
-
-def test_random_input_weights_need_no_warm_up():
-    model = small(input_weights="gaussian")
-    assert model.features_fixed
-    assert_learnt(learn(model, 5), 5)
 
 
 def test_presets_can_be_overridden():
@@ -110,34 +108,26 @@ def test_the_digits_preset_reads_digits():
     assert np.mean(model.predict_many(IMAGES[1200:]) != LABELS[1200:]) < 0.03
 
 
+ONE = np.ones((1, 8, 8))
+BAD_CALLS = [
+    ("learn_many", (np.ones((2, 9, 8)), [1, 2]), ValueError, "shape"),
+    ("learn_many", (np.ones((2, 8, 8)), [1]), ValueError, "1 labels, expected 2"),
+    ("learn_many", (ONE * np.nan, [1]), ValueError, "nan"),
+    ("learn_many", (ONE, [float("nan")]), ValueError, "is nan, expected a label"),
+    ("learn_many", (ONE, ["new"], [-1.0]), ValueError, "at least 0"),
+    ("learn_many", (ONE, [[1]]), TypeError, "hashable"),
+    ("learn_many", (np.array(5.0), [1]), ValueError, r"shape \(\)"),
+    ("learn_many", ([{3: np.ones(8), 4: 1.0}], [1]), ValueError, "one image"),
+    ("learn_one", ({"image": None}, 1), ValueError, "None"),
+    ("learn_one", ({"image": "cat.png"}, 1), TypeError, "cat.png"),
+    ("predict_many", (np.ones((2, 9, 8)),), ValueError, "shape"),
+    ("predict_one", (None,), TypeError, "expected a dict"),
+    ("transform_many", (np.ones((2, 9, 9)),), ValueError, "shape"),
+]
+
+
 @pytest.mark.parametrize("learnt", [0, 10, 40])
-@pytest.mark.parametrize(
-    ("method", "arguments", "error", "message"),
-    [
-        ("learn_many", (np.ones((2, 9, 8)), [1, 2]), ValueError, "shape"),
-        ("learn_many", (np.ones((2, 8, 8)), [1]), ValueError, "1 labels, expected 2"),
-        ("learn_many", (np.full((1, 8, 8), np.nan), [1]), ValueError, "nan"),
-        (
-            "learn_many",
-            (np.ones((1, 8, 8)), [float("nan")]),
-            ValueError,
-            "is nan, expected a label",
-        ),
-        ("learn_many", (np.ones((1, 8, 8)), ["new"], [-1.0]), ValueError, "at least 0"),
-        ("learn_many", (np.ones((1, 8, 8)), [[1]]), TypeError, "hashable"),
-        ("learn_many", (None, [1]), TypeError, "NoneType"),
-        ("learn_many", (np.array(5.0), [1]), ValueError, r"shape \(\)"),
-        ("learn_many", ([[1, 2], [3, 4]], [1, 2]), TypeError, "np.asarray"),
-        ("learn_many", ([{3: np.ones(8), 4: 1.0}], [1]), ValueError, "one image"),
-        ("learn_one", ({"image": np.ones((7, 8))}, 1), ValueError, "shape"),
-        ("learn_one", ({"image": None}, 1), ValueError, "None"),
-        ("learn_one", ({"image": "cat.png"}, 1), TypeError, "cat.png"),
-        ("learn_one", ({99: 1.0}, 1), ValueError, "no pixel"),
-        ("predict_many", (np.ones((2, 9, 8)),), ValueError, "shape"),
-        ("predict_one", (None,), TypeError, "expected a dict"),
-        ("transform_many", (np.ones((2, 9, 9)),), ValueError, "shape"),
-    ],
-)
+@pytest.mark.parametrize(("method", "arguments", "error", "message"), BAD_CALLS, ids=str)
 def test_bad_calls_leave_the_state_untouched(learnt, method, arguments, error, message):
     model = small(learnt=learnt)
     laws.assert_refused(lambda: getattr(model, method)(*arguments), model, message, error)
@@ -222,12 +212,6 @@ def test_images_are_unlearnt():
     model.unlearn_one({"image": IMAGES[59]}, LABELS[59])
     assert model.count == 50
     np.testing.assert_allclose(model.output_weights, kept.output_weights, atol=1e-8)
-
-
-def test_hidden_units_are_numbered_and_share_the_ridge():
-    model = small(n_hidden=7, ridge=2.0, learnt=40)
-    assert model.feature_names == tuple(range(7))
-    assert model.ridge_diagonal.tolist() == [2.0] * 7
 
 
 # -- presets --------------------------------------------------------------------------------------

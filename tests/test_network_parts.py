@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sklearn.datasets import load_digits
 
 from onlinels import (
     ConvolutionalFeatures,
@@ -19,10 +18,9 @@ from onlinels import (
     ShallowConvClassifier,
 )
 from onlinels.images import ImagePreprocessing, Patches
-from support import laws, strategies
+from support import digits_network, laws, strategies
+from support.digits_network import IMAGES, LABELS
 
-DIGITS = load_digits()
-IMAGES, LABELS = DIGITS.images, DIGITS.target
 PLAIN = {"normalize": False, "before_pooling": 1.0, "after_pooling": 1.0}
 
 PARTS = {
@@ -83,18 +81,18 @@ class Chain:
             model.learn_many(self.case.images[rows], [labels[row] for row in rows])
         return model
 
-    def assert_learnt(self, model, rows, w=1.0):
+    def assert_learnt(self, model, rows):
         """The network is the chain with the batch ridge solution of these rows."""
         A, rows = self.activations, list(rows)
         size = np.abs(A).max(initial=1e-9)
         found = model.transform_many(self.case.images)
         np.testing.assert_allclose(found, A, atol=1e-8 * size)
         targets = [[self.case.labels[row] == label for label in model.classes] for row in rows]
-        gram = w * A[rows].T @ A[rows] + self.ridge * np.eye(A.shape[1])
-        weights = np.linalg.solve(gram, w * A[rows].T @ np.array(targets, dtype=float))
+        gram = A[rows].T @ A[rows] + self.ridge * np.eye(A.shape[1])
+        weights = np.linalg.solve(gram, A[rows].T @ np.array(targets, dtype=float))
         scores = model.scores_many(self.case.images)
         np.testing.assert_allclose(scores, A @ weights, atol=1e-6)
-        assert model.count == w * len(rows)
+        assert model.count == len(rows)
 
 
 COPIES = {
@@ -182,26 +180,14 @@ def test_rows_of_pixels_go_by_the_shape_of_images_as_they_come():
         np.testing.assert_allclose(other, answers[0], atol=1e-6)
 
 
-def network(parts="all", learnt=0, **settings):
+def network(parts="all", learnt=0):
     preprocessing, features = PARTS[parts]
-    settings = {"ridge": 1.0, "fit_intercept": False, **settings}
-    model = ShallowConvClassifier(
-        ConvolutionalFeatures(**{"pool_size": 3, "stride": 4, "padding": 3, **features}),
-        HiddenLayer(30, "difference"),
-        LeastSquaresClassifier(**settings),
-        warm_up=20,
-        preprocessing=ImagePreprocessing(image_shape=(8, 8), **preprocessing),
-    )
-    if learnt:
-        model.learn_many(IMAGES[:learnt], LABELS[:learnt])
-    return model
+    before = ImagePreprocessing(image_shape=(8, 8), **preprocessing)
+    return digits_network.small(learnt=learnt, before=before, **features)
 
 
 def assert_refused(model, images, labels, message, w=None):
-    before = pickle.dumps(model)
-    with pytest.raises(ValueError, match=message):
-        model.learn_many(images, labels, w)
-    laws.assert_unchanged(before, model, pickle.dumps)
+    laws.assert_refused(lambda: model.learn_many(images, labels, w), model, message)
 
 
 def test_images_are_worked_through_a_block_at_a_time(monkeypatch):
