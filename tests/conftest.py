@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # One process a core: threads of BLAS would only wait for each other. Before numpy comes.
@@ -53,3 +54,12 @@ def interrupts_heeded():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def many_switches():
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)

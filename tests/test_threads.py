@@ -1,6 +1,5 @@
 """Threads that predict while others learn: every answer is that of a model as it was at a time."""
 
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -29,15 +28,7 @@ CLASSIFIERS = [
     "network that waits",
     "windowed",
 ]
-
-
-@pytest.fixture(autouse=True)
-def many_switches():
-    """Let threads take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
+pytestmark = pytest.mark.usefixtures("many_switches")
 
 
 def asked(model, sample, done):
