@@ -49,6 +49,9 @@ def whole_numbers(n_rows, n_features, seed=0):
     return random.integers(-9, 10, (n_rows, n_features)).astype(float)
 
 
+X, Y = whole_numbers(60, 3), whole_numbers(60, 1)[:, 0]
+
+
 def assert_same(model, other, rtol=1e-9):
     assert (model.count, model.feature_names) == (other.count, other.feature_names)
     assert model.ridge_ == pytest.approx(other.ridge_, rel=1e-6)
@@ -181,14 +184,11 @@ def test_networks_of_fixed_features_and_pipelines():
     network = ShallowConvClassifier.from_preset("digits", n_hidden=50, warm_up=40)
     network.learn_many(DIGITS[:60], LABELS[:60])
     layer = HiddenLayer.from_examples(DIGITS[:50], n_hidden=20) | LeastSquaresClassifier(1.0)
-    rest = [
-        array.from_array(each[60:200], chunks=(31, *each.shape[1:])) for each in (DIGITS, LABELS)
-    ]
+    pieces = DIGITS[60:200], LABELS[60:200]
+    rest = [array.from_array(each, chunks=(31, *each.shape[1:])) for each in pieces]
     for model in (network, layer):
-        fitted = fit(model, *rest)
-        whole = model if model is layer else fit(model, *(each.rechunk({0: -1}) for each in rest))
-        whole.learn_many(DIGITS[60:200], LABELS[60:200]) if model is layer else None
-        ours, theirs = (each.predict_many(DIGITS[200:300]) for each in (fitted, whole))
+        whole = fit(model, *(each.rechunk({0: -1}) for each in rest))
+        ours, theirs = (each.predict_many(DIGITS[200:300]) for each in (fit(model, *rest), whole))
         assert (np.asarray(ours) == np.asarray(theirs)).mean() > 0.99
 
 
@@ -255,25 +255,44 @@ def test_what_cannot_be_is_refused_before_anything_is_computed():
             call()
 
 
-def test_targets_and_weights_of_several_columns_are_refused_by_partition():
-    X, y = array.ones((6, 2), chunks=(3, 2)), array.zeros(6, chunks=3)
-    table = frames.from_pandas(pd.DataFrame({"a": np.arange(6.0)}), npartitions=2)
-    for text, given_ in (
-        (r"Partition \d: y has shape \(3, 2\), expected \(n_rows,\)", (X, X)),
-        (r"Partition \d: y has shape \(3, 1\).*Pass one column", (X, table)),
-        (r"Partition \d: w has shape \(3, 2\), expected \(3,\)", (X, y, X)),
+def test_a_partition_that_is_refused_is_named():
+    x, y = array.ones((6, 2), chunks=(3, 2)), array.zeros(6, chunks=3)
+    with_nan = np.where(np.arange(6)[:, None] == 4, np.nan, np.ones((6, 2)))
+    frame = pd.DataFrame({"a": np.arange(6.0)})
+    table = frames.from_pandas(frame, npartitions=2)
+    mixed = frames.from_pandas(frame["a"].sample(frac=1.0, random_state=0), 2, sort=False)
+    pairs = [({"a": 1.0}, 1.0), ({"a": 2.0}, 2.0)]
+    odd_items = 1.0, {"a": 1.0}, ("a",), "xy", None, ({"a": 1.0}, 1.0, 1.0, 1.0)
+    for error, text, given_ in (
+        (ValueError, "Partition 1: .*nan", (array.from_array(with_nan, chunks=(3, 2)), y)),
+        (ValueError, r"Partition \d: y has shape \(3, 2\), expected \(n_rows,\)", (x, x)),
+        (ValueError, r"Partition \d: y has shape \(3, 1\).*Pass one column", (x, table)),
+        (ValueError, r"Partition \d: w has shape \(3, 2\), expected \(3,\)", (x, y, x)),
+        (ValueError, r"Partition \d: y has another index than X", (table, mixed)),
+        (TypeError, "Partition 1: y is of type NoneType", delayed((X, None, Y))),
+        (TypeError, "Partition 1: a batch is of type ndarray", delayed(X)),
+        (TypeError, "Partition 1: a batch is of type dict", delayed({"X": X, "y": Y})),
+        (TypeError, "Partition 1: a batch is of type NoneType", delayed(None)),
+        (ValueError, "Partition 1: y has 60 targets, expected 0", delayed((X[:0], Y))),
+        (TypeError, "Partition 1: X is of type generator", delayed(((x for x in X), Y))),
+        *(
+            (TypeError, r"Partition 2: item 0 is .*bag\.zip", (bag.from_sequence([*pairs, item]),))
+            for item in odd_items
+        ),
     ):
-        with pytest.raises(ValueError, match=text):
-            fit(LeastSquaresRegressor(), *given_)
+        with pytest.raises(error, match=f"^{text}"):
+            fit(LeastSquaresRegressor(1.0), *given_)
+
+
+def delayed(batch):
+    """Return delayed batches of which the second is odd."""
+    return ([dask.delayed((X, Y)), dask.delayed(lambda: batch)()],)
 
 
 @pytest.mark.parametrize("progress", [False, True])
-def test_a_refused_partition_is_named(progress, capsys):
-    X = np.ones((10, 2))
-    X[7, 1] = np.nan
-    pieces = array.from_array(X, chunks=(3, 2)), array.from_array(np.arange(10.0), chunks=3)
-    with pytest.raises(ValueError, match=r"^Partition 2: .*nan"):
-        fit(LeastSquaresRegressor(1.0), *pieces, progress=progress)
+def test_progress_is_shown(progress, capsys):
+    X = array.ones((10, 2), chunks=(3, 2))
+    fit(LeastSquaresRegressor(1.0), X, X[:, 0], progress=progress)
     assert bool(capsys.readouterr().out) == progress
 
 
@@ -320,47 +339,12 @@ def test_dask_knows_how_large_models_are():
     assert 300 * 300 * 8 <= dask.sizeof.sizeof(model) <= 300 * 300 * 8 + 20_000
 
 
-X, Y = whole_numbers(60, 3), whole_numbers(60, 1)[:, 0]
-
-
-@pytest.mark.parametrize(
-    ("error", "text", "batch"),
-    [
-        (TypeError, "Partition 1: y is of type NoneType", (X, None, Y)),
-        (TypeError, "Partition 1: a batch is of type ndarray", X),
-        (TypeError, "Partition 1: a batch is of type dict", {"X": X, "y": Y}),
-        (TypeError, "Partition 1: a batch is of type NoneType", None),
-        (ValueError, "Partition 1: y has 60 targets, expected 0", (X[:0], Y)),
-        (TypeError, r"Partition 1: X is of type generator", ((x for x in X), Y)),
-    ],
-)
-def test_batches_that_are_none_are_named(error, text, batch):
-    parts = [dask.delayed((X, Y)), dask.delayed(lambda: batch)()]
-    with pytest.raises(error, match=f"^{text}"):
-        fit(LeastSquaresRegressor(1.0), parts)
-
-
-@pytest.mark.parametrize("item", [1.0, {"a": 1.0}, ("a",), "xy", None, ({"a": 1.0}, 1.0, 1.0, 1.0)])
-def test_items_of_bags_that_are_no_rows_are_named(item):
-    items = bag.from_sequence([({"a": 1.0}, 1.0), ({"a": 2.0}, 2.0), item], npartitions=3)
-    with pytest.raises(TypeError, match=r"^Partition 2: item 0 is .*bag\.zip"):
-        fit(LeastSquaresRegressor(1.0), items)
-
-
 def test_other_exceptions_have_the_number_of_the_partition_in_a_note():
     texts = bag.from_sequence([({"a": "1"}, 1.0), ({"a": "{"}, 2.0)], npartitions=1)
     parse = compose.FuncTransformer(lambda x: {"a": float(json.loads(x["a"]))})
     with pytest.raises(json.JSONDecodeError) as raised:
         fit(parse | LeastSquaresRegressor(1.0), texts)
     assert raised.value.__notes__ == ["Raised while partition 0 was learnt."]
-
-
-def test_other_rows_do_not_meet():
-    frame = pd.DataFrame(X, columns=list("abc"))
-    mixed = pd.Series(Y).sample(frac=1.0, random_state=0)
-    pair = frames.from_pandas(frame, npartitions=3), frames.from_pandas(mixed, 3, sort=False)
-    with pytest.raises(ValueError, match=r"^Partition \d: y has another index than X"):
-        fit(LeastSquaresRegressor(1.0), *pair)
 
 
 def test_answers_for_partitions_without_rows():

@@ -20,7 +20,6 @@ from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
-    ShallowConvClassifier,
     StreamClassifier,
 )
 from onlinels.__main__ import main
@@ -134,21 +133,14 @@ def test_other_content_of_the_same_time_is_newer():
         assert rows_in(*sites)
 
 
-def test_links_are_paths_of_the_same_site(folder):
+def test_a_site_is_known_by_links_and_after_its_folder_was_moved(folder):
     saved("here/north.npz", 1, at=100)
     (folder / "there").symlink_to(folder / "here")
-    lines_of("there/north.npz")
-    saved("here/north.npz", 1, 2, at=200)
-    assert lines_of("here/north.npz")["here/north.npz"] == "newer, 40 rows (20 before)"
-    assert rows_in(1, 2)
-
-
-def test_a_folder_may_be_moved_with_its_manifest(folder):
-    saved("old/north.npz", 1, at=100)
-    merge_files("old/all.npz", ["old/north.npz"])
-    (folder / "old").rename(folder / "new")
+    merge_files("here/all.npz", ["there/north.npz"])
+    (folder / "here").rename(folder / "new")
     saved("new/north.npz", 1, 2, at=200)
-    merge_files("new/all.npz", ["new/north.npz"])
+    told = lines_of("new/north.npz", output="new/all.npz")
+    assert told["new/north.npz"] == "newer, 40 rows (20 before)"
     assert onlinels.load("new/all.npz").count == 40
 
 
@@ -257,19 +249,6 @@ def test_hierarchies_of_any_shape_count_every_site_once(seed, n_sites, n_outputs
                 hierarchy.save(hierarchy.random.choice(hierarchy.sites))
             else:
                 hierarchy.merge(hierarchy.random.choice(hierarchy.outputs))
-
-
-def test_networks_merge():
-    random, paths = np.random.default_rng(0), [f"{number}.npz" for number in range(3)]
-    network = ShallowConvClassifier.from_preset("digits", n_hidden=30)
-    for path in paths:
-        network.learn_many(random.random((300, 8, 8)), random.integers(0, 3, 300))
-        saved(path, model=network)
-        network = network.empty()
-    merge_files("all.npz", paths)
-    X = random.random((9, 8, 8))
-    expected = onlinels.merge(*map(onlinels.load, paths)).predict_many(X)
-    assert onlinels.load("all.npz").predict_many(X).tolist() == expected.tolist()
 
 
 def test_what_does_not_fit_is_one_sentence_and_writes_nothing(folder, capsys):
