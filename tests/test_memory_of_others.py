@@ -120,13 +120,10 @@ OTHER_WAYS = [way for way in WAYS if way not in ("shared buffers", "deep copy")]
 @pytest.mark.parametrize("name", savable_models.MODELS)
 @pytest.mark.parametrize("in_all_ways", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_restored_model_goes_on_in_memory_of_its_own(tmp_path, name, in_all_ways):
-    make, learn = savable_models.MODELS[name]
+    model, (_, learn) = savable_models.learnt(name), savable_models.MODELS[name]
     # Without all ways: shared buffers, a deep copy, and one of the others in turn.
     turn = [*savable_models.MODELS].index(name) % len(OTHER_WAYS)
     ways = [*WAYS] if in_all_ways else ["shared buffers", "deep copy", OTHER_WAYS[turn]]
-    random = np.random.default_rng(0)
-    model = make(random)
-    learn(model, random)
     before, ahead = state(model), pickle.loads(pickle.dumps(model))
     learn(ahead, np.random.default_rng(7))
     further = pickle.loads(pickle.dumps(ahead))
@@ -298,16 +295,13 @@ def test_arrays_that_a_model_was_made_of_may_be_overwritten(name):
 
 @pytest.mark.parametrize("name", savable_models.LINEAR)
 def test_arrays_that_were_returned_stay_as_they_are(name):
-    make, learn = savable_models.MODELS[name]
-    random = np.random.default_rng(0)
-    model = make(random)
-    learn(model, random)
+    model, (_, learn) = savable_models.learnt(name), savable_models.MODELS[name]
     taken, before = {}, {}
     for attribute in ("output_weights", "intercept", "ridge_diagonal"):
         taken[attribute] = getattr(model, attribute)
         before[attribute] = np.copy(taken[attribute])
     for other in (model, copy.copy(model), pickle.loads(pickle.dumps(model))):
-        learn(other, random)
+        learn(other, np.random.default_rng(1))
         for attribute, array in taken.items():
             np.testing.assert_array_equal(array, before[attribute])
 

@@ -22,7 +22,7 @@ from support import savable_models
 from support.laws import COPIES, STEPS, assert_not_saved, saved, step
 from support.slow import the_rest_slow
 from support.strategies import cases, examples, kinds
-from support.untrusted_files import rewritten
+from support.untrusted_files import DESCRIPTION, members_of, rewritten
 
 # -- saved and loaded models ----------------------------------------------------------------------
 
@@ -61,11 +61,7 @@ WAYS = (through_a_file, through_bytes, through_an_open_file, through_the_middle_
 @pytest.mark.parametrize("name", savable_models.MODELS)
 @pytest.mark.parametrize("n_learnt", the_rest_slow([1, 0, 2]))
 def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
-    make, learn = savable_models.MODELS[name]
-    random = np.random.default_rng(0)
-    model = make(random)
-    for _ in range(n_learnt):
-        learn(model, random)
+    model, (_, learn) = savable_models.learnt(name, n_learnt), savable_models.MODELS[name]
     loaded = through_a_file(model, tmp_path)
     assert type(loaded) is type(model)
     assert saved(loaded) == saved(model)
@@ -77,12 +73,8 @@ def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
 
 def test_every_class_that_can_be_saved_is_saved_above():
     named = set()
-    for make, learn in savable_models.MODELS.values():
-        random = np.random.default_rng(0)
-        model = make(random)
-        learn(model, random)
-        with zipfile.ZipFile(io.BytesIO(saved(model))) as file:
-            described = file.read("model.json").decode()
+    for name in savable_models.MODELS:
+        described = members_of(saved(savable_models.learnt(name)))[DESCRIPTION].decode()
         named |= set(re.findall('"object":"([^"]*)"', described))
     assert {*KINDS_BY_NAME, *(RIVER + name for name in MODULES)} == named
 

@@ -106,18 +106,6 @@ def test_what_is_not_obeyed_is_refused(name):
     assert pickle.dumps(model) == before
 
 
-@pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
-)
-@pytest.mark.parametrize("name", OWN)
-def test_copies_are_independent_and_go_on_alike(name, copied):
-    model = learnt(name, made(name))
-    twin, before = copied(model), onlinels.dumps(model)
-    learnt(name, twin)
-    assert onlinels.dumps(model) == before
-    assert onlinels.dumps(learnt(name, model)) == onlinels.dumps(twin)
-
-
 @pytest.mark.parametrize("part", FROZEN, ids=lambda part: type(part).__name__)
 def test_parts_never_change(part):
     before = pickle.dumps(part)

@@ -334,3 +334,13 @@ MODELS = {
     "minirocket": (windows, transform(16, 2)),
     "preprocessing": (whitened, transform(6, 6, 3)),
 }
+
+
+def learnt(name, n_times=1):
+    """Return one of the models, which has learnt a little once or several times."""
+    make, learn = MODELS[name]
+    random = np.random.default_rng(0)
+    model = make(random)
+    for _ in range(n_times):
+        learn(model, random)
+    return model
