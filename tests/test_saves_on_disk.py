@@ -6,8 +6,8 @@ import signal
 import stat
 import sys
 import tempfile
-import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -103,21 +103,8 @@ def test_a_file_that_is_read_only_may_be_saved_to_by_several():
         path = folder / "model.npz"
         path.write_bytes(OLD)
         path.chmod(0o444)
-        failed = []
-
-        def save():
-            try:
-                for _ in range(50):
-                    MODEL.save(path)
-            except OSError as error:
-                failed.append(error)
-
-        threads = [threading.Thread(target=save) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert failed == []
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: MODEL.save(path), range(200)))
         assert mode_of(path) == 0o444
         assert os.listdir(folder) == ["model.npz"]
 
@@ -154,37 +141,26 @@ def forked(act):
     return number
 
 
-@pytest.fixture(scope="module")
-def killed():
-    """Return what lets a process save and be killed just before a call of the system."""
+def save_and_be_killed(path, before="replace"):
+    """Let a process save and be killed just before a call of the system."""
 
-    def kill(path, before="replace"):
-        def act():
-            setattr(os, before, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-            MODEL.save(path)
+    def act():
+        setattr(os, before, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        MODEL.save(path)
 
-        os.waitpid(forked(act), 0)
-
-    return kill
-
-
-def let_age(folder):
-    """Let the hidden files of a folder be as old as those that nobody writes any more."""
-    for name in hidden_in(folder):
-        times = (os.lstat(folder / name).st_mtime - files.LEFT_OVER_SECONDS - 1.0,) * 2
-        os.utime(folder / name, times)
+    os.waitpid(forked(act), 0)
 
 
 @MODES
 @pytest.mark.parametrize("before", ["replace", "fsync"])
 @pytest.mark.parametrize("mode", [0o644, 0o444])
-def test_a_kill_leaves_one_hidden_file_which_a_later_save_removes(before, mode, killed):
+def test_a_kill_leaves_one_hidden_file_which_a_later_save_removes(before, mode):
     with plain_user() as folder:
         path = folder / "model.npz"
         path.write_bytes(OLD)
         path.chmod(mode)
         for _ in range(3):
-            killed(path, before)
+            save_and_be_killed(path, before)
             assert len(hidden_in(folder)) == 1
             assert path.read_bytes() == OLD
         # A running save goes on.
@@ -197,10 +173,10 @@ def test_a_kill_leaves_one_hidden_file_which_a_later_save_removes(before, mode, 
 
 
 @MODES
-def test_what_is_left_over_beside_one_path_is_no_business_of_another(tmp_path, killed):
+def test_what_is_left_over_beside_one_path_is_no_business_of_another(tmp_path):
     paths = [tmp_path / ("model" * 10 + end) for end in "ab"]
     for path in paths:
-        killed(path)
+        save_and_be_killed(path)
     MODEL.save(paths[0])
     assert len(hidden_in(tmp_path)) == 1
     MODEL.save(paths[1])
@@ -216,14 +192,14 @@ def test_a_hidden_file_that_no_save_has_made_is_left_alone(tmp_path):
 
 
 @MODES
-def test_what_another_machine_has_left_over_is_removed_when_it_is_old(
-    tmp_path, killed, monkeypatch
-):
-    killed(tmp_path / "model.npz")
+def test_what_another_machine_has_left_over_is_removed_when_it_is_old(tmp_path, monkeypatch):
+    save_and_be_killed(tmp_path / "model.npz")
     monkeypatch.setattr(files, "_machine", lambda: "another")
     MODEL.save(tmp_path / "model.npz")
     assert len(hidden_in(tmp_path)) == 1
-    let_age(tmp_path)
+    for name in hidden_in(tmp_path):
+        times = (os.lstat(tmp_path / name).st_mtime - files.LEFT_OVER_SECONDS - 1.0,) * 2
+        os.utime(tmp_path / name, times)
     MODEL.save(tmp_path / "model.npz")
     assert hidden_in(tmp_path) == []
 
@@ -231,7 +207,7 @@ def test_what_another_machine_has_left_over_is_removed_when_it_is_old(
 @given(st.lists(st.sampled_from(["a", "b", "save", "kill"]), max_size=12))
 @examples(15)
 @MODES
-def test_saves_that_begin_amid_others_and_kills(killed, steps):
+def test_saves_that_begin_amid_others_and_kills(steps):
     """Saves nest in any way, as those of threads may; none takes the file of another."""
     with tempfile.TemporaryDirectory() as name:
         folder, most = Path(name), 0
@@ -241,7 +217,7 @@ def test_saves_that_begin_amid_others_and_kills(killed, steps):
                 if step == "save":
                     MODEL.save(path)
                 elif step == "kill":
-                    killed(path, "fsync")
+                    save_and_be_killed(path, "fsync")
                 else:
                     stack.enter_context(files.written_aside(path)).write(b"%d" % number)
                 most += step != "save"
