@@ -113,9 +113,12 @@ def test_bad_rows_are_refused_by_all_that_reads_rows(x, error, message):
         for _ in range(2):
             laws.assert_refused(lambda: model.learn_one(x, y), model, message, error)  # noqa: B023
             model.learn_one({"a": 1.0, "h0": 1.0, "h1": 1.0}, y)
-        for name in ("predict_one", "predict_proba_one", "scores_one", "margin_one", "debug_one"):
-            if hasattr(model, name):
-                ask = functools.partial(getattr(model, name), x)
+        for question in (
+            *("predict_one", "predict_proba_one", "predict_interval_one"),
+            *("scores_one", "margin_one", "variance_one", "debug_one"),
+        ):
+            if hasattr(model, question):
+                ask = functools.partial(getattr(model, question), x)
                 laws.assert_refused(ask, model, message, error)
 
 
@@ -278,7 +281,7 @@ def test_answers_come_in_the_form_of_the_rows(kind, library):
     make, y = ANSWERING[kind]
     model, X = make(), library(COLUMNS)
     model.learn_many(X, library(y) if isinstance(y, dict) else y)
-    for question in ("predict", "predict_proba", "scores"):
+    for question in ("predict", "predict_proba", "scores", "margin", "variance"):
         if hasattr(model, f"{question}_many"):
             answer = getattr(model, f"{question}_many")(X)
             assert type(answer).__module__.split(".")[0] == type(X).__module__.split(".")[0]
