@@ -71,23 +71,16 @@ def test_merged_pipelines_have_seen_all_rows_and_unlearn_them_again(rows, name, 
 
 
 def test_wrapped_models_merge():
-    def sites(make):
-        models = [make(), make()]
-        for k in range(40):
-            models[k % 2].learn_one({"a": float(k % 5), "b": float(k % 3)}, k % 3 == 1)
-        return models
-
     for make in (
         lambda: CalibratedClassifier(HiddenLayer(9) | LeastSquaresClassifier(1.0)),
         lambda: HiddenLayer(9) | CalibratedClassifier(LeastSquaresClassifier(1.0)),
     ):
-        a, b = sites(make)
-        merged = onlinels.merge(a, b)
-        last = merged["CalibratedClassifier"] if hasattr(merged, "steps") else merged
-        assert last.count == 40
-        whole = make()
+        whole, *sites = (make() for _ in range(3))
         for k in range(40):
-            whole.learn_one({"a": float(k % 5), "b": float(k % 3)}, k % 3 == 1)
+            for model in (whole, sites[k % 2]):
+                model.learn_one({"a": float(k % 5), "b": float(k % 3)}, k % 3 == 1)
+        merged = onlinels.merge(*sites)
+        assert onlinels.pipelines.last_step(merged).count == 40
         for x in (PLAIN, {"a": 4.0}):
             assert merged.predict_one(x) == whole.predict_one(x)
 
@@ -164,10 +157,10 @@ def test_steps_that_learn_nothing_merge_and_unlearn(step, x):
 
 
 def test_what_does_not_merge_is_refused_by_name():
-    layered = lambda **settings: compose.Pipeline(  # noqa: E731
-        ("layer", HiddenLayer(**{"n_hidden": 5} | settings)), ("last", LINEAR.clone())
-    )
-    named = compose.Pipeline(("other", HiddenLayer(5)), ("last", LINEAR.clone()))
+    def layered(name="layer", **settings):
+        layer = HiddenLayer(**{"n_hidden": 5} | settings)
+        return compose.Pipeline((name, layer), ("last", LINEAR.clone()))
+
     hashed = preprocessing.FeatureHasher(8) | LINEAR.clone()
     projected = preprocessing.GaussianRandomProjector(3, seed=1) | LINEAR.clone()
     turned = projected.clone()
@@ -175,22 +168,12 @@ def test_what_does_not_merge_is_refused_by_name():
     turned.learn_one({"b": 1.0}, "yes")
     examples = HiddenLayer.from_examples(EXAMPLES, n_hidden=5)
     table = [
-        (
-            layered(),
-            layered(seed=1),
-            ValueError,
-            "'layer' differ in seed,.*clone",
-        ),
+        (layered(), layered(seed=1), ValueError, "'layer' differ in seed,.*clone"),
         (layered(), layered(n_hidden=6), ValueError, "differ in n_hidden,"),
         (layered(), examples | LINEAR.clone(), ValueError, r"\['layer'\] and \['HiddenLayer'\]"),
-        (layered(), named, ValueError, r"\['layer'\] and \['other'\] before"),
+        (layered(), layered("other"), ValueError, r"\['layer'\] and \['other'\] before"),
         (layered(), LINEAR.clone(), TypeError, "of types Pipeline and LeastSquaresClassifier"),
-        (
-            hashed,
-            hashed.clone(),
-            ValueError,
-            "'FeatureHasher' differ in their type or random numbers",
-        ),
+        (hashed, hashed.clone(), ValueError, "'FeatureHasher' differ in their type or random num"),
         (projected, turned, ValueError, "'GaussianRandomProjector' differ in their type or random"),
         (LINEAR, LeastSquaresRegressor(), TypeError, "other is of type LeastSquaresRegressor"),
         (LINEAR, LeastSquaresClassifier(2.0), ValueError, "other has different settings"),

@@ -157,6 +157,16 @@ def test_several_targets_and_distributions(data, form, stream, has_several):
     assert_same_state(model, single)
 
 
+NAMES = ["0", "1", "2"]
+FORMS = {
+    "pandas": lambda X: pd.DataFrame(X, columns=NAMES, index=range(len(X), 0, -1)),
+    "polars": lambda X: pl.DataFrame(X, schema=NAMES),
+    "dicts": lambda X: [dict(zip(NAMES, row, strict=True)) for row in X.tolist()],
+    "csr": scipy.sparse.csr_array,
+    "coo": scipy.sparse.coo_array,
+}
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -168,33 +178,25 @@ def test_several_targets_and_distributions(data, form, stream, has_several):
     ],
     ids=repr,
 )
-def test_answers_come_in_the_kind_of_the_rows(model):
+@pytest.mark.parametrize("form", FORMS)
+def test_answers_come_in_the_kind_of_the_rows(model, form):
     random = np.random.default_rng(0)
-    X, y = random.normal(size=(60, 3)), random.integers(0, 2, 60).tolist()
-    X = X.round(3)
+    X, y = random.normal(size=(60, 3)).round(3), random.integers(0, 2, 60).tolist()
+    rows, learnt = FORMS[form](X), model.clone()
     expected = model.clone().predict_learn_many(X, y)
-    assert expected.dtype == object
-    assert expected[0] is None
     probabilities = model.clone().predict_proba_learn_many(X, y)
-    names = ["0", "1", "2"]
-    kinds = {
-        "pandas": (pd.DataFrame(X, columns=names, index=range(60, 0, -1)), pd.Series),
-        "polars": (pl.DataFrame(X, schema=names), pl.Series),
-        "dicts": ([dict(zip(names, row, strict=True)) for row in X.tolist()], list),
-        "sparse": (scipy.sparse.csr_array(X), np.ndarray),
-        "coo": (scipy.sparse.coo_array(X), np.ndarray),
-    }
-    for rows, kind in kinds.values():
-        found = model.clone().predict_learn_many(rows, y)
-        assert isinstance(found, kind)
-        assert list(found) == expected.tolist()
-        table = model.clone().predict_proba_learn_many(rows, y)
-        if kind is pd.Series:
-            assert table.index.equals(rows.index)
-            assert found.index.equals(rows.index)
-        if kind is list:
-            table = [[row.get(label, 0.0) for label in (y[0], 1 - y[0])] for row in table]
-        np.testing.assert_allclose(np.asarray(table), probabilities, atol=1e-9)
+    found = learnt.predict_learn_many(rows, y)
+    assert (expected.dtype, expected[0]) == (object, None)
+    assert list(found) == expected.tolist()
+    table = model.clone().predict_proba_learn_many(rows, y)
+    assert type(found) is type(learnt.predict_many(rows))
+    assert type(table) is type(learnt.predict_proba_many(rows))
+    if form == "pandas":
+        assert table.index.equals(rows.index)
+        assert found.index.equals(rows.index)
+    if form == "dicts":
+        table = [[row.get(label, 0.0) for label in (y[0], 1 - y[0])] for row in table]
+    np.testing.assert_allclose(np.asarray(table), probabilities, atol=1e-9)
 
 
 @pytest.mark.parametrize(
