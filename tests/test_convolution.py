@@ -158,14 +158,9 @@ def test_the_hand_designed_bank():
 def test_allowed_pixels_stay_in_range(before, after, dtype, channels, log_size):
     """The largest pixels that are let in give finite features; larger ones raise."""
     random = np.random.default_rng(0)
-    model = ConvolutionalFeatures(
-        10.0**log_size * random.normal(size=(2, 3, 3)),
-        pool_size=3,
-        before_pooling=before,
-        after_pooling=after,
-        channels=channels,
-        dtype=dtype,
-    )
+    settings = {"before_pooling": before, "after_pooling": after, "pool_size": 3, "dtype": dtype}
+    filters = 10.0**log_size * random.normal(size=(2, 3, 3))
+    model = ConvolutionalFeatures(filters, channels=channels, **settings)
     images = random.choice([-1.0, 1.0], size=(2, 6, 6, 2))
     with pytest.raises(ValueError, match="expected at most") as raised:
         model.check_images(images * 1e149)
@@ -188,14 +183,8 @@ def test_even_images_give_zeros(before, after, channels, dtype, brightness):
     assume(before * after < 6.0)
     filters = np.random.default_rng(1).normal(size=(3, 5, 5))
     filters -= filters.mean(axis=(1, 2), keepdims=True)
-    model = ConvolutionalFeatures(
-        filters,
-        pool_size=3,
-        before_pooling=before,
-        after_pooling=after,
-        channels=channels,
-        dtype=dtype,
-    )
+    settings = {"before_pooling": before, "after_pooling": after, "pool_size": 3, "dtype": dtype}
+    model = ConvolutionalFeatures(filters, channels=channels, **settings)
     images = np.full((2, 9, 9, 2), brightness)
     assert not model.transform_many(images).any()
     images[1, 4:] *= 3.0
