@@ -70,6 +70,11 @@ def scaled_hidden(settings):
 # Defaults, with fewer hidden units: the long run has the 300 of the default, too.
 SETTINGS = [({}, {"n_hidden": 20}), *drawn_settings(18), ({}, {})]
 REGRESSORS = LeastSquaresRegressor, LeastSquaresMultiTargetRegressor
+DRAW = random.Random(1)
+REGRESSOR_SETTINGS = [
+    SETTINGS[0],
+    *((model_settings(DRAW, ACCUMULATORS[k % 3]), SETTINGS[k + 1][1]) for k in range(7)),
+]
 
 PRIORS = [({"priors": priors}, {}) for priors in ("equal", "learnt", {True: 0.1})]
 
@@ -107,13 +112,13 @@ MODELS = [
     *(
         model
         for kind in REGRESSORS
-        for model in the_rest_slow([kind(**linear) for linear, _ in SETTINGS[:8]], 1)
+        for model in the_rest_slow([kind(**linear) for linear, _ in REGRESSOR_SETTINGS], 1)
     ),
     *(
         model
         for kind in REGRESSORS
         for model in the_rest_slow(
-            [HiddenLayer(**hidden) | kind(**linear) for linear, hidden in SETTINGS[:8]], 0
+            [HiddenLayer(**hidden) | kind(**linear) for linear, hidden in REGRESSOR_SETTINGS], 0
         )
     ),
     *the_rest_slow(DRIFT_AWARE, 1),
