@@ -180,34 +180,6 @@ def test_what_is_no_trained_model_is_refused():
             answers_only(model)
 
 
-def odd(part, value):
-    def change(said):
-        said["model"]["state"][part] = value
-        return said
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("part", "value"),
-    [
-        ("columns", None),
-        ("outputs", {"tuple": [0, 1]}),
-        ("outputs", {"tuple": [0, 1, 1]}),
-        ("intercept", None),
-        ("weights", None),
-        ("softmax", {"tuple": [1.0]}),
-    ],
-)
-def test_parts_that_do_not_fit_are_refused(tmp_path, part, value):
-    path = tmp_path / "model.npz"
-    answers_only(learnt(priors="learnt")).save(path)
-    assert onlinels.load(path).classes == learnt().classes
-    rewritten(path, odd(part, value))
-    with pytest.raises(ValueError, match="cannot be read as a saved model"):
-        onlinels.load(path)
-
-
 # -- input weights that a seed draws --------------------------------------------------------------
 
 

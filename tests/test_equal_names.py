@@ -268,6 +268,15 @@ def test_labels_stay_as_given_and_are_saved_in_plain_types(tmp_path):
     assert small.classes == model.classes
 
 
+def test_exports_and_estimators_have_plain_labels():
+    X, y = np.eye(4), [Sensor.TEMP, Sensor.HUMID] * 2
+    first = IncrementalRidgeClassifier().fit(X, y)
+    second = IncrementalRidgeClassifier().fit(X, [*map(str.__str__, y)])
+    for each in (first, second, to_sklearn(first.to_river())):
+        assert sorted(each.classes_.tolist()) == ["humid", "temp"]
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+
+
 @pytest.mark.parametrize(
     ("labels", "plain"),
     [
@@ -305,20 +314,6 @@ def test_frames_name_columns_by_any_equal_object():
             model.learn_many(pd.DataFrame(rows, columns=columns), labels)
         known = [facts(model) for model in models]
         assert known[0] == known[1] == known[2]
-
-
-def test_estimators_take_members_as_labels():
-    X, y = np.eye(4), [Sensor.TEMP, Sensor.HUMID] * 2
-    first = IncrementalRidgeClassifier().fit(X, y)
-    second = IncrementalRidgeClassifier().fit(X, [*map(str.__str__, y)])
-    assert first.classes_.tolist() == second.classes_.tolist() == ["humid", "temp"]
-    np.testing.assert_array_equal(first.predict(X), second.predict(X))
-
-
-def test_exports_hold_plain_labels():
-    model = LeastSquaresClassifier(0.1)
-    model.learn_many(np.eye(2), [Sensor.TEMP, Sensor.HUMID])
-    assert sorted(to_sklearn(model).classes_.tolist()) == ["humid", "temp"]
 
 
 def test_pixels_and_settings_are_named_by_any_equal_object():

@@ -26,23 +26,12 @@ class DataSet:
     lowest: int = 0
     highest: int = 1
 
-    def rows(self):
-        """Return the published rows, as decimals."""
-        values = self.table.split()
-        width = len(values) // self.n_rows
-        assert len(values) == self.n_rows * width
-        return [values[start : start + width] for start in range(0, len(values), width)]
-
     def floats(self):
         """Return the columns of the model (n, n_coefficients), by plain powers, and y (n, 1)."""
-        values = np.array(self.rows(), dtype=np.float64)
+        values = np.array(self.table.split(), dtype=np.float64).reshape(self.n_rows, -1)
         if values.shape[1] > 2:
             return np.hstack([np.ones((len(values), 1)), values[:, 1:]]), values[:, :1]
         return values[:, 1:] ** np.arange(self.lowest, self.highest + 1), values[:, :1]
-
-    def coefficients(self):
-        """Return the certified coefficients, as published."""
-        return np.array(self.certified.split(), dtype=np.float64)
 
 
 WANTED = {
@@ -103,7 +92,7 @@ PATHS = {
 
 def correct_digits(weights, data):
     """Return the least number of correct significant digits of any coefficient, at most 15."""
-    certified = data.coefficients()
+    certified = np.array(data.certified.split(), dtype=np.float64)
     errors = np.abs(weights.ravel() - certified) / np.abs(certified)
     return float(-np.log10(np.maximum(errors.max(), 1e-15)))
 

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import zipfile
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import compose, feature_extraction, preprocessing, stats, utils
+from river import compose, drift, feature_extraction, preprocessing, stats, utils
 
 import onlinels
 from onlinels import LeastSquaresClassifier, StreamClassifier
@@ -140,6 +141,19 @@ def test_other_labels_are_refused_and_no_file_is_written(tmp_path, label):
     assert_not_saved(model, tmp_path / "model.npz", message, TypeError)
 
 
+OTHERS = [
+    *(np.array(["text"]), np.array([1j]), defaultdict(int), bytes, range(5), {b"bytes"}),
+    *({"detector": drift.ADWIN, "names": {1: object()}}, {date(2020, 1, 1): 1}),
+]
+
+
+@pytest.mark.parametrize("value", OTHERS, ids=repr)
+def test_other_values_are_refused_and_no_file_is_written(tmp_path, value):
+    with pytest.raises(TypeError, match="saved"):
+        onlinels.save({"value": value}, tmp_path / "model.npz")
+    assert os.listdir(tmp_path) == []
+
+
 def test_what_cannot_be_saved_says_so(tmp_path):
     path = tmp_path / "model.npz"
     with pytest.raises(TypeError, match="model is of type object"):
@@ -158,10 +172,9 @@ def test_what_cannot_be_saved_says_so(tmp_path):
         with pytest.raises(TypeError, match=f"{reason}.*cannot be saved"):
             onlinels.save(odd | LeastSquaresClassifier(), path)
     for wrong in (None, 3, ""):
-        with pytest.raises(TypeError, match=r"file is .* expected the path of a file or an open"):
-            LeastSquaresClassifier().save(wrong)
-        with pytest.raises(TypeError, match=r"file is .* expected the path of a file or an open"):
-            onlinels.load(wrong)
+        for call in (LeastSquaresClassifier().save, onlinels.load):
+            with pytest.raises(TypeError, match=r"file is .* the path of a file or an open"):
+                call(wrong)
         with pytest.raises(TypeError, match=r"content is of type .* expected bytes\. Pass"):
             onlinels.loads(wrong)
     with pytest.raises(FileNotFoundError, match=r"There is no file .*save a model there first"):

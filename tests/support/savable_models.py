@@ -140,10 +140,6 @@ def transform(*shape):
     return lambda features, random: features.transform_many(random.random((3, *shape)))
 
 
-def linear(**settings):
-    return lambda random: LeastSquaresClassifier(**settings)
-
-
 def of(kind, **settings):
     return lambda random: kind(**settings)
 
@@ -201,7 +197,10 @@ def patches(recipe):
 
 
 LINEAR = {
-    f"{accumulator}, {settings}": (linear(accumulator=accumulator, **settings), learn_rows)
+    f"{accumulator}, {settings}": (
+        of(LeastSquaresClassifier, accumulator=accumulator, **settings),
+        learn_rows,
+    )
     for accumulator in ("gram", "orthogonal", "recursive")
     for settings in (
         {},
@@ -276,8 +275,8 @@ def warned_by(detector):
 
 MODELS = {
     **LINEAR,
-    "folds": (linear(ridge=KFold(3)), learn_rows),
-    "priors": (linear(priors={"a": 0.1}), learn_and_predict_rows),
+    "folds": (of(LeastSquaresClassifier, ridge=KFold(3)), learn_rows),
+    "priors": (of(LeastSquaresClassifier, priors={"a": 0.1}), learn_and_predict_rows),
     "regressor": (of(LeastSquaresRegressor), learn_numbers),
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),
