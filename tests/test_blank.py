@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +86,29 @@ def test_blank_regressors_answer_whatever_the_values_are(kind, x):
     if kind == "regressor":
         fresh = make().predict_one(x, with_dist=True)
         assert (fresh.mu, fresh.sigma) == (0.0, np.inf)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("make", "nothing", "n_outputs"),
+    [
+        (LeastSquaresClassifier, None, 0),
+        (LeastSquaresRegressor, 0.0, 1),
+        (LeastSquaresMultiTargetRegressor, {}, 0),
+    ],
+)
+def test_blank_linear_models_answer_batches(make, nothing, n_outputs, fit_intercept):
+    model, X = make(fit_intercept=fit_intercept), np.ones((4, 2))
+    assert model.predict_many([{}, {"a": 1.0}]) == [nothing] * 2
+    assert model.predict_many(X).tolist() == [[] if nothing == {} else nothing] * 4
+    for name in ("predict_proba_many", "scores_many", "variance_many"):
+        if hasattr(model, name):
+            assert getattr(model, name)(X).shape == (4, 0)
+            assert len(getattr(model, name)(pd.DataFrame(X))) == 4
+    assert len(model.predict_many(pd.DataFrame(X))) == 4
+    assert (model.feature_names, model.count, model.ridge_) == ((), 0, 0.0)
+    assert model.output_weights.shape == (0, n_outputs)
+    assert model.intercept.tolist() == [0.0] * n_outputs
 
 
 @pytest.mark.parametrize("make", [*CLASSIFIERS.values(), *(make for make, _ in NUMBERS.values())])

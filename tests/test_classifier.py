@@ -19,19 +19,6 @@ def trained(**settings):
     return model
 
 
-def test_nothing_learnt_yet():
-    model = LeastSquaresClassifier()
-    assert model.predict_one({"a": 1.0}) is None
-    assert model.predict_proba_one({"a": 1.0}) == {}
-    assert model.scores_one({}) == {}
-    assert model.predict_many(X).tolist() == [None] * 4
-    assert model.predict_proba_many(X).shape == (4, 0)
-    assert len(model.predict_proba_many(pd.DataFrame(X))) == 4
-    assert (model.classes, model.feature_names, model.count) == ((), (), 0)
-    assert model.output_weights.shape == (0, 0)
-    assert model.ridge_ == 0.0
-
-
 def test_labels_that_read_alike_need_an_array_or_pandas():
     model = LeastSquaresClassifier()
     frame = pl.DataFrame(X, schema=["a", "b"])

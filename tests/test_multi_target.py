@@ -30,16 +30,6 @@ def test_every_target_is_as_if_learnt_alone(rows, ridge):
         np.testing.assert_allclose(found, alone.output_weights, atol=1e-9 * size)
 
 
-def test_nothing_learnt_yet():
-    model = LeastSquaresMultiTargetRegressor()
-    assert model.predict_one({"a": 1.0}) == {}
-    assert model.predict_many(X).shape == (4, 0)
-    assert model.predict_many([{}, {}]) == [{}, {}]
-    assert len(model.predict_many(pd.DataFrame(X))) == 4
-    assert (model.target_names, model.count) == ((), 0)
-    assert model.output_weights.shape == (0, 0)
-
-
 def test_order_of_targets_never_matters():
     model, other, again = trained(), LeastSquaresMultiTargetRegressor(), trained().empty()
     for x, y in zip(SAMPLES, ROWS, strict=True):

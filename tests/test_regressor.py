@@ -27,18 +27,6 @@ def trained(**settings):
     return model
 
 
-def test_nothing_learnt_yet():
-    for fit_intercept in (True, False):
-        model = LeastSquaresRegressor(fit_intercept=fit_intercept)
-        assert model.predict_one({"a": 1.0}) == 0.0
-        assert model.predict_many(X).tolist() == [0.0] * 4
-        assert model.predict_many([{}, {"a": 1.0}]) == [0.0, 0.0]
-        assert (model.feature_names, model.count, model.ridge_) == ((), 0, 0.0)
-        assert model.output_weights.shape == (0, 1)
-        assert model.intercept.tolist() == [0.0]
-        assert isinstance(model.predict_one({}), float)
-
-
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("ridge", ["auto", 1.0])
 def test_without_features_the_prediction_is_the_mean(ridge, fit_intercept):
