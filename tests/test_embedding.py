@@ -215,6 +215,7 @@ def of_two_lengths(items):
     return np.ones((len(items), 1 + (items[0] == "long")))
 
 
+RANDOM, OF_OTHERS = np.random.default_rng(0), "another vector for an item alone"
 BAD_FUNCTIONS = [
     (3, TypeError, "expected a function from a list"),
     (failing, ValueError, "^embed raised KeyError.*'pixels'.*, expected .* Pass a shape such as p"),
@@ -223,6 +224,8 @@ BAD_FUNCTIONS = [
     (lambda items: [[1.0], [], []], ValueError, "^embed returned lists of"),
     (lambda items: [[np.nan]] * len(items), ValueError, r"^embed's result holds nan.*StatImputer"),
     (lambda items: [["x"]] * len(items), TypeError, "real numbers"),
+    (lambda items: [[1.0, len(items)]] * len(items), ValueError, OF_OTHERS),
+    (lambda items: RANDOM.normal(size=(len(items), 3)), ValueError, OF_OTHERS),
 ]
 TWO_COLUMNS = pd.DataFrame({"a": ["x"], "b": ["y"]})
 LAYER = Embedding(embed)
@@ -257,18 +260,3 @@ def test_bad_functions_are_refused_also_for_a_file(function, error, match):
 def test_a_file_without_an_embedding_takes_no_function():
     with pytest.raises(ValueError, match="holds no Embedding"):
         onlinels.loads(onlinels.dumps(LeastSquaresClassifier()), embed=embed)
-
-
-def test_functions_whose_vectors_depend_on_other_items_are_refused():
-    random = np.random.default_rng(0)
-
-    def centred(texts):
-        lengths = np.array([[len(text), text.count(" ")] for text in texts], dtype=float)
-        return lengths - lengths.mean(axis=0)
-
-    def noisy(texts):
-        return random.normal(size=(len(texts), 3))
-
-    for function in (centred, noisy):
-        with pytest.raises(ValueError, match="another vector for an item alone"):
-            Embedding(function)

@@ -10,7 +10,6 @@ from river.preprocessing import StandardScaler
 import onlinels
 from onlinels import (
     CalibratedClassifier,
-    ConvolutionalFeatures,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
 )
@@ -182,14 +181,6 @@ def test_what_is_saved_while_another_thread_learns_is_whole(tmp_path, holder):
 
     in_turns(save, lambda: model.learn_many(X, y))
     assert counts == sorted(counts)
-
-
-@pytest.mark.parametrize("threads", ["1", "3"])
-def test_features_are_the_same_on_any_number_of_threads(threads, monkeypatch):
-    images = np.random.default_rng(0).random((70, 12, 12))
-    expected = ConvolutionalFeatures().transform_many(images)
-    monkeypatch.setenv("OMP_NUM_THREADS", threads)
-    assert (ConvolutionalFeatures().transform_many(images) == expected).all()
 
 
 def test_a_wrapper_is_saved_while_it_is_taught(tmp_path):

@@ -309,13 +309,6 @@ def with_model(members, model):
     return described(members, json.loads(members[DESCRIPTION]) | {"model": model})
 
 
-def large(members):
-    header = io.BytesIO()
-    shape = {"descr": "<f8", "fortran_order": False, "shape": (2**62, 2**62)}
-    np.lib.format.write_array_header_1_0(header, shape)
-    return stored(members | dict.fromkeys(members.keys() - {DESCRIPTION}, header.getvalue()))
-
-
 def lying_size(members):
     content = bytearray(stored(members))
     struct.pack_into("<II", content, content.rindex(DIRECTORY) + 20, 2**31, 2**31)
@@ -359,7 +352,6 @@ ATTACKS = {
     "a bomb": lambda members: zip_of(members | {DESCRIPTION: b" " * 10**7}, zipfile.ZIP_DEFLATED),
     "a deep description": lambda members: described(members, b"[" * 10**5),
     "a description that is a list": lambda members: described(members, b"[" * 900 + b"]" * 900),
-    "absurd dimensions": large,
     "a member larger than the file": lying_size,
     "members that overlap": overlapping,
     "sizes of 64 bits": stating_64_bits,
