@@ -65,12 +65,9 @@ def expected_losses(rows, parts, settings):
 def allowed_errors(rows, plain, losses):
     """Return by how much every scale's log-loss may be off by rounding, (n_scales,).
 
-    A scale multiplies the errors of scores, which in the recursive form are those of its inverse.
+    A scale multiplies the errors of scores.
     """
-    Y = laws.one_hot(rows.y, plain.classes)
-    A, *_ = laws.weighted_centred(rows.X.astype(float), Y, rows.w, plain.fit_intercept)
-    # Measured: a thousandth of these digits at most.
-    of_scores = 1e-2 * laws.EPS * laws.lost_digits(plain, np.linalg.norm(A) ** 2)
+    of_scores = 1e-2 * laws.EPS
     return 1e-9 * (1.0 + np.abs(losses)) + of_scores * rows.w.sum() * SOFTMAX_SCALES
 
 

@@ -76,11 +76,6 @@ def test_errors_begin_as_the_page_says():
     model.learn_one({"a": 1.0}, "x")
     coded = LeastSquaresClassifier()
     coded.learn_many([{"a": 1.0}, {"a": 3.0}, {"a": 99_999_999.0}], ["x", "y", "x"])
-    recursive = LeastSquaresRegressor(0.01, "recursive")
-    for a in (1.0, 2.0, 4.0, 3e5):
-        recursive.learn_one({"a": a, "b": -a}, a)
-    other = recursive.empty()
-    other.learn_one({"a": 1.0, "b": 5.0}, 1.0)
     scaled, layer = StandardScaler() | LeastSquaresClassifier(), HiddenLayer(5, "difference")
     scaled.learn_one({"a": 1.0}, "x")
     frame = pd.DataFrame({"a": [1.0, 2.0]})
@@ -104,7 +99,6 @@ def test_errors_begin_as_the_page_says():
         lambda: layer.transform_one({"a": 1.0}),
         lambda: model.unlearn_one({"a": 500.0}, "x"),
         lambda: coded.unlearn_one({"a": 99_999_999.0}, "x"),
-        lambda: recursive.merge(other),
         lambda: onlinels.save(function, "unused"),
     ]
     assert len(said) == len(calls) + 2  # The last two are warnings.

@@ -96,12 +96,6 @@ def go_on(model):
     model.learn_one(X[44], Y[44])
 
 
-@pytest.fixture(autouse=True)
-def soon_enough(monkeypatch):
-    """Let the ridge of the recursive form be chosen where there are few rows."""
-    monkeypatch.setattr(laws.FIRST_ROWS, 32)
-
-
 def prepared(model, labels):
     for row in range(18):
         model.learn_one(X[row], labels[row])

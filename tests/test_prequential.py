@@ -26,9 +26,9 @@ from support.slow import the_rest_slow
 def forms(draw):
     """Draw settings of a linear model, those in which a solution goes on more often."""
     accumulator = draw(st.sampled_from(["gram", "gram", "recursive", "recursive", "orthogonal"]))
-    ridge = draw(st.sampled_from([1.0, 1e-3, 30.0, "auto", "auto", "paper"]))
+    ridge = draw(st.sampled_from([1.0, 1e-3, 30.0, "auto", "auto", "paper", 0.0]))
     if accumulator == "gram":
-        ridge = draw(st.sampled_from([ridge, ridge, 0.0, KFold(3)]))
+        ridge = draw(st.sampled_from([ridge, ridge, KFold(3)]))
     forgetting = draw(st.sampled_from([{}, {}, {"forgetting_factor": 0.95}, {"half_life": 20.0}]))
     settings = {"accumulator": accumulator, "ridge": ridge, **forgetting}
     settings["fit_intercept"] = draw(st.booleans())
@@ -222,14 +222,6 @@ def test_refused_rows_change_nothing(form):
         laws.assert_refused(call, model, message)
 
 
-def test_a_row_that_an_inverse_cannot_learn_is_refused_with_its_batch():
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(100, 2)), random.normal(size=100)
-    X[70] *= 1e9
-    model = LeastSquaresRegressor(1.0, "recursive", fit_intercept=False)
-    laws.assert_refused(lambda: model.predict_learn_many(X, y), model, "outweigh")
-
-
 def test_a_row_that_outweighs_the_others_is_learnt_beside_the_sums():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(100, 2)), random.normal(size=100)
@@ -249,15 +241,9 @@ def test_a_row_that_outweighs_the_others_is_learnt_beside_the_sums():
     st.booleans(),
 )
 def test_a_batch_costs_no_more_digits_than_its_rows(rows, ridge, accumulator, fit_intercept):
-    """Rows that outweigh others by far are learnt, or refused, as they are one by one."""
     model = LeastSquaresRegressor(ridge, accumulator, fit_intercept)
     single = copy.deepcopy(model)
-    try:
-        one_by_one(single, rows.X, rows.y, rows.w, None, LeastSquaresRegressor.predict_one)
-    except ValueError:
-        with pytest.raises(ValueError, match=r"outweigh|Rounding errors exceed"):
-            model.predict_learn_many(rows.X, rows.y, rows.w)
-        return
+    one_by_one(single, rows.X, rows.y, rows.w, None, LeastSquaresRegressor.predict_one)
     model.predict_learn_many(rows.X, rows.y, rows.w)
     found, expected = (
         laws.fit_error(each.output_weights, each.ridge_diagonal, rows, fit_intercept)

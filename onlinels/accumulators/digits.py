@@ -73,7 +73,7 @@ def are_negligible(statistics: Statistics) -> bool:
         return True
     told = np.concatenate((statistics.diagonal, statistics.target_squares))
     varies = told > 0.0
-    if statistics.recursion is not None or not (varies | statistics.are_constant).all():
+    if not (varies | statistics.are_constant).all():
         return False
     if not varies[:n_features].any() or not varies[n_features:].all():
         return False
@@ -105,8 +105,7 @@ def _losses(
     of_target = np.where(constant_targets, 0.0, _ratio(of_targets, squares))
 
     present = diagonal > 0.0
-    if present.any() and statistics.recursion is None:
-        # Sums that hold an inverse have compared it with a sketch.
+    if present.any():
         shares = np.where(present, _ratio(errors, diagonal + penalties), 0.0)
         error, cause = float(np.linalg.norm(shares)), int(shares.argmax())
         smallest, largest_zero = _smallest_eigenvalue(statistics, ridge, diagonal)

@@ -47,7 +47,7 @@ class FoldedStatistics(Statistics):
     Parameters
     ----------
     sums : SumsOfProducts
-        Empty sums without a ridge inside, which no other object uses.
+        Empty sums, which no other object uses.
     is_centred : bool
         Whether rows are learnt about their mean.
     n_folds : int

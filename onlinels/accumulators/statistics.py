@@ -167,19 +167,11 @@ class Statistics:
     weight: float = _attribute("_weight", "Current total weight of the rows learnt.")
     products: SumsOfProducts = _attribute("_sums", "The sums of products, in one form.")
     rounding: Rounding = _attribute("_rounding", "Rounding errors that removals have left.")
-    recursion: Recursion | None = _attribute(
-        "_sums.recursion", "The recursion that learns every row, if the sums are one; else None."
-    )
 
     @property
     def is_centred(self) -> bool:
         """Whether rows are learnt about their mean."""
         return self._mean is not None
-
-    @property
-    def holds_ridge(self) -> bool:
-        """Whether the sums hold a ridge inside, or will, so that changing it is expensive."""
-        return self._sums.holds_ridge
 
     @property
     def feature_mean(self) -> Floats:
@@ -313,16 +305,17 @@ class Statistics:
         squares, rounding = self._target_squares, self._rounding
         mean, past, n_features = self._mean, self._weight * decay, len(sample) - len(squares)
         is_plain = MUCH_HEAVIER * past >= w > 0.0 and 0 < n_features < len(sample)
-        if not is_plain or (rounding.weight and decay != 1.0):
+        if not is_plain:
             # The first row is the mean. It is learnt as a batch; so is any row without columns or
-            # weight, or much heavier than the past, or while the rounding errors of removed rows
-            # decay.
+            # weight, or much heavier than the past.
             if recursion is not None:
                 raise ValueError("a recursion beside the sums learns no such row")
             row = Rows(sample[None, :n_features], sample[None, n_features:], w)
             return self._plan_many(row, decay)
         count, weight = self._count + 1, past + w
         state: State = ((self, "_count", count), (self, "_weight", weight))
+        if rounding.weight and decay != 1.0:
+            state += ((self, "_rounding", rounding.scaled(decay)),)
         prints = self._prints
         printing = (np.add, prints, prints_of_row(sample), prints)
         moving: Calls = ()
@@ -343,7 +336,8 @@ class Statistics:
         squaring = (dsbmv, 0, w, y, sample, 1, n_features, decay, squares, 1, 0, 0, 1)
         calls, changes = self._sums.plan_row(sample, w, decay)
         if recursion is not None:
-            more = recursion.plan(sample, recursion.errors(sample), w, most=MAX_RUNNING_LEVERAGE)
+            errors = recursion.errors(sample)
+            more = recursion.plan(sample, errors, w, decay, most=MAX_RUNNING_LEVERAGE)
             calls, changes = calls + more[0], changes + more[1]
         return (squaring, printing, *moving, *calls), state + changes
 
@@ -379,9 +373,6 @@ class Statistics:
             out = np.concatenate((joining.squares(), before[self.n_features :] - squares))
             parts = before, out, past, -added, difference, self._count, n_rows
             rounding = rounding.after_removal(*parts)
-            left = shallow_copy(self._sums)
-            vars(left).update((name, each) for owner, name, each in state if owner is self._sums)
-            left.check("Removing these rows leaves", rounding.squares, squares)
         changes = {
             "_count": self._count + int(rows.sign) * n_rows,
             "_weight": max(0.0, past + added),
@@ -476,9 +467,6 @@ class Statistics:
             # Exactly, whatever rounding has left.
             gone = new.are_gone
             new._mean = Mean(*(np.where(gone, 0.0, each) for each in new._mean))
-        unused = (new.diagonal == 0.0) & (new.raw_squares()[0] != 0.0)
-        if unused.any():
-            new._sums = new._sums.without(unused)
         return new
 
     def grown(self, n_features: int, n_targets: int) -> Self:
@@ -536,7 +524,7 @@ class Statistics:
         places = [*map(growth, other._sums.shape, self._sums.shape)]
         columns = stacked(places[0], places[1], other.n_features)
         errors = other._rounding.reindexed(other.n_features, *places)
-        rounding = self._rounding.joined(errors)
+        self._rounding = self._rounding.joined(errors)
         self._sums.add(other._sums)
         theirs = enlarged(other._target_squares, self.n_targets)
         self._target_squares = self._target_squares + theirs
@@ -545,8 +533,6 @@ class Statistics:
         self._weightless += other._weightless
         self._weight += other._weight
         self._prints = self._prints + gathered(other._prints, np.arange(2), columns)
-        self._sums.check("Merging these rows leaves", rounding.squares, self._target_squares)
-        self._rounding = rounding
 
     def _absorb_mean(self, other: Self, places: Sequence[Integers]) -> None:
         """Move the mean, in place; the sums learn the difference of both means as a row."""
@@ -563,30 +549,6 @@ class Statistics:
         apply(self._sums.plan_rows(row, 1.0))
         self._target_squares = row.with_target_squares(self._target_squares)
         self._mean = mean.joined(their_mean, weight, theirs)
-
-    # A ridge inside the sums.
-
-    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
-        """Return the statistics with a ridge inside; `self` if the form holds no ridge.
-
-        The ridge acts on features in units (n_features,) above 0; the units are 1 by default.
-        """
-        inside = self.recursion
-        new = self.with_products(self._sums.with_ridge(ridge, units, self.diagonal))
-        if inside is not None and new is not self:
-            # The sums come from an inverse, which has few digits where its ridge, or rows that were
-            # removed, outweigh the rows, and where rows are nearly dependent.
-            cause = f"ridge={ridge:g} in place of {inside.ridge:g} leaves"
-            new._sums.check(cause, self._rounding.squares, self._target_squares)
-        return new
-
-    def with_products(self, products: SumsOfProducts) -> Self:
-        """Return the statistics with other sums of products of the same rows."""
-        if products is self._sums:
-            return self
-        new = shallow_copy(self)
-        new._sums = products
-        return new
 
     # Functions of the statistics.
 
@@ -627,7 +589,7 @@ class Statistics:
         ----------
         ridge : float, or ndarray (n_features,)
             The ridge c, or the penalty of every feature. 0.0 gives the pseudo-inverse solution of
-            minimum norm, which the recursive form cannot compute.
+            minimum norm.
         diagonal : ndarray (n_features,)
             Diagonal of A'A, with 0 for features that hold only rounding errors.
 
@@ -638,13 +600,12 @@ class Statistics:
         Raises
         ------
         TypeError, ValueError
-            If `ridge` is not a number or an array of penalties, or is 0 in the recursive form.
+            If `ridge` is not a number or an array of penalties.
 
         Notes
         -----
         For M features, ``M^3 / 3`` operations in the Gram form and ``2/3 M^3`` in the orthogonal
-        form; see `onlinels.linalg.solve` for these and the rank tolerance. In the recursive form,
-        solving for the ridge inside is a copy. Every other call computes the weights again;
+        form; see `onlinels.linalg.solve` for these and the rank tolerance.
         `onlinels.LeastSquaresClassifier` describes when a model updates its solution instead.
         """
         weights = self._sums.solve(ridge, diagonal, self._count)

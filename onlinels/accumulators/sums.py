@@ -36,8 +36,6 @@ class Rows(NamedTuple):
         1 to learn the rows, -1 to remove them.
     target_origin : ndarray (n_targets,), optional
         Origin subtracted from the one-hot targets of labels.
-    followed : Recursion, optional
-        Copy of the recursion inside that has decayed and learnt these rows, and replaces it.
     """
 
     values: Matrix
@@ -45,7 +43,6 @@ class Rows(NamedTuple):
     w: float | Floats = 1.0
     sign: float = 1.0
     target_origin: Floats | None = None
-    followed: Recursion | None = None
 
     @classmethod
     def none(cls, n_features: int) -> Rows:
@@ -94,24 +91,17 @@ class Rows(NamedTuple):
 
 
 class SumsOfProducts(ABC):
-    """A'A and A'Y of rows A with targets Y, in one form: raw, factored or inverted.
+    """A'A and A'Y of rows A with targets Y, as they are or factored.
 
-    The sums have no mean and no count of rows, and a ridge only if `holds_ridge` is true. So the
-    sums of two streams add up; an inverse is added by computing A'A. Planning changes nothing;
-    `add` works in place, on sums that no other object uses yet.
+    The sums have no mean, no count of rows and no ridge. So the sums of two streams add up.
+    Planning changes nothing; `add` works in place, on sums that no other object uses yet.
     """
 
     form: ClassVar[str]
-    """Name of the form, as in the setting `accumulator`. Sums of one form add up."""
-
-    recursion: Recursion | None = None
-    """The recursion that learns every row, if the sums are a recursion."""
+    """Name of the form. Sums of one form add up."""
 
     allows_running_solution: ClassVar[bool] = False
     """Whether `recursion_of` returns a recursion that can learn rows beside the sums."""
-
-    holds_ridge: bool = False
-    """Whether the sums hold a ridge inside, or will, so that changing the ridge is expensive."""
 
     can_remove: ClassVar[bool] = True
     """Whether rows can be removed."""
@@ -136,11 +126,7 @@ class SumsOfProducts(ABC):
 
     @abstractmethod
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        """Plan to decay all rows and to add or remove rows.
-
-        Before a removal is applied, `check` is called on sums with the planned state. So sums that
-        check their digits must plan new objects, not calls.
-        """
+        """Plan to decay all rows and to add or remove rows."""
 
     @abstractmethod
     def add(self, other: Any) -> None:
@@ -190,31 +176,6 @@ class SumsOfProducts(ABC):
         A trust of 0 means that the recursion cannot be used any longer.
         """
         return 1.0
-
-    # A ridge inside the sums. By default there is none.
-
-    def with_ridge(self, ridge: float, units: Floats | None, diagonal: Floats) -> Any:
-        """Return sums that hold a ridge on features in units; `self` if the form holds no ridge."""
-        return self
-
-    def with_units(self, features: Integers, units: Floats) -> Self:
-        """Return the sums with units of features that were constant so far."""
-        return self
-
-    def restored(self) -> Self:
-        """Return the sums with the ridge inside set to c again."""
-        return self
-
-    def without(self, features: NDArray[np.bool_]) -> Self:
-        """Return the sums with the rounding errors of features, given as a mask, removed."""
-        return self
-
-    def check(self, cause: str, rounding: Floats, target_squares: Floats) -> None:
-        """Raise ValueError, which begins with the cause, if too few digits are left.
-
-        `rounding` (n_features + n_targets,) are the errors of the sums of squares.
-        """
-        return
 
 
 def target_prints(targets: Matrix, n_targets: int) -> Prints:

@@ -18,9 +18,9 @@ from scipy.linalg.blas import (
     dtrmm,
     dtrsm,
 )
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf
 
-from onlinels.checks import Floats, Integers, Matrix
+from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import gathered, growth, symmetric
 from onlinels.numerics import (
     Calls,
@@ -49,9 +49,6 @@ N_BUFFERED_COLUMNS = 64
 MIN_SCALE = 2.0**-32
 """Smallest scale that is kept apart from the inverse; a smaller scale is multiplied in."""
 
-MIN_WEIGHT_FACTOR = 1e-6
-"""Smallest factor on all weights by which the inverse is divided; below it, A'A is computed."""
-
 BLOCK_ROWS = 32
 """Number of rows of a block that is predicted at once, with up to 320 features.
 
@@ -59,20 +56,11 @@ Measured, us per row with 16, 32, 64 and 128 rows per block: 1.3, 0.85, 1.2, 1.0
 6.3, 7.4, 8.6 at 213; 169, 157, 109, 114 at 1,024.
 """
 
-MIN_PENALTY_SHARE = 0.5 * (1.0 - 1e-9)
-"""Share of the ridge below which the ridge is restored.
-
-It is slightly below a half, because decays over whole half-lives reach a half up to rounding, and
-rounding must not decide.
-"""
-
 MAX_LEVERAGE = 1e14
 """Largest ratio of new rows to earlier rows and ridge in a direction; no digit is left above it."""
 
 MAX_RUNNING_LEVERAGE = 1e4
 """The same ratio for a recursion beside the sums, so that it keeps 12 digits in every direction."""
-
-RECURSION_REMEDY = 'pass a larger number as ridge, or use accumulator="gram"'
 
 
 def _is_sound(recursion: Any) -> bool:
@@ -102,7 +90,7 @@ class Recursion:
     ridge : float
         The penalty of every feature until another penalty is set, above 0.
     least : float
-        Share of the full penalties below which the penalties are restored.
+        Share of the full penalties below which the penalties are restored; 0.0 for never.
 
     Attributes
     ----------
@@ -121,9 +109,7 @@ class Recursion:
     array([[2.]])
     """
 
-    def __init__(
-        self, n_features: int, n_targets: int, ridge: float, least: float = MIN_PENALTY_SHARE
-    ) -> None:
+    def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = 0.0) -> None:
         self.ridge, self.least, self.share = float(ridge), least, 1.0
         # The inverse is scale^-1 (B - U U'). This is B, of which the upper triangle is read, in
         # Fortran order: BLAS would silently work on a copy of an array in another order.
@@ -133,19 +119,6 @@ class Recursion:
         self.full_penalties = np.full(n_features, self.ridge)
         self._recent, self._n_recent = _no_columns(n_features), 0
         self.weights = np.zeros((n_features, n_targets), order="F")
-
-    @classmethod
-    def of_gram(cls, gram: Floats, weights: Floats, penalties: Floats, ridge: float) -> Recursion:
-        """Return the recursion of A'A, of which the upper triangle is read, in ``M^3`` operations.
-
-        Raises
-        ------
-        ValueError
-            If A'A + D is not positive definite.
-        """
-        matrix = np.array(gram, order="F")
-        matrix.flat[:: len(matrix) + 1] += penalties
-        return cls.of_inverse(inverted(matrix), np.array(weights, order="F"), penalties, ridge)
 
     @classmethod
     def of_inverse(
@@ -215,10 +188,10 @@ class Recursion:
         errors : ndarray (n_targets,)
             Targets of the row minus its scores.
         w : float
-            Weight of the row; a weight below 0 removes the row.
+            Weight of the row.
         decay : float
-            Factor on all earlier weights, from 1e-6 to 1. Penalties that fall below their least
-            share are restored, in about ``3 M^3`` operations.
+            Factor on all earlier weights, above 0 and at most 1. Penalties that fall below their
+            least share are restored, in about ``3 M^3`` operations.
         most : float
             Largest ratio of the row to earlier rows and ridge in its direction. Digits are lost in
             proportion to this ratio.
@@ -226,7 +199,7 @@ class Recursion:
         Raises
         ------
         ValueError
-            If the row cannot be learnt, or removed, in float64.
+            If the row outweighs them, or rounding errors do.
         """
         base, scale, share = self._base, self._scale * decay, self.share * decay
         if share < self.least or not len(base):
@@ -237,12 +210,15 @@ class Recursion:
             image = dgemv(-1.0, recent, dgemv(1.0, recent, row, trans=1), 1.0, image, overwrite_y=1)
         total = scale + w * ddot(image, row)
         if not 0.0 < total <= most * scale:
-            _check_pivot(total / scale, w, most)
+            raise ValueError(
+                f"The row outweighs earlier rows and the ridge by {total / scale:.1g} in its "
+                f"direction, expected at most {most:g}. Rescale the features."
+            )
         # Bjorck 1996, section 3.2: g = P x w / (1 + w x'P x), then W + g (y - x'W) and P - g x'P.
         gain = w / total
         # Arguments by position take half the time of arguments by name; some are defaults.
         learn = (dger, gain, image, errors, 1, 1, self.weights, 0, 0, 1)
-        if decay == 1.0 and self._recent.shape[1] and w > 0.0:
+        if decay == 1.0 and self._recent.shape[1]:
             return self._plan_recent(image, gain, learn)
         calls: Calls = ((dsyr, -gain, image, 0, 1, 0, len(image), base, 1), learn)
         if decay == 1.0:
@@ -350,45 +326,6 @@ class Recursion:
         new.full_penalties, new._recent = self.full_penalties[:-1], _no_columns(self.n_features - 1)
         return new
 
-    def learnt(self, rows: Floats, targets: Floats, w: Floats) -> Recursion:
-        """Return a copy that has learnt rows, or from which rows are removed.
-
-        Parameters
-        ----------
-        rows : ndarray (n, n_features)
-            The rows.
-        targets : ndarray (n, n_targets)
-            Targets of the rows.
-        w : ndarray (n,)
-            Weights of the rows, not 0 and of one sign; weights below 0 remove the rows.
-
-        Raises
-        ------
-        ValueError
-            If the rows, all together, cannot be learnt or removed.
-        """
-        new, sign = self.copied(), float(np.sign(w[0]))
-        # This bound avoids a product with the inverse in most cases.
-        if w @ (rows**2 @ (1.0 / new.full_penalties)) > 0.5 * MAX_LEVERAGE * new.share:
-            image = dsymm(1.0, new._base, np.asfortranarray(rows.T))
-            leverages = w * np.einsum("ij,ji->i", rows, image)
-            _check_pivot(1.0 + max(0.0, float(leverages.max())), 1.0)
-        if len(rows) > new.n_features:
-            # Add the products of the rows to A'A + D: P = (P^-1 + Z'Z)^-1.
-            matrix = inverted(new._base)
-            scaled = rows * np.sqrt(abs(w))[:, None]
-            new._base = inverted(dsyrk(sign, scaled.T, 1.0, matrix, overwrite_c=1))
-            step = product(rows.T, w[:, None] * (targets - product(rows, new.weights)))
-            new.weights += dsymm(1.0, new._base, np.asfortranarray(step))
-            return new
-        roots = np.sqrt(abs(w))[:, None]
-        for start in range(0, len(rows), N_BUFFERED_COLUMNS):
-            part = slice(start, start + N_BUFFERED_COLUMNS)
-            values, known = rows[part] * roots[part], targets[part] * roots[part]
-            if not len(new._learn_block(values, known, sign=sign)[0]):
-                _check_pivot(0.0, sign)
-        return new
-
     def answer_and_learn(
         self,
         rows: Floats,
@@ -445,20 +382,18 @@ class Recursion:
             start = learnt.stop
         return scores[:start], innovations[:start]
 
-    def _learn_block(
-        self, rows: Floats, targets: Floats, most: float = np.inf, sign: float = 1.0
-    ) -> tuple[Floats, Floats]:
-        """Learn (sign 1) or remove (-1) a few rows in place; return their scores and innovations.
+    def _learn_block(self, rows: Floats, targets: Floats, most: float) -> tuple[Floats, Floats]:
+        """Learn a few rows in place; return their scores and innovations.
 
-        The recursion must have the scale 1. A block costs the digits of S = I + Z P Z' (I - Z P Z'
-        for rows to be removed). Only the first rows, whose leverages z'P z add up to at most
-        `most`, are learnt; none if rounding errors prevail in S.
+        The recursion must have the scale 1. A block costs the digits of S = I + Z P Z'. Only the
+        first rows, whose leverages z'P z add up to at most `most`, are learnt; none if rounding
+        errors prevail in S.
         """
         columns, n_rows = rows.T, len(rows)
         if not n_rows:
             return targets, targets
         image = dsymm(1.0, self._base, columns)
-        system = dgemm(sign, columns, image, 0.0, None, 1)
+        system = dgemm(1.0, columns, image, 0.0, None, 1)
         entries = system.ravel("K")
         leverages = entries[:: n_rows + 1]
         # Measured: a quarter of the time of leverages.sum().
@@ -474,8 +409,8 @@ class Recursion:
         known = dgemm(1.0, columns, self.weights, 0.0, None, 1)
         shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1, 0, 1)
         # Woodbury's identity (Golub and Van Loan 2013, section 2.1.4): P - K K' and W + K E.
-        dsyrk(-sign, gains, 1.0, self._base, 0, 0, 1)
-        dgemm(sign, gains, shares, 1.0, self.weights, 0, 0, 1)
+        dsyrk(-1.0, gains, 1.0, self._base, 0, 0, 1)
+        dgemm(1.0, gains, shares, 1.0, self.weights, 0, 0, 1)
         # Without its diagonal, row i of L refers to the rows before row i.
         factor.ravel("K")[:: n_rows + 1] = 0.0
         return known + dtrmm(1.0, factor, shares, 0, 0, 1), shares
@@ -485,9 +420,6 @@ class Recursion:
 
         The penalties decay with the rows, unless they would fall below their least share.
         """
-        if factor < MIN_WEIGHT_FACTOR:
-            # In steps, after each of which the penalties are restored.
-            return self.scaled(MIN_WEIGHT_FACTOR).scaled(factor / MIN_WEIGHT_FACTOR).restored()
         new = self.copied()
         new._base /= factor
         new.share *= factor
@@ -518,74 +450,14 @@ class Recursion:
         new.weights = gathered(self.weights, features, targets)
         return new
 
-    def without(self, features: Matrix) -> Recursion:
-        """Return a copy with features, given as a mask, set to 0 in every row."""
-        new = self.copied()
-        places = np.flatnonzero(features)
-        new._base[places], new._base[:, places] = 0.0, 0.0
-        new._base[places, places] = 1.0 / self.penalties[places]
-        new.weights[places] = 0.0
-        return new
-
     def variances(self) -> Floats:
         """Return the diagonal of P, (n_features,)."""
         recent = self._recent[:, : self._n_recent]
         variances: Floats = self._base.diagonal() - (recent**2).sum(axis=1)
         return variances / self._scale
 
-    def inverse(self) -> Floats:
-        """Return P, (n_features, n_features), a new array."""
-        return symmetric(self.copied()._base)
-
-    def information(self) -> Floats:
-        """Return A'A, (n_features, n_features), from P^-1 - D, in ``M^3`` operations."""
-        try:
-            full = symmetric(inverted(self.inverse()))
-        except ValueError:
-            # sqrt(D) P sqrt(D) has eigenvalues of at most 1, with rounding errors of EPS.
-            roots = np.sqrt(self.penalties)
-            eigenvalues, vectors = np.linalg.eigh(self.inverse() * roots * roots[:, None])
-            eigenvalues = np.clip(eigenvalues, EPS, 1.0)
-            full = (vectors / eigenvalues) @ vectors.T * roots * roots[:, None]
-        full.flat[:: self.n_features + 1] -= self.penalties
-        return full
-
 
 def _no_columns(n_features: int) -> Floats:
     """Return room for gathered columns: none with few features."""
     width = N_BUFFERED_COLUMNS if n_features > MAX_FEATURES_UNBUFFERED else 0
     return np.zeros((n_features, width), order="F")
-
-
-def inverted(matrix: Floats) -> Floats:
-    """Replace a matrix by its inverse; only the upper triangle of the inverse is defined."""
-    if not len(matrix):
-        return matrix
-    factor, failed = dpotrf(matrix, lower=0, overwrite_a=1, clean=0)
-    if failed:
-        raise ValueError(
-            "The statistics are not positive definite, expected that the rows learnt outweigh the "
-            "rows removed, and that the ridge exceeds rounding errors. Remove only rows that were "
-            f"learnt, {RECURSION_REMEDY}."
-        )
-    inverse: Floats = dpotri(factor, lower=0, overwrite_c=1)[0]
-    return inverse
-
-
-def _check_pivot(pivot: float, sign: float, most: float = MAX_LEVERAGE) -> None:
-    """Raise ValueError unless rows with a pivot can be learnt (sign > 0) or removed (sign < 0)."""
-    if sign < 0 and not pivot > 0.0:
-        raise ValueError(
-            "The rows to remove contain all information about a direction, expected that some "
-            f"stays. Remove only rows that were learnt, unchanged, {RECURSION_REMEDY}."
-        )
-    if not pivot > 0.0:
-        raise ValueError(
-            "Rounding errors exceed the information about a direction, expected features whose "
-            f"squares float64 resolves beside the ridge. Rescale the features, {RECURSION_REMEDY}."
-        )
-    if not pivot <= most:
-        raise ValueError(
-            f"The rows outweigh earlier rows and the ridge in a direction by {pivot:.1g}, expected "
-            f"at most {most:g}, which float64 resolves. Rescale the features, {RECURSION_REMEDY}."
-        )

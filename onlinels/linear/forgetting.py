@@ -228,6 +228,15 @@ class Clock:
         kept: Floats = self._decay(latest - start)
         return kept
 
+    def factors(self, n_rows: int, times: Floats | None = None) -> Floats:
+        """Return the factor by which each row of a batch multiplies the past, (n_rows,)."""
+        latest = self.latest(n_rows, times)
+        if latest is None:
+            return np.full(n_rows, self.forgetting_factor)
+        start = latest[0] if self.now is None else self.now
+        factors: Floats = self._decay(np.diff(latest, prepend=start))
+        return factors
+
     def _decay(self, age: Any) -> Any:
         return np.exp2(-age / self._unit)
 

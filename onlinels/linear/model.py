@@ -8,7 +8,6 @@ import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import compress
 from operator import attrgetter, itemgetter
@@ -22,7 +21,6 @@ from onlinels.accumulators.digits import are_negligible, lost_by_removals
 from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.orthogonal import FactorSums
-from onlinels.accumulators.recursive import GramBeforeRidge
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
 from onlinels.accumulators.statistics import LEARN_AGAIN, RowSums, Statistics
 from onlinels.accumulators.sums import CONSTANT_TOLERANCE, Rows
@@ -52,7 +50,6 @@ from onlinels.linalg.solve import Covariance
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.penalty import (
-    MIN_ROWS_TO_HOLD_RIDGE,
     Events,
     Penalty,
     check_folds,
@@ -72,7 +69,6 @@ from onlinels.numerics import (
     all_held,
     apply,
     apply_in_blocks,
-    becoming,
     product,
     shallow_copy,
     zero_added,
@@ -93,7 +89,9 @@ from onlinels.rows import (
 from onlinels.saving import locked_copy, savable, save_method
 
 SUMS_BY_ACCUMULATOR: dict[str, Any] = {
-    each.form: each for each in (GramSums, FactorSums, GramBeforeRidge)
+    "gram": GramSums,
+    "orthogonal": FactorSums,
+    "recursive": GramSums,
 }
 """The class of sums for every value of the setting `accumulator`."""
 
@@ -210,22 +208,18 @@ class Settings(NamedTuple):
         return self.scaling if is_selected(self.ridge) or self.scaling != "auto" else None
 
     @property
-    def chooses_penalty(self) -> bool:
-        """Whether the ridge, or the units of the features, are chosen at checkpoints."""
-        is_number = isinstance(self.ridge, numbers.Real) and self.scaling != "standard"
-        return is_selected(self.ridge) or (
-            SUMS_BY_ACCUMULATOR[self.accumulator].holds_ridge and not is_number
-        )
+    def is_recursive(self) -> bool:
+        """Whether the ridge decays with the rows, so that a solution can follow them."""
+        return bool(self.accumulator == "recursive")
 
     @property
     def follows_rows(self) -> bool:
         """Whether the last solution can be updated row by row instead of solving again."""
         is_number = isinstance(self.ridge, numbers.Real) and float(self.ridge) > 0.0
         forgets = self.forgetting_factor != 1.0 or self.half_life is not None
-        changes = forgets or self.own_scaling == "standard"
+        changes = (forgets and not self.is_recursive) or self.own_scaling == "standard"
         stays = (is_selected(self.ridge) or is_number) and not changes
-        sums = SUMS_BY_ACCUMULATOR[self.accumulator]
-        return sums.holds_ridge or (sums.allows_running_solution and stays)
+        return stays and bool(SUMS_BY_ACCUMULATOR[self.accumulator].allows_running_solution)
 
 
 def make_statistics(settings: Settings) -> Statistics:
@@ -269,9 +263,8 @@ def linear_is_sound(model: Any) -> bool:
 class LinearModel(base.Estimator, ABC):
     """A linear model with features by name and statistics of the rows.
 
-    Weights are computed on demand. The ridge enters when weights are computed, unless the
-    statistics hold it inside (the recursive form). A change of the statistics is planned as a whole
-    and applied in one C loop. Rare changes make new objects, which replace the old ones.
+    Weights are computed on demand, and the ridge enters then. A change of the statistics is planned
+    as a whole and applied in one C loop. Rare changes make new objects, which replace the old ones.
 
     If predictions are made between single rows, a recursion beside the sums updates the last
     solution (`onlinels.linear.running`).
@@ -294,7 +287,7 @@ class LinearModel(base.Estimator, ABC):
         # None before the first single row.
         self._known_rows: KnownRows | None = None
         self._lock = Lock()
-        # Sets the first checkpoint, and applies a numeric ridge where it is held inside.
+        # Sets the first checkpoint.
         self._choose_if_due()
 
     save = save_method
@@ -339,9 +332,6 @@ class LinearModel(base.Estimator, ABC):
                 statistics = self._statistics
                 if not isinstance(ridge, KFold):
                     statistics = statistics.without_folds()
-                if isinstance(ridge, numbers.Real) and settings.scaling != "standard":
-                    # Raises if too few digits are left.
-                    statistics = statistics.with_ridge(float(ridge))
                 news["_statistics"] = statistics
                 new = shallow_copy(self)
                 vars(new).update(news)
@@ -374,16 +364,13 @@ class LinearModel(base.Estimator, ABC):
     def ridge_(self) -> float:
         """The ridge that was set or selected; forgetting may leave less: see `ridge_diagonal`."""
         with self._lock:
-            return self._in_force()[0] if self._solution is None else self._solution.ridge
+            return self._chosen()[0]
 
     @property
     def ridge_diagonal(self) -> Floats:
         """The ridge in force on each feature, (n_features,), read-only."""
         with self._lock:
             ridge, units = self._in_force()
-            inside = self._statistics.recursion
-            if inside is not None:
-                return read_only(inside.penalties)
             with np.errstate(over="ignore"):  # Of features at 1e150.
                 squares = np.ones(len(self._columns)) if units is None else units**2
                 return read_only(ridge * squares)
@@ -403,8 +390,7 @@ class LinearModel(base.Estimator, ABC):
 
         Notes
         -----
-        `onlinels.from_sums.regressor_from_sums` takes these sums in this order. In the recursive
-        form, they cost about ``2 M^3`` operations for M features.
+        `onlinels.from_sums.regressor_from_sums` takes these sums in this order.
 
         Examples
         --------
@@ -422,47 +408,35 @@ class LinearModel(base.Estimator, ABC):
 
     # The ridge.
 
-    def _in_force(self) -> tuple[float, Floats | None]:
-        """Choose the ridge if it is due; return the ridge in force and the units it acts on.
+    def _chosen(self) -> tuple[float, Floats | None]:
+        """Choose the ridge if it is due; return the ridge c and the units that it acts on.
 
-        If the ridge is selected, the units are those of the last checkpoint; an explicit "standard"
-        follows every row. None: features as they are, or units inside the statistics.
+        The units are those of the last checkpoint, but an explicit "standard" follows every row.
+        None: features as they are.
         """
         self._choose_if_due()
         statistics, penalty, settings = self._statistics, self._penalty, self._settings
-        if statistics.recursion is not None:
-            return statistics.recursion.ridge, None
-        units = penalty.units if is_selected(settings.ridge) else None
+        units = penalty.units
         if settings.own_scaling == "standard":
             units = statistics.deviations
         return ridge_of(settings.ridge, statistics, penalty, units), units
 
+    def _in_force(self) -> tuple[float, Floats | None]:
+        """Return the ridge in force, which may have decayed, and the units that it acts on."""
+        ridge, units = self._chosen()
+        return ridge * self._penalty.share, units
+
     def _choose_if_due(self) -> None:
-        """Choose a ridge and units that are due, and store them in sums that hold the ridge."""
-        statistics, penalty, ridge = self._statistics, self._penalty, self._settings.ridge
+        """Choose a ridge and units that are due."""
+        penalty, settings = self._penalty, self._settings
         if not penalty.is_due:
             return
-        if self._settings.chooses_penalty:
-            penalty = choose_penalty(
-                penalty, ridge, self._settings.own_scaling, statistics, self._clock
-            )
-            is_known = penalty.ridge is not None or not is_selected(ridge)
-            may_wait = statistics.recursion is None and statistics.count < MIN_ROWS_TO_HOLD_RIDGE
-            if statistics.holds_ridge and is_known and not may_wait:
-                number = ridge_of(ridge, statistics, penalty, penalty.units)
-                # With units given, the ridge is set to c again even if the same ridge is chosen.
-                units = np.ones(statistics.n_features) if penalty.units is None else penalty.units
-                # If the sums have too few digits for this ridge, the weights stay exact at the
-                # ridge inside, or are solved from the Gram, until the next checkpoint.
-                with suppress(ValueError):
-                    if number > 0.0:
-                        units = np.where(units > 0.0, units, 1.0)
-                        statistics = statistics.with_ridge(number, units)
+        if is_selected(settings.ridge):
+            known = settings.ridge, settings.own_scaling, self._statistics, self._clock
+            penalty = choose_penalty(penalty, *known)
         else:
             penalty = penalty._replace(is_due=False)
-            if statistics.holds_ridge:
-                statistics = statistics.with_ridge(float(ridge))
-        apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
+        self._penalty = penalty
 
     # Learning and unlearning.
 
@@ -567,8 +541,7 @@ class LinearModel(base.Estimator, ABC):
         operations for M features to count the digits that are left; if these are few, also a
         selection of the ridge and a solution. Digits are lost in proportion to the sums of squares
         removed relative to those that stay, the ridge included: squares of 1e7 times those of the
-        other rows leave about eight digits. With accumulator="recursive", up to twice as many
-        digits are lost.
+        other rows leave about eight digits.
 
         Examples
         --------
@@ -665,7 +638,6 @@ class LinearModel(base.Estimator, ABC):
             if other_past != 1.0:
                 theirs = theirs.scaled(other_past)
             theirs = theirs.reindexed(origins(known, size[0]), origins(places, size[1]))
-            # Where the statistics hold a ridge, that of this model stays.
             statistics = self._statistics.scaled(past).grown(*size)
             if other._is_blank:
                 known = np.arange(self._statistics.n_features)
@@ -715,8 +687,8 @@ class LinearModel(base.Estimator, ABC):
 
         Notes
         -----
-        ``M^2`` operations; about ``3 M^3`` in the recursive form, which holds the ridge inside and
-        sets it to c again. In the other forms, a selected ridge is selected again.
+        ``M^2`` operations. A selected ridge is selected again, and a ridge that has decayed is set
+        to c again.
 
         Examples
         --------
@@ -732,8 +704,7 @@ class LinearModel(base.Estimator, ABC):
             if keep == 0.0:
                 self._become_empty()
             elif keep < 1.0:
-                faded = self._statistics.scaled(float(keep))
-                self._put_in_place(faded.with_products(faded.products.restored()))
+                self._put_in_place(self._statistics.scaled(float(keep)))
 
     def empty(self) -> Self:
         """Return a new model with the same settings that has learnt nothing."""
@@ -754,10 +725,16 @@ class LinearModel(base.Estimator, ABC):
         sample = known.read(x, targets, count)
         if sample is None:
             return False
+        penalty = self._penalty
+        if decay != 1.0 and self._settings.is_recursive:
+            penalty = penalty.decayed((decay,))
         if running is None or running.recursion is None:
             calls, state = statistics.plan_row(sample, 1.0, decay)
         else:
-            calls, state = running.plan_row(statistics, count, sample, 1.0, decay)
+            is_restored = decay != 1.0 and penalty.share >= self._penalty.share
+            calls, state = running.plan_row(statistics, count, sample, 1.0, decay, is_restored)
+        if penalty is not self._penalty:
+            state = (*state, (self, "_penalty", penalty))
         if self._solution is not None:
             state = (*state, (self, "_solution", None))
         apply((calls + counting, state))
@@ -771,7 +748,7 @@ class LinearModel(base.Estimator, ABC):
         elif known.reader is None:
             known = known._replace(reader=reader_of(self._columns, layout, n_targets))
         next_due, constants = 0 if penalty.is_due else maxsize, None
-        if not penalty.is_due and self._settings.chooses_penalty and penalty.constants is not None:
+        if not penalty.is_due and is_selected(self.ridge) and penalty.constants is not None:
             next_due, places = penalty.until, np.flatnonzero(~np.isnan(penalty.constants))
             constants = (places, penalty.constants[places]) if places.size else None
         self._known_rows = known._replace(next_due=next_due, constants=constants)
@@ -795,7 +772,7 @@ class LinearModel(base.Estimator, ABC):
                     warn_of_lost_digits(statistics, ridge, units)
                 # Before a ridge is selected, the paper's ridge is in force, which changes with
                 # every row.
-                is_paper = is_selected(self.ridge) and self._penalty.ridge is None
+                is_paper = self._penalty.ridge is None and isinstance(self.ridge, str)
                 keeps = self._settings.follows_rows and ridge > 0.0 and not is_paper
                 parts = statistics, weights, ridge, penalties
                 self._running = RunningSolution.after_solving(running if keeps else None, *parts)
@@ -829,12 +806,8 @@ class LinearModel(base.Estimator, ABC):
             layout, values = read_row(x)
             row = self._columns.place((layout,), values[None])[0]
             sample = np.append(row, np.zeros(statistics.n_targets))
-        if not is_known and statistics.recursion is not None:
-            # The ridge setting may have changed, or a choice may be due.
-            self._in_force()
-            statistics = self._statistics
         running = self._running
-        recursion = statistics.recursion or (running and running.for_prediction(statistics, count))
+        recursion = running and running.for_prediction(statistics, count)
         if recursion is None:
             solution = self._solved()
             # A recursion that starts now gives the same scores the first time and the second time.
@@ -873,9 +846,7 @@ class LinearModel(base.Estimator, ABC):
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
         (noise, covariance), (ridge, units, *_) = spread_of(self), self._solved()
-        mean, inside = self._statistics.feature_mean, self._statistics.recursion is not None
-        if inside:
-            units = self._penalty.units
+        mean = self._statistics.feature_mean
         with np.errstate(**OVERFLOW_HANDLING):
             if units is not None:
                 differs = (np.abs(known - mean) > CONSTANT_TOLERANCE * np.abs(mean)) & (
@@ -953,73 +924,50 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
     if events is None and takes_sparse(statistics, rows.values):
         apply(Update(state=learnt_sparse(model, rows)))
         return
-    row_by_row = statistics.holds_ridge and model._clock.forgets
-    blocks = blocks_of(n_rows, rows.shape[0], 0 if events is None else events.due_at, row_by_row)
-    if statistics.holds_ridge and (n_rows > 1 or statistics.recursion is None):
-        # Sums that hold the ridge may refuse rows or choose a new ridge, so a copy learns them.
-        learner = shallow_copy(model)
-        learner._statistics = statistics.copied()
-        for block in blocks:
-            learner._choose_if_due()
-            apply(plan_block(learner, rows, block, events))
-        apply(Update(state=becoming(model, learner)))
-    else:
-        lacking = list[MemoryError]()
+    blocks = blocks_of(n_rows, rows.shape[0], 0 if events is None else events.due_at)
+    lacking = list[MemoryError]()
 
-        def plan(block: slice) -> tuple[Calls, State]:
-            """Choose a ridge that is due, then plan to learn a block of rows.
+    def plan(block: slice) -> tuple[Calls, State]:
+        """Choose a ridge that is due, then plan to learn a block of rows.
 
-            Choosing a ridge needs more memory than learning. If the choice fails twice, it stays
-            due, the other blocks are learnt, and the MemoryError is raised after them.
-            """
-            try:
-                model._choose_if_due()
-            except MemoryError as error:
-                if not lacking:
-                    lacking.append(error)
-                    raise
-            return plan_block(model, rows, block, events)
+        Choosing a ridge needs more memory than learning. If the choice fails twice, it stays due,
+        the other blocks are learnt, and the MemoryError is raised after them.
+        """
+        try:
+            model._choose_if_due()
+        except MemoryError as error:
+            if not lacking:
+                lacking.append(error)
+                raise
+        return plan_block(model, rows, block, events)
 
-        apply_in_blocks(blocks, plan)
+    apply_in_blocks(blocks, plan)
 
 
 def events_in(model: LinearModel, rows: Checked) -> Events | None:
     """Return the events of a batch, or None if nothing is chosen at checkpoints."""
-    if not model._settings.chooses_penalty:
+    if not is_selected(model.ridge):
         return None
     weights, clock = np.broadcast_to(rows.w, len(rows.targets)), model._clock
     return events_of(model._penalty, model._statistics, rows.values, weights, clock, rows.times)
 
 
-def blocks_of(n_rows: int, n_features: int, due_at: int, row_by_row: bool) -> Iterator[slice]:
+def blocks_of(n_rows: int, n_features: int, due_at: int) -> Iterator[slice]:
     """Cut rows at the last checkpoint, and into blocks of some MiB."""
-    if row_by_row:
-        # A ridge that decays with the rows and is restored must not depend on the batches.
-        yield from (slice(row, row + 1) for row in range(n_rows))
-        return
     for start, stop in ((0, due_at), (due_at, n_rows)):
         for block in row_blocks(stop - start, n_features, MIN_BLOCK_ROWS):
             yield slice(start + block.start, start + block.stop)
 
 
 def plan_block(
-    model: LinearModel,
-    rows: Checked,
-    block: slice,
-    events: Events | None,
-    followed: Recursion | None = None,
+    model: LinearModel, rows: Checked, block: slice, events: Events | None
 ) -> tuple[Calls, State]:
-    """Plan to learn a block of checked rows, with room for their columns and targets.
-
-    `followed` is a copy of the recursion inside that has learnt these rows but has not decayed yet.
-    """
+    """Plan to learn a block of checked rows, with room for their columns and targets."""
     part, n_rows, shape = rows.part(block), block.stop - block.start, rows.shape
     clock, past, weights = model._clock.tick(part.w, n_rows, part.times)
-    if followed is not None and past != 1.0:
-        followed = followed.scaled(past)
-    learnt = Rows(uncast(part.values), part.targets, weights, followed=followed)
+    learnt = Rows(uncast(part.values), part.targets, weights)
     statistics = model._statistics.grown(*shape).named(rows.columns.names)
-    penalty, running = model._penalty, None
+    penalty, running = decayed_penalty(model, part), None
     if n_rows == 1 and model._running is not None:
         running = model._running.changed(lambda recursion: recursion.grown(*shape))
     if events is not None:
@@ -1030,7 +978,6 @@ def plan_block(
         features, units = events.own_units(penalty, block, learnt, past * statistics.weight)
         if features.size:
             penalty = penalty.with_units(features, units)
-            statistics = statistics.with_products(statistics.products.with_units(features, units))
             running = running and running.changed(
                 lambda recursion: recursion.with_penalties(features, recursion.ridge * units**2)
             )
@@ -1039,12 +986,26 @@ def plan_block(
     elif running is None:
         calls, changes = statistics.plan_row(*learnt.sample(shape[1]), past)
     else:
-        row = *learnt.sample(shape[1]), past
+        is_restored = past != 1.0 and penalty.share >= model._penalty.share
+        row = *learnt.sample(shape[1]), past, is_restored
         calls, changes = running.plan_row(statistics, statistics.count, *row)
     news = {model._names_outputs: rows.outputs} | model._counts(part.targets, shape[1])
     news |= {"_columns": rows.columns, "_clock": clock, "_running": running}
     state = model._new_state(_statistics=statistics, _penalty=penalty, **news)
     return calls, (*changes, *state)
+
+
+def decayed_penalty(model: LinearModel, rows: Checked) -> Penalty:
+    """Return the penalty after rows: in the recursive form, the ridge decays with the past."""
+    n_rows, penalty = len(rows.targets), model._penalty
+    if not (model._clock.forgets and model._settings.is_recursive and n_rows):
+        return penalty
+    factors = model._clock.factors(n_rows, rows.times)
+    if not model._statistics.weight:
+        # An empty past does not decay.
+        weighty = np.broadcast_to(rows.w, n_rows) > 0.0
+        factors[: int(weighty.argmax()) + 1 if weighty.any() else n_rows] = 1.0
+    return penalty.decayed(factors.tolist())
 
 
 def learnt_sparse(model: LinearModel, rows: Checked) -> State:
@@ -1057,7 +1018,7 @@ def learnt_sparse(model: LinearModel, rows: Checked) -> State:
     statistics.check_joins(learnt, *shape)
     statistics.absorb(learnt)
     news = {model._names_outputs: rows.outputs} | model._counts(rows.targets, shape[1])
-    news |= {"_columns": rows.columns, "_clock": clock}
+    news |= {"_columns": rows.columns, "_clock": clock, "_penalty": decayed_penalty(model, rows)}
     return model._new_state(_statistics=statistics, **news)
 
 
@@ -1074,12 +1035,7 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
             "Remove only rows that were learnt."
         )
     rows, names = Rows(uncast(known), targets, w), (model.feature_names, model._outputs)
-    statistics = model._statistics.without(rows, names)
-    if statistics.holds_ridge and model._settings.chooses_penalty and not statistics.weight:
-        # A ridge chosen from the removed rows must not stay inside the sums.
-        empty = GramBeforeRidge(statistics.n_features, statistics.n_targets)
-        return statistics.with_products(empty)
-    return statistics
+    return model._statistics.without(rows, names)
 
 
 def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None:
@@ -1096,19 +1052,15 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     """
     if are_negligible(statistics):
         return
-    ridges, units = [], None
-    if statistics.recursion is not None:
-        ridges.append(statistics.recursion.ridge)
-    else:
-        new = shallow_copy(model)
-        vars(new).update(_statistics=statistics, _penalty=Penalty(), _running=None, _solution=None)
-        ridge, units = new._in_force()
-        ridges.append(ridge)
-        if is_selected(model.ridge):
-            # Later rows may explain more, so that a smaller ridge is selected.
-            diagonal = statistics.diagonal
-            squares = diagonal if units is None else np.full(len(diagonal), statistics.weight)
-            ridges.append(min(ridge, LEAST_LATER_RIDGE * float(squares.max(initial=0.0))))
+    new = shallow_copy(model)
+    vars(new).update(_statistics=statistics, _penalty=Penalty(), _running=None, _solution=None)
+    ridge, units = new._in_force()
+    ridges = [ridge]
+    if is_selected(model.ridge):
+        # Later rows may explain more, so that a smaller ridge is selected.
+        diagonal = statistics.diagonal
+        squares = diagonal if units is None else np.full(len(diagonal), statistics.weight)
+        ridges.append(min(ridge, LEAST_LATER_RIDGE * float(squares.max(initial=0.0))))
     known = (penalties_of(each, units, statistics) for each in ridges)
     losses = (lost_by_removals(statistics, *each) for each in known)
     lost, column = max(losses, key=itemgetter(0))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,8 +56,12 @@ a ridge selected just then, over forty streams in a bad order whose features kee
 features one by one took 1.1, 1.3 and 1.6 times as long; in batches, 1.6, 2.0 and 2.9 times.
 """
 
-MIN_ROWS_TO_HOLD_RIDGE = 256
-"""Number of rows from which sums that hold the ridge choose it, unless it is a number."""
+MIN_SHARE = 0.5 * (1.0 - 1e-9)
+"""Share of the ridge below which a ridge that decays with the rows is set to c again.
+
+It is slightly below a half, because decays over whole half-lives reach a half up to rounding, and
+rounding must not decide.
+"""
 
 MEMORIES_BETWEEN_SELECTIONS = 4
 """Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
@@ -139,6 +143,8 @@ class Penalty(NamedTuple):
     began : int
         Number of rows before any feature varied, minus one. These rows carry no information about
         the ridge, and the counts of rows begin after them.
+    share : float
+        The share of the ridge that is in force: below 1 if the ridge decays with the rows.
     """
 
     ridge: float | None = None
@@ -148,6 +154,16 @@ class Penalty(NamedTuple):
     until_time: float | None = None
     constants: Floats | None = None
     began: int = 0
+    share: float = 1.0
+
+    def decayed(self, factors: Iterable[float]) -> Penalty:
+        """Return the penalty after rows, given the factor on the earlier rows at each of them."""
+        share = self.share
+        for factor in factors:
+            share *= factor
+            if share < MIN_SHARE:
+                share = 1.0
+        return self._replace(share=share)
 
     def placed(self, places: Integers, n_features: int) -> Penalty:
         """Return the penalty for more features, with the known features at given places."""
@@ -179,12 +195,8 @@ def choose_penalty(
     """Choose the ridge and units from the statistics; return the penalty up to the next choice."""
     check_folds(ridge, statistics)
     deviations = None if scaling is None else statistics.deviations
-    # A ridge held inside the sums, on raw features, would over-penalise later features in other
-    # units.
-    both = scaling == "auto" and not statistics.holds_ridge
-    tried = [None, deviations] if both else [deviations]
-    found = select_ridge_and_units(ridge, statistics, tried) if is_selected(ridge) else None
-    number, units = found or (None, deviations if scaling == "standard" else None)
+    tried = [None, deviations] if scaling == "auto" else [deviations]
+    number, units = select_ridge_and_units(ridge, statistics, tried) or (None, None)
     constants = only_values(statistics) if penalty.constants is None else penalty.constants
     n_varying = int(np.count_nonzero(np.isnan(constants)))
     began = penalty.began if n_varying else max(0, statistics.count - 1)
@@ -230,8 +242,8 @@ def check_folds(ridge: Any, statistics: Statistics) -> None:
 
 
 def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats | None) -> float:
-    """Return the ridge in force: the selected ridge, the number of the setting, or the paper's."""
-    if is_selected(ridge) and penalty.ridge is not None:
+    """Return the ridge c: the selected ridge, the number of the setting, or the paper's."""
+    if penalty.ridge is not None:
         return penalty.ridge
     if isinstance(ridge, numbers.Real):
         return float(ridge)

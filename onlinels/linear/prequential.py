@@ -21,9 +21,9 @@ from onlinels.linear.model import (
     checked,
     events_in,
     learn_rows,
-    plan_block,
     read_rows,
 )
+from onlinels.linear.penalty import MIN_SHARE, is_selected
 from onlinels.linear.running import RunningSolution
 from onlinels.numerics import Update, apply, becoming, enlarged
 from onlinels.rows import Batch, labels_like, names_of, table_like
@@ -227,17 +227,16 @@ def _block_end(
     """Return the end of the block of rows that a recursion can learn; `start` for an empty block.
 
     A block ends where a choice of the ridge or the units is due, before a new target, before a
-    feature begins to vary if features have units, and before a ridge inside the sums is restored.
+    feature begins to vary if features have units, and before a ridge that decays is restored.
     """
     statistics, clock, penalty = model._statistics, model._clock, model._penalty
-    inside = statistics.recursion
     size = statistics.n_features + statistics.n_targets
     if not (statistics.weight and statistics.n_features):
         return start
-    if inside is None and (clock.forgets or statistics.holds_ridge):
+    if clock.forgets and not model._settings.is_recursive:
         return start
     n_rows = min(len(rows.targets) - start, max(size // 2, BLOCK_ENTRIES // size))
-    if model._settings.chooses_penalty:
+    if is_selected(model.ridge):
         n_rows = min(n_rows, penalty.until - statistics.count)
         if penalty.until_time is not None and n_rows > 0:
             latest: Any = clock.latest(n_rows, rows.part(slice(start, start + n_rows)).times)
@@ -245,10 +244,10 @@ def _block_end(
         if penalty.units is not None:
             n_rows = min([n_rows, *(breaks[breaks >= start][:1] - start)])
     n_rows = min([n_rows, *np.flatnonzero(grows[start : start + n_rows])[:1]])
-    if inside is not None and clock.forgets and n_rows > 0:
+    if clock.forgets and n_rows > 0:
         part = rows.part(slice(start, start + n_rows))
-        kept = inside.share * clock.decays(n_rows, part.times)
-        n_rows = min([n_rows, *np.flatnonzero(kept < inside.least)[:1]])
+        kept = penalty.share * clock.decays(n_rows, part.times)
+        n_rows = min([n_rows, *np.flatnonzero(kept < MIN_SHARE)[:1]])
     return start + max(0, int(n_rows))
 
 
@@ -262,10 +261,9 @@ def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
     current = _current_recursion(model)
     if current is None:
         return 0
-    inside, running = model._statistics.recursion is not None, model._running
-    trust = 1.0 if inside or running is None else running.trust
-    if not inside:
-        rows = rows.part(slice(0, _sound_rows(model._statistics, current, trust, rows)))
+    running = model._running
+    trust = 1.0 if running is None else running.trust
+    rows = rows.part(slice(0, _sound_rows(model._statistics, current, trust, rows)))
     # The names of the targets become known with the first row.
     rows = rows._replace(outputs=getattr(model, model._names_outputs))
     n_rows, (n_features, n_targets) = len(rows.targets), rows.shape
@@ -286,13 +284,11 @@ def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
         _make_discriminants(model, grown, explained, now, kept, innovations, found)
     scores[:n_answered, :n_targets] = found
     rows = rows.part(slice(0, n_answered))
-    if inside:
-        # The recursion has learnt the rows, but has not decayed.
-        events = events_in(model, rows)
-        apply(plan_block(model, rows, slice(0, n_answered), events, followed=after))
-        return n_answered
+    _, past, _ = model._clock.tick(rows.w, n_answered, rows.times)
     learn_rows(model, rows)
     if running is not None and not model._penalty.is_due:
+        if past != 1.0:
+            after = after.scaled(past)
         model._running = replace(running, predicted_at=model.count)
         model._running.refine(model._statistics, after)
     return n_answered
@@ -383,12 +379,9 @@ def _answered_and_learnt(
 
 
 def _current_recursion(model: LinearModel) -> Recursion | None:
-    """Return the recursion inside or beside the sums; None if no recursion can learn rows."""
-    statistics = model._statistics
-    if statistics.recursion is not None:
-        return statistics.recursion
+    """Return the recursion beside the sums; None if no recursion can learn rows."""
     running = model._running
-    if running is None or running.for_prediction(statistics, model.count) is None:
+    if running is None or running.for_prediction(model._statistics, model.count) is None:
         # This counts as a prediction, so that the next solution has a recursion.
         model._solution, model._running = None, RunningSolution(model.count)
         model._solved()

@@ -121,16 +121,24 @@ class RunningSolution:
         return trust > 0.0
 
     def plan_row(
-        self, statistics: Statistics, count: int, sample: Floats, w: float, decay: float
+        self,
+        statistics: Statistics,
+        count: int,
+        sample: Floats,
+        w: float,
+        decay: float,
+        is_restored: bool,
     ) -> tuple[Calls, State]:
         """Plan that the sums of `count` rows and the recursion learn a row.
 
-        If the recursion cannot learn the row, the plan drops it, and the sums still learn the row.
+        If the recursion cannot learn the row, or its ridge `is_restored` to c with this row, the
+        plan drops the recursion, and the sums still learn the row.
         """
         recursion = self.recursion
         if recursion is None:
             return statistics.plan_row(sample, w, decay)
-        if count == self.predicted_at or self.is_in_use(count + 1, statistics.n_features):
+        is_in_use = count == self.predicted_at or self.is_in_use(count + 1, statistics.n_features)
+        if is_in_use and not is_restored:
             # Not `suppress`, which takes as long as the whole condition.
             try:
                 return statistics.plan_row(sample, w, decay, recursion)
