@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dger
+from scipy.linalg.blas import dgemm, dger
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.sums import Rows, SumsOfProducts
@@ -93,20 +93,20 @@ class GramSums(SumsOfProducts):
         cross = self.cross
         n_features = len(cross)
         row, targets = sample[:n_features], sample[n_features:]
-        joining = (dger, w, row, targets, 1, 1, cross, 0, 0, 1)
-        calls = (*self.gram.plan_product(row, w), joining)
-        return (calls if decay == 1.0 else (*self._plan_scaling(decay), *calls)), ()
+        joining: tuple[Any, ...] = (dger, w, row, targets, 1, 1, cross, 0, 0, 1)
+        if decay != 1.0:
+            joining = (dgemm, w, row[None], targets[None], decay, cross, 1, 0, 1)
+        return (*self.gram.plan_product(row, w, decay), joining), ()
 
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan to decay all rows and to add or remove rows."""
-        calls = self._plan_scaling(decay) if decay != 1.0 else ()
+        calls: Calls = ()
+        if decay != 1.0:
+            calls = (*self.gram.plan_scaling(decay), (np.multiply, self.cross, decay, self.cross))
         if self.cross.size and len(rows.values):
             products = self.gram.plan_products(rows.values, rows.w, rows.sign)
             calls = (*calls, *products, *self._plan_cross(rows))
         return calls, ()
-
-    def _plan_scaling(self, factor: float) -> Calls:
-        return (*self.gram.plan_scaling(factor), (np.multiply, self.cross, factor, self.cross))
 
     def _plan_cross(self, rows: Rows) -> Calls:
         values, targets, weights = rows.values, rows.targets, rows.sign * rows.weights()
