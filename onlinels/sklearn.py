@@ -456,7 +456,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
                                                sparse products, where that is quicker
     "orthogonal"  the factor R of a QR         for nearly collinear columns, whose digits it keeps;
                   decomposition                it cannot unlearn
-    "recursive"   an inverse and the weights   for single rows, with a number as alpha
+    "recursive"   sums of products             with forgetting, for single rows: alpha decays with
+                                               the rows
     ============  ===========================  ===================================================
 
     Costs for M columns:

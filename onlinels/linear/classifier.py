@@ -53,14 +53,14 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         - `KFold` selects the ridge by exact cross-validation from statistics in folds.
         - "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes and M features.
 
-        The ridge can be changed at any time, except to a KFold. With accumulator="recursive", every
-        change costs M^3 operations, also when "auto" makes it. See the notes for when a ridge is
+        The ridge can be changed at any time, except to a KFold. See the notes for when a ridge is
         selected.
     accumulator : "gram", "orthogonal" or "recursive"
         What the model remembers of the stream: sums of products ("gram"); the factor R of A = QR,
-        which keeps the digits of nearly collinear features but cannot unlearn ("orthogonal"); or an
-        inverse and the weights, for predicting and learning row by row ("recursive"). Below, these
-        are called the Gram form, the orthogonal form and the recursive form.
+        which keeps the digits of nearly collinear features but cannot unlearn ("orthogonal"); or
+        sums of products with a ridge that decays with the rows, for predicting and learning row by
+        row with forgetting ("recursive"). Below, these are called the Gram form, the orthogonal
+        form and the recursive form.
     fit_intercept : bool
         Whether every class has an intercept. The intercept is exact and has no penalty: it is
         computed from the means of the rows and the labels.
@@ -88,8 +88,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         - "standard": features divided by their standard deviations s_j over all rows. Without an
           intercept, s_j is the root of the mean square.
         - "auto": where the ridge is selected, None or "standard", whichever has the higher
-          likelihood ("standard" in the recursive form). With a number, "paper" or 0.0 as ridge,
-          "auto" means None.
+          likelihood. With a number, "paper" or 0.0 as ridge, "auto" means None.
 
     Notes
     -----
@@ -104,8 +103,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     select a ridge and solve for the weights      about 10 times as many
     predict and learn a row, with an updated      ``3 M^2``, and ``8 M^2``
     solution (below)                              bytes more
-    predict and learn a row, in the recursive     ``3 M^2``
-    form with a number as ridge
     ============================================  ==========================
 
     Above 500 features, `learn_many` is faster than `learn_one`. The weights are computed when they
@@ -115,11 +112,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     the model updates its last solution with every row instead of solving again. It solves again at
     multiples of max(1,024, 16 M rounded up to a power of two) rows, and after any change that is
     not a single row. The updated weights may differ from newly computed weights by rounding; the
-    sums do not differ. With accumulator="orthogonal", and with "gram" and ridge="paper" or 0.0,
-    scaling="standard", a forgetting_factor or half_life, or nearly collinear features, every
-    prediction after a row solves for the weights. Then prefer accumulator="recursive" with a number
-    as ridge, which never solves. There, forgetting lets the ridge decay with the rows; when half of
-    it is left, it is set to c again, for about ``3 M^3`` operations.
+    sums do not differ. With accumulator="orthogonal", ridge="paper" or 0.0, scaling="standard" or
+    nearly collinear features, every prediction after a row solves for the weights; so it does in
+    the Gram form with a forgetting_factor or half_life. With these, prefer the recursive form: the
+    ridge decays with the rows, and only when half of it is left is it set to c again, and the next
+    prediction solves for the weights. Every change but learning rows also sets the ridge to c.
 
     **When a ridge is selected.** After every row from the second to the 16th, then whenever the
     number of rows has grown by a sixteenth (with a KFold by a quarter; with more than 128 features
@@ -136,8 +133,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     standardised features, the s_j are those of the rows at the last selection, and a feature that
     begins to vary later gets the s_j of its first two values. The last solution can therefore be
     updated, and the size of the batches changes no solution. An explicit "standard" follows every
-    row, and every prediction between single rows solves for the weights. In the recursive form, the
-    s_j are always those at the last selection, and no prediction solves. `ridge_diagonal` is the
+    row, and every prediction between single rows solves for the weights. `ridge_diagonal` is the
     ridge in force on each feature.
 
     **New features and classes.** They can appear at any time; the weights are those of a model that
@@ -403,13 +399,12 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
         Notes
         -----
-        With accumulator="recursive", and in the Gram form wherever the last solution can be updated
-        (see the notes of the class), a row costs ``3 M^2`` operations for M features, in matrix
-        products over blocks of 32 or 64 rows. A block ends where the ridge is selected and before a
-        new class, which is often while few rows are known. With ridge="paper" or 0.0,
-        scaling="standard", accumulator="orthogonal", or forgetting in the Gram form, the call costs
-        as much as the loop; except in the recursive form, every prediction then solves for the
-        weights.
+        Wherever the last solution can be updated (see the notes of the class), a row costs
+        ``3 M^2`` operations for M features, in matrix products over blocks of 32 or 64 rows. A
+        block ends where the ridge is selected and before a new class, which is often while few rows
+        are known. With ridge="paper" or 0.0, scaling="standard", accumulator="orthogonal", or
+        forgetting in the Gram form, the call costs as much as the loop, and every prediction solves
+        for the weights.
 
         References
         ----------
