@@ -27,6 +27,9 @@ MAX_LABEL_DELAY = sys.maxsize - 1
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
 
+SHARED_ATTRIBUTES = {"_lock", "_columns", "_classes", "_scaler", "_activations"}
+"""Attributes that a copy shares: a lock, and objects that never change."""
+
 
 class StreamModel(ABC):
     """A model of a stream of dicts in which the order of rows matters."""
@@ -127,7 +130,8 @@ class StreamModel(ABC):
         `answer` is called with the copy, a sample and its key before the row is learnt.
         """
         batch, answers = self._read_batch(X, y, w), []
-        later = self._independent() if batch else self
+        kept = {id(each): each for name, each in vars(self).items() if name in SHARED_ATTRIBUTES}
+        later = copy.deepcopy(self, kept) if batch else self
         for sample, target, key, weight in batch:
             answers.append(answer(later, sample, key))
             apply(later._plan_next(sample, target, key, weight))
@@ -157,12 +161,6 @@ class StreamModel(ABC):
         self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float
     ) -> tuple[Calls, State]:
         """Plan to learn a row of weight w in given columns; its key may have a stored forecast."""
-
-    def _independent(self) -> Self:
-        """Return a copy that learns independently, with the lock of this model."""
-        model = shallow_copy(self)
-        model._memories = [each.copied() for each in self._memories]
-        return model
 
     def _in_columns(self, columns: StreamColumns) -> Self:
         """Return a draft of the model with a scaler for more columns."""

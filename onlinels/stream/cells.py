@@ -128,12 +128,6 @@ class Cells:
             new._draw(names)
         return new
 
-    def copied(self) -> Self:
-        """Return an independent copy."""
-        new = shallow_copy(self)
-        new._sums, new._texts = self._sums.copy(), self._texts.copy()
-        return new
-
     def _draw(self, names: Sequence[Name]) -> None:
         keys = [key_text(feature_key(name)) for name in names[len(self._ranks) :]]
         drawn = [generator_of(self._seed, "cell " + key).random(N_PARTITIONS) for key in keys]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -418,13 +419,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         """Return the probabilities (n_classes,) of a row."""
         return self._probabilities(self._answer(sample, key))
 
-    def _independent(self) -> Self:
-        model = super()._independent()
-        model._cells, model._recent = self._cells.copied(), self._recent.copy()
-        model._softmaxes = [each.copy(order="F") for each in self._softmaxes]
-        model._waiting = self._waiting.copied()
-        return model
-
     def _plan(
         self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float
     ) -> tuple[Calls, State]:
@@ -647,7 +641,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if not samples:
             return source, np.zeros((0, len(self.classes)))
         if not self._recent:
-            waiting = self._waiting.copied()
+            waiting = copy.deepcopy(self._waiting)
             _watch(waiting, samples_of(X))
             apply(((), ((self, "_waiting", waiting),)))
             return source, np.zeros((len(samples), 0))

@@ -98,12 +98,6 @@ class Memories:
         own = (self, "long", long), (self, "_lead", lead), (self, "_squares", squares)
         return (*calls, *further), (*state, *states, *own)
 
-    def copied(self) -> Self:
-        """Return an independent copy."""
-        new = shallow_copy(self)
-        new.long, new.short = self.long.copied(), self.short.copied()
-        return new
-
 
 def shares_of(losses: Sequence[float], rate: float) -> Floats:
     """Return the shares of experts in a forecast, with sum 1, from their discounted losses.

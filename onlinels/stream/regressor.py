@@ -186,6 +186,10 @@ class Forecaster(NamedTuple):
     # The standard deviation of a new target.
     deviation: float
 
+    def __deepcopy__(self, memo: Any) -> Self:
+        # It never changes while it is stored.
+        return self
+
     def forecast(self, row: Floats) -> Forecast:
         """Return the forecast for a row; features that are not known at the moment are ignored."""
         row = row[: len(self.scaler.means)]
@@ -430,11 +434,6 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         apply((self._waiting.plan_take(key), ()))
         given = self._forecast(row).given
         return given.value, given.deviation
-
-    def _independent(self) -> Self:
-        model = super()._independent()
-        model._delayed, model._waiting = self._delayed.copy(), self._waiting.copied()
-        return model
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.

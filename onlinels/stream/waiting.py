@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -135,7 +136,7 @@ class Waiting:
 
     def with_added(self, keys: Iterable[int], forecasts: Iterable[Floats], count: int) -> Self:
         """Return a copy with further forecasts, made after `count` rows were learnt."""
-        new = self.copied()
+        new = copy.deepcopy(self)
         for key, forecast in zip(keys, forecasts, strict=True):
             apply((new.plan_add(key, forecast, count), ()))
         return new
@@ -158,7 +159,7 @@ class Waiting:
 
     def with_first(self, changed: Callable[[Floats], Floats]) -> Self:
         """Return a copy in which the forecasts made before the first learnt row are changed."""
-        new = self.copied()
+        new = copy.deepcopy(self)
         for key, (values, count) in self._waiting.items():
             if not count:
                 new._waiting[key] = changed(values), 0
@@ -177,30 +178,21 @@ class Waiting:
         """Plan to remove a forecast."""
         return ((self._waiting.pop, key, None),)
 
-    def copied(self) -> Self:
-        """Return an independent copy; the forecasts are shared, as they do not change."""
+    def __deepcopy__(self, memo: Any = None) -> Self:
+        # The forecasts, columns and scaler are shared, as they do not change.
         new = shallow_copy(self)
         new._waiting = self._waiting.copy()
         return new
 
     def __getstate__(self) -> dict[str, Any]:
-        # As four arrays: writing one array for each forecast would take a second.
-        forecasts = [forecast for forecast, _ in self._waiting.values()]
-        return {
-            "columns": self.columns,
-            "scaler": self.scaler,
-            "_keys": np.array([*self._waiting], dtype=np.intp),
-            "_counts": np.array([count for _, count in self._waiting.values()], dtype=np.intp),
-            "_sizes": np.array([len(forecast) for forecast in forecasts], dtype=np.intp),
-            "_values": np.concatenate([np.zeros(0), *forecasts]),
-        }
+        # Writing one array for each forecast would take a second.
+        values = [np.zeros(0), *(forecast for forecast, _ in self._waiting.values())]
+        places = [(key, count, len(made)) for key, (made, count) in self._waiting.items()]
+        waiting = np.array(places, dtype=np.intp).reshape(-1, 3)
+        return vars(self) | {"_waiting": waiting, "_values": np.concatenate(values)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.columns, self.scaler = state["columns"], state["scaler"]
-        keys, counts, sizes, values = (
-            owned(state[name]) for name in ("_keys", "_counts", "_sizes", "_values")
-        )
-        ends = np.cumsum(sizes)
-        forecasts = [values[end - size : end] for size, end in zip(sizes, ends, strict=True)]
-        made = zip(forecasts, counts.tolist(), strict=True)
-        self._waiting = dict(zip(keys.tolist(), made, strict=True))
+        self.columns, self.scaler, self._waiting = state["columns"], state["scaler"], {}
+        values = owned(state["_values"])
+        for key, count, size in state["_waiting"].tolist():
+            self._waiting[key], values = (values[:size], count), values[size:]
