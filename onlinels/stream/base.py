@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -20,9 +19,6 @@ from onlinels.stream.experts import Memories
 from onlinels.stream.features import Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
 from onlinels.stream.waiting import Waiting, sample_key
-
-MAX_LABEL_DELAY = sys.maxsize - 1
-"""Largest delay: a deque stores one label more."""
 
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
@@ -45,11 +41,6 @@ class StreamModel(ABC):
     def __init__(self, seed: int, label_delay: int) -> None:
         self.seed = check_count("seed", seed, 0)
         self.label_delay = check_count("label_delay", label_delay, 0)
-        if label_delay > MAX_LABEL_DELAY:
-            raise ValueError(
-                f"label_delay={label_delay!r} must be at most {MAX_LABEL_DELAY}. Pass the number "
-                "of rows between a row and its label."
-            )
         self._lock = Lock()
         self._columns = StreamColumns()
         self._scaler = RunningScaler()
@@ -60,17 +51,6 @@ class StreamModel(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         return locked_state(self) | {"_seen": None}
-
-    def __add__(self, other: Any) -> Self:
-        """Raise TypeError: models of streams cannot be merged."""
-        kind = type(self).__name__
-        raise TypeError(
-            f"{kind} + {type(other).__name__} is not possible, expected models that merge: what a "
-            f"{kind} has learnt depends on the order of the rows. Let one model learn all rows, or "
-            "add linear models, such as LeastSquaresClassifier."
-        )
-
-    __radd__ = __add__
 
     def _read_asked(self, X: Any) -> list[Sample]:
         """Read rows to predict; warn of columns that X lacks."""
@@ -154,7 +134,8 @@ class StreamModel(ABC):
 
     def _plan_next(self, sample: Sample, target: Any, key: int, w: float) -> tuple[Calls, State]:
         """Plan to learn a row of a batch."""
-        return self._plan(*self._columns.extended_and_placed(sample), target, key, w)
+        columns = self._columns.extended([sample])
+        return self._plan(columns, columns.placed([sample])[0], target, key, w)
 
     @abstractmethod
     def _plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.linalg.blas import dger
 
-from onlinels.checks import Floats, Integers, row_blocks
+from onlinels.checks import Floats, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.numerics import Calls, State, apply, becoming, enlarged, shallow_copy
 from onlinels.rows import check_mapping, labels_like, samples_of, source_of, table_like
@@ -113,22 +114,6 @@ def packed(features: Floats, scores: Floats, last: int | None, is_scaled: bool) 
         return np.concatenate((head, features, scores.ravel()))
     parts = np.tile(head, (len(features), 1)), features, *scores
     return np.concatenate(parts, axis=1)
-
-
-def _write_scores(forecast: Forecast, scores: Floats, column: int) -> bool:
-    """Replace the current scores by those of a forecast; return whether the class was known then.
-
-    Experts that did not exist at the forecast keep their current scores.
-    """
-    n_experts, n_classes = forecast.scores.shape
-    scores[:n_experts] = 0.0
-    scores[:n_experts, :n_classes] = forecast.scores
-    return bool(column < n_classes)
-
-
-def rate_of(delay: Any) -> Any:
-    """Return the rate at which errors reduce an expert's share if labels are `delay` rows late."""
-    return LEARNING_RATE / (1.0 + delay / RATE_DELAY) ** 0.5
 
 
 def _without_scores(features: Floats, is_scaled: bool = False) -> Floats:
@@ -275,7 +260,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._losses = np.zeros(len(SOFTMAX_SCALES))
         self._classes = Classes()
         # The columns of the last labels: as many as arrive between a prediction and its label.
-        self._recent: deque[int] = deque(maxlen=label_delay + 1)
+        self._recent: deque[int] = deque(maxlen=min(label_delay + 1, sys.maxsize))
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -288,17 +273,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
         There are four experts, and seven while labels are late.
         """
-        names = EXPERTS + LATE_EXPERTS if self._late else EXPERTS
+        names = EXPERTS + LATE_EXPERTS if self._delay else EXPERTS
         return dict(zip(names, self._shares().tolist(), strict=True))
-
-    @property
-    def _late(self) -> bool:
-        return self._delay > 0
 
     def _shares(self) -> Floats:
         if not self._delay:
             return shares_of(self._errors[: len(EXPERTS)], LEARNING_RATE)
-        return shares_of(self._errors, rate_of(self._delay))
+        return shares_of(self._errors, LEARNING_RATE / (1.0 + self._delay / RATE_DELAY) ** 0.5)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one sample.
@@ -391,7 +372,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         [{}, {'x': 1.0}]
         """
         with self._lock:
-            source, later, answers = self._answered(StreamClassifier._answer_proba, X, y, w)
+            ask: Any = lambda model, *row: model._probabilities(model._answer(*row))  # noqa: E731
+            source, later, answers = self._answered(ask, X, y, w)
             table = np.zeros((len(answers), len(later.classes)))
             for row, known in zip(table, answers, strict=True):
                 row[: len(known)] = known
@@ -414,10 +396,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if not self._recent:
             return np.zeros(0)
         return self._mixture(self._forecast(key, self._columns.placed([sample])[0]))
-
-    def _answer_proba(self, sample: Sample, key: int) -> Floats:
-        """Return the probabilities (n_classes,) of a row."""
-        return self._probabilities(self._answer(sample, key))
 
     def _plan(
         self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float
@@ -475,10 +453,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if len(features) < len(row.values):
             features = self._scaler.transform(row.values)
             features[: len(forecast.features)] = forecast.features
-        inputs = self._cells.of(features), self._activations.of(features)
-        scored = self._score_inputs(*inputs, forecast.last, row.texts)
-        judged = scored.scores.copy()
-        return scored, judged if _write_scores(forecast, judged, column) else None
+        scored = self._score_features(features, forecast.last, row.texts)
+        judged, (n_experts, n_classes) = scored.scores.copy(), forecast.scores.shape
+        # Experts that did not exist at the forecast keep their current scores.
+        judged[:n_experts] = 0.0
+        judged[:n_experts, :n_classes] = forecast.scores
+        return scored, judged if column < n_classes else None
 
     def _plan_experts(
         self, scored: Scored, judged: Floats | None, column: int, late: bool, w: float
@@ -524,13 +504,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         """
         model, waiting = shallow_copy(self), self._waiting
         fits = waiting.columns.names == self._columns.names
-        if fits and waiting.scaler.n_rows > self._count:
+        is_scaled = fits and waiting.scaler.n_rows > self._count
+        if is_scaled:
             model._scaler = waiting.scaler
-            model._waiting = waiting.with_first(
-                lambda values: _without_scores(Forecast.of(values).features, is_scaled=True)
-            )
-        else:
-            model._waiting = waiting.with_first(lambda _: _without_scores(np.zeros(0)))
+        n_known = len(waiting.columns.names) if is_scaled else 0
+        model._waiting = waiting.with_first(
+            lambda values: _without_scores(Forecast.of(values).features[:n_known], is_scaled)
+        )
         model._softmaxes = [np.zeros(each.shape, order="F") for each in self._memories]
         model._errors = self._errors + [max(self._errors)] * len(LATE_EXPERTS)
         model._seen = None
@@ -556,18 +536,16 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         key, seen = (row.values.tobytes(), *row.texts), self._seen
         if seen is not None and seen[0] == key and seen[1] == last:
             return seen[2]
-        features = self._scaler.transform(row.values)
-        inputs = self._cells.of(features), self._activations.of(features)
-        scored = self._score_inputs(*inputs, last, row.texts)
+        scored = self._score_features(self._scaler.transform(row.values), last, row.texts)
         self._seen = key, last, scored
         return scored
 
-    def _score_inputs(
-        self, places: Integers, wide: Floats, last: int | None, texts: Sequence[int] = ()
+    def _score_features(
+        self, features: Floats, last: int | None, texts: Sequence[int] = ()
     ) -> Scored:
-        """Return rows with their scores, given cells, activations (..., n_wide) and last label."""
+        """Return rows of scaled features (..., n_features), after a label, with their scores."""
         cells, activations = self._cells, self._activations
-        found = cells.lookup(places, texts)
+        found, wide = cells.lookup(cells.of(features), texts), activations.of(features)
         mixture = cells.mixture(found)
         activations.add_labels(wide, last, mixture)
         if texts:
@@ -611,18 +589,19 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _forecast(self, key: int, row: StreamRow) -> Floats:
         """Return the scores of the experts for a row, and store them until its label arrives."""
-        waits = self._waiting.find(key, self._count)
-        before = None if waits is None else Forecast.of(waits[0])
-        if self._late and waits is not None and before is not None and not waits[1]:
-            # Predicted again: the scaler has learnt this row.
-            return before.scores
-        last, state = self._recent[-1], list[Any]()
+        waits, is_scaled, state = self._waiting.find(key, self._count), False, list[Any]()
+        if waits is not None:
+            before = Forecast.of(waits[0])
+            is_scaled = before.is_scaled
+            if self._delay and not waits[1]:
+                # Predicted again: the scaler has learnt this row.
+                return before.scores
+        last = self._recent[-1]
         scored = self._score(row, last)
-        is_scaled = before is not None and before.is_scaled
-        features = self._activations.features_in(scored.views[0])
-        if self._late and not is_scaled:
+        if self._delay and not is_scaled:
             scaler, is_scaled = self._scaler.learnt(row.values, row.gaps), True
             state = [(self, "_scaler", scaler), (self, "_seen", None)]
+        features = self._activations.features_in(scored.views[0])
         forecast = packed(features, scored.scores, last, is_scaled)
         apply((self._waiting.plan_add(key, forecast, self._count), tuple(state)))
         return scored.scores
@@ -656,19 +635,18 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         values, last, parts = np.array([row.values for row in rows]), self._recent[-1], []
         forecasts, scaler = deque[Floats](maxlen=MAX_WAITING_FORECASTS), self._scaler
         all_features = scaler.transform(values)
-        if self._late:
+        if self._delay:
             for row, scaled in zip(rows, all_features, strict=True):
                 scaled[:] = scaler.transform(row.values)
                 scaler = scaler.learnt(row.values, row.gaps)
         for some in row_blocks(len(rows), 4 * self._activations.n_wide):
             features = all_features[some]
-            inputs = self._cells.of(features), self._activations.of(features)
-            scores = self._score_inputs(*inputs, last).scores
-            forecasts.extend(packed(features, scores, last, self._late))
+            scores = self._score_features(features, last).scores
+            forecasts.extend(packed(features, scores, last, bool(self._delay)))
             parts.append(self._mixture(scores))
         waiting = self._waiting.with_added(keys[-MAX_WAITING_FORECASTS:], forecasts, self._count)
         changes = {"_waiting": waiting, "_scaler": scaler}
-        if self._late:
+        if self._delay:
             changes["_seen"] = None
         apply(((), tuple((self, *each) for each in changes.items())))
         return source, np.concatenate(parts)

@@ -73,17 +73,13 @@ class RunningScaler:
     """
 
     def __init__(self) -> None:
-        self._n_rows = 0
+        # Number of rows learnt.
+        self.n_rows = 0
         self.counts = self.means = self.variances = np.zeros(0)
         self._n_far: Integers = np.zeros(0, dtype=np.intp)
         # For names with gaps: the number of rows up to the last gap, and the weight then of rows
         # without a gap.
         self._known: dict[Name, list[float]] = {}
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows learnt."""
-        return self._n_rows
 
     def grown(
         self, n_features: int, columns_of: Callable[[Name], Sequence[int]] = lambda _: ()
@@ -104,7 +100,7 @@ class RunningScaler:
     def _weight(self, known: Sequence[float] = (0.0, 0.0)) -> float:
         """Return the weight of all rows in which a name had no gap."""
         n_rows, weight = known
-        left: float = SCALE_DECAY ** (self._n_rows - n_rows)
+        left: float = SCALE_DECAY ** (self.n_rows - n_rows)
         return weight * left + (1.0 - left) / (1.0 - SCALE_DECAY)
 
     def transform(self, rows: Floats) -> Floats:
@@ -128,22 +124,20 @@ class RunningScaler:
 
     def _known_after(self, unknown: Sequence[Name]) -> dict[Name, list[float]]:
         """Return `_known` after another row with the given gaps."""
-        if not unknown:
-            return self._known
         known = self._known.copy()
         for name in unknown:
             if name in known or len(known) < MAX_GAP_NAMES:
                 weight = SCALE_DECAY * self._weight(self._known.get(name, (0.0, 0.0)))
-                known[name] = [float(self._n_rows + 1), weight]
+                known[name] = [float(self.n_rows + 1), weight]
         return known
 
     def learnt(self, row: Floats, unknown: Sequence[Name] = ()) -> Self:
         """Return a scaler that has learnt another row, with the names of its gaps."""
         new = shallow_copy(self)
-        new._n_rows += 1
+        new.n_rows += 1
         if unknown:
             new._known = self._known_after(unknown)
-        if new._n_rows % 1024 == 0:
+        if new.n_rows % 1024 == 0:
             # The mean of a value that has become constant never converges exactly.
             least = (MIN_RELATIVE_DEVIATION * self.means) ** 2
             new.variances = np.where(self.variances > 0.0, np.maximum(self.variances, least), 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -338,7 +339,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         # The last two rows learnt, with their targets.
         self._past: tuple[Past, ...] = ()
         # The states that predicted the last rows, whose targets have not arrived yet.
-        self._delayed: deque[Forecaster] = deque(maxlen=label_delay)
+        self._delayed: deque[Forecaster] = deque(maxlen=min(label_delay, sys.maxsize))
 
     @property
     def shares(self) -> dict[str, float]:

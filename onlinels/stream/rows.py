@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -89,10 +90,7 @@ def read_stream_batch(X: Any) -> list[Sample]:
             return [(layout, row, [], []) for row in batch.values.astype(np.float64)]
     except (TypeError, ValueError):
         pass  # Texts or gaps, or an error that reading row by row explains.
-    samples = [read_stream_row(x, f"X[{row}]") for row, x in enumerate(samples_of(X))]
-    # Equal layouts become one object: its rows are placed together.
-    layouts: dict[Layout, Layout] = {}
-    return [(layouts.setdefault(of, of), row, texts, gaps) for of, row, texts, gaps in samples]
+    return [read_stream_row(x, f"X[{row}]") for row, x in enumerate(samples_of(X))]
 
 
 def is_gap(value: Any) -> bool:
@@ -182,20 +180,13 @@ class StreamColumns:
         columns = self.extended([sample])
         return columns, columns._placed(sample)
 
-    def extended_and_placed(self, sample: Sample) -> tuple[StreamColumns, StreamRow]:
-        """Return columns extended by the features of a sample, and the sample as a row."""
-        columns = self.extended([sample])
-        return columns, columns.placed([sample])[0]
-
     def extended(self, samples: Iterable[Sample]) -> StreamColumns:
         """Return columns with all features of the samples: this object if it has them already."""
         columns, texts, crowded = self._columns, self._texts, self._crowded
         known: Layout | None = None
-        for layout, _, named, gaps in samples:
-            if layout is known and not named:
+        for layout, _, named, _ in samples:
+            if layout == known and not named:
                 continue
-            if gaps and (columns.locate(layout) < 0).any():
-                layout = tuple(name for name in layout if name not in gaps)
             known = layout
             new = [(name, text) for name, text in named if text not in texts.get(name, {})]
             full = {name for name, _ in new if len(texts.get(name, {})) == MAX_CATEGORIES}
@@ -221,10 +212,10 @@ class StreamColumns:
         """Return samples as rows (n_columns,); features without a column are ignored."""
         rows: list[StreamRow] = []
         # Rows of one layout are placed together.
-        for _, group in groupby(samples, lambda sample: id(sample[0])):
+        for layout, group in groupby(samples, itemgetter(0)):
             alike = list(group)
             numbers = np.array([each[1] for each in alike])
-            placed = self._columns.place((alike[0][0],), numbers)
+            placed = self._columns.place((layout,), numbers)
             rows += map(self._completed, placed, alike)
         return rows
 
