@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -288,3 +288,15 @@ def margins(scores: Floats) -> Floats:
     highest = np.partition(scores, -2, axis=1)[:, -2:]
     differences: Floats = highest[:, 1] - highest[:, 0]
     return differences
+
+
+def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Label] = ()) -> Any:
+    """Return probabilities by label in the kind of the input; dicts are returned unchanged.
+
+    A table has a column for each of `classes`, then for each further class of a row.
+    """
+    if isinstance(source, (list, tuple)):
+        return rows
+    columns = list(dict.fromkeys([*classes, *(label for row in rows for label in row)]))
+    values = [[row.get(label, 0.0) for label in columns] for row in rows]
+    return table_like(source, columns, np.array(values).reshape(len(rows), len(columns)))

@@ -40,8 +40,8 @@ from onlinels.rows import (
     source_of,
 )
 from onlinels.saving import savable, settings_hold
-from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import MetaClassifier, is_blank, learn_and_note, restored_on_error, table_of
+from onlinels.scoring import ScoringClassifier, table_of
+from onlinels.wrappers import MetaClassifier, is_blank, learn_and_note, restored_on_error
 
 DATE_TYPES = (datetime, np.datetime64)
 

@@ -63,6 +63,7 @@ from onlinels.scoring import (
     best_scales,
     calibrate,
     log_losses,
+    table_of,
 )
 
 Before = tuple[Any, State]
@@ -276,18 +277,6 @@ def in_kind(ask: str, source: Any, answers: list[Any], classes: Sequence[Label])
     if ask == "predict_one":
         return labels_like(source, answers, classes)
     return table_of(source, answers, classes)
-
-
-def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Label] = ()) -> Any:
-    """Return probabilities by label in the kind of the input; dicts are returned unchanged.
-
-    A table has a column for each of `classes`, then for each further class of a row.
-    """
-    if isinstance(source, (list, tuple)):
-        return rows
-    columns = list(dict.fromkeys([*classes, *(label for row in rows for label in row)]))
-    values = [[row.get(label, 0.0) for label in columns] for row in rows]
-    return table_like(source, columns, np.array(values).reshape(len(rows), len(columns)))
 
 
 Detector = base.DriftDetector | base.BinaryDriftDetector

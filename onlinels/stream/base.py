@@ -1,21 +1,22 @@
-"""Base of the models of dict streams: they add columns on demand, and learn rows in order."""
+"""Base of the models of dict streams, their experts with two memories, and the experts' shares."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import exp
 from typing import Any, Self
 
 import numpy as np
 
 from onlinels.checks import Floats, check_count, check_weights, checked_assignment
 from onlinels.explain import feature_effects, named_scores
+from onlinels.linalg.recursion import Recursion
 from onlinels.linear.model import N_SHOWN_FEATURES
-from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
+from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, joined, shallow_copy
 from onlinels.rows import Name, as_numpy, check_aligned, samples_of, source_of, warn_of_absent
-from onlinels.saving import locked_copy, locked_state, save_method
-from onlinels.stream.experts import Memories
+from onlinels.saving import locked_copy, locked_state, savable, save_method
 from onlinels.stream.features import Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
 from onlinels.stream.waiting import Waiting, sample_key
@@ -25,6 +26,107 @@ MAX_ROW_WEIGHT = 1e5
 
 SHARED_ATTRIBUTES = {"_lock", "_columns", "_classes", "_scaler", "_activations"}
 """Attributes that a copy shares: a lock, and objects that never change."""
+
+RIDGE = 1.0
+"""Ridge on every weight.
+
+Activations are of about unit size, so the ridge weighs as much as one row. From 0.1 to 3 the mean
+accuracy on nineteen streams stayed within 0.2 points.
+"""
+
+MIN_RIDGE_SHARE = 0.0625
+"""Share to which the ridge may decay before it is restored, a quarter as often as with 0.5."""
+
+SHORT_FORGETTING_FACTOR = 0.99
+"""Forgetting factor of the short memory: about 100 rows count."""
+
+COMPARISON_DECAY = 0.995
+"""Factor on a comparison with each further row: about 200 rows are compared."""
+
+MIN_TAKEOVER_DEVIATIONS = 2.0
+"""Standard deviations by which the short memory must be better to replace the long memory."""
+
+
+@savable()
+class Memories:
+    """A recursive least-squares model of all rows, and one of recent rows that may replace it.
+
+    Both learn the same rows. On every row the long, the short or neither memory is better. As in a
+    sign test, the long memory is reset to a copy of the short one when the discounted sum of the
+    differences exceeds 2 and twice the root of the discounted sum of their squares.
+
+    Attributes
+    ----------
+    long, short : Recursion
+        The long and the short memory.
+
+    Examples
+    --------
+    >>> from onlinels.numerics import apply
+    >>> memories = Memories().grown(1, 1)
+    >>> row, target = np.array([1.0]), np.array([4.0])
+    >>> apply(memories.plan(row, target, memories.scores(row), difference=0.0))
+    >>> memories.scores(row).round(3)
+    array([[2.  ],
+           [2.01]])
+    """
+
+    def __init__(self) -> None:
+        self.long, self.short = (Recursion(0, 0, RIDGE, MIN_RIDGE_SHARE) for _ in range(2))
+        self._lead = self._squares = 0.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of features and targets."""
+        return self.long.n_features, self.long.n_targets
+
+    def grown(self, n_features: int, n_targets: int) -> Self:
+        """Return memories with room for features and targets that were 0 in every earlier row."""
+        new = shallow_copy(self)
+        new.long, new.short = (
+            each.grown(n_features, n_targets) for each in (self.long, self.short)
+        )
+        return new
+
+    def scores(self, row: Floats) -> Floats:
+        """Return the scores (2, n_targets) of the long and the short memory."""
+        return np.array([row.dot(self.long.weights), row.dot(self.short.weights)])
+
+    def plan(
+        self, row: Floats, targets: Floats, scores: Floats, difference: float, w: float = 1.0
+    ) -> tuple[Calls, State]:
+        """Plan to learn a row (n_features,) of weight w in both memories together.
+
+        `scores` (2, n_targets) are those of the row; `difference` is 1 if the short memory was
+        better on this row, -1 if the long memory was, else 0.
+        """
+        lead = COMPARISON_DECAY * self._lead + w * difference
+        squares = COMPARISON_DECAY * self._squares + (w * difference) ** 2
+        long, errors = self.long, targets - scores
+        for_long = errors[0]
+        if lead > max(MIN_TAKEOVER_DEVIATIONS, MIN_TAKEOVER_DEVIATIONS * squares**0.5):
+            long, for_long = self.short.copied(), errors[1]
+            lead = squares = 0.0
+        of_short = self.short.plan(row, errors[1], w, SHORT_FORGETTING_FACTOR)
+        own = (self, "long", long), (self, "_lead", lead), (self, "_squares", squares)
+        return joined(long.plan(row, for_long, w), of_short, ((), own))
+
+
+def shares_of(losses: Sequence[float], rate: float) -> Floats:
+    """Return the shares of experts in a forecast, with sum 1, from their discounted losses.
+
+    Expert i has the share exp(-rate L_i) / sum_j exp(-rate L_j): the exponentially weighted average
+    forecaster.
+
+    Examples
+    --------
+    >>> shares_of([0.0, 2.0], rate=0.5).round(3)
+    array([0.731, 0.269])
+    """
+    fewest = min(losses)
+    shares = [exp(rate * (fewest - loss)) for loss in losses]
+    total = sum(shares)
+    return np.array([share / total for share in shares])
 
 
 class StreamModel(ABC):
@@ -81,6 +183,35 @@ class StreamModel(ABC):
             strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))
             lines += [f"    {name}: {effect:+.5f}" for name, effect in strongest[:N_SHOWN_FEATURES]]
         return "\n".join(lines)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn one sample.
+
+        Parameters
+        ----------
+        x : mapping
+            Features by name: numbers, arrays of numbers, text, None or NaN.
+        y : hashable, or number
+            The label, which may be new, or the target. None, NaN and pandas.NA raise an error.
+        w : float
+            Weight of the row, from 0 to 1e5; see the notes of the class.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+
+        Examples
+        --------
+        >>> from onlinels import StreamClassifier
+        >>> model = StreamClassifier()
+        >>> model.learn_one({"size": 3.0, "colour": "red", "age": None}, "apple")
+        >>> model.predict_one({"size": 4.0})
+        'apple'
+        """
+        with self._lock:
+            columns, row = self._columns.extended_and_read(x)
+            apply(self._plan(columns, row, y, sample_key(x), read_weight(w)))
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn a mini-batch row by row, with the result of `learn_one` in a loop.

@@ -15,13 +15,21 @@ from scipy.linalg.blas import dger
 
 from onlinels.checks import Floats, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.numerics import Calls, State, apply, becoming, enlarged, shallow_copy
-from onlinels.rows import check_mapping, labels_like, samples_of, source_of, table_like
+from onlinels.numerics import (
+    Calls,
+    State,
+    Update,
+    apply,
+    becoming,
+    enlarged,
+    joined,
+    shallow_copy,
+)
+from onlinels.rows import check_mapping, labels_like, samples_of, source_of
 from onlinels.saving import savable, settings_hold
-from onlinels.scoring import SOFTMAX_SCALES, ScoringClassifier, best_scale, calibrate
-from onlinels.stream.base import StreamModel, read_weight
+from onlinels.scoring import SOFTMAX_SCALES, ScoringClassifier, best_scale, calibrate, table_of
+from onlinels.stream.base import Memories, StreamModel, shares_of
 from onlinels.stream.cells import Cells, Lookup
-from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import row_products
 from onlinels.stream.rows import N_TEXT_HASHES, Sample, StreamColumns, StreamRow
 from onlinels.stream.waiting import MAX_WAITING_FORECASTS, Waiting, sample_key
@@ -281,34 +289,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             return shares_of(self._errors[: len(EXPERTS)], LEARNING_RATE)
         return shares_of(self._errors, LEARNING_RATE / (1.0 + self._delay / RATE_DELAY) ** 0.5)
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn one sample.
-
-        Parameters
-        ----------
-        x : mapping
-            Features by name: numbers, arrays of numbers, text, None or NaN.
-        y : hashable
-            The label. New labels may arrive at any time. None, NaN and pandas.NA raise an error.
-        w : float
-            Weight of the row, from 0 to 1e5; see the notes.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
-
-        Examples
-        --------
-        >>> model = StreamClassifier()
-        >>> model.learn_one({"size": 3.0, "colour": "red", "age": None}, "apple")
-        >>> model.predict_one({"size": 4.0})
-        'apple'
-        """
-        with self._lock:
-            taken, weight = self._columns.extended_and_read(x), read_weight(w)
-            apply(self._plan(*taken, y, sample_key(x), weight))
-
     def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
@@ -372,16 +352,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         [{}, {'x': 1.0}]
         """
         with self._lock:
-            ask: Any = lambda model, *row: model._probabilities(model._answer(*row))  # noqa: E731
-            source, later, answers = self._answered(ask, X, y, w)
-            table = np.zeros((len(answers), len(later.classes)))
-            for row, known in zip(table, answers, strict=True):
-                row[: len(known)] = known
-            predicted = table_like(source, later.classes, table)
-            if isinstance(source, (list, tuple)):
-                predicted = [
-                    dict(zip(later.classes, known.tolist(), strict=False)) for known in answers
-                ]
+            source, later, answers = self._answered(StreamClassifier._answer_proba, X, y, w)
+            predicted = table_of(source, answers, later.classes)
             apply(((), becoming(self, later)))
             return predicted
 
@@ -396,6 +368,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if not self._recent:
             return np.zeros(0)
         return self._mixture(self._forecast(key, self._columns.placed([sample])[0]))
+
+    def _answer_proba(self, sample: Sample, key: int) -> dict[Label, float]:
+        """Return the probability of every class for a row."""
+        probabilities = self._probabilities(self._answer(sample, key))
+        return dict(zip(self.classes, probabilities.tolist(), strict=True))
 
     def _plan(
         self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float
@@ -427,18 +404,14 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         scaler = model._scaler
         if forecast is None or not forecast.is_scaled:
             scaler = scaler.learnt(row.values, row.gaps)
-        calls, state, changes = model._plan_experts(scored, judged, column, late, w)
-        of_cells = model._cells.plan(scored.found, column, is_new, w)
-        calls += of_cells[0]
-        state += of_cells[1]
-        if found is not None:
-            calls += model._waiting.plan_take(key)
+        experts, changes = model._plan_experts(scored, judged, column, late, w)
+        cells = model._cells.plan(scored.found, column, is_new, w)
         if model is not self:
             changes = vars(model) | changes
         changes |= {"_count": self._count + 1, "_scaler": scaler, "_seen": None, "_delay": delay}
-        calls.append((self._recent.append, column))
-        state += [(self, name, value) for name, value in changes.items()]
-        return tuple(calls), tuple(state)
+        state = tuple((self, name, value) for name, value in changes.items())
+        calls = *model._waiting.plan_take(key), (self._recent.append, column)
+        return joined(experts, cells, (calls, state))
 
     def _score_as(
         self, forecast: Forecast, row: StreamRow, column: int
@@ -462,12 +435,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _plan_experts(
         self, scored: Scored, judged: Floats | None, column: int, late: bool, w: float
-    ) -> tuple[list[Any], list[Any], dict[str, Any]]:
-        """Return calls, states of the memories and new attributes to learn a scored row.
+    ) -> tuple[Update, dict[str, Any]]:
+        """Plan to learn a scored row, and return the new attributes of the model.
 
         Experts are judged by `judged`, their scores before the label was known, if there are any.
         """
-        changes = dict[str, Any]()
+        changes, updates = dict[str, Any](), list[tuple[Calls, State]]()
         errs = [False] * len(self._errors)
         # No expert could predict a label that arrives for the first time.
         if judged is not None:
@@ -480,21 +453,18 @@ class StreamClassifier(StreamModel, ScoringClassifier):
                 changes["_losses"] = self._losses - w * np.log(likelihoods)
         targets = np.zeros(len(self._classes))
         targets[column] = 1.0
-        calls, state = list[Any](), list[Any]()
         for view, row in enumerate(scored.views):
             long, short = 2 * view, 2 * view + 1
             # With late labels, a short memory that was better is already out of date.
             difference = 0 if late else errs[long] - errs[short]
             both = scored.scores[long : short + 1]
-            planned = self._memories[view].plan(row, targets, both, difference, w)
-            calls += planned[0]
-            state += planned[1]
+            updates.append(self._memories[view].plan(row, targets, both, difference, w))
             if self._softmaxes:
                 # W += 0.01 w z (y - softmax(z'W))', in place.
                 gradient = targets - scored.scores[len(EXPERTS) + view]
-                weights = self._softmaxes[view]
-                calls.append((dger, w * GRADIENT_RATE, row, gradient, 1, 1, weights, 0, 0, 1))
-        return calls, state, changes
+                given = w * GRADIENT_RATE, row, gradient, 1, 1, self._softmaxes[view], 0, 0, 1
+                updates.append((((dger, *given),), ()))
+        return joined(*updates), changes
 
     def _with_late_experts(self) -> Self:
         """Return a draft of the model with the experts for late labels.

@@ -23,11 +23,10 @@ from onlinels.linear.regressors import (
     normals_like,
     read_numbers,
 )
-from onlinels.numerics import Calls, State, apply, becoming, enlarged
+from onlinels.numerics import Calls, State, Update, apply, becoming, enlarged, joined
 from onlinels.rows import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import savable, settings_hold
-from onlinels.stream.base import StreamModel, read_weight
-from onlinels.stream.experts import Memories, shares_of
+from onlinels.stream.base import Memories, StreamModel, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow
 from onlinels.stream.waiting import Waiting, sample_key
@@ -117,9 +116,6 @@ MIN_ERRORS = 2
 
 MAX_LOG_WIDTH = 3.0
 """Limit of the logarithm of the width, in both directions."""
-
-FORECAST_QUALITY_FIELDS = "_n_errors", "_weight", "_error", "_losses", "_width"
-"""Attributes that describe the errors of forecasts."""
 
 Past = tuple[float, Floats]
 """The target and the values of a learnt row."""
@@ -220,12 +216,6 @@ class Forecaster(NamedTuple):
         np.minimum(forecasts, high + margin, out=forecasts)
         value = float(shares_of(self.losses, LEARNING_RATE).dot(forecasts))
         return Forecast(rows, scores, Given(forecasts, value, self.deviation, self.past))
-
-
-def _sizes(n_wide: int) -> tuple[int, ...]:
-    """Return the number of input columns of every pair."""
-    n_narrow = n_wide - N_UNITS
-    return N_LAGS + n_wide, n_narrow, N_LAGS + n_narrow
 
 
 @savable(settings_hold)
@@ -345,34 +335,6 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def shares(self) -> dict[str, float]:
         """Shares of the experts in the forecast, by their forecast quantity, input and memory."""
         return dict(zip(EXPERTS, shares_of(self._losses, LEARNING_RATE).tolist(), strict=True))
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn one sample.
-
-        Parameters
-        ----------
-        x : mapping
-            Features by name: numbers, arrays of numbers, text, None or NaN.
-        y : number
-            The target.
-        w : float
-            Weight of the row, from 0 to 1e5; see the notes.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
-
-        Examples
-        --------
-        >>> model = StreamRegressor()
-        >>> model.learn_one({"size": 3.0, "colour": "red", "age": None}, 7.5)
-        >>> model.predict_one({"size": 4.0})
-        7.5
-        """
-        with self._lock:
-            taken, target = self._columns.extended_and_read(x), read_number("y", y, TARGET_REMEDY)
-            apply(self._plan(*taken, target, sample_key(x), read_weight(w)))
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, with_dist: bool = False) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
@@ -622,13 +584,13 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
     def _plan(
-        self, columns: StreamColumns, known: StreamRow, target: float, key: int, w: float
+        self, columns: StreamColumns, known: StreamRow, y: Any, key: int, w: float
     ) -> tuple[Calls, State]:
         """Plan to learn a row of weight w in given columns.
 
         `key` is the key of its sample, for which a forecast may be stored.
         """
-        row = known.values
+        row, target = known.values, read_number("y", y, TARGET_REMEDY)
         model = self if columns is self._columns else self._grown(columns)
         past, (judged, delay) = self._past, self._past_forecast(row, key)
         if delay:
@@ -640,11 +602,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             judged = forecast.given if past else None
         both = np.array([target, target - past[-1][0] if past else math.nan])
         errors = None if judged is None else np.abs(judged.of_experts - target).tolist()
-        calls, state = model._plan_memories(forecast, errors, self._targets.transform(both), w)
+        memories = model._plan_memories(forecast, errors, self._targets.transform(both), w)
         changes = vars(model).copy() if model is not self else {}
         if judged is not None and errors is not None:
-            error = abs(judged.value - target)
-            changes |= self._errors_after(error, errors, judged.deviation, w, delay)
+            changes |= self._errors_after(judged, target, errors, w, delay)
         low, high = self._limits if self._count else (target, target)
         changes |= {
             "_limits": (min(low, target), max(high, target)),
@@ -654,13 +615,12 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             "_count": self._count + 1,
             "_seen": None,
         }
+        calls = self._waiting.plan_take(key)
         if self.label_delay:
             now = self._forecaster()
             weights = tuple((long.copy("F"), short.copy("F")) for long, short in now.weights)
-            calls.append((self._delayed.append, now._replace(weights=weights)))
-        calls += self._waiting.plan_take(key)
-        state += [(self, name, value) for name, value in changes.items()]
-        return tuple(calls), tuple(state)
+            calls = *calls, (self._delayed.append, now._replace(weights=weights))
+        return joined(memories, (calls, tuple((self, *each) for each in changes.items())))
 
     def _differences(self, errors: list[float]) -> list[int]:
         """Return for every pair 1 if its long memory errs more, -1 if its short memory does, or 0.
@@ -675,9 +635,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _plan_memories(
         self, forecast: Forecast, errors: list[float] | None, scaled: Floats, w: float
-    ) -> tuple[list[Any], list[Any]]:
-        """Return calls and states of the memories to learn a row with its forecast."""
-        calls, state = list[Any](), list[Any]()
+    ) -> Update:
+        """Plan to learn a row with its forecast in the memories."""
         differences = [0] * len(INPUTS_BY_PAIR) if errors is None else self._differences(errors)
         pairs = zip(
             self._memories,
@@ -687,19 +646,21 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             forecast.scores,
             strict=True,
         )
-        for memories, targets, difference, seen, scores in pairs:
-            planned = memories.plan(seen, scaled[targets], scores, difference, w)
-            calls += planned[0]
-            state += planned[1]
-        return calls, state
+        return joined(
+            *(
+                memories.plan(seen, scaled[targets], scores, difference, w)
+                for memories, targets, difference, seen, scores in pairs
+            )
+        )
 
     def _errors_after(
-        self, error: float, errors: list[float], deviation: float, w: float, delay: int = 0
+        self, judged: Given, target: float, errors: list[float], w: float, delay: int
     ) -> dict[str, Any]:
-        """Return the attributes `FORECAST_QUALITY_FIELDS` after the errors of one more forecast.
+        """Return the attributes that describe forecasts, after the errors of one more forecast.
 
-        The forecast had a deviation, its target arrived `delay` rows late, and its row weighs w.
+        Its target arrived `delay` rows late, and its row weighs w.
         """
+        error, deviation = abs(judged.value - target), judged.deviation
         pace = 1.0 / math.sqrt(1.0 + delay)
         weight = ERROR_DECAY**pace * self._weight + w
         known = min(error, MAX_RELATIVE_ERROR * self._error) if self._error > 0.0 else error
@@ -714,17 +675,16 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             # Larger weights would make the width oscillate.
             width += min(w, 1.0) * WIDTH_STEP * pace * (missed - (1.0 - INTERVAL_PROBABILITY))
             width = min(max(width, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
-        n_errors = self._n_errors + (w > 0.0)
-        found = n_errors, weight, mean, losses, width
-        return dict(zip(FORECAST_QUALITY_FIELDS, found, strict=True))
+        judged = {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
+        return judged | {"_n_errors": self._n_errors + (w > 0.0)}
 
     def _memories_grown(self, memories: Sequence[Memories]) -> list[Memories]:
         """Return memories grown to the sizes of the activations."""
-        sizes = _sizes(self._activations.n_wide)
-        return [
-            each.grown(*shape)
-            for each, *shape in zip(memories, sizes, N_TARGETS_BY_PAIR, strict=True)
-        ]
+        n_wide = self._activations.n_wide
+        n_narrow = n_wide - N_UNITS
+        sizes = N_LAGS + n_wide, n_narrow, N_LAGS + n_narrow
+        shapes = zip(memories, sizes, N_TARGETS_BY_PAIR, strict=True)
+        return [each.grown(*shape) for each, *shape in shapes]
 
     def _grown(self, columns: StreamColumns) -> Self:
         """Return a draft of the model with room for new features."""
