@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
@@ -127,14 +126,6 @@ def packed(features: Floats, scores: Floats, last: int | None, is_scaled: bool) 
 def _without_scores(features: Floats, is_scaled: bool = False) -> Floats:
     """Return the forecast to store for features that arrived before the first row was learnt."""
     return packed(features, np.zeros((len(EXPERTS), 0)), None, is_scaled)
-
-
-def _watch(waiting: Waiting, samples: Iterable[Mapping[Any, Any]]) -> None:
-    """Store samples predicted before the first row is learnt, each scaled by those before it."""
-    for x in samples:
-        # Values are not checked before the first learnt row.
-        with suppress(Exception):
-            waiting.watch(x, _without_scores)
 
 
 @savable(settings_hold)
@@ -449,7 +440,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             left = LATE_ERROR_DECAY if late else ERROR_DECAY
             changes["_errors"] = [left * errors + w * err for errors, err in recent]
             if self._count % SCALE_SAMPLING_INTERVAL == 0:
-                likelihoods = self._likelihoods(self._mixture(judged), column, self._count)
+                scales, mixture = SOFTMAX_SCALES[:, None], self._mixture(judged)
+                likelihoods = calibrate(mixture, scales, self._count)[:, column]
                 changes["_losses"] = self._losses - w * np.log(likelihoods)
         targets = np.zeros(len(self._classes))
         targets[column] = 1.0
@@ -549,14 +541,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             mixture = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, 1)))
         return mixture
 
-    def _likelihoods(self, mixture: Floats, column: int, count: int) -> Floats:
-        """Return the probability of a class for every scale, as `calibrate` computes it."""
-        # An array of classes by scales takes half the time of `calibrate`, as measured.
-        likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SOFTMAX_SCALES)
-        shares = likelihoods[column] / np.add.reduce(likelihoods)
-        probabilities: Floats = (count * shares + 1.0) / (count + len(mixture))
-        return probabilities
-
     def _forecast(self, key: int, row: StreamRow) -> Floats:
         """Return the scores of the experts for a row, and store them until its label arrives."""
         waits, is_scaled, state = self._waiting.find(key, self._count), False, list[Any]()
@@ -579,19 +563,20 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         if not self._recent:
             check_mapping(x)
-            _watch(self._waiting, [x])
+            self._waiting.watch(x, _without_scores)
             return np.zeros(0)
         # Read the row first: this raises for samples that have no key.
         row = self._columns.row(x)
         return self._mixture(self._forecast(sample_key(x), row))
 
-    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
+    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:  # noqa: C901
         samples, source = self._read_asked(X), source_of(X)
         if not samples:
             return source, np.zeros((0, len(self.classes)))
         if not self._recent:
             waiting = copy.deepcopy(self._waiting)
-            _watch(waiting, samples_of(X))
+            for x in samples_of(X):
+                waiting.watch(x, _without_scores)
             apply(((), ((self, "_waiting", waiting),)))
             return source, np.zeros((len(samples), 0))
         rows = self._columns.placed(samples)

@@ -128,8 +128,8 @@ N_HEADER_NUMBERS = len(EXPERTS) + 4
 """How many numbers of a stored forecast precede the values of a row."""
 
 
-class Given(NamedTuple):
-    """A forecast that was returned: its values, and the past rows to learn its row with."""
+class Forecast(NamedTuple):
+    """The forecast for a row, and what is needed to learn the row with it."""
 
     # The forecasts of all experts, and their mixture, in units of the target.
     of_experts: Floats
@@ -137,6 +137,9 @@ class Given(NamedTuple):
     deviation: float
     # The last two rows learnt, or fewer.
     past: tuple[Past, ...]
+    # For every pair of memories: its input, and its scores (2, n_targets). They are not stored.
+    rows: Sequence[Floats] = ()
+    scores: Sequence[Floats] = ()
 
     def packed(self) -> Floats:
         """Return the numbers to store until the target arrives, (n,); empty if no row is learnt."""
@@ -147,22 +150,13 @@ class Given(NamedTuple):
         return np.concatenate((self.of_experts, (self.value, self.deviation, before, last), values))
 
     @classmethod
-    def unpacked(cls, packed: Floats) -> Given | None:
+    def unpacked(cls, packed: Floats) -> Forecast | None:
         """Return the forecast from its packed form; None if no row was learnt."""
         if not len(packed):
             return None
         of_experts, values = packed[: len(EXPERTS)], packed[N_HEADER_NUMBERS:]
         value, deviation, before, last = packed[len(EXPERTS) : N_HEADER_NUMBERS].tolist()
         return cls(of_experts, value, deviation, ((before, EMPTY_PAST), (last, values)))
-
-
-class Forecast(NamedTuple):
-    """The forecast for a row, and its parts."""
-
-    # For every pair of memories: its input, and its scores (2, n_targets).
-    rows: Sequence[Floats]
-    scores: Sequence[Floats]
-    given: Given
 
 
 @savable()
@@ -215,7 +209,7 @@ class Forecaster(NamedTuple):
         forecasts = np.maximum(np.concatenate((models, (last, mean))), low - margin)
         np.minimum(forecasts, high + margin, out=forecasts)
         value = float(shares_of(self.losses, LEARNING_RATE).dot(forecasts))
-        return Forecast(rows, scores, Given(forecasts, value, self.deviation, self.past))
+        return Forecast(forecasts, value, self.deviation, self.past, rows, scores)
 
 
 @savable(settings_hold)
@@ -395,7 +389,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         row = self._columns.placed([sample])[0]
         # The row is learnt next: an earlier forecast is no longer needed.
         apply((self._waiting.plan_take(key), ()))
-        given = self._forecast(row).given
+        given = self._forecast(row)
         return given.value, given.deviation
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
@@ -522,7 +516,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             with suppress(Exception):
                 apply((self._waiting.plan_add(sample_key(x), EMPTY_PAST, 0), ()))
             return 0.0
-        given = self._forecast(self._columns.row(x)).given
+        given = self._forecast(self._columns.row(x))
         apply((self._waiting.plan_add(sample_key(x), given.packed(), self._count), ()))
         return given.value
 
@@ -533,7 +527,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
         def packed() -> Iterator[Floats]:
             for number, row in enumerate(rows):
-                given = forecaster.forecast(row.values).given
+                given = forecaster.forecast(row.values)
                 forecasts[number] = given.value
                 yield given.packed()
 
@@ -541,7 +535,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         self._waiting = self._waiting.with_added(keys, packed(), self._count)
         return source_of(X), forecasts
 
-    def _past_forecast(self, row: Floats, key: int) -> tuple[Given | None, int]:
+    def _past_forecast(self, row: Floats, key: int) -> tuple[Forecast | None, int]:
         """Return the earlier forecast for a late row, and the number of rows learnt since.
 
         The forecast is None if no row was learnt before it; the number is 0 if the row is not late.
@@ -550,12 +544,12 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         found = self._waiting.find(key, self._count)
         if found is not None and found[1]:
             packed, delay = found
-            return Given.unpacked(packed), delay
+            return Forecast.unpacked(packed), delay
         delay = self.label_delay
         then = self._delayed[0] if len(self._delayed) == delay > 0 else None
         if then is None or not then.past:
             return None, delay
-        return then.forecast(row).given, delay
+        return then.forecast(row), delay
 
     def _forecaster(self) -> Forecaster:
         """Return the current state that forecasts depend on; its weights change in place."""
@@ -599,7 +593,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             forecast = model._forecaster()._replace(past=past).forecast(row)
         else:
             forecast = model._forecast(known)
-            judged = forecast.given if past else None
+            judged = forecast if past else None
         both = np.array([target, target - past[-1][0] if past else math.nan])
         errors = None if judged is None else np.abs(judged.of_experts - target).tolist()
         memories = model._plan_memories(forecast, errors, self._targets.transform(both), w)
@@ -654,7 +648,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         )
 
     def _errors_after(
-        self, judged: Given, target: float, errors: list[float], w: float, delay: int
+        self, judged: Forecast, target: float, errors: list[float], w: float, delay: int
     ) -> dict[str, Any]:
         """Return the attributes that describe forecasts, after the errors of one more forecast.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -119,9 +120,6 @@ class Waiting:
     def __contains__(self, key: int | None) -> bool:
         return key in self._waiting
 
-    def __iter__(self) -> Iterator[Forecast]:
-        return iter(self._waiting.values())
-
     def plan_add(self, key: int, forecast: Floats, count: int) -> Calls:
         """Plan to store a forecast that was made after `count` rows were learnt."""
         # The latest of equal samples counts. A sample may be predicted again, for its probabilities
@@ -144,18 +142,20 @@ class Waiting:
     def watch(self, x: Mapping[Any, Any], made_of_features: Callable[[Floats], Floats]) -> None:
         """Store a sample predicted before the first learnt row, in place; the scaler learns it.
 
-        If the sample is stored already, nothing happens.
+        Nothing happens if the sample is stored already, or has values that cannot be learnt.
         """
-        key = sample_key(x)
-        if key in self._waiting:
-            return
-        columns, row = self.columns.extended_and_read(x)
-        scaler = self.scaler
-        if columns is not self.columns:
-            scaler = scaler.grown(len(columns.names), columns.columns_of)
-        forecast = made_of_features(scaler.transform(row.values))
-        watched = (self, "columns", columns), (self, "scaler", scaler.learnt(row.values, row.gaps))
-        apply((self.plan_add(key, forecast, 0), watched))
+        with suppress(Exception):
+            key = sample_key(x)
+            if key in self._waiting:
+                return
+            columns, row = self.columns.extended_and_read(x)
+            scaler = self.scaler
+            if columns is not self.columns:
+                scaler = scaler.grown(len(columns.names), columns.columns_of)
+            forecast = made_of_features(scaler.transform(row.values))
+            scaler = scaler.learnt(row.values, row.gaps)
+            watched = (self, "columns", columns), (self, "scaler", scaler)
+            apply((self.plan_add(key, forecast, 0), watched))
 
     def with_first(self, changed: Callable[[Floats], Floats]) -> Self:
         """Return a copy in which the forecasts made before the first learnt row are changed."""
@@ -186,13 +186,14 @@ class Waiting:
 
     def __getstate__(self) -> dict[str, Any]:
         # Writing one array for each forecast would take a second.
-        values = [np.zeros(0), *(forecast for forecast, _ in self._waiting.values())]
-        places = [(key, count, len(made)) for key, (made, count) in self._waiting.items()]
-        waiting = np.array(places, dtype=np.intp).reshape(-1, 3)
-        return vars(self) | {"_waiting": waiting, "_values": np.concatenate(values)}
+        forecasts = [forecast for forecast, _ in self._waiting.values()]
+        counts, sizes = [count for _, count in self._waiting.values()], [*map(len, forecasts)]
+        waiting = np.array([[*self._waiting], counts, sizes], dtype=np.intp)
+        values = np.concatenate([np.zeros(0), *forecasts])
+        return vars(self) | {"_waiting": waiting, "_values": values}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.columns, self.scaler, self._waiting = state["columns"], state["scaler"], {}
         values = owned(state["_values"])
-        for key, count, size in state["_waiting"].tolist():
+        for key, count, size in zip(*state["_waiting"].tolist(), strict=True):
             self._waiting[key], values = (values[:size], count), values[size:]
