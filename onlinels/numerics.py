@@ -56,10 +56,14 @@ def apply(update: tuple[Calls, State]) -> None:
     deque(chain(starmap(call, calls), starmap(object.__setattr__, state)), maxlen=0)
 
 
-def joined(*updates: tuple[Calls, State]) -> Update:
+def joined(*updates: tuple[Calls, State]) -> tuple[Calls, State]:
     """Return one update with the changes of several updates, in order."""
-    calls, states = zip(Update(), *updates, strict=True)
-    return Update(tuple(chain(*calls)), tuple(chain(*states)))
+    calls: Calls = ()
+    state: State = ()
+    for further_calls, further_state in updates:
+        calls += further_calls
+        state += further_state
+    return calls, state
 
 
 MAX_PLAN_ATTEMPTS = 3

@@ -17,7 +17,6 @@ from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.numerics import (
     Calls,
     State,
-    Update,
     apply,
     becoming,
     enlarged,
@@ -426,12 +425,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _plan_experts(
         self, scored: Scored, judged: Floats | None, column: int, late: bool, w: float
-    ) -> tuple[Update, dict[str, Any]]:
+    ) -> tuple[tuple[Calls, State], dict[str, Any]]:
         """Plan to learn a scored row, and return the new attributes of the model.
 
         Experts are judged by `judged`, their scores before the label was known, if there are any.
         """
-        changes, updates = dict[str, Any](), list[tuple[Calls, State]]()
+        changes: dict[str, Any] = {}
+        updates: list[tuple[Calls, State]] = []
         errs = [False] * len(self._errors)
         # No expert could predict a label that arrives for the first time.
         if judged is not None:
@@ -440,8 +440,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             left = LATE_ERROR_DECAY if late else ERROR_DECAY
             changes["_errors"] = [left * errors + w * err for errors, err in recent]
             if self._count % SCALE_SAMPLING_INTERVAL == 0:
-                scales, mixture = SOFTMAX_SCALES[:, None], self._mixture(judged)
-                likelihoods = calibrate(mixture, scales, self._count)[:, column]
+                likelihoods = self._likelihoods(self._mixture(judged), column)
                 changes["_losses"] = self._losses - w * np.log(likelihoods)
         targets = np.zeros(len(self._classes))
         targets[column] = 1.0
@@ -541,9 +540,18 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             mixture = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, 1)))
         return mixture
 
+    def _likelihoods(self, mixture: Floats, column: int) -> Floats:
+        """Return the probability of a class for every scale, as `calibrate` computes it."""
+        # An array of classes by scales takes half the time of `calibrate`, as measured.
+        likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SOFTMAX_SCALES)
+        shares = likelihoods[column] / np.add.reduce(likelihoods)
+        probabilities: Floats = (self._count * shares + 1.0) / (self._count + len(mixture))
+        return probabilities
+
     def _forecast(self, key: int, row: StreamRow) -> Floats:
         """Return the scores of the experts for a row, and store them until its label arrives."""
-        waits, is_scaled, state = self._waiting.find(key, self._count), False, list[Any]()
+        waits, is_scaled = self._waiting.find(key, self._count), False
+        state: State = ()
         if waits is not None:
             before = Forecast.of(waits[0])
             is_scaled = before.is_scaled
@@ -554,10 +562,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         scored = self._score(row, last)
         if self._delay and not is_scaled:
             scaler, is_scaled = self._scaler.learnt(row.values, row.gaps), True
-            state = [(self, "_scaler", scaler), (self, "_seen", None)]
+            state = (self, "_scaler", scaler), (self, "_seen", None)
         features = self._activations.features_in(scored.views[0])
         forecast = packed(features, scored.scores, last, is_scaled)
-        apply((self._waiting.plan_add(key, forecast, self._count), tuple(state)))
+        apply((self._waiting.plan_add(key, forecast, self._count), state))
         return scored.scores
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:

@@ -23,7 +23,7 @@ from onlinels.linear.regressors import (
     normals_like,
     read_numbers,
 )
-from onlinels.numerics import Calls, State, Update, apply, becoming, enlarged, joined
+from onlinels.numerics import Calls, State, apply, becoming, enlarged, joined
 from onlinels.rows import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import Memories, StreamModel, shares_of
@@ -621,7 +621,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
         Both memories are compared on the quantity that they have recently forecast better.
         """
-        losses, differences = self._losses, list[int]()
+        losses = self._losses
+        differences: list[int] = []
         for rivals in RIVAL_EXPERTS:
             long, short = min(rivals, key=lambda both: losses[both[0]] + losses[both[1]])
             differences.append((errors[long] > errors[short]) - (errors[long] < errors[short]))
@@ -629,7 +630,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _plan_memories(
         self, forecast: Forecast, errors: list[float] | None, scaled: Floats, w: float
-    ) -> Update:
+    ) -> tuple[Calls, State]:
         """Plan to learn a row with its forecast in the memories."""
         differences = [0] * len(INPUTS_BY_PAIR) if errors is None else self._differences(errors)
         pairs = zip(
