@@ -241,22 +241,6 @@ def test_a_calibrated_classifier_answers_as_row_by_row(data, form, stream):
         np.testing.assert_allclose(each._losses, single._losses, rtol=1e-6, atol=1e-6)
 
 
-@strategies.examples(15)
-@given(st.data(), labelled_rows(), st.sampled_from(["gram", "recursive"]))
-def test_scales_do_not_depend_on_how_a_stream_is_cut(data, stream, accumulator):
-    rows, y, w, t = stream
-    form = {"ridge": data.draw(st.sampled_from([1.0, "auto"])), "accumulator": accumulator}
-    linear = LeastSquaresClassifier(**form)
-    model = data.draw(st.sampled_from([linear, HIDDEN.clone() | linear]))
-    model = prepared(CalibratedClassifier(model), form)
-    single = copy.deepcopy(model)
-    in_batches(model.learn_many, y, w, t, rows, data.draw(splits(len(y))))
-    for x, label, weight in zip(rows, y, w.tolist(), strict=True):
-        single.learn_one(x, label, weight)
-    assert_same_linear(model, single)
-    np.testing.assert_allclose(model._losses, single._losses, rtol=1e-6, atol=1e-6)
-
-
 def test_a_calibrated_network():
     for ridge, warm_up in ((1.0, 30), ("paper", 30), ("auto", 200)):
         model = CalibratedClassifier(network(ridge, warm_up))

@@ -207,19 +207,6 @@ def test_a_row_asked_twice_waits_once_and_moves_the_scale_once(stream):
     assert laws.saved(a) == laws.saved(b)
 
 
-@strategies.examples(25)
-@given(strategies.streams(), st.sampled_from(["pickle", "copy", "save"]))
-def test_forecasts_wait_in_copies_and_saves(stream, kind):
-    a = late_model(stream)
-    again = {"pickle": lambda m: pickle.loads(pickle.dumps(m)), "copy": copy.deepcopy}
-    b = again.get(kind, lambda m: loads(dumps(m)))(a)
-    assert len(b._waiting) == len(a._waiting)
-    for model in (a, b):
-        for x, y in zip(stream.samples[-3:], stream.labels[-3:], strict=True):
-            model.learn_one(x, y)
-    assert_alike(a, b, stream.samples)
-
-
 def test_no_more_than_4096_forecasts_wait():
     model = StreamClassifier()
     model.predict_many([{"a": float(number)} for number in range(6000)])
@@ -324,45 +311,11 @@ def test_scales_follow_gaps_outliers_and_shifts_as_it_says(data, rows, seed):
     assert_as_said(model, literal, [dict(enumerate(row)) for row in X[:: len(X) // 4 + 1].tolist()])
 
 
-@given(
-    strategies.streams(max_rows=20, kinds=("number", "text", "array", "whole"), gaps=False),
-    st.integers(1, 9),
-)
-def test_gaps_before_the_first_value_tell_nothing_of_its_scale(stream, n_gaps):
-    names = sorted({name for x in stream.samples for name in x})
-    gaps = strategies.Stream([dict.fromkeys(names)] * n_gaps, stream.labels[:1] * n_gaps)
-    found, expected = learnt(stream, learnt(gaps))._scaler, learnt(stream)._scaler
-    for name in ("means", "variances"):
-        ours, theirs = getattr(found, name), getattr(expected, name)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
-
-
 def test_what_comes_to_rest_stays_at_rest():
     scaler = RunningScaler().grown(1)
     for value in [1.0] * 500 + [3.3] * 20_000:
         scaler = scaler.learnt(np.array([value]))
     assert abs(scaler.transform(np.array([3.3]))[0]) < 0.01
-
-
-def test_few_texts_have_columns_and_many_are_told_apart():
-    random = np.random.default_rng(0)
-    labels = random.integers(0, 3, 200)
-    model, right = StreamClassifier(), []
-    for _ in range(1500):
-        text = int(random.integers(200))
-        x = {"id": f"text {text}", "noise": float(random.normal())}
-        right.append(model.predict_one(x) == labels[text])
-        model.learn_one(x, labels[text])
-    assert len(model.feature_names) == 65
-    assert np.mean(right[-500:]) > 0.9
-    never_met = model.scores_one({"id": "never met"})
-    assert never_met == model.scores_one({"id": "never met, neither"}) == model.scores_one({})
-    assert never_met != model.scores_one({"id": None})
-    asked = [{"id": f"text {text}"} for text in range(200)]
-    assert pickle.loads(pickle.dumps(model)).predict_many(asked) == model.predict_many(asked)
-    assert model.predict_many(pd.DataFrame(asked).assign(noise=0.0)).tolist() == model.predict_many(
-        asked
-    )
 
 
 def test_equal_names_of_texts_are_one():

@@ -1,19 +1,16 @@
 """StreamRegressor: exact in every expert, of any units, calibrated, unharmed by bad input."""
 
-import copy
 import math
-import pickle
 from functools import partial
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from river import proba
 
-from onlinels import StreamRegressor, load
+from onlinels import StreamRegressor
 from support import laws, strategies
 from support.laws import assert_alike_streams as assert_alike
 from support.slow import the_rest_slow
@@ -77,22 +74,6 @@ def test_predictions_agree_with_each_other(stream, delay):
     assert low - margin <= min(means) <= max(means) <= high + margin
 
 
-def test_answers_come_in_kind():
-    X, y = drawn(60, seed=0)
-    model = StreamRegressor()
-    model.learn_many(X, y)
-    mean, std = model.predict_many(X, with_dist=True)
-    np.testing.assert_array_equal(model.predict_many(X), mean)
-    assert mean.shape == std.shape == (60,)
-    names = ["a", "b", "c"]
-    model = StreamRegressor()
-    model.learn_many(pd.DataFrame(X, columns=names), y)
-    for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
-        table = model.predict_many(frame, with_dist=True)
-        assert (type(table), list(table.columns)) == (type(frame), ["mean", "std"])
-        assert model.predict_many(frame).to_list() == table["mean"].to_list()
-
-
 @strategies.examples(20)
 @given(st.data(), strategies.number_streams(always=True), DELAYS)
 def test_predictions_leave_no_trace(data, stream, delay):
@@ -130,25 +111,6 @@ def test_a_forecast_tells_how_late_its_target_comes(stream, delay, said):
 
 
 @strategies.examples(20)
-@given(strategies.number_streams(), DELAYS, st.sampled_from(["copied", "pickled", "saved"]))
-def test_copies_pickles_and_saves_go_on_alike(tmp_path_factory, stream, delay, how):
-    half = len(stream) // 2
-    a = learnt(stream, StreamRegressor(label_delay=delay), range(half))
-    a.predict_one(stream.samples[half])
-    if how == "saved":
-        path = tmp_path_factory.mktemp("saved") / "model.npz"
-        a.save(path)
-        b = load(path)
-    else:
-        b = pickle.loads(pickle.dumps(a)) if how == "pickled" else copy.copy(a)
-    before = laws.saved(b)
-    learnt(stream, a, range(half, len(stream)))
-    assert laws.saved(b) == before
-    learnt(stream, b, range(half, len(stream)))
-    assert_alike(a, b, stream.samples)
-
-
-@strategies.examples(20)
 @given(st.data(), strategies.number_streams(kinds=("number", "whole"), always=True), DELAYS)
 def test_units_are_no_matter(data, stream, delay):
     """Features and targets multiplied by powers of 2: forecasts follow, bit for bit."""
@@ -163,13 +125,6 @@ def test_units_are_no_matter(data, stream, delay):
         one, two = a.predict_one(x, with_dist=True), b.predict_one(other, with_dist=True)
         assert (two.mu, two.sigma) == (powers["target"] * one.mu, powers["target"] * one.sigma)
     assert a.shares == b.shares
-
-
-@pytest.mark.parametrize("scale", [1e-140, 1e-9, 1.0, 1e9, 1e140])
-def test_any_unit_of_targets_is_as_good(scale):
-    X, y = drawn(300, seed=1)
-    errors = errors_of(StreamRegressor(), as_rows(X, scale * y + scale))
-    assert errors[200:].mean() < 0.3 * scale
 
 
 @pytest.mark.parametrize(
@@ -196,22 +151,11 @@ def test_intervals_of_90_percent_hold_90_percent(noise, name, delay):
     assert np.mean(inside[200:]) == pytest.approx(0.9, abs=0.05 if delay else 0.03), name
 
 
-def test_drift_late_features_gaps_and_text_are_followed():
+def test_drift_is_followed():
     X, y = drawn(1000, seed=3, turned=600)
     errors = errors_of(StreamRegressor(), as_rows(X, y))
     assert errors[300:600].mean() < 0.4
     assert errors[900:].mean() < 0.4
-    random, rows = np.random.default_rng(4), []
-    for number in range(900):
-        colour, late, gap = random.choice(["red", "green"]), random.normal(), random.normal()
-        x = {"colour": str(colour), "gap": gap if random.random() < 0.7 else None}
-        if number >= 300:
-            x["late"] = late
-        y = 5.0 * (colour == "red") + 3.0 * late + (x["gap"] or 0.0)
-        rows.append((x, y))
-    errors = errors_of(StreamRegressor(), rows)
-    assert errors[200:300].mean() > 1.5
-    assert errors[700:].mean() < 0.5
 
 
 def test_late_targets_do_not_mislead_if_it_is_said_how_late():

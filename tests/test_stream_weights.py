@@ -62,25 +62,6 @@ def test_targets_of_rows_without_weight_judge_nothing():
 
 
 @MODELS
-def test_heavier_rows_move_answers_more(make):
-    X, y = drawn(make)
-    model, x = make(), {0: 1.5, 1: 0.0, 2: 0.0}
-    model.learn_many(X, y)
-    answers = []
-    for w in (0.0, 0.1, 1.0, 10.0):
-        later = copy.deepcopy(model)
-        later.learn_one(x, False if make is StreamClassifier else -3.0, w)
-        # The last targets are features, too.
-        later.learn_many(X[:2], y[:2])
-        if make is StreamClassifier:
-            answers.append(later.scores_one(x)[False])
-        else:
-            predicted = later.predict_one(x, with_dist=True)
-            answers.append([predicted.sigma, -predicted.mu])
-    assert (np.diff(answers, axis=0) > 0.0).all(), answers
-
-
-@MODELS
 def test_weights_come_in_any_kind_or_as_one_for_all(make):
     X, y = drawn(make, 30)
     frame, w = pd.DataFrame(X, columns=["a", "b", "c"]), [1.0, 2.0, 0.0] * 10
