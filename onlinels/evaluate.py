@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import chain
 from math import ceil
 from operator import length_hint
-from statistics import StatisticsError
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -333,8 +332,8 @@ def value_of(metric: Any) -> float:
     """Return the value of a single metric; NaN if it is not a number."""
     try:
         return float(metric.get())
-    except (NotImplementedError, TypeError, StatisticsError):
-        # MacroAverage raises the last if it has counted nothing.
+    except (NotImplementedError, TypeError, ValueError):
+        # MacroAverage raises StatisticsError, a ValueError, if it has counted nothing.
         return np.nan
 
 

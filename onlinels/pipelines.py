@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from river import base, compose
+from river import base
 
 from onlinels.checks import same
 from onlinels.features.convolution import ConvolutionalFeatures
@@ -29,7 +30,8 @@ FIXED_STEPS = (
 
 def is_pipeline(model: Any) -> bool:
     """Return whether a model is a river pipeline."""
-    return isinstance(model, compose.Pipeline)
+    # Not imported here, because river.compose imports narwhals; who has a pipeline has imported it.
+    return isinstance(model, getattr(sys.modules.get("river.compose"), "Pipeline", ()))
 
 
 def steps_of(model: Any) -> list[Any]:
@@ -45,23 +47,25 @@ def last_step(model: Any) -> Any:
 def emptied(model: Any) -> Any:
     """Return a model with the same settings and fixed features that has learnt nothing."""
     if is_pipeline(model):
-        return compose.Pipeline(*((name, emptied(step)) for name, step in model.steps.items()))
+        return type(model)(*((name, emptied(step)) for name, step in model.steps.items()))
     return model.empty() if hasattr(model, "empty") else model.clone()
 
 
 def copied(model: Model) -> Model:
     """Return an independent copy, never of a state in the middle of another thread's call."""
-    if isinstance(model, compose.Pipeline):
-        steps = ((name, copied(step)) for name, step in model.steps.items())
-        return type(model)(*steps)
+    if is_pipeline(model):
+        pipeline: Any = model
+        return type(model)(*((name, copied(step)) for name, step in pipeline.steps.items()))
     return copy.copy(model) if hasattr(model, "_lock") else copy.deepcopy(model)
 
 
 def _parts(steps: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
     """Yield all steps with their names, replacing pipelines and unions by their parts."""
+    from river.compose import TransformerUnion
+
     for name, step in steps.items():
         inner = getattr(step, "steps", None) or getattr(step, "transformers", None)
-        if isinstance(step, (compose.Pipeline, compose.TransformerUnion)) and inner:
+        if (is_pipeline(step) or isinstance(step, TransformerUnion)) and inner:
             yield from _parts(inner, f"{within}{name}.")
         else:
             yield within + name, step

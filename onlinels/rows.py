@@ -12,25 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import compress
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.dependencies import (
-    is_into_dataframe,
-    is_into_series,
-    is_pandas_like_dataframe,
-    is_pandas_like_series,
-)
-from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
-from river.utils.dataframe import to_native_frame, to_native_series, to_numpy
 from scipy import sparse
 from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
     NUMBER_REMEDY,
     SPARSE_TYPES,
+    WIDE_INTEGERS,
     Floats,
     Integers,
     Matrix,
@@ -48,6 +40,10 @@ from onlinels.checks import (
 )
 from onlinels.numerics import shallow_copy
 from onlinels.saving import in_plain_types, savable
+
+# Narwhals, and river.utils, which imports it, are imported where a frame is read or made.
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
 
 Row = Mapping[Any, Any]
 Name = Hashable
@@ -254,6 +250,8 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
         return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
     if not hasattr(values, "__array__") and not hasattr(values, "__dlpack__"):
         return values
+    from narwhals.dependencies import is_into_dataframe, is_into_series
+
     if isinstance(values, np.generic) or is_into_dataframe(values) or is_into_series(values):
         return values
     try:
@@ -389,6 +387,9 @@ def _finite_rows(X: Any, argument: str, place: Place) -> Any:
 
 
 def _read_frame(X: Any, argument: str) -> Batch:
+    import narwhals.stable.v2 as nw
+    from river.utils.dataframe import to_numpy
+
     frame = as_frame(X, argument)
     names = tuple(frame.columns)
     if not len(frame):
@@ -413,20 +414,14 @@ def _read_frame(X: Any, argument: str) -> Batch:
     else:
         # Frames of float32 only stay float32: the accumulators cast them once.
         single = set(frame.schema.values()) == {nw.Float32()}
-        matrix = to_numpy(without_wide_integers(frame), np.float32 if single else np.float64)
+        matrix = to_numpy(frame, np.float32 if single else np.float64)
         check_values(argument, matrix, place)
     return Batch(len(frame), lambda: matrix, (plain_names(names),), frame)
 
 
-def without_wide_integers(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
-    """Return a frame whose 128-bit integers, which numpy lacks, are converted to floats."""
-    wide = [name for name, kind in frame.schema.items() if kind in (nw.Int128(), nw.UInt128())]
-    return frame.with_columns(nw.col(*wide).cast(nw.Float64())) if wide else frame
-
-
 def _is_wholly_sparse(frame: nw.DataFrame[Any]) -> bool:
     """Return whether all columns of a checked frame are Sparse, of one type, with 0 as fill."""
-    if set(frame.schema.values()) != {nw.Unknown()}:
+    if set(map(str, frame.schema.values())) != {"Unknown"}:
         return False
     kinds = set(frame.to_native().dtypes)
     return len(kinds) == 1 and not kinds.pop().fill_value
@@ -443,10 +438,14 @@ def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
 def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
     """Return a frame (pandas, polars, pyarrow …) as a narwhals frame.
 
-    `argument` is the name of the frame in messages.
+    128-bit integers, which numpy lacks, become floats. `argument` is the name of the frame in
+    messages.
     """
+    import narwhals.stable.v2 as nw
+    from narwhals.exceptions import DuplicateError
+
     try:
-        return nw.from_native(X, eager_only=True)
+        frame: nw.DataFrame[Any] = nw.from_native(X, eager_only=True)
     except TypeError as error:
         raise TypeError(
             f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a "
@@ -456,6 +455,18 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
     except DuplicateError as error:
         problem = f"{argument} has several columns of one name: {error}. Rename all but one."
         raise ValueError(problem) from error
+    wide = [name for name, kind in frame.schema.items() if str(kind) in WIDE_INTEGERS]
+    return frame.with_columns(nw.col(*wide).cast(nw.Float64())) if wide else frame
+
+
+def is_frame(source: Any) -> bool:
+    """Return whether the source of a batch is a frame."""
+    return not (source is None or isinstance(source, (*ARRAY_TYPES, list, tuple)))
+
+
+def holds_sparse(frame: nw.DataFrame[Any]) -> bool:
+    """Return whether a checked frame has columns of pandas' Sparse numbers."""
+    return any(str(kind) == "Unknown" for kind in frame.schema.values())
 
 
 def samples_of(X: Any) -> Iterator[Row]:
@@ -495,10 +506,12 @@ def check_aligned(X: Any, **columns: Any) -> None:
     Any other index is ignored: rows, targets, weights and times are matched by position.
     """
     for name, y in columns.items():
-        indexed = is_pandas_like_series(y) or is_pandas_like_dataframe(y)
-        if not is_pandas_like_dataframe(X) or not indexed or X.index.equals(y.index):
+        ours: Any = getattr(X, "index", None)
+        theirs: Any = getattr(y, "index", None)
+        # Lists have a method of this name.
+        if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or ours.equals(theirs):
             continue
-        if len(y) and Counter(X.index.tolist()) == Counter(y.index.tolist()):
+        if len(y) and Counter(ours.tolist()) == Counter(theirs.tolist()):
             raise ValueError(
                 f"{name} has the index of X in another order, expected one order for both. Pass "
                 f"{name}.reindex(X.index) to match rows by index, or {name}.to_numpy() to match "
@@ -668,13 +681,13 @@ class Columns:
         columns, which encoders make from the values that occur. The columns of an array have no
         names.
         """
-        if not len(batch) or not isinstance(batch.source, nw.DataFrame):
+        if not len(batch) or not is_frame(batch.source):
             return [], []
         layout = batch.layouts[-1]
         located = self.locate(layout)
         known = located >= 0
         # The columns of a frame that was read are numbers, booleans or Sparse.
-        if known.sum() == len(self) or nw.Unknown() in batch.source.schema.values():
+        if known.sum() == len(self) or holds_sparse(batch.source):
             return [], []
         if not known.all():
             self._check_renamed(layout, located)
@@ -883,8 +896,10 @@ def labels_like(source: Any, labels: Sequence[Any], classes: Sequence[Any] = ())
     """
     if isinstance(source, ARRAY_TYPES):
         return label_array(labels) if labels else label_array(classes)[:0]
-    if not isinstance(source, nw.DataFrame):
+    if not is_frame(source):
         return list(labels)
+    from river.utils.dataframe import to_native_series
+
     if not labels:
         none = label_array(classes)[:0]
         return to_native_series([] if none.dtype == object else none, name=None, like=source)
@@ -898,8 +913,8 @@ def labels_like(source: Any, labels: Sequence[Any], classes: Sequence[Any] = ())
         return to_native_series(list(labels), name=None, like=source)
     if in_pandas:
         # As objects: pandas would convert None to NaN, and change tuples.
-        frame, namespace = source.to_native(), nw.get_native_namespace(source)
-        return namespace.Series(array, index=frame.index, dtype=object)
+        pandas = source.implementation.to_native_namespace()
+        return pandas.Series(array, index=source.to_native().index, dtype=object)
     kinds = ", ".join(sorted({type(y).__name__ for y in labels}))
     raise ValueError(
         f"Labels of several types, tuples or integers beyond 64 bits ({kinds}) cannot be one "
@@ -911,8 +926,10 @@ def numbers_like(source: Any, values: Floats) -> Any:
     """Return one number per row, (n,): an array, a series of the frame's library, or a list."""
     if isinstance(source, ARRAY_TYPES):
         return values
-    if not isinstance(source, nw.DataFrame):
+    if not is_frame(source):
         return values.tolist()
+    from river.utils.dataframe import to_native_series
+
     return to_native_series(values, name=None, like=source)
 
 
@@ -920,8 +937,10 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
     """Return a table: an array (n, n_names), a frame of the same library, or a list of dicts."""
     if isinstance(source, ARRAY_TYPES):
         return values
-    if not isinstance(source, nw.DataFrame):
+    if not is_frame(source):
         return [dict(zip(names, row, strict=True)) for row in values.tolist()]
+    from river.utils.dataframe import to_native_frame
+
     if not source.implementation.is_pandas_like():
         names = [*map(in_plain_types, names)]
         twice = [name for name, times in Counter(map(str, names)).items() if times > 1]
@@ -935,7 +954,7 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
         return to_native_frame(of_names, like=source, columns=names)
     frame: Any = to_native_frame(values, like=source, columns=[str(i) for i in range(len(names))])
     # Set afterwards: only pandas itself keeps names that are not text, and tuples.
-    index = nw.get_native_namespace(source).Index
+    index = source.implementation.to_native_namespace().Index
     # Pandas would convert 0.5 and a large int to floats.
     is_mixed = len(set(map(type, names))) > 1
     frame.columns = index(list(names), tupleize_cols=False, dtype=object if is_mixed else None)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from river import base
-from scipy.special import expit
 
 from onlinels.checks import (
     PRECISIONS,
@@ -53,11 +52,20 @@ from onlinels.rows import (
 from onlinels.saving import locked_copy, savable, save_method, settings_hold
 from onlinels.saving.classes import SavedState, state_of
 
+
+def _logistic(u: Matrix, out: Matrix) -> Matrix:
+    # Imported here, because scipy.special takes long to import and few need it.
+    from scipy.special import expit
+
+    values: Matrix = expit(u, out=out)
+    return values
+
+
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "square": np.square,
     "relu": lambda u, out: np.maximum(u, 0.0, out=out),
     "rectified-square": lambda u, out: np.square(np.maximum(u, 0.0, out=out), out=out),
-    "logistic": expit,
+    "logistic": _logistic,
     "tanh": np.tanh,
     "softplus": lambda u, out: np.logaddexp(0.0, u, out=out),
     "absolute": np.abs,

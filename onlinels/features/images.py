@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from river import base, compose
+from river import base
 
 from onlinels.checks import (
     PRECISIONS,
@@ -214,7 +214,9 @@ def followed_by(transformer: Any, other: Any) -> Any:
     """Return a pipeline of two steps; river's Prefixer becomes the transformer's `prefix`."""
     # In batches, river silently skips a Prefixer at the end of a pipeline in a TransformerUnion,
     # because it has no transform_many.
-    if type(other) is compose.Prefixer:
+    from river.compose import Prefixer  # Imported here, because it imports narwhals.
+
+    if type(other) is Prefixer:
         return transformer.clone({"prefix": other.prefix + transformer.prefix})
     return base.Estimator.__or__(transformer, other)
 

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg.blas import dgemm, dsymm, dsyr, dsyr2k, dsyrk, dtrsm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
-from scipy.sparse.linalg import LinearOperator, onenormest
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.numerics import Calls, are_columns, enlarged, product
@@ -340,6 +339,8 @@ def smallest_eigenvalue(factor: PackedSymmetric) -> float:
     def times(column: Floats) -> Floats:
         """Return the product of the inverse with a column."""
         return solve_factored(factor, column.reshape(size, -1)).reshape(column.shape)
+
+    from scipy.sparse.linalg import LinearOperator, onenormest  # Only large matrices need it.
 
     inverse = LinearOperator((size, size), matvec=times, rmatvec=times, matmat=times, rmatmat=times)
     # With one column at a time (t=1), the algorithm draws no random numbers.

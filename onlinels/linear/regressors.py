@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from river import base
-from scipy.special import stdtrit
 
 from onlinels.checks import Floats, Integers, check_number, check_values, read_number
 from onlinels.labels import as_list, check_one_column
@@ -530,6 +529,8 @@ def t_quantile(free: float | Floats, level: float) -> Floats:
     >>> t_quantile(np.array([1.0, 0.0]), level=0.5).round(3)
     array([1., 1.])
     """
+    from scipy.special import stdtrit  # Imported here, because few need it.
+
     quantiles = stdtrit(np.where(np.greater(free, 0.0), free, np.inf), (1.0 + level) / 2.0)
     reach: Floats = np.where(np.greater(free, 0.0), quantiles, 1.0)
     return reach

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from river import base
-from scipy.special import ndtri
 
 from onlinels.checks import Floats, read_number
 from onlinels.linear.regressors import (
@@ -573,6 +572,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _half_width(self, level: float) -> float:
         """Return half the width of an interval about the forecast."""
+        from scipy.special import ndtri  # Imported here, because few need it.
+
         deviation = self._deviation()
         # Infinity times the quantile of a level near 0 would be NaN.
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))

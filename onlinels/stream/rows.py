@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 from zlib import crc32
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from onlinels.checks import Floats, is_unknown, plain_value
@@ -21,6 +20,7 @@ from onlinels.rows import (
     as_frame,
     check_distinct,
     feature_key,
+    holds_sparse,
     read_batch,
     read_row,
     reader_of,
@@ -165,7 +165,7 @@ class StreamColumns:
             given: list[Any] = [*range(X.shape[1])]
         else:
             frame = as_frame(X)
-            given = [*known] if nw.Unknown() in frame.schema.values() else frame.columns
+            given = [*known] if holds_sparse(frame) else frame.columns
         keys = {feature_key(name): name for name in given}
         absent = [name for key, name in known.items() if key not in keys]
         return len(known), absent, [name for key, name in keys.items() if key not in known]
