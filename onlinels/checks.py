@@ -119,17 +119,6 @@ def _expected(value: float) -> str:
     return f"expected finite numbers of magnitude at most {MAX_VALUE:g}. {LARGE_REMEDY}"
 
 
-def check_rows(name: str, values: Any) -> Matrix:
-    """Return `values` as a two-dimensional array of numbers; of float64 if it has no rows."""
-    array = plain_array(name, values)
-    check_two_dimensional(name, array)
-    if not len(array):
-        # The dtype of an array without values says nothing: pandas and numpy make it up.
-        return np.zeros(array.shape)
-    check_values(name, array)
-    return array
-
-
 SPARSE_TYPES: tuple[Any, ...] = sparse.sparray, sparse.spmatrix
 """Classes of sparse matrices."""
 
@@ -142,12 +131,9 @@ def dense(values: Any) -> Any:
 def check_two_dimensional(name: str, array: Matrix) -> None:
     """Raise ValueError unless an array has rows and columns."""
     if array.ndim != 2:
-        n_rows = (*array.shape, 1)[0]
-        # Numpy cannot infer the number of columns of an array without values.
-        columns = "-1" if n_rows else "n_columns"
         raise ValueError(
             f"{name} has shape {array.shape}, expected (n_rows, n_columns). Pass "
-            f"{name}.reshape({n_rows}, {columns}) for {n_rows} rows."
+            f"{name}.reshape(n_rows, n_columns)."
         )
 
 
@@ -543,18 +529,17 @@ def memory_limit() -> float:
     This is the environment variable ONLINELS_MEMORY_LIMIT if it is set, else the memory of the
     machine; the limit of a container is not known. The number is read once.
     """
-    given, limit = os.environ.get(MEMORY_LIMIT_VARIABLE), 0.0
+    given = os.environ.get(MEMORY_LIMIT_VARIABLE)
     if not given:
         with suppress(AttributeError, ValueError, OSError):
             return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        return float("inf")
+        return np.inf
     with suppress(ValueError):
-        limit = float(given)
-    if not limit > 0.0:
-        raise ValueError(
-            f"{MEMORY_LIMIT_VARIABLE}={given!r} must be a number of bytes above 0, such as 8e9."
-        )
-    return limit
+        if float(given) > 0.0:
+            return float(given)
+    raise ValueError(
+        f"{MEMORY_LIMIT_VARIABLE}={given!r} must be a number of bytes above 0, such as 8e9."
+    )
 
 
 # Weights
@@ -609,9 +594,7 @@ def _weights_in(w: Any, name: str) -> Floats:
     return np.array(entries, dtype=np.float64).reshape(weights.shape)
 
 
-def check_mass(
-    values: Matrix, w: float | Floats, names: Callable[[], Sequence[Any]] | None = None
-) -> None:
+def check_mass(values: Matrix, w: float | Floats, names: Callable[[], Sequence[Any]]) -> None:
     """Raise ValueError if weight times squared value could overflow a sum over a stream.
 
     `names` returns the names of the columns for the message.
@@ -624,10 +607,10 @@ def check_mass(
     largest = max(-float(values.min()), float(values.max()), 1.0)
     if heaviest > MAX_VALUE**2 / largest**2:
         column = int(np.abs(dense(values)).max(axis=0).argmax())
-        of = "" if names is None else f" of {names()[column]!r}"
         raise ValueError(
-            f"w holds {heaviest:g} for values{of} as large as {largest:g}, expected weight times "
-            f"squared value of at most {MAX_VALUE**2:g}. Rescale the weights or the values."
+            f"w holds {heaviest:g} for values of {names()[column]!r} as large as {largest:g}, "
+            f"expected weight times squared value of at most {MAX_VALUE**2:g}. Rescale the weights "
+            "or the values."
         )
 
 

@@ -55,22 +55,18 @@ class Classes:
         """Return the columns of known labels, an array (len(labels),)."""
         return np.fromiter((self._index[label] for label in labels), np.intp, len(labels))
 
-    def column(self, y: Any) -> int | None:
-        """Return the column of a label, None if it is not known or needs `read_label` first."""
-        return self.of_row(y)[0]
-
     def of_row(self, y: Any) -> tuple[int | None, bytes]:
-        """Return the column of a label as `column` does, and its one-hot row as float64 bytes."""
+        """Return the column of a label and its one-hot row, as float64 bytes.
+
+        The column is None if the label is not known or needs `read_label` first.
+        """
         try:
-            # Files of earlier versions may contain None as a class.
-            column = None if y is None else self._index.get(y)
-        except (TypeError, ValueError):  # numpy's timedelta64 raises the latter.
-            column = None
-        if column is None:
+            column = self._index[y]
+        except (KeyError, TypeError, ValueError):  # numpy's timedelta64 raises the last.
             return None, b""
-        width = 8 * len(self._index)
-        start = width - 8 * (column + 1)
-        return column, self._one_hot[start : start + width]
+        n_classes = len(self._index)
+        start = 8 * (n_classes - 1 - column)
+        return column, self._one_hot[start : start + 8 * n_classes]
 
 
 PLAIN_LABEL_TYPES = frozenset({str, int, bool, float})
@@ -124,12 +120,6 @@ def read_label(y: Any, argument: str = "y") -> Label:
     return label
 
 
-def check_one_each(labels: Sequence[Label], n_rows: int) -> None:
-    """Raise ValueError unless there is one label per row."""
-    if len(labels) != n_rows:
-        raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
-
-
 def read_labels(y: Any, n_rows: int | None = None) -> list[Label]:
     """Return the labels in an array, a series (pandas, polars, pyarrow …) or a list.
 
@@ -137,8 +127,8 @@ def read_labels(y: Any, n_rows: int | None = None) -> list[Label]:
     """
     check_one_column(y)
     labels = as_list(y)
-    if n_rows is not None:
-        check_one_each(labels, n_rows)
+    if n_rows is not None and len(labels) != n_rows:
+        raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
     # Measured with 100,000 labels: this takes a twentieth of the time of reading each label.
     kinds = set(map(type, labels))
     if kinds <= PLAIN_LABEL_TYPES and not (float in kinds and any(map(ne, labels, labels))):

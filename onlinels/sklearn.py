@@ -59,6 +59,7 @@ from onlinels.rows import (
     as_numpy,
     label_array,
     read_batch,
+    without_wide_integers,
 )
 from onlinels.saving import in_plain_types
 from onlinels.scoring import probabilities_of
@@ -410,7 +411,7 @@ def check_has_counterpart(model: LinearModel) -> None:
 def readable_rows(X: Any) -> Any:
     """Return rows as scikit-learn can read them, with the names of their columns."""
     X = as_numpy(X)
-    return X if readable(X) is X else as_frame(X).to_native()
+    return X if readable(X) is X else without_wide_integers(as_frame(X)).to_native()
 
 
 class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onlinels.checks import plain_value, replaced
-from onlinels.numerics import Lock, deep_copy, restore
+from onlinels.numerics import Lock, restore
 
 PLAIN_TYPES = (str, int, bool, float, type(None))
 """Types of labels and names, besides tuples of them."""
@@ -118,8 +118,6 @@ def savable(
     def declared(made: Declared) -> Declared:
         if not (issubclass(made, tuple) or hasattr(made, "__setstate__")):
             made.__setstate__ = restore  # type: ignore[attr-defined]
-            if not hasattr(made, "__deepcopy__"):
-                made.__deepcopy__ = deep_copy  # type: ignore[attr-defined]
         _add(
             made, SavableClass(made.__name__, check, take, make or partial(_remade, made), computed)
         )
