@@ -671,8 +671,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             # Larger weights would make the width oscillate.
             width += min(w, 1.0) * WIDTH_STEP * pace * (missed - (1.0 - INTERVAL_PROBABILITY))
             width = min(max(width, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
-        judged = {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
-        return judged | {"_n_errors": self._n_errors + (w > 0.0)}
+        news = {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
+        return news | {"_n_errors": self._n_errors + (w > 0.0)}
 
     def _memories_grown(self, memories: Sequence[Memories]) -> list[Memories]:
         """Return memories grown to the sizes of the activations."""
