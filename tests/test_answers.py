@@ -15,8 +15,6 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from onlinels.export import answers_only
-from onlinels.features import hidden, input_weights
-from onlinels.saving import description
 from support import savable_models
 from support.strategies import cases, examples, kinds
 from support.untrusted_files import rewritten
