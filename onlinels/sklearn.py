@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy.sparse import issparse
@@ -35,7 +35,7 @@ from onlinels.checks import (
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
-from onlinels.labels import Classes, read_label, read_labels
+from onlinels.labels import read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
     LinearModel,
@@ -119,6 +119,8 @@ class IncrementalModel(BaseEstimator):
     n_features_in_: int
     feature_names_in_: Matrix
 
+    # Of the river model, by the number of axes of the targets.
+    _river_classes: ClassVar[tuple[type[LinearModel], ...]]
     # Made by the first rows.
     _model: Any
 
@@ -191,13 +193,10 @@ class IncrementalModel(BaseEstimator):
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
         """Return checked rows and targets."""
 
-    @abstractmethod
     def _targets(self, y: Matrix) -> Targets:
-        """Return targets in the form of the river model."""
-
-    @abstractmethod
-    def _model_class(self, y: Matrix) -> type[LinearModel]:
-        """Return the class of the river model for targets of this shape."""
+        """Return checked targets in the form of the river model."""
+        targets: Targets = self._model._read_targets(y, len(y))
+        return targets
 
     @property
     def _layout(self) -> Layout:
@@ -231,7 +230,8 @@ class IncrementalModel(BaseEstimator):
                     "of the first rows. Leave out rows of weight 0."
                 )
             settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
-            new._model = cast(Any, new._model_class(y))(ridge=self.alpha, **settings)
+            kind: Any = self._river_classes[y.ndim - 1]
+            new._model = kind(ridge=self.alpha, **settings)
         model = new._current()
         rows = checked(model, new._batch(X), new._targets(y), weights, None)
         if self.alpha == "auto":
@@ -367,10 +367,17 @@ class IncrementalModel(BaseEstimator):
             return copy.copy(self._current())
 
     @classmethod
-    def _of_river(cls, model: Any, kinds: tuple[type[LinearModel], ...]) -> Self:
-        """Return an estimator with the statistics of a river model."""
-        if not isinstance(model, kinds):
-            expected = " or ".join(kind.__name__ for kind in kinds)
+    def from_river(cls, model: Any) -> Self:
+        """Return an estimator with the statistics of a river model; it then learns independently.
+
+        Parameters
+        ----------
+        model : LeastSquaresClassifier, LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
+            A classifier for a classifier, and a regressor for a regressor. Its ridge is a number or
+            "auto", and it has no half_life and no priors.
+        """
+        if not isinstance(model, cls._river_classes):
+            expected = " or ".join(kind.__name__ for kind in cls._river_classes)
             raise TypeError(
                 f"model is of type {type(model).__name__}, expected {expected}. Of a pipeline, "
                 "pass the last step."
@@ -399,6 +406,7 @@ def check_has_counterpart(model: LinearModel) -> None:
             ' expected a number or "auto" as ridge, and None for the others. Clone it with these '
             "settings before it learns."
         )
+    exact_array("model", getattr(model, "classes", ()))
     names = model.feature_names
     numbered = set(names) == set(range(len(names)))
     if not (numbered or all(isinstance(name, str) for name in names)):
@@ -486,6 +494,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     True
     """
 
+    _river_classes = (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
         with held(self):
@@ -519,23 +529,17 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         if np.ma.is_masked(y):
             raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
         X, y = readable_rows(X), as_numpy(readable(y), "y")
-        checked_rows: tuple[Any, Matrix] = validate_data(
+        X, y = validate_data(
             self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
         )
-        return checked_rows
-
-    def _targets(self, y: Matrix) -> Targets:
-        expected = () if self._has_one_target else (len(self._model._outputs),)
-        if self._model._outputs and y.shape[1:] != expected:
-            raise ValueError(
-                f"y has shape {y.shape}, expected {(len(y), *expected)} as before. Pass the same "
-                "targets."
-            )
-        targets: Targets = self._model._read_targets(y, len(y))
-        return targets
-
-    def _model_class(self, y: Matrix) -> type[LinearModel]:
-        return LeastSquaresRegressor if y.ndim == 1 else LeastSquaresMultiTargetRegressor
+        if not begins and self._model._outputs:
+            expected = () if self._has_one_target else (len(self._model._outputs),)
+            if y.shape[1:] != expected:
+                raise ValueError(
+                    f"y has shape {y.shape}, expected {(len(y), *expected)} as before. Pass the "
+                    "same targets."
+                )
+        return X, y
 
     @property
     def _has_one_target(self) -> bool:
@@ -620,17 +624,6 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             lower, upper = model._ends(batch, level)
             return self._shaped(lower), self._shaped(upper)
 
-    @classmethod
-    def from_river(cls, model: Any) -> Self:
-        """Return an estimator with the statistics of a river regressor; it learns independently.
-
-        Parameters
-        ----------
-        model : LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
-            A regressor with a number or "auto" as ridge, and no half_life.
-        """
-        return cls._of_river(model, (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor))
-
 
 class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     """Fit a ridge classifier in chunks; the result equals a single fit on all rows.
@@ -677,6 +670,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     0.87
     """
 
+    _river_classes = (LeastSquaresClassifier,)
     # Labels of the argument `classes`.
     _declared: tuple[Any, ...] = ()
 
@@ -728,19 +722,17 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         exact_array("y", [*self._declared, *known, *np.unique(y).tolist()])
         return X, y
 
-    def _targets(self, y: Matrix) -> Targets:
-        labels, which = np.unique(y, return_inverse=True)
-        classes: Classes = self._model._classes.extended(labels.tolist())
-        return Targets(classes.columns(labels.tolist())[which], classes)
-
-    def _model_class(self, y: Matrix) -> type[LinearModel]:
-        return LeastSquaresClassifier
-
     def _join(self, other: Self) -> None:
         declared = (*self._declared, *other._declared)
         exact_array("other", [*declared, *self._model.classes, *other._model.classes])
         super()._join(other)
         self._declared = declared
+
+    def _targets(self, y: Matrix) -> Targets:
+        # Measured: a fifth faster than reading the label of each row.
+        labels, which = np.unique(y, return_inverse=True)
+        columns, classes = super()._targets(labels)
+        return Targets(columns[which], classes)
 
     @property
     def classes_(self) -> Matrix:
@@ -800,20 +792,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         """
         with held(self):
             return probabilities_of(self._by_class(self._scores(X)))
-
-    @classmethod
-    def from_river(cls, model: Any) -> Self:
-        """Return an estimator with the statistics of a river classifier; it learns independently.
-
-        Parameters
-        ----------
-        model : LeastSquaresClassifier
-            A classifier with a number or "auto" as ridge, no half_life and no priors.
-        """
-        new = cls._of_river(model, (LeastSquaresClassifier,))
-        if hasattr(new, "_model"):
-            exact_array("model", new._model.classes)
-        return new
 
 
 def signed(by_class: Floats) -> Floats:
