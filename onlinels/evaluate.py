@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from math import ceil
-from operator import length_hint
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -373,7 +371,6 @@ def progressive_val_score(
     window: int = 1000,
     batch_size: int = 1000,
     name: str | None = None,
-    progress: bool = False,
 ) -> ProgressiveScore:
     """Evaluate a model on a stream by progressive validation, in batches if the model can.
 
@@ -412,8 +409,6 @@ def progressive_val_score(
         size changes predictions by rounding only.
     name : str, optional
         Name of the model in plots; by default its class, or the steps of a pipeline.
-    progress : bool
-        Whether to show a progress bar, which needs rich: ``pip install 'onlinels[demos]'``.
 
     Returns
     -------
@@ -425,8 +420,6 @@ def progressive_val_score(
     TypeError, ValueError
         If an argument is not valid; nothing has changed then. Also if the model rejects a row: the
         rows before it have been learnt and counted by the metric, or the batches before it.
-    ImportError
-        If `progress` is True and rich is not installed.
 
     Notes
     -----
@@ -458,19 +451,16 @@ def progressive_val_score(
         if w is not None or t is not None:
             remedy = 'Pass triples (x, y, {"w": w, "t": t})'
             raise TypeError(f"w or t is given with a stream, expected None. {remedy}.")
-        n_rows = getattr(X, "n_samples", length_hint(X) or None)
         ends: Iterable[int] = by_rows(model, X, counted, window, moment, delay)
     else:
         table = read_table(model, X, y, w, t)
-        n_rows, method = len(table.truths), batch_method(model, metric)
+        method = batch_method(model, metric)
         # A label with a delay of one row arrives before the next row is predicted.
         if method is not None and moment is None and delay in (None, 0, 1):
             ends = by_batches(model, method, table, counted, window, batch_size)
         else:
             ends = by_rows(model, table.stream(), counted, window, moment, delay)
     name = str(model) if name is None else name
-    if progress:
-        ends = shown(ends, name, None if n_rows is None else ceil(n_rows / window))
     rows, cumulative, windowed, seconds = [], [], [], []
     start = perf_counter()
     for end in ends:
@@ -521,15 +511,3 @@ def batch_method(model: Any, metric: Any) -> str | None:
     method = "predict_proba_learn_many" if probable else "predict_learn_many"
     fixed = all(isinstance(step, FIXED_STEPS) for step in steps)
     return method if fixed and hasattr(last, method) else None
-
-
-def shown(ends: Iterable[int], name: str, n_windows: int | None) -> Iterable[int]:
-    """Show a progress bar on the error stream."""
-    try:
-        from rich.console import Console
-        from rich.markup import escape
-        from rich.progress import track
-    except ImportError as error:
-        problem = "rich is not installed. Run: pip install 'onlinels[demos]'"
-        raise ImportError(problem) from error
-    return track(ends, escape(name), n_windows, console=Console(stderr=True))

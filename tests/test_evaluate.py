@@ -328,19 +328,6 @@ def test_a_score_prints_in_one_line():
     assert repr(nothing) == "Accuracy: 0.00% (LeastSquaresClassifier, 0 rows)"
 
 
-def test_a_bar_shows_how_far_an_evaluation_is(capsys, monkeypatch):
-    pytest.importorskip("rich")
-    stream, model = datasets.Phishing(), naive_bayes.GaussianNB()
-    progressive_val_score(model, stream, metric=metrics.Accuracy(), name="[b]mine", progress=True)
-    shown = capsys.readouterr().err
-    assert "[b]mine" in shown
-    assert "100%" in shown
-    progressive_val_score(model, iter([]), metric=metrics.Accuracy(), progress=True)
-    monkeypatch.setitem(sys.modules, "rich.progress", None)
-    with pytest.raises(ImportError, match=r"pip install 'onlinels\[demos\]'"):
-        score_of(metrics.Accuracy(), progress=True)
-
-
 def test_learning_curves_are_drawn(tmp_path, monkeypatch):
     mpl = pytest.importorskip("matplotlib")
     mpl.use("Agg")

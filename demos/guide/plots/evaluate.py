@@ -21,13 +21,7 @@ MODELS = [(StreamClassifier(), GREEN), (LeastSquaresClassifier(), BLUE)]
 def main() -> None:
     output = output_of(__doc__, "evaluate")
     scores = [
-        progressive_val_score(
-            model,
-            SEGMENTS(),
-            metric=ACCURACY(),
-            window=WINDOW,
-            progress=True,
-        )
+        progressive_val_score(model, SEGMENTS(), metric=ACCURACY(), window=WINDOW)
         for model, _ in MODELS
     ]
     with figure(output, 8.0, 3.8) as made:
