@@ -12,7 +12,6 @@ import onlinels
 from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
-    LeastSquaresRegressor,
 )
 from onlinels.export import answers_only
 from support import savable_models
@@ -90,30 +89,6 @@ def test_a_predictor_does_not_learn():
     assert onlinels.dumps(small) == before
 
 
-@examples(30)
-@given(
-    st.sampled_from([0.0, 1e3, 1e6]), st.booleans(), st.sampled_from([3, 64]), st.integers(0, 999)
-)
-def test_float32_errs_within_its_bound(offset, fit_intercept, n_features, seed):
-    random = np.random.default_rng(seed)
-    X = offset + random.normal(size=(90, n_features)) * 10.0 ** random.integers(-2, 3, n_features)
-    model = LeastSquaresClassifier(1.0, fit_intercept=fit_intercept)
-    model.learn_many(X, random.integers(0, 3, 90))
-    small = saved(answers_only(model, float32=True))
-    away = np.abs(X - (X.mean(axis=0) if fit_intercept else 0.0)) @ np.abs(model.output_weights)
-    rounding = 1e-15 * n_features * (1.0 + np.abs(X) @ np.abs(model.output_weights))
-    errors = np.abs(small.scores_many(X) - model.scores_many(X))
-    assert (errors <= 2.0**-24 * away + rounding).all()
-
-
-def test_weights_beyond_float32_are_refused():
-    model = LeastSquaresRegressor(0.0)
-    model.learn_many(np.array([[0.0], [1e-60]]), [0.0, 1.0])
-    with pytest.raises(ValueError, match=r"Output weights as large as 1e.* do not fit float32"):
-        answers_only(model, float32=True)
-    assert answers_only(model).predict_one({0: 2e-60}) == pytest.approx(2.0)
-
-
 def test_sizes():
     random = np.random.default_rng(0)
     for n_classes in (10, 3):
@@ -121,7 +96,6 @@ def test_sizes():
         model.learn_many(random.normal(size=(500, 64)), random.integers(0, n_classes, 500))
         # Besides the weights there are labels, names and checksums.
         assert len(onlinels.dumps(answers_only(model))) < 8 * 64 * n_classes + 2000
-        assert len(onlinels.dumps(answers_only(model, float32=True))) < 4 * 64 * n_classes + 2000
 
 
 SAMPLES = [

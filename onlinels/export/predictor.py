@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from river import base, compose
 
-from onlinels.checks import Floats, Matrix, check_flag, checked_assignment, read_only
-from onlinels.export.onnx_graph import single
+from onlinels.checks import Floats, Matrix, checked_assignment, read_only
 from onlinels.export.parts import Parts, parts_of
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.labels import Label
@@ -43,7 +41,7 @@ class Predictor(base.Estimator):
         The features, in the order of the rows of W.
     outputs : tuple
         Labels of the classes, or names of the targets; () if predictions are single numbers.
-    weights : ndarray (n_features, n_outputs), float32 or float64
+    weights : ndarray (n_features, n_outputs), float64
     intercept : ndarray (n_outputs,)
     softmax : (scale, share, least), optional
         Probabilities are share * softmax(scale * outputs) + least; by default the nearest ones.
@@ -81,13 +79,13 @@ class Predictor(base.Estimator):
     @property
     def output_weights(self) -> Floats:
         """Output weights (n_features, n_outputs), read-only."""
-        return read_only(self.weights.astype(np.float64))
+        return read_only(self.weights)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         batch = read_batch(X)
         warn_of_absent(len(self.columns), *self.columns.differences(batch))
         rows = self.columns.place(batch.layouts, batch.matrix)
-        outputs: Floats = product(rows, np.asarray(self.weights, np.float64)) + self.intercept
+        outputs: Floats = product(rows, self.weights) + self.intercept
         return batch.source, outputs
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
@@ -98,7 +96,7 @@ class Predictor(base.Estimator):
             sample = self.columns.place((layout,), values[None])[0]
             again = reader_of(self.columns, layout) if layout == before else None
             self._latest = layout, again
-        outputs: Floats = sample @ np.asarray(self.weights, np.float64) + self.intercept
+        outputs: Floats = sample @ self.weights + self.intercept
         return outputs
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
@@ -156,7 +154,7 @@ class NumberPredictor(Predictor, base.MultiTargetRegressor):
         return numbers_like(source, numbers[:, 0])
 
 
-def answers_only(model: Any, float32: bool = False) -> Any:
+def answers_only(model: Any) -> Any:
     """Return a small model that predicts like a trained model and contains no sums.
 
     The small model contains fixed features, output weights, intercepts and labels. It cannot learn,
@@ -168,11 +166,6 @@ def answers_only(model: Any, float32: bool = False) -> Any:
     model : trained model
         A linear model, a `ShallowConvClassifier`, a `CalibratedClassifier`, `DriftAwareClassifier`
         or `WindowedClassifier` around these, or a pipeline that ends in one. It does not change.
-    float32 : bool
-        Whether to round output weights to float32, which halves their bytes. Predictions are still
-        computed in float64. A score changes by at most ``2^-24 sum_j |x_j - m_j| |W_jk|``, where m
-        is the mean of the rows learnt (0 without an intercept), plus the rounding errors of
-        float64. Weights of magnitude below 1e-38 lose more digits.
 
     Returns
     -------
@@ -185,9 +178,9 @@ def answers_only(model: Any, float32: bool = False) -> Any:
     Raises
     ------
     ValueError
-        If the model has learnt nothing, if the features of a network are not fixed yet, if the
-        model is of another class, or if a weight exceeds the range of float32. StreamClassifier and
-        StreamRegressor adapt with every row: save them as they are.
+        If the model has learnt nothing, if the features of a network are not fixed yet, or if the
+        model is of another class. StreamClassifier and StreamRegressor adapt with every row: save
+        them as they are.
 
     Notes
     -----
@@ -213,24 +206,18 @@ def answers_only(model: Any, float32: bool = False) -> Any:
     >>> len(dumps(small)) < len(dumps(model)) / 10, small.predict_one({0: 0.5})
     (True, 'b')
     """
-    check_flag("float32", float32)
     with all_held(*files.locks_of(model)):
-        return _small(model, float32)
-
-
-def _small(model: Any, float32: bool) -> Any:
-    """Return a predictor, or a pipeline or WindowedClassifier that ends in one."""
-    if isinstance(model, WindowedClassifier):
-        windowed = model.clone({"classifier": _small(model.classifier, float32)})
-        windowed._state = model._state
-        return windowed
-    if isinstance(last_step(model), WindowedClassifier):
-        steps, last = list(model.steps.items())[:-1], _small(last_step(model), float32)
-    else:
-        parts = parts_of(model)
-        steps, last = list(parts.steps), _predictor_of(parts, float32)
-    kept = [(name, copied(step)) for name, step in steps if not _is_idle(step)]
-    return compose.Pipeline(*kept, last) if kept else last
+        if isinstance(model, WindowedClassifier):
+            windowed = model.clone({"classifier": answers_only(model.classifier)})
+            windowed._state = model._state
+            return windowed
+        if isinstance(last_step(model), WindowedClassifier):
+            steps, last = list(model.steps.items())[:-1], answers_only(last_step(model))
+        else:
+            parts = parts_of(model)
+            steps, last = list(parts.steps), _predictor_of(parts)
+        kept = [(name, copied(step)) for name, step in steps if not _is_idle(step)]
+        return compose.Pipeline(*kept, last) if kept else last
 
 
 def _is_idle(step: Any) -> bool:
@@ -238,14 +225,9 @@ def _is_idle(step: Any) -> bool:
     return isinstance(step, ImagePreprocessing) and step.is_identity and step.image_shape is None
 
 
-def _predictor_of(parts: Parts, float32: bool) -> Predictor:
+def _predictor_of(parts: Parts) -> Predictor:
     linear = parts.linear
-    weights, intercept = linear.weights, linear.intercept
-    if float32:
-        weights = single(weights, "Output weights")
-        # So that errors scale with the distance of a row to the mean.
-        intercept = intercept + linear.centre @ (linear.weights - weights)
-    given = weights.copy(), intercept.copy()
+    given = linear.weights.copy(), linear.intercept.copy()
     if linear.is_classifier:
         return ClassPredictor(linear.columns, linear.outputs, *given, parts.softmax)
     is_single = linear.kind is LeastSquaresRegressor
