@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import reduce
 from operator import add
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
-from dask import array, bag, config, dataframe
+from dask import array, config, dataframe
 from dask.delayed import Delayed, delayed
 from dask.diagnostics import ProgressBar
 from dask.sizeof import sizeof
@@ -64,10 +64,9 @@ def fit(
         The model to start from. It does not change, and the result includes its rows. The features
         of a network are fixed, the steps of a pipeline before the last one do not learn, and no
         rows are forgotten.
-    X : dask array or dataframe, bag, or list of delayed batches
-        The rows. An array has all columns in one chunk, and rows in chunks of any length. A bag
-        holds pairs (x, y) with weight 1, or triples (x, y, w). A delayed batch is a tuple (X, y) or
-        (X, y, w) of arguments of `learn_many`.
+    X : dask array or dataframe, or list of delayed batches
+        The rows. An array has all columns in one chunk, and rows in chunks of any length. A delayed
+        batch is a tuple (X, y) or (X, y, w) of arguments of `learn_many`.
     y, w : dask array or series, optional
         Targets and weights of the rows, in as many partitions as X. Several targets are an array or
         a dataframe. Rows are matched by position, as in `learn_many`; frames must also have the
@@ -130,7 +129,8 @@ def fit(
     read, batches = partitions(X, y, w)
     start = linear_part(result).empty()
     hold_choices(start)
-    before, run = features_of(result), uuid4().hex
+    has_features = is_pipeline(result) or isinstance(result, ShallowConvClassifier)
+    before, run = shared(emptied(result)) if has_features else None, uuid4().hex
     learn, join = delayed(learnt, pure=False), delayed(add, pure=False)
     models = list[Delayed]()
     for number, batch in enumerate(batches):
@@ -155,12 +155,12 @@ def predict(model: Any, X: Any) -> Any:
     model : LeastSquaresClassifier, a regressor, ShallowConvClassifier, or a pipeline
         The model that predicts, of a class that `fit` accepts. The features of a network are fixed,
         and the steps of a pipeline before the last one do not learn.
-    X : dask array or dataframe, bag of samples, or list of delayed batches
+    X : dask array or dataframe, or list of delayed batches
         The rows.
 
     Returns
     -------
-    dask array, series or dataframe, bag, or list of delayed
+    dask array, series or dataframe, or list of delayed
         Results of `predict_many` for every partition, in the kind of `X`. They are predictions of
         the model at the time of this call: rows that it learns later do not change them.
 
@@ -191,8 +191,6 @@ def predict(model: Any, X: Any) -> Any:
         meta = model.predict_many(X._meta_nonempty).iloc[:0]
         parts = [ask(known, each, meta) for each in X.to_delayed()]
         return dataframe.from_delayed(parts, meta=meta)
-    if isinstance(X, bag.Bag):
-        return bag.from_delayed([ask(known, each) for each in X.to_delayed()])
     if are_delayed(X):
         return [ask(known, each) for each in X]
     raise TypeError(refusal("X", X))
@@ -230,12 +228,6 @@ def linear_part(model: Any) -> LinearModel:
     return last
 
 
-def features_of(model: Any) -> Any:
-    """Return an empty model that computes features of rows; None if the rows are the features."""
-    has_features = is_pipeline(model) or isinstance(model, ShallowConvClassifier)
-    return shared(emptied(model)) if has_features else None
-
-
 @sizeof.register((LinearModel, ShallowConvClassifier))  # type: ignore[untyped-decorator]
 def size_of(model: Any) -> int:
     """Return the bytes of a model, which Dask uses to place tasks and to limit memory."""
@@ -254,25 +246,17 @@ def shared(model: Any) -> Delayed:
     return delayed(model, name=f"model-{uuid4().hex}", traverse=False)
 
 
-def current_client() -> Any:
-    """Return the current client of `distributed`, None if there is none."""
-    if distributed is None:
-        return None
-    try:
-        client = distributed.get_client()
-    except ValueError:
-        return None
-    if client.asynchronous:
+def computed(result: Delayed, progress: bool) -> Any:
+    """Return the result of a task, with a progress bar on request."""
+    client = None
+    if distributed is not None:
+        with suppress(ValueError):  # There is no client.
+            client = distributed.get_client()
+    if client is not None and client.asynchronous:
         raise ValueError(
             "The current Client is asynchronous, expected a synchronous one. Call fit in a thread: "
             "await asyncio.to_thread(fit, …)."
         )
-    return client
-
-
-def computed(result: Delayed, progress: bool) -> Any:
-    """Return the result of a task, with a progress bar on request."""
-    client = current_client()
     # In one layer: Dask walks through the whole graph for each layer, and each task is a layer.
     result = Delayed(result.key, result.dask.to_dict())
     # The graph holds the model on purpose, so Dask's advice to scatter large data is suppressed.
@@ -292,8 +276,8 @@ def computed(result: Delayed, progress: bool) -> Any:
 def refusal(name: str, value: Any) -> str:
     """Return the message for a value that is not a Dask collection."""
     return (
-        f"{name} is of type {type(value).__name__}, expected a dask array or dataframe, a bag, or "
-        "a list of delayed batches. What is in memory goes to learn_many and predict_many."
+        f"{name} is of type {type(value).__name__}, expected a dask array or dataframe, or a list "
+        "of delayed batches. What is in memory goes to learn_many and predict_many."
     )
 
 
@@ -327,8 +311,7 @@ def partitions(X: Any, y: Any, w: Any) -> tuple[Callable[..., Any], list[tuple[A
         if w is not None:
             columns.append(vector(X, "w", w))
         return aligned, list(zip(*columns, strict=True))
-    is_bag = isinstance(X, bag.Bag)
-    if not (is_bag or are_delayed(X)):
+    if not are_delayed(X):
         raise TypeError(refusal("X", X))
     for name, value in (("y", y), ("w", w)):
         if value is not None:
@@ -336,7 +319,7 @@ def partitions(X: Any, y: Any, w: Any) -> tuple[Callable[..., Any], list[tuple[A
                 f"{name} is given with X of type {type(X).__name__}, expected tuples (X, y) or "
                 f"(X, y, w) in X alone. Put {name} into these tuples."
             )
-    return (unzipped, [(each,) for each in X.to_delayed()]) if is_bag else (given, [*zip(X)])
+    return given, [*zip(X)]
 
 
 def vector(X: Any, name: str, values: Any) -> Any:
@@ -397,19 +380,6 @@ def aligned(X: Any, *others: Any) -> tuple[Any, ...]:
                 "position. Pass columns of one dataframe."
             )
     return X, *others
-
-
-def unzipped(items: Any) -> tuple[list[Any], ...]:
-    """Return samples, labels and weights of a partition of a bag."""
-    items = list(items)
-    for place, item in enumerate(items):
-        if not (isinstance(item, (tuple, list)) and len(item) in (2, 3)):
-            raise TypeError(
-                f"item {place} is {reprlib.repr(item)}, expected a pair (x, y) of a sample and its "
-                "target, or a triple (x, y, w). Pass bag.zip(X, y) for two bags."
-            )
-    X, y, w = ([(*item, 1.0)[place] for item in items] for place in range(3))
-    return X, y, w
 
 
 def given(batch: Any) -> tuple[Any, ...]:

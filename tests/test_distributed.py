@@ -31,7 +31,6 @@ from support import strategies
 dask = pytest.importorskip("dask", reason="dask comes with the extra dask")
 array = pytest.importorskip("dask.array")
 frames = pytest.importorskip("dask.dataframe")
-bag = pytest.importorskip("dask.bag")
 distributed = pytest.importorskip("onlinels.distributed")
 
 fit, predict = distributed.fit, distributed.predict
@@ -144,21 +143,6 @@ def test_any_kinds_of_rows_targets_and_weights_give_the_model_of_one_process(dat
     np.testing.assert_allclose(fitted.intercept, whole.intercept, atol=1e-9)
 
 
-@given(st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=9), st.integers(1, 4))
-@strategies.examples(10)
-def test_pairs_beside_triples_have_the_weight_1(kinds, n_parts):
-    X = whole_numbers(len(kinds), 2)
-    rows = [({"a": a, "b": b}, a - 2.0 * b) for a, b in X.tolist()]
-    items = [
-        (*row, *([float(kind)] if kind else [])) for row, kind in zip(rows, kinds, strict=True)
-    ]
-    fitted = fit(LeastSquaresRegressor(1.0), bag.from_sequence(items, npartitions=n_parts))
-    whole = LeastSquaresRegressor(1.0)
-    samples, targets = zip(*rows, strict=True)
-    whole.learn_many(list(samples), list(targets), [float(kind or 1) for kind in kinds])
-    assert_same(fitted, whole)
-
-
 def chosen_anew(model):
     choose_anew(model)
     return model
@@ -192,18 +176,17 @@ def test_networks_of_fixed_features_and_pipelines():
         assert (np.asarray(ours) == np.asarray(theirs)).mean() > 0.99
 
 
-def test_frames_bags_and_delayed_batches():
+def test_frames_and_delayed_batches():
     frame = pd.DataFrame({"age": [23.0, 61.0, 35.0, 58.0] * 5, "visits": [1.0, 0.0, 3.0, 0.0] * 5})
     y = pd.Series(["no", "yes", "no", "yes"] * 5)
     model = HiddenLayer(5, seed=1) | LeastSquaresClassifier(1.0)
     whole = model.clone()
     whole.learn_many(frame, y)
-    rows = list(zip(frame.to_dict("records"), y, strict=True))
     batch = dask.delayed(lambda part: (frame.iloc[part], y.iloc[part]), pure=False)
     for given_ in (
         (frames.from_pandas(frame, npartitions=3), frames.from_pandas(y, npartitions=3)),
-        (bag.from_sequence(rows, npartitions=4),),
         ([batch(slice(0, 7)), batch(slice(7, 20))],),
+        ([dask.delayed((frame.to_dict("records"), y.tolist()))],),
     ):
         fitted = fit(model, *given_)
         last = fitted["LeastSquaresClassifier"]
@@ -211,10 +194,9 @@ def test_frames_bags_and_delayed_batches():
     asked = predict(whole, frames.from_pandas(frame, npartitions=2)).compute()
     assert asked.tolist() == whole.predict_many(frame).tolist()
     assert asked.index.tolist() == frame.index.tolist()
-    samples = bag.from_sequence(frame.to_dict("records"), npartitions=2)
-    assert predict(whole, samples).compute() == asked.tolist()
-    (one,) = dask.compute(*predict(whole, [dask.delayed(frame)]))
-    assert one.tolist() == asked.tolist()
+    for given_ in (frame, frame.to_dict("records")):
+        (one,) = dask.compute(*predict(whole, [dask.delayed(given_)]))
+        assert list(one) == asked.tolist()
 
 
 def unknown(values):
@@ -340,7 +322,7 @@ def test_dask_knows_how_large_models_are():
 
 
 def test_other_exceptions_have_the_number_of_the_partition_in_a_note():
-    texts = bag.from_sequence([({"a": "1"}, 1.0), ({"a": "{"}, 2.0)], npartitions=1)
+    texts = [dask.delayed(([{"a": "1"}, {"a": "{"}], [1.0, 2.0]))]
     parse = compose.FuncTransformer(lambda x: {"a": float(json.loads(x["a"]))})
     with pytest.raises(json.JSONDecodeError) as raised:
         fit(parse | LeastSquaresRegressor(1.0), texts)
@@ -364,8 +346,6 @@ def test_answers_for_partitions_without_rows():
     many = frames.from_pandas(frame, npartitions=6)
     answers = predict(named, many[many.a > 8.0]).compute()
     assert answers.tolist() == named.predict_many(frame[frame.a > 8.0]).tolist()
-    rows = bag.from_sequence(frame.to_dict("records"), npartitions=6)
-    assert len(predict(named, rows.filter(lambda x: x["a"] > 8.0)).compute()) == len(answers)
 
 
 def test_a_fit_within_a_task_and_an_asynchronous_client():
