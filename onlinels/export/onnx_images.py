@@ -171,11 +171,11 @@ def filtered(graph: Graph, images: ImagesValue, step: ConvolutionalFeatures) -> 
     value = graph.add("MatMul", value, np.ascontiguousarray(pooling[1].T))
     value = graph.add("MatMul", pooling[0], value)
     value = _power(graph, value, stage.after_pooling)
-    if stage.normalization is not None:
+    if stage.normalize is not None:
         n_maps = n_groups * n_filters
         faintest = _faintest(graph, images.value, filters, stage)
         value = graph.add("Reshape", value, np.array([-1, n_maps, n_features // n_maps]))
-        value = _normalized(graph, value, faintest, stage.normalization)
+        value = _normalized(graph, value, faintest, stage.normalize)
     value = graph.add("Reshape", value, np.array([-1, n_features]))
     return TableValue.of_outputs(value, n_features, step.prefix)
 

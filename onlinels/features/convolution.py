@@ -7,7 +7,7 @@ transformer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import ceil, log10, prod
 from typing import Any, ClassVar, Self
@@ -103,7 +103,7 @@ class Convolution:
     stride: int = 1
     padding: int = 0
     drop_ring: int = 0
-    normalization: str | None = "map"
+    normalize: str | None = "map"
     before_pooling: float = 2.0
     after_pooling: float = 0.25
     channels: str = "each"
@@ -112,7 +112,7 @@ class Convolution:
     @property
     def power(self) -> float:
         """Exponent p of a feature |u|^p."""
-        return self.before_pooling * self.after_pooling
+        return float(self.before_pooling) * float(self.after_pooling)
 
     def n_groups(self, n_channels: int) -> int:
         """Return the number of groups of channels whose responses are summed."""
@@ -233,7 +233,7 @@ def largest_pixel(filters: Matrix, stage: Convolution, dtype: str, next_dtype: s
     # sum).
     largest = MAX_PIXEL[dtype]
     features = {"map": MAX_NORMALIZED_FEATURE[dtype], "image": MAX_FEATURE[dtype]}
-    feature = features.get(stage.normalization or "", MAX_FEATURE[next_dtype])
+    feature = features.get(stage.normalize or "", MAX_FEATURE[next_dtype])
     before = log10(largest) * 2.0 / stage.before_pooling
     allowed = 10.0 ** min(log10(largest), before, log10(feature) / stage.power)
     strength = float(np.abs(stage.grouped(filters)).sum(axis=(1, 2, 4)).max())
@@ -304,13 +304,13 @@ def convolve(images: Matrix, filters: Matrix, stage: Convolution) -> Matrix:
         for block in (*slices(part.start, whole, tile_images), *rest):
             fill(block, per_product if block.start < whole else 1)
         power(features[part], stage.after_pooling)
-        if stage.normalization is not None:
+        if stage.normalize is not None:
             maps = features[part].reshape(-1, *shape[:2], shape[2] * shape[3])
             # A filter of zero mean leaves nothing but rounding errors of even brightness. Divided
             # by their size, they would pass for a strong response.
             bounds = rounding_bounds(images[part], filters, stage)
             maps[maps.max(axis=-1) <= bounds] = 0.0
-            normalize(maps, stage.normalization)
+            normalize(maps, stage.normalize)
 
     in_threads(work, even_parts(n_images, per_product, MAX_IMAGES_PER_TASK))
     return features.reshape(n_images, -1)
@@ -506,17 +506,8 @@ class ConvolutionalFeatures(ImageTransformer):
         return for_channels(self._bank, n_channels)
 
     def _stage(self) -> Convolution:
-        return Convolution(
-            self.pool_size,
-            self.stride,
-            self.padding,
-            self.drop_ring,
-            NORMALIZATIONS[self.normalize],
-            float(self.before_pooling),
-            float(self.after_pooling),
-            self.channels,
-            self.pooling,
-        )
+        settings = {each.name: getattr(self, each.name) for each in fields(Convolution)}
+        return Convolution(**settings | {"normalize": NORMALIZATIONS[self.normalize]})
 
     def n_features(self, shape: Shape) -> int:
         """Return the number of features of images of this shape.
