@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -365,55 +365,6 @@ class IncrementalModel(BaseEstimator):
         """
         with held(self):
             return copy.copy(self._current())
-
-    @classmethod
-    def from_river(cls, model: Any) -> Self:
-        """Return an estimator with the statistics of a river model; it then learns independently.
-
-        Parameters
-        ----------
-        model : LeastSquaresClassifier, LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
-            A classifier for a classifier, and a regressor for a regressor. Its ridge is a number or
-            "auto", and it has no half_life and no priors.
-        """
-        if not isinstance(model, cls._river_classes):
-            expected = " or ".join(kind.__name__ for kind in cls._river_classes)
-            raise TypeError(
-                f"model is of type {type(model).__name__}, expected {expected}. Of a pipeline, "
-                "pass the last step."
-            )
-        # No other thread changes the copy.
-        model = copy.copy(model)
-        check_has_counterpart(model)
-        settings = {mine: getattr(model, theirs) for mine, theirs in FIXED_PARAMETERS.items()}
-        new: Self = cast(Any, cls)(alpha=model.ridge, **settings)
-        if not model._is_blank:
-            names = model.feature_names
-            new.n_features_in_ = len(names)
-            if names and isinstance(names[0], str):
-                new.feature_names_in_ = np.array(names, dtype=object)
-            new._model = model
-        return new
-
-
-def check_has_counterpart(model: LinearModel) -> None:
-    """Raise unless an estimator here can have the settings and features of a river model."""
-    priors = getattr(model, "priors", None)
-    is_known = isinstance(model.ridge, numbers.Real) or model.ridge == "auto"
-    if not is_known or (model.half_life, priors) != (None, None):
-        raise ValueError(
-            f"model has ridge={model.ridge!r}, half_life={model.half_life!r} and priors={priors!r},"
-            ' expected a number or "auto" as ridge, and None for the others. Clone it with these '
-            "settings before it learns."
-        )
-    exact_array("model", getattr(model, "classes", ()))
-    names = model.feature_names
-    numbered = set(names) == set(range(len(names)))
-    if not (numbered or all(isinstance(name, str) for name in names)):
-        raise ValueError(
-            f"model has features named {names!r}, expected names that are all texts, or the "
-            "numbers 0, 1, …. Let a new model learn features with these names."
-        )
 
 
 def readable_rows(X: Any) -> Any:
@@ -870,9 +821,9 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 seed = int(check_random_state(seed).randint(2**31))
             new = shallow_copy(self)
             X = validate_data(new, readable_rows(X), dtype=VALIDATION_SETTINGS["dtype"])
-            settings = self.n_hidden, self.input_weights, self.activation, int(seed)
-            flags: dict[str, Any] = {"bias": self.bias, "standardize": self.standardize}
-            new._layer = HiddenLayer.from_examples(X, labels, *settings, **flags)
+            settings = self.get_params(deep=False) | {"seed": int(seed)}
+            del settings["random_state"]
+            new._layer = HiddenLayer.from_examples(X, labels, **settings)
             new._n_features_out = self.n_hidden
             publish(new, self)
         return self

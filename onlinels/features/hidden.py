@@ -204,12 +204,9 @@ class HiddenLayer(base.MiniBatchTransformer):
         y: Any = None,
         n_hidden: int = 300,
         input_weights: str | None = None,
-        activation: str = "relu",
-        seed: int = 0,
-        dtype: str = "float64",
-        bias: bool = True,
-        prefix: str = "",
+        *,
         standardize: bool = True,
+        **settings: Any,
     ) -> Self:
         """Return a layer whose feature scales and class differences are fixed by examples.
 
@@ -219,13 +216,15 @@ class HiddenLayer(base.MiniBatchTransformer):
             Examples in the form of the rows to transform; a few hundred are enough.
         y : array, series or list of n_rows labels, optional
             Labels of at least two classes. Only differences need them.
-        n_hidden, input_weights, activation, seed, dtype, bias, prefix
+        n_hidden, input_weights
             Settings of the class. By default, `input_weights` is "difference" if `y` is given, and
             "gaussian" otherwise.
         standardize : bool
             Whether every feature x is standardised, (x - mean) / standard deviation, with the
             moments of the examples, where absent features count as 0. Pass False for pixels and
             other features in the same unit, where small features matter less.
+        **settings
+            Other settings of the class: `activation`, `seed`, `dtype`, `bias` and `prefix`.
 
         Returns
         -------
@@ -266,8 +265,8 @@ class HiddenLayer(base.MiniBatchTransformer):
         """
         if input_weights is None:
             input_weights = "gaussian" if y is None else "difference"
-        settings = activation, seed, dtype, bias, prefix
-        layer = cls(n_hidden, input_weights, *settings)
+        layer = cls(n_hidden, input_weights, **settings)
+        dtype = PRECISIONS[layer.dtype]
         check_flag("standardize", standardize)
         batch = read_batch(X)
         check_not_empty("X", len(batch))
@@ -286,16 +285,16 @@ class HiddenLayer(base.MiniBatchTransformer):
         else:
             if scaling is not None:
                 features = (features - scaling[0]) * scaling[1]
-            features = features.astype(PRECISIONS[dtype], copy=False)
+            features = features.astype(dtype, copy=False)
             made = layer._differences(columns.names, features, labels)
         if scaling is not None:
             with np.errstate(over="ignore", invalid="ignore"):
-                made = made.of_standardized(*scaling).astype(PRECISIONS[dtype])
+                made = made.of_standardized(*scaling).astype(dtype)
             if not made.is_finite:
                 found = f"standard deviations down to {1.0 / scaling[1].max():g}"
-                problem = f"Input weights for {found} overflow {dtype}"
+                problem = f"Input weights for {found} overflow {layer.dtype}"
                 raise ValueError(f"{problem}, expected finite input weights. Rescale X.")
-        return cls(n_hidden, made, *settings)
+        return cls(n_hidden, made, **settings)
 
     @property
     def is_fixed(self) -> bool:
