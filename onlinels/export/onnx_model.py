@@ -4,34 +4,376 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from math import prod
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import PRECISIONS, check_path
-from onlinels.export.onnx_graph import Graph, Tensor, single
-from onlinels.export.onnx_images import (
-    ImagesValue,
-    TableValue,
-    filtered,
-    input_of_images,
-    preprocessed,
-    rocketed,
-    shape_of,
-)
+from onlinels.checks import PRECISIONS, Floats, Matrix, check_path
 from onlinels.export.parts import Linear, Parts, labels_of, parts_of
-from onlinels.features.convolution import ConvolutionalFeatures
+from onlinels.features.convolution import (
+    MAX_ROUNDING_ERRORS,
+    N_SQUARE_ROOTS,
+    Convolution,
+    ConvolutionalFeatures,
+)
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.images import IMAGE, WINDOW
+from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_shape, not_made
 from onlinels.features.input_weights import FixedWeights, LandmarkWeights
-from onlinels.features.minirocket import MiniRocketFeatures
-from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.rows import Name
+from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
+from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
+from onlinels.rows import OUTPUT_NAME, Name, feature_key
+from onlinels.saving import files
 from onlinels.scoring import SPREAD_PROBABILITY
+
+# -- the graph -------------------------------------------------------------------------------------
+
+OPSET = 17
+"""Version of the operators: that of ONNX 1.12 (2022), which every later runtime reads."""
+
+IR_VERSION = 8
+"""Version of the file format, that of ONNX 1.12 too."""
+
+
+def single(values: Any, what: str) -> Matrix:
+    """Return numbers in single precision; raise ValueError if one is too large for it."""
+    values = np.asarray(values)
+    with np.errstate(over="ignore"):
+        rounded: Matrix = values.astype(np.float32)
+    if (np.isfinite(values) & ~np.isfinite(rounded)).any():
+        largest = np.abs(values[np.isfinite(values)]).max()
+        problem = f"{what} as large as {largest:g} do not fit float32, expected numbers that do"
+        raise ValueError(f"{problem}. Rescale the features or targets.")
+    return rounded
+
+
+def tensor(name: str, dtype: Any, shape: tuple[int | None, ...]) -> Any:
+    """Return the description of an input or an output; None in its shape is the batch."""
+    from onnx import TensorProto, helper
+
+    dtype = np.dtype(dtype)
+    kind = TensorProto.STRING if dtype.kind in "UO" else helper.np_dtype_to_tensor_dtype(dtype)
+    sizes = ["batch" if size is None else size for size in shape]
+    return helper.make_tensor_value_info(name, kind, sizes)
+
+
+class Graph:
+    """Nodes and constants, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self.nodes: list[tuple[str, list[str], list[str], dict[str, Any]]] = []
+        self.constants: dict[str, Matrix] = {}
+
+    def add(
+        self,
+        operator: str,
+        *inputs: str | Matrix,
+        name: str | None = None,
+        n_outputs: int = 1,
+        **attributes: Any,
+    ) -> str:
+        """Add a node; return the name of its first output. Arrays become constants."""
+        number = len(self.nodes)
+        names = []
+        for place, given in enumerate(inputs):
+            if not isinstance(given, str):
+                constant = f"c{number}_{place}"
+                self.constants[constant] = given
+                given = constant
+            names.append(given)
+        output = name or f"v{number}"
+        outputs = [output, *(f"{output}_{k}" for k in range(1, n_outputs))]
+        self.nodes.append((operator, names, outputs, attributes))
+        return output
+
+    def cast(self, value: str, dtype: Any) -> str:
+        """Return the name of a value in another dtype, float32 or float64."""
+        return self.add("Cast", value, to=11 if dtype == np.float64 else 1)
+
+    def write(
+        self,
+        path: Path,
+        inputs: list[Any],
+        outputs: list[Any],
+        metadata: Mapping[str, str],
+        version: str,
+    ) -> None:
+        """Check the graph and write it to a file, whole or not at all."""
+        from onnx import checker, helper, numpy_helper
+
+        graph = helper.make_graph(
+            [helper.make_node(op, given, made, **others) for op, given, made, others in self.nodes],
+            "onlinels",
+            inputs,
+            outputs,
+            [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
+        )
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="onlinels",
+            producer_version=version,
+        )
+        helper.set_model_props(model, dict(metadata))
+        checker.check_model(model, full_check=True)
+        content = model.SerializeToString()
+        with files.replacing(path) as file:
+            file.write(content)
+
+
+# -- values, and what images and windows become on their way to columns ----------------------------
+
+
+class TableValue(NamedTuple):
+    """Columns (batch, n_columns) in the graph.
+
+    Attributes
+    ----------
+    value : str
+    places : dict
+        The column of every key of a feature.
+    names : tuple of n_columns names
+    dtype : float32 or float64
+    is_exact : bool
+        Whether the values are not rounded results of float32.
+    """
+
+    value: str
+    places: dict[Name, int]
+    names: tuple[Name, ...]
+    dtype: Any
+    is_exact: bool
+
+    @classmethod
+    def of_names(cls, value: str, names: tuple[Name, ...]) -> TableValue:
+        """Return an input with columns of these names."""
+        places = {feature_key(name): column for column, name in enumerate(names)}
+        return cls(value, places, names, np.float32, True)
+
+    @classmethod
+    def of_outputs(
+        cls, value: str, n_columns: int, prefix: str, order: Sequence[int] | None = None
+    ) -> TableValue:
+        """Return the outputs of a transformer, which stand in this order, by all their names."""
+        numbers = range(n_columns) if order is None else order
+        name = prefix + OUTPUT_NAME
+        places = {feature_key(f"{name}{number}"): k for k, number in enumerate(numbers)}
+        places |= {feature_key((name, number)): k for k, number in enumerate(numbers)}
+        # Columns of plain arrays have no prefix.
+        places |= {number: k for k, number in enumerate(numbers)}
+        return cls(value, places, tuple(f"{name}{k}" for k in numbers), np.float32, False)
+
+    def arranged(self, names: Sequence[Name], rows: Floats) -> Floats:
+        """Return rows (n_names, ...) of a model's features as rows for these columns."""
+        keys = {name: feature_key(name) for name in names}
+        unknown = next((name for name, key in keys.items() if key not in self.places), None)
+        if unknown is not None:
+            problem = f"The model has learnt the feature {unknown!r}, which no step before it makes"
+            raise ValueError(
+                f"{problem} in the exported graph. Train on the same features throughout; if you "
+                "pass input_shape, pass the shape of the images that the model has learnt."
+            )
+        # A column that the model does not know counts as 0.
+        arranged = np.zeros((len(self.names), *rows.shape[1:]), rows.dtype)
+        arranged[[self.places[key] for key in keys.values()]] = rows
+        return arranged
+
+
+class ImagesValue(NamedTuple):
+    """Images (batch, n_channels, height, width) in the graph; windows have height 1.
+
+    Attributes
+    ----------
+    value : str
+    shape : (height, width, n_channels)
+    given : shape of one image or window in the input
+    kind : IMAGE or WINDOW
+    """
+
+    value: str
+    shape: tuple[int, int, int]
+    given: Shape
+    kind: Kind
+
+
+def shape_of(steps: Sequence[Any]) -> Shape:
+    """Return the shape of one image or window as the first step knows it; raise if it does not."""
+    first = steps[0]
+    kernels = getattr(first, "kernels", None)
+    if kernels is not None:
+        return kernels.length, kernels.channels.shape[2]
+    shape: Shape | None = getattr(first, "image_shape", None) or getattr(
+        first, "window_shape", None
+    )
+    if shape is None:
+        problem = f"The shape of what {type(first).__name__} takes is not known"
+        raise ValueError(f"{problem}. Pass input_shape to onlinels.export.onnx, such as (28, 28).")
+    return shape
+
+
+def input_of_images(graph: Graph, name: str, shape: Shape, kind: Kind) -> ImagesValue:
+    """Return the input as images with channels first."""
+    check_image_shape("input_shape", shape, kind)
+    full = (*shape, 1)[: kind.n_axes + 1]
+    height, width, n_channels = (1, *full)[-3:]
+    given = full if n_channels > 1 else full[:-1]
+    if n_channels == 1:
+        value = graph.add("Reshape", name, np.array([-1, 1, height, width]))
+    else:
+        value = graph.add("Reshape", name, np.array([-1, height, width, n_channels]))
+        value = graph.add("Transpose", value, perm=[0, 3, 1, 2])
+    return ImagesValue(value, (height, width, n_channels), given, kind)
+
+
+def preprocessed(graph: Graph, images: ImagesValue, step: ImagePreprocessing) -> ImagesValue:
+    """Return images downsampled, scaled, with a grey channel and whitened."""
+    if not step.is_fixed:
+        raise not_made(f"whitening={step.whitening!r} is", "ImagePreprocessing")
+    height, width, n_channels = step.output_shape(images.shape)
+    value, size = images.value, [step.downsample] * 2
+    if step.downsample > 1:
+        value = graph.add("AveragePool", value, kernel_shape=size, strides=size)
+    if step.scale is not None:
+        value = graph.add("Div", value, single([step.scale], "scale"))
+    if step.grey_channel:
+        grey = graph.add("Conv", value, np.array(GREY_WEIGHTS, np.float32).reshape(1, 3, 1, 1))
+        value = graph.add("Concat", value, grey, axis=1)
+    if isinstance(step.whitening, FixedZCA):
+        means = single(step.whitening.means, "Means of pixels")[:, None]
+        matrices = single(step.whitening.matrices, "Whitening matrices")
+        # One product of matrices for each channel.
+        flat = graph.add("Reshape", value, np.array([-1, n_channels, height * width]))
+        by_channel = graph.add("Sub", graph.add("Transpose", flat, perm=[1, 0, 2]), means)
+        whitened = graph.add("MatMul", by_channel, matrices)
+        value = graph.add("Transpose", whitened, perm=[1, 0, 2])
+        value = graph.add("Reshape", value, np.array([-1, n_channels, height, width]))
+    return images._replace(value=value, shape=(height, width, n_channels))
+
+
+def filtered(graph: Graph, images: ImagesValue, step: ConvolutionalFeatures) -> TableValue:
+    """Return convolutional features: responses, powers, pooling and normalisation."""
+    height, width, n_channels = images.shape
+    _ = step.bank  # Raises if it is not made yet.
+    bank, stage = step._bank_for(n_channels), step._stage()
+    filters = np.broadcast_to(bank, (*bank.shape[:3], n_channels))
+    n_filters, side = len(filters), filters.shape[1]
+    n_groups, n_features = stage.n_groups(n_channels), step.n_features(images.shape)
+    convolved = [stage.convolved_size(size, side) for size in (height, width)]
+    pooling = [
+        single(stage.pooling_matrix(size, side, np.float64), "Pooling weights")
+        for size in (height, width)
+    ]
+    # As rows of values, turned by 180 degrees as a convolution turns them: (n_groups, n_filters,
+    # channels of a group, height, width).
+    turned = np.moveaxis(stage.grouped(filters)[:, ::-1, ::-1], (3, 4), (0, 2))
+    kernels = single(turned.reshape(n_groups * n_filters, -1, side, side), "Filters")
+    value = graph.add("Conv", images.value, kernels, group=n_groups, pads=[stage.padding] * 4)
+    shape = np.array([-1, n_groups, n_filters, *convolved])
+    value = graph.add("Reshape", value, shape)
+    value = _power(graph, value, stage.before_pooling)
+    value = graph.add("MatMul", value, np.ascontiguousarray(pooling[1].T))
+    value = graph.add("MatMul", pooling[0], value)
+    value = _power(graph, value, stage.after_pooling)
+    if stage.normalize is not None:
+        n_maps = n_groups * n_filters
+        faintest = _faintest(graph, images.value, filters, stage)
+        value = graph.add("Reshape", value, np.array([-1, n_maps, n_features // n_maps]))
+        value = _normalized(graph, value, faintest, stage.normalize)
+    value = graph.add("Reshape", value, np.array([-1, n_features]))
+    return TableValue.of_outputs(value, n_features, step.prefix)
+
+
+def _power(graph: Graph, value: str, exponent: float) -> str:
+    if exponent == 2.0:
+        return graph.add("Mul", value, value)
+    value = graph.add("Abs", value)
+    for _ in range(N_SQUARE_ROOTS.get(exponent, 0)):
+        value = graph.add("Sqrt", value)
+    if exponent in N_SQUARE_ROOTS:
+        return value
+    return graph.add("Pow", value, np.array([exponent], np.float32))
+
+
+def _faintest(graph: Graph, value: str, filters: Floats, stage: Convolution) -> str:
+    """Return how large maps (batch, n_maps, 1) may be by rounding, as `rounding_bounds` does."""
+    grouped = stage.grouped(filters)
+    n_filters, n_groups, n_channels = len(filters), *grouped.shape[3:]
+    strengths = np.abs(grouped).sum(axis=(1, 2)).transpose(1, 2, 0)
+    brightest = graph.add("ReduceMax", graph.add("Abs", value), axes=[2, 3], keepdims=0)
+    brightest = graph.add("Reshape", brightest, np.array([-1, n_groups, 1, n_channels]))
+    # (batch, n_groups, 1, n_channels) times (n_groups, n_channels, n_filters).
+    sums = graph.add("MatMul", brightest, single(strengths, "Filters"))
+    eps = MAX_ROUNDING_ERRORS * np.finfo(np.float32).eps
+    errors = graph.add("Mul", sums, np.array([eps], np.float32))
+    if stage.power != 1.0:
+        errors = graph.add("Pow", errors, np.array([stage.power], np.float32))
+    return graph.add("Reshape", errors, np.array([-1, n_groups * n_filters, 1]))
+
+
+def _normalized(graph: Graph, maps: str, faintest: str, by: str) -> str:
+    """Return maps (batch, n_maps, positions) divided by their sum, or images by their length."""
+    zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
+    largest = graph.add("ReduceMax", maps, axes=[2], keepdims=1)
+    maps = graph.add("Where", graph.add("Greater", largest, faintest), maps, zero)
+    if by == "map":
+        sizes = graph.add("ReduceSum", maps, np.array([2]), keepdims=1)
+    else:
+        sizes = graph.add("ReduceL2", maps, axes=[1, 2], keepdims=1)
+    sizes = graph.add("Where", graph.add("Equal", sizes, zero), one, sizes)
+    return graph.add("Div", maps, sizes)
+
+
+def rocketed(graph: Graph, images: ImagesValue, step: MiniRocketFeatures) -> TableValue:
+    """Return the shares of samples at which responses exceed each bias."""
+    kernels = step.kernels
+    if kernels is None:
+        raise not_made("The biases are", "MiniRocketFeatures")
+    expected = (1, kernels.length, kernels.channels.shape[2])
+    if images.shape != expected:
+        problem = f"Windows have shape {images.shape[1:]}, expected {expected[1:]} as the examples"
+        raise ValueError(f"{problem} of MiniRocketFeatures. Leave input_shape out.")
+    shares, order = [], list[int]()
+    weights = minirocket_kernels()
+    for number, dilation in enumerate(kernels.dilations.tolist()):
+        places, biases = kernels.of_dilation(number)
+        used = kernels.channels[number][:, :, None] * weights[:, None]
+        features = np.arange(places.start, places.stop).reshape(biases.shape)
+        # Every second kernel sees zeros around the window, the others only what lies inside.
+        for first, edge in ((number % 2, KERNEL_RADIUS * dilation), (1 - number % 2, 0)):
+            value = graph.add(
+                "Conv",
+                images.value,
+                used[first::2].astype(np.float32)[:, :, None],
+                dilations=[1, dilation],
+                pads=[0, edge, 0, edge],
+            )
+            limits = _limits(biases[first::2], step.dtype)[..., None]
+            over = graph.add("Greater", value, limits)
+            shares.append(
+                graph.add("ReduceMean", graph.cast(over, np.float32), axes=[3], keepdims=0)
+            )
+            shares[-1] = graph.add("Flatten", shares[-1], axis=1)
+            order += features[first::2].ravel().tolist()
+    value = graph.add("Concat", *shares, axis=1)
+    return TableValue.of_outputs(value, len(order), step.prefix, order)
+
+
+def _limits(biases: Floats, dtype: str) -> Any:
+    """Return biases in single precision over which the same float32 responses are."""
+    limits = single(biases, "Biases")
+    if dtype == "float64":
+        # Rounded down: a response in float32 exceeds this if and only if it exceeds the bias.
+        limits = np.where(limits > biases, np.nextafter(limits, np.float32(-np.inf)), limits)
+    return limits
+
+
+# -- the model -------------------------------------------------------------------------------------
+
 
 INPUT = "X"
 
@@ -131,14 +473,14 @@ def onnx(
         metadata["classes"] = json.dumps(linear.outputs)
     else:
         graph.add("Identity", scores, name="values")
-        outputs = [Tensor("values", np.float32, (None, len(linear.outputs)))]
+        outputs = [tensor("values", np.float32, (None, len(linear.outputs)))]
         metadata["targets"] = json.dumps(linear.outputs, default=str)
     graph.write(path, [given], outputs, metadata, version)
 
 
 def _input(
     graph: Graph, parts: Parts, input_shape: tuple[int, ...] | None
-) -> tuple[TableValue | ImagesValue, Tensor, tuple[Name, ...] | None]:
+) -> tuple[TableValue | ImagesValue, Any, tuple[Name, ...] | None]:
     """Return the first value, the input, and the names of its columns if it has columns."""
     first = parts.steps[0][1] if parts.steps else None
     takes_images = isinstance(first, IMAGE_STEPS)
@@ -147,7 +489,7 @@ def _input(
         # ImagePreprocessing has no kind, and without a step for images the model is windowed.
         kind = getattr(first, "kind", IMAGE) if takes_images else WINDOW
         images = input_of_images(graph, INPUT, shape, kind)
-        return images, Tensor(INPUT, np.float32, (None, *images.given)), None
+        return images, tensor(INPUT, np.float32, (None, *images.given)), None
     if input_shape is not None:
         problem = f"input_shape={input_shape!r} came with a model of named columns, expected None"
         raise ValueError(f"{problem}. Leave it out.")
@@ -158,7 +500,7 @@ def _input(
                 names = step._made.names
             break
     table = TableValue.of_names(INPUT, names)
-    return table, Tensor(INPUT, np.float32, (None, len(names))), names
+    return table, tensor(INPUT, np.float32, (None, len(names))), names
 
 
 def _as_table(graph: Graph, value: TableValue | ImagesValue) -> TableValue:
@@ -285,7 +627,7 @@ def _scores(graph: Graph, table: TableValue, linear: Linear) -> str:
     return graph.add("Gemm", value, weights, intercept)
 
 
-def _classification(graph: Graph, scores: str, parts: Parts) -> list[Tensor]:
+def _classification(graph: Graph, scores: str, parts: Parts) -> list[Any]:
     """Add the outputs of a classifier: label, probabilities and scores."""
     labels = labels_of(parts.linear.outputs, "an ONNX file")
     if labels.dtype.kind == "U":
@@ -298,8 +640,8 @@ def _classification(graph: Graph, scores: str, parts: Parts) -> list[Tensor]:
     else:
         _softmax(graph, scores, *parts.softmax)
     shape = (None, len(labels))
-    tables = [Tensor(name, np.float32, shape) for name in ("probabilities", "scores")]
-    return [Tensor("label", labels.dtype, (None,)), *tables]
+    tables = [tensor(name, np.float32, shape) for name in ("probabilities", "scores")]
+    return [tensor("label", labels.dtype, (None,)), *tables]
 
 
 def _softmax(graph: Graph, scores: str, scale: float, share: float, least: float) -> None:
