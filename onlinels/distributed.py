@@ -288,10 +288,6 @@ def are_delayed(X: Any) -> bool:
 
 def check_columns(X: array.Array) -> None:
     """Raise unless every chunk of an array has all columns."""
-    if X.ndim < 2:
-        raise ValueError(
-            f"X has shape {X.shape}, expected (n_rows, n_features). Pass X[:, None] for 1 feature."
-        )
     if X.numblocks[1:] != (1,) * (X.ndim - 1) or np.isnan(X.shape[1:]).any():
         raise ValueError(
             f"X has column chunks {X.chunks[1:]}, expected all columns in one chunk of known "

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from river import base
 
-from onlinels.checks import SPARSE_TYPES, Floats, Integers, check_count, check_kind, check_weights
+from onlinels.checks import (
+    SPARSE_TYPES,
+    Floats,
+    Integers,
+    by_row,
+    check_count,
+    check_kind,
+    check_weights,
+)
 from onlinels.labels import as_list
 from onlinels.numerics import restore
 from onlinels.pipelines import FIXED_STEPS, steps_of
@@ -69,11 +77,10 @@ def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     if w is not None:
         options["w"] = np.broadcast_to(check_weights(w, n_rows), n_rows)
     if t is not None:
-        options["t"] = [t] * n_rows if np.ndim(t) == 0 else as_list(t, "time per row", "t")
-    for name, values in {"y": truths, **options}.items():
-        if len(values) != n_rows:
-            problem = f"{name} has {len(values)} values, expected {n_rows}"
-            raise ValueError(f"{problem}. Pass one for each row of X.")
+        options["t"] = by_row("t", t, n_rows)
+    if len(truths) != n_rows:
+        problem = f"y has {len(truths)} values, expected {n_rows}"
+        raise ValueError(f"{problem}. Pass one for each row of X.")
     # A list is read faster than a series.
     return LabelledTable(X, y if several or isinstance(y, np.ndarray) else truths, truths, options)
 

@@ -527,11 +527,6 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """The ridge in force."""
         return self._linear_layer.ridge_
 
-    @property
-    def ridge_diagonal(self) -> Floats:
-        """The ridge in force on each hidden unit, (n_hidden,), read-only."""
-        return self._linear_layer.ridge_diagonal
-
     def transform_many(self, X: Any) -> Matrix:
         """Return the hidden activations (n, n_hidden) that the linear layer learns from.
 

@@ -10,21 +10,11 @@ from typing import Any, TypeVar
 from river import base
 
 from onlinels.checks import same
-from onlinels.features.convolution import ConvolutionalFeatures
-from onlinels.features.embedding import Embedding
-from onlinels.features.hidden import HiddenLayer
-from onlinels.features.minirocket import MiniRocketFeatures
-from onlinels.features.preprocessing import ImagePreprocessing
+from onlinels.features.images import FixedTransformer
 
 Model = TypeVar("Model")
 
-FIXED_STEPS = (
-    ConvolutionalFeatures,
-    MiniRocketFeatures,
-    HiddenLayer,
-    ImagePreprocessing,
-    Embedding,
-)
+FIXED_STEPS = (FixedTransformer,)
 """Steps of this package that learn nothing."""
 
 

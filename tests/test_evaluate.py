@@ -289,7 +289,7 @@ BAD_CALLS = [
     ((MODEL, FRAME, pd.Series(Y, index=[3, 2, 1]), ACCURACY), {}, ValueError, "another order"),
     ((MODEL, X, Y, ACCURACY), {"w": [1.0]}, ValueError, r"w has shape \(1,\)"),
     ((MODEL, X, Y, ACCURACY), {"w": -1.0}, ValueError, "w holds -1.0"),
-    ((MODEL, X, Y, ACCURACY), {"t": [1.0]}, ValueError, "t has 1 values, expected 3"),
+    ((MODEL, X, Y, ACCURACY), {"t": [1.0]}, ValueError, r"t has shape \(1,\), expected \(3,\)"),
     ((StreamClassifier(), X, Y, ACCURACY), {"t": 1.0}, TypeError, "'t'"),
     ((MODEL, X, Y, ACCURACY), {"batch_size": 0}, ValueError, "batch_size=0"),
     ((MODEL, X, Y, ACCURACY), {"window": 2.5}, TypeError, "window=2.5"),

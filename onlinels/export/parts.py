@@ -98,7 +98,9 @@ class Parts(NamedTuple):
     steps : tuple of (name, transformer)
         Transformers before the linear model, in order.
     linear : Linear
-    calibration : (scale, count) of a CalibratedClassifier, or None
+    softmax : (scale, share, least), or None
+        Of probabilities share * softmax(scale * scores) + least. None if they are the nearest ones
+        (`onlinels.scoring.probabilities_of`).
     shape : shape of one image or window, or None
         Where the model settles it.
     channels : tuple of names
@@ -107,21 +109,9 @@ class Parts(NamedTuple):
 
     steps: tuple[tuple[str, Any], ...]
     linear: Linear
-    calibration: tuple[float, int] | None = None
+    softmax: tuple[float, float, float] | None = None
     shape: Shape | None = None
     channels: tuple[Name, ...] = ()
-
-    @property
-    def softmax(self) -> tuple[float, float, float] | None:
-        """(scale, share, least) of probabilities share * softmax(scale * scores) + least.
-
-        None if probabilities are the nearest ones (`onlinels.scoring.probabilities_of`).
-        """
-        if self.calibration is not None:
-            scale, count = self.calibration
-            total = float(count + len(self.linear.outputs))
-            return scale, count / total, 1.0 / total
-        return (1.0, 1.0, 0.0) if self.linear.has_priors else None
 
 
 def parts_of(model: Any) -> Parts:
@@ -135,20 +125,22 @@ def parts_of(model: Any) -> Parts:
             return parts_of(model.classifier)
     if isinstance(model, CalibratedClassifier):
         with model._lock:
-            parts = parts_of(model.classifier)
-            return parts._replace(calibration=(model.scale, model.count))
+            parts, count = parts_of(model.classifier), model.count
+            total = float(count + len(parts.linear.outputs))
+            return parts._replace(softmax=(model.scale, count / total, 1.0 / total))
     if isinstance(model, WindowedClassifier):
         with model._lock:
             parts, channels = parts_of(model.classifier), model.channels
             return parts._replace(shape=(model.window, len(channels)), channels=channels)
     if isinstance(model, ShallowConvClassifier):
         with model._lock:
-            network, linear = model._network, linear_of(model._linear_layer)
+            network, parts = model._network, parts_of(model._linear_layer)
             names = "preprocessing", "features", "hidden"
             steps = tuple((name, getattr(network, name)) for name in names)
-            return Parts(steps, linear, shape=model._image_shape)
+            return parts._replace(steps=steps, shape=model._image_shape)
     if isinstance(model, LinearModel):
-        return Parts((), linear_of(model))
+        linear = linear_of(model)
+        return Parts((), linear, (1.0, 1.0, 0.0) if linear.has_priors else None)
     raise ValueError(
         f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
         "ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "

@@ -216,13 +216,13 @@ def answers_only(model: Any) -> Any:
         else:
             parts = parts_of(model)
             steps, last = list(parts.steps), _predictor_of(parts)
-        kept = [(name, copied(step)) for name, step in steps if not _is_idle(step)]
+        # The preprocessing of a network may return images as they are.
+        kept = [
+            (name, copied(step))
+            for name, step in steps
+            if type(step) is not ImagePreprocessing or step.image_shape or not step.is_identity
+        ]
         return compose.Pipeline(*kept, last) if kept else last
-
-
-def _is_idle(step: Any) -> bool:
-    """Return whether a step is a network's preprocessing that returns images as they are."""
-    return isinstance(step, ImagePreprocessing) and step.is_identity and step.image_shape is None
 
 
 def _predictor_of(parts: Parts) -> Predictor:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from river import base
 
-from onlinels.checks import Floats, Matrix, check_kind, check_values, checked_assignment, same
-from onlinels.features.images import followed_by
+from onlinels.checks import Floats, Matrix, check_kind, check_values, same
+from onlinels.features.images import FixedTransformer
 from onlinels.rows import as_frame, as_numpy, output_row, output_table
-from onlinels.saving import savable, save_method, settings_hold
+from onlinels.saving import savable, settings_hold
 
 PROBE_TEXTS = (
     "The train to the coast leaves at nine in the morning.",
@@ -107,7 +106,7 @@ class IdentifiedFunction:
 
 @savable(settings_hold)
 @dataclass(eq=False, repr=False)
-class Embedding(base.MiniBatchTransformer):
+class Embedding(FixedTransformer):
     """Embed images, texts or sounds by a function, such as a pretrained network.
 
     The function is never trained. It is the first step of a pipeline; the recommended classifier is
@@ -154,10 +153,6 @@ class Embedding(base.MiniBatchTransformer):
     >>> Embedding(embed).transform_one({"text": "one two"})
     {'h': array([7., 1.], dtype=float32)}
     """
-
-    save = save_method
-    __setattr__ = checked_assignment
-    __or__ = followed_by
 
     embed: Any
     probes: Any = "texts"

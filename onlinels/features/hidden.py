@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from river import base
 
 from onlinels.checks import (
     PRECISIONS,
@@ -17,10 +16,9 @@ from onlinels.checks import (
     check_flag,
     check_kind,
     check_not_empty,
-    checked_assignment,
     plain_value,
 )
-from onlinels.features.images import followed_by, not_made
+from onlinels.features.images import FixedTransformer, not_made
 from onlinels.features.input_weights import (
     BIAS_KEY,
     DIFFERENCE_KINDS,
@@ -48,7 +46,7 @@ from onlinels.rows import (
     read_batch,
     read_sample,
 )
-from onlinels.saving import locked_copy, savable, save_method, settings_hold
+from onlinels.saving import savable, settings_hold
 
 
 def _logistic(u: Matrix, out: Matrix) -> Matrix:
@@ -91,7 +89,7 @@ MAX_PROJECTED_EXAMPLES = 1000
 
 @savable(_layer_fits)
 @dataclass(eq=False, repr=False)
-class HiddenLayer(base.MiniBatchTransformer):
+class HiddenLayer(FixedTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.
 
     This is stage 2 of the paper before its linear layer. The input weights are never learnt. Random
@@ -161,11 +159,6 @@ class HiddenLayer(base.MiniBatchTransformer):
     >>> layer.transform_many([{"a": 1.0}, {"b": 0.0}])
     [{'h0': 1.0, 'h1': 1.0}, {'h0': 0.0, 'h1': 0.0}]
     """
-
-    save = save_method
-    __copy__ = locked_copy
-    __setattr__ = checked_assignment
-    __or__ = followed_by
 
     n_hidden: int = 300
     input_weights: str | InputWeights = "gaussian"

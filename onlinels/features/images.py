@@ -210,24 +210,26 @@ def not_made(what: str, maker: str) -> ValueError:
     return ValueError(f"{what} made from examples, and no examples were given. {use}")
 
 
-def followed_by(transformer: Any, other: Any) -> Any:
-    """Return a pipeline of two steps; river's Prefixer becomes the transformer's `prefix`."""
-    # In batches, river silently skips a Prefixer at the end of a pipeline in a TransformerUnion,
-    # because it has no transform_many.
-    from river.compose import Prefixer  # Imported here, because it imports narwhals.
-
-    if type(other) is Prefixer:
-        return transformer.clone({"prefix": other.prefix + transformer.prefix})
-    return base.Estimator.__or__(transformer, other)
-
-
-class ImageTransformer(base.MiniBatchTransformer):
-    """Turn images or windows into rows of features by a subclass's `_transform`."""
+class FixedTransformer(base.MiniBatchTransformer):
+    """A transformer that learns nothing: its features are fixed before the first row."""
 
     save = save_method
     __copy__ = locked_copy
     __setattr__ = checked_assignment
-    __or__ = followed_by
+
+    def __or__(self, other: Any) -> Any:
+        """Return a pipeline of two steps; river's Prefixer becomes the transformer's `prefix`."""
+        # In batches, river silently skips a Prefixer at the end of a pipeline in a
+        # TransformerUnion, because it has no transform_many.
+        from river.compose import Prefixer  # Imported here, because it imports narwhals.
+
+        if type(other) is Prefixer and hasattr(self, "prefix"):
+            return self.clone({"prefix": other.prefix + self.prefix})
+        return super().__or__(other)
+
+
+class ImageTransformer(FixedTransformer):
+    """Turn images or windows into rows of features by a subclass's `_transform`."""
 
     kind: ClassVar[Kind]
 

@@ -8,7 +8,6 @@ from math import prod
 from typing import Any, Self
 
 import numpy as np
-from river import base
 from scipy.linalg import eigh
 
 from onlinels.checks import (
@@ -19,11 +18,11 @@ from onlinels.checks import (
     check_choice,
     check_count,
     check_flag,
-    checked_assignment,
 )
 from onlinels.features.images import (
     IMAGE_NAME,
     MAX_PIXEL,
+    FixedTransformer,
     Shape,
     block_means,
     check_image_shape,
@@ -36,7 +35,7 @@ from onlinels.features.images import (
 )
 from onlinels.numerics import Frozen
 from onlinels.rows import output_row, output_table
-from onlinels.saving import locked_copy, savable, save_method, settings_hold
+from onlinels.saving import savable, settings_hold
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)
 """Weights of red, green and blue in perceived brightness (ITU-R BT.601)."""
@@ -99,7 +98,7 @@ class FixedZCA(Frozen):
 
 @savable(settings_hold)
 @dataclass(eq=False, repr=False)
-class ImagePreprocessing(base.MiniBatchTransformer):
+class ImagePreprocessing(FixedTransformer):
     """Downsample images, scale them, add a grey channel and whiten, in this order.
 
     1. Blocks of `downsample` x `downsample` pixels are replaced by their means.
@@ -177,10 +176,6 @@ class ImagePreprocessing(base.MiniBatchTransformer):
     >>> ImagePreprocessing.from_examples(photos, downsample=3).transform_many(photos).shape
     (50, 4, 4, 3)
     """
-
-    save = save_method
-    __copy__ = locked_copy
-    __setattr__ = checked_assignment
 
     downsample: int = 1
     scale: float | None = None

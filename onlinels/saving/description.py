@@ -239,10 +239,6 @@ def read_npy(content: bytearray) -> Matrix:
     return np.ndarray(shape, dtype, content, n_header, order="F" if by_column else "C")
 
 
-def _pairs(found: dict[Any, Any]) -> list[Any]:
-    return [[key, found[key]] for key in _keys(found)]
-
-
 def _table(pairs: list[list[Any]]) -> dict[Any, Any]:
     _keys(key for key, _ in pairs)
     return dict(map(tuple, pairs))
@@ -260,7 +256,7 @@ def _keys(found: Iterable[Any]) -> list[Any]:
 
 
 CONTAINERS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "dict": (dict, _pairs, _table),
+    "dict": (dict, lambda value: [[key, value[key]] for key in _keys(value)], _table),
     "tuple": (tuple, list, tuple),
     "set": (set, lambda value: sorted(_keys(value), key=repr), lambda said: set(_keys(said))),
     "deque": (deque, lambda value: [list(value), value.maxlen], lambda said: deque(*said)),
