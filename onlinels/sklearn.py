@@ -813,8 +813,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the input weights, and compute the scales of columns."""
-        kind = self.input_weights
-        labels = y if isinstance(kind, str) and kind in DIFFERENCE_KINDS else None
+        labels = y if self.input_weights in DIFFERENCE_KINDS else None
         with held(self):
             seed = self.random_state
             if not isinstance(seed, numbers.Integral):

@@ -12,7 +12,6 @@ from sklearn.linear_model import Ridge, RidgeClassifier
 
 from onlinels import (
     CalibratedClassifier,
-    DriftAwareClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,

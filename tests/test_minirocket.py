@@ -61,7 +61,6 @@ def cases(draw):
         windows = np.round(4 * windows)
     settings = {
         "n_features": draw(st.integers(84, 84 * 8)),
-        "max_dilations": draw(st.integers(1, 5)),
         "seed": draw(st.integers(0, 1000)),
         "dtype": draw(st.sampled_from(["float32", "float64"])),
     }
@@ -192,7 +191,6 @@ test_bad_settings = settings_refused(
     [
         ({"n_features": 83}, ValueError, "n_features=83 must be at least 84"),
         ({"n_features": 1e4}, TypeError, "n_features"),
-        ({"max_dilations": 0}, ValueError, "max_dilations=0"),
         ({"window_shape": (3, 4, 5)}, ValueError, "is not the shape of a window"),
         ({"dtype": "float16"}, ValueError, "dtype='float16'"),
         ({"seed": -1}, ValueError, "seed=-1"),

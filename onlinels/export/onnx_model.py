@@ -493,7 +493,7 @@ def _input(
     if input_shape is not None:
         problem = f"input_shape={input_shape!r} came with a model of named columns, expected None"
         raise ValueError(f"{problem}. Leave it out.")
-    names = parts.linear.names
+    names = parts.linear.columns.names
     for _, step in parts.steps:
         if isinstance(step, HiddenLayer):
             with step._lock:
@@ -616,8 +616,8 @@ IMAGE_STEPS = (ImagePreprocessing, ConvolutionalFeatures, MiniRocketFeatures)
 
 def _scores(graph: Graph, table: TableValue, linear: Linear) -> str:
     """Return the scores (batch, n_outputs): (x - m) W + b, about the mean of the features."""
-    weights = table.arranged(linear.names, linear.weights)
-    centre = table.arranged(linear.names, linear.centre[:, None])[:, 0]
+    weights = table.arranged(linear.columns.names, linear.weights)
+    centre = table.arranged(linear.columns.names, linear.centre[:, None])[:, 0]
     if table.dtype == np.float32:
         centre = single(centre, "Means of features")
     intercept = linear.intercept + centre.astype(np.float64) @ weights
@@ -638,17 +638,12 @@ def _classification(graph: Graph, scores: str, parts: Parts) -> list[Any]:
     if parts.softmax is None:
         _projected(graph, scores, len(labels), SPREAD_PROBABILITY / len(labels))
     else:
-        _softmax(graph, scores, *parts.softmax)
+        scale, share, least = (np.array([each], np.float32) for each in parts.softmax)
+        shares = graph.add("Softmax", graph.add("Mul", scores, scale), axis=1)
+        graph.add("Add", graph.add("Mul", shares, share), least, name="probabilities")
     shape = (None, len(labels))
     tables = [tensor(name, np.float32, shape) for name in ("probabilities", "scores")]
     return [tensor("label", labels.dtype, (None,)), *tables]
-
-
-def _softmax(graph: Graph, scores: str, scale: float, share: float, least: float) -> None:
-    """Add probabilities share softmax(scale scores) + least."""
-    scaled = graph.add("Mul", scores, np.array([scale], np.float32))
-    shares = graph.add("Mul", graph.add("Softmax", scaled, axis=1), np.array([share], np.float32))
-    graph.add("Add", shares, np.array([least], np.float32), name="probabilities")
 
 
 def _projected(graph: Graph, scores: str, n_classes: int, least: float) -> None:

@@ -47,11 +47,6 @@ class Linear(NamedTuple):
     has_priors: bool
 
     @property
-    def names(self) -> tuple[Name, ...]:
-        """Names of the features, in the order of the rows of `weights`."""
-        return self.columns.names
-
-    @property
     def is_classifier(self) -> bool:
         """Whether the outputs are classes."""
         return issubclass(self.kind, LeastSquaresClassifier)

@@ -11,7 +11,6 @@ from onlinels.export.parts import Linear, labels_of, linear_of
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresRegressor
 from onlinels.pipelines import is_pipeline
-from onlinels.wrappers import DriftAwareClassifier
 
 
 def to_sklearn(model: Any) -> Any:
@@ -20,7 +19,7 @@ def to_sklearn(model: Any) -> Any:
     Parameters
     ----------
     model : LeastSquaresRegressor, LeastSquaresMultiTargetRegressor or LeastSquaresClassifier
-        Or a DriftAwareClassifier around a LeastSquaresClassifier. The model does not change.
+        It does not change.
 
     Returns
     -------
@@ -66,8 +65,6 @@ def to_sklearn(model: Any) -> Any:
     """
     if find_spec("sklearn") is None:
         raise ImportError("scikit-learn is not installed. Run: pip install 'onlinels[sklearn]'")
-    if not is_pipeline(model) and isinstance(model, DriftAwareClassifier):
-        model = model.classifier
     # Pipelines of river count as instances of the class of their last step.
     if is_pipeline(model) or not isinstance(model, LinearModel):
         raise ValueError(
@@ -78,9 +75,9 @@ def to_sklearn(model: Any) -> Any:
         )
     linear = linear_of(model)
     estimator = _classifier(linear) if linear.is_classifier else _regressor(linear)
-    estimator.n_features_in_ = len(linear.names)
-    if all(isinstance(name, str) for name in linear.names):
-        estimator.feature_names_in_ = np.array(linear.names, dtype=object)
+    estimator.n_features_in_ = len(linear.columns.names)
+    if all(isinstance(name, str) for name in linear.columns.names):
+        estimator.feature_names_in_ = np.array(linear.columns.names, dtype=object)
     return estimator
 
 

@@ -7,7 +7,7 @@ transformer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log10, prod
 from typing import Any, ClassVar, Self
@@ -506,7 +506,8 @@ class ConvolutionalFeatures(ImageTransformer):
         return for_channels(self._bank, n_channels)
 
     def _stage(self) -> Convolution:
-        settings = {each.name: getattr(self, each.name) for each in fields(Convolution)}
+        # `__match_args__` are the names of the fields of a dataclass.
+        settings = {name: getattr(self, name) for name in Convolution.__match_args__}
         return Convolution(**settings | {"normalize": NORMALIZATIONS[self.normalize]})
 
     def n_features(self, shape: Shape) -> int:

@@ -55,6 +55,9 @@ KERNEL_RADIUS = MINIROCKET_SIZE // 2
 MAX_CHANNELS_PER_KERNEL = 9
 """Most channels that one kernel sums over."""
 
+MAX_DILATIONS = 32
+"""Most exponents of dilations of a kernel, as published."""
+
 GOLDEN_RATIO = (np.sqrt(5.0) + 1.0) / 2.0
 
 
@@ -76,9 +79,7 @@ class DilatedKernels(Frozen):
     biases: Floats
 
     def __repr__(self) -> str:
-        made = f"{len(self.biases)} features of {self.length} samples"
-        n_channels = self.channels.shape[2]
-        return f"DilatedKernels({made}, {n_channels} channel{'s' * (n_channels > 1)})"
+        return f"DilatedKernels({len(self.biases)} features of {self.length} samples)"
 
     def of_dilation(self, number: int) -> tuple[slice, Floats]:
         """Return the positions of a dilation's features, and their biases (84, n_biases)."""
@@ -87,13 +88,13 @@ class DilatedKernels(Frozen):
         return places, self.biases[places].reshape(N_KERNELS, -1)
 
 
-def make_dilations(length: int, n_features: int, max_dilations: int) -> tuple[Integers, Integers]:
+def make_dilations(length: int, n_features: int, most: int) -> tuple[Integers, Integers]:
     """Return the dilations for windows of a length, and each kernel's number of biases at each."""
     # Dilations are floor(2^e), with e evenly spaced from 0 to log2((length - 1) / 8), so that the
     # longest kernel fits exactly. The number of biases at a dilation is proportional to the number
     # of exponents that lead to it.
     per_kernel = n_features // N_KERNELS
-    n_exponents = min(per_kernel, max_dilations)
+    n_exponents = min(per_kernel, most)
     largest = np.log2((length - 1) / (MINIROCKET_SIZE - 1))
     exponents = np.linspace(0.0, largest, n_exponents)
     dilations, times = np.unique((2.0**exponents).astype(np.intp), return_counts=True)
@@ -110,10 +111,10 @@ def quantiles(n: int) -> Floats:
     return np.asarray((np.arange(1, n + 1) * GOLDEN_RATIO) % 1.0)
 
 
-def make_kernels(windows: Matrix, n_features: int, max_dilations: int, seed: int) -> DilatedKernels:
+def make_kernels(windows: Matrix, n_features: int, seed: int) -> DilatedKernels:
     """Return kernels whose biases are quantiles of responses to windows (n, length, n_channels)."""
     random = np.random.default_rng(seed)
-    dilations, n_biases = make_dilations(windows.shape[1], n_features, max_dilations)
+    dilations, n_biases = make_dilations(windows.shape[1], n_features, MAX_DILATIONS)
     shape, n_channels = (len(dilations), N_KERNELS), windows.shape[2]
     # Every kernel at every dilation has floor(2^u) channels, with u uniform, so that few channels
     # are as likely as many.
@@ -237,8 +238,6 @@ class MiniRocketFeatures(ImageTransformer):
     ----------
     n_features : int, at least 84
         Number of features, rounded down to a multiple of 84. The default gives 9,996, as published.
-    max_dilations : int
-        Largest number of dilations of each kernel; the published number is 32.
     window_shape : (length,) or (length, n_channels), optional
         Shape of a window. Required for dicts of numbers, frames and flat arrays; for other input it
         is checked.
@@ -285,7 +284,6 @@ class MiniRocketFeatures(ImageTransformer):
     kind: ClassVar[Kind] = WINDOW
 
     n_features: int = 10_000
-    max_dilations: int = 32
     window_shape: Shape | None = None
     dtype: str = "float64"
     seed: int = 0
@@ -294,7 +292,6 @@ class MiniRocketFeatures(ImageTransformer):
 
     def __post_init__(self) -> None:
         check_count("n_features", self.n_features, N_KERNELS)
-        check_count("max_dilations", self.max_dilations, 1)
         check_part("kernels", self.kernels, DilatedKernels)
         self._check_settings()
 
@@ -335,7 +332,7 @@ class MiniRocketFeatures(ImageTransformer):
         if windows.shape[1] < MINIROCKET_SIZE:
             problem = f"Windows have {windows.shape[1]} samples, expected at least"
             raise ValueError(f"{problem} {MINIROCKET_SIZE}. Pass longer windows.")
-        made = make_kernels(windows, model.n_features, model.max_dilations, model.seed)
+        made = make_kernels(windows, model.n_features, model.seed)
         return cls(**{**settings, "kernels": made})
 
     @property

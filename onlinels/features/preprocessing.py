@@ -75,16 +75,6 @@ class FixedZCA(Frozen):
     means: Matrix
     matrices: Matrix
 
-    @classmethod
-    def fitted(cls, images: Matrix, variance_offset: float, dtype: type) -> Self:
-        """Return the whitening of a sample of images (n, height, width, n_channels)."""
-        # n p^2 + 9 p^3 operations and 8 p^2 bytes per channel for p pixels.
-        each = [fit_whitening(rows, variance_offset) for rows in _by_channel(images)]
-        means, matrices = zip(*each, strict=True)
-        return cls(
-            images.shape[1:3], np.stack(means).astype(dtype), np.stack(matrices).astype(dtype)
-        )
-
     def __repr__(self) -> str:
         height, width = self.image_shape
         return f"FixedZCA({height} x {width} pixels, {len(self.means)} channels)"
@@ -231,9 +221,13 @@ class ImagePreprocessing(FixedTransformer):
         model.check_images(images)
         if model.whitening is None or isinstance(model.whitening, FixedZCA):
             return model
-        offset, dtype = float(model.whitening), PRECISIONS[model.dtype]
-        fixed = FixedZCA.fitted(model._before_whitening(images), offset, dtype)
-        return cls(**{**settings, "whitening": fixed})
+        images, offset = model._before_whitening(images), float(model.whitening)
+        # n p^2 + 9 p^3 operations and 8 p^2 bytes per channel for p pixels.
+        by_channel = [fit_whitening(rows, offset) for rows in _by_channel(images)]
+        means, matrices = (
+            np.stack(each).astype(PRECISIONS[model.dtype]) for each in zip(*by_channel, strict=True)
+        )
+        return cls(**{**settings, "whitening": FixedZCA(images.shape[1:3], means, matrices)})
 
     @property
     def is_fixed(self) -> bool:
