@@ -250,9 +250,9 @@ def make_layers(x: Array, y: Array, arguments: argparse.Namespace, seed: int) ->
         y,
         arguments.n_hidden,
         "centred-difference",
-        "square",
-        seed,
-        "float32",
+        activation="square",
+        seed=seed,
+        dtype="float32",
         bias=False,
         standardize=False,
     )

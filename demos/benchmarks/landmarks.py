@@ -77,7 +77,7 @@ def run(
         data.y_train[:n_examples],
         n_hidden,
         "centred-difference",
-        "square",
+        activation="square",
         seed=seed,
         dtype="float32",
         bias=False,

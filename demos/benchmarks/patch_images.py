@@ -332,7 +332,7 @@ def make_network(
         labels.tolist(),
         settings.n_hidden,
         "centred-difference",
-        "square",
+        activation="square",
         seed=settings.seed,
         dtype="float32",
         bias=False,
