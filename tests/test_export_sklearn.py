@@ -105,13 +105,6 @@ def answers_of(proto, X):
     return session.run(None, {"X": X})
 
 
-def test_a_drift_aware_classifier_is_its_classifier():
-    X, y = np.eye(3), ["a", "b", "c"]
-    model = DriftAwareClassifier(LeastSquaresClassifier(0.1))
-    model.learn_many(X, y)
-    assert to_sklearn(model).predict(X).tolist() == y
-
-
 CALIBRATED = CalibratedClassifier(LeastSquaresClassifier())
 REFUSED = [
     (LeastSquaresClassifier(), [], "The LeastSquaresClassifier has learnt nothing"),
