@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import platform
 import secrets
 import shutil
 import sys
@@ -14,7 +15,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar
@@ -39,7 +40,10 @@ READ_BYTES = 1 << 20
 """Bytes read at a time, so that memory follows the content and not the size that is stated."""
 
 LEFT_OVER_SECONDS = 600.0
-"""Seconds after its last change from which a hidden file counts as left over by a killed save."""
+"""Seconds after its last change from which a hidden file counts as left over by a killed save.
+
+If the process that wrote it cannot be asked for: it ran on another machine, or on Windows.
+"""
 
 PathLike = str | os.PathLike[str]
 File = PathLike | IO[bytes]
@@ -198,8 +202,9 @@ def save_method(self: Any, file: File) -> None:
     once, neither waits or fails, and the last file stays.
 
     A process killed during a save may leave a hidden file next to the path, whose name ends in
-    ".saving". Nothing reads this file, and you may delete it. The first save to the path after ten
-    minutes removes it.
+    ".saving". Nothing reads this file, and you may delete it. The next save to the path removes it:
+    immediately on the machine of the killed process, and otherwise (on another machine, in another
+    container, or on Windows) once the file has not changed for ten minutes.
 
     Examples
     --------
@@ -260,9 +265,9 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
         raise OSError(errno.EEXIST, "The path is a folder, a device or a pipe, expected a file")
     # The name ends as the path decides, and is short enough for any file system. The file is always
     # newly created: a file or link that somebody else has put there is never written.
-    digest = hashlib.blake2b(os.fsencode(path.name), digest_size=8).hexdigest()
-    ending = f".{digest}.saving"
-    beside = path.with_name(f".{path.name[:24]}.{secrets.token_hex(8)}{ending}")
+    writer = f"{_machine()}.{os.getpid()}.{secrets.token_hex(8)}"
+    ending = f".{_short_digest(path.name)}.saving"
+    beside = path.with_name(f".{path.name[:24]}.{writer}{ending}")
     # If there is an old file, only the owner can read the new one, which gets the mode of the old
     # file just before it replaces it. Otherwise it has the system's mode for new files.
     mode = 0o600 if path.exists() else 0o666
@@ -288,15 +293,47 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
         os.close(folder)
 
 
+def _short_digest(text: str) -> str:
+    return hashlib.blake2b(os.fsencode(text), digest_size=8).hexdigest()
+
+
+@cache
+def _machine() -> str:
+    """Return a digest that only processes share which see each other under their numbers."""
+    known = platform.node()
+    # Two containers may have one name, and numbers of their own for their processes.
+    with suppress(OSError):
+        known += Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink(
+            "/proc/self/ns/pid"
+        )
+    return _short_digest(known)
+
+
 def _remove_left_over(folder: Path, ending: str) -> None:
     """Remove the hidden files of killed saves to one path, which nobody writes any more."""
     # A running save changes its file again and again.
     oldest = time.time() - LEFT_OVER_SECONDS
-    # What cannot be listed or removed is left alone.
-    with suppress(OSError):
+    # What cannot be listed or removed is left alone, and so are names that no save has made.
+    with suppress(OSError, ValueError):
         for name in os.listdir(folder):
-            if name.endswith(ending) and (folder / name).lstat().st_mtime < oldest:
-                os.unlink(folder / name)
+            if name.endswith(ending):
+                machine, number = name.removesuffix(ending).split(".")[-3:-1]
+                is_dead = machine == _machine() and not _is_running(int(number))
+                if is_dead or (folder / name).lstat().st_mtime < oldest:
+                    os.unlink(folder / name)
+
+
+def _is_running(number: int) -> bool:
+    """Return whether there may be a process of a number."""
+    try:
+        # Signal 0 is not sent. On Windows, os.kill would end the process.
+        if os.name == "posix":
+            os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # The process of another user.
+    return True
 
 
 def load(file: File, embed: Embed | None = None) -> Any:
