@@ -14,6 +14,8 @@ from onlinels import (
     LeastSquaresClassifier,
 )
 from onlinels.export import answers_only
+from onlinels.features import hidden, input_weights
+from onlinels.saving import description
 from support import savable_models
 from support.strategies import cases, examples, kinds
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from hashlib import sha256
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -47,6 +48,7 @@ from onlinels.rows import (
     read_sample,
 )
 from onlinels.saving import savable, settings_hold
+from onlinels.saving.classes import SavedState, state_of
 
 
 def _logistic(u: Matrix, out: Matrix) -> Matrix:
@@ -86,8 +88,72 @@ def _layer_fits(layer: Any) -> bool:
 MAX_PROJECTED_EXAMPLES = 1000
 """Approximate number of examples that the spread of the projections is computed from."""
 
+MIN_OMITTED_BYTES = 1 << 20
+"""Bytes of drawn input weights from which a file leaves them out: 1 MiB.
 
-@savable(_layer_fits)
+A file with smaller ones does not depend on how numpy draws.
+"""
+
+
+@savable()
+class DrawnWeights(NamedTuple):
+    """Input weights in a file that leaves them out: the layer's seed draws them again.
+
+    Attributes
+    ----------
+    sha256 : str
+        Of the weights rounded to float32: logarithms of another system may differ in the last digit
+        of float64.
+    numpy : str
+        The version of numpy that drew them.
+    """
+
+    names: tuple[Name, ...]
+    offsets: Matrix | None
+    sha256: str
+    numpy: str
+
+
+def _digest(weights: Matrix) -> str:
+    digest = sha256()
+    for each in weights:
+        digest.update(each.astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+def _without_drawn(layer: Any) -> SavedState:
+    """Return the state of a layer, without large input weights that its seed draws."""
+    state, made = state_of(layer), layer._made
+    if layer.input_weights in DISTRIBUTIONS and made.weights.nbytes >= MIN_OMITTED_BYTES:
+        digest = _digest(made.weights)
+        state["_made"] = DrawnWeights(made.names, made.offsets, digest, np.__version__)
+    return state
+
+
+def _drawn_bytes(state: SavedState) -> int:
+    """Return the bytes of the input weights that a state leaves out."""
+    held, dtype = state["_made"], np.dtype(PRECISIONS[state["dtype"]])
+    if not isinstance(held, DrawnWeights):
+        return 0
+    return len(held.names) * check_count("n_hidden", state["n_hidden"], 1) * dtype.itemsize
+
+
+def _with_drawn(state: SavedState) -> Any:
+    """Return the layer of a state; input weights that are left out are drawn."""
+    layer, held = HiddenLayer.__new__(HiddenLayer), state["_made"]
+    vars(layer).update(state)
+    if isinstance(held, DrawnWeights):
+        none = np.empty((0, layer.n_hidden), dtype=PRECISIONS[layer.dtype])
+        layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), held.names)
+        if _digest(layer._made.weights) != held.sha256:
+            raise ValueError(
+                f"it leaves out input weights, which numpy {np.__version__} draws otherwise than "
+                f"numpy {held.numpy}, with which it was saved. Load it with numpy {held.numpy}"
+            )
+    return layer
+
+
+@savable(_layer_fits, take=_without_drawn, make=_with_drawn, computed=_drawn_bytes)
 @dataclass(eq=False, repr=False)
 class HiddenLayer(FixedTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.

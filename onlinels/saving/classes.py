@@ -67,7 +67,16 @@ class SavableClass:
     take: Callable[[Any], SavedState]
     # Returns the object of a state.
     make: Callable[[SavedState], Any]
+    # Returns the bytes of arrays that `make` computes and `take` leaves out, see
+    # `MAX_COMPUTED_BYTES`.
+    computed: Callable[[SavedState], int]
 
+
+MAX_COMPUTED_BYTES = 1 << 28
+"""Bytes of arrays, of a whole file, that may be computed when it is read: 256 MiB.
+
+So a small file cannot take much memory. Arrays beyond are written.
+"""
 
 KINDS: dict[type, SavableClass] = {}
 KINDS_BY_NAME: dict[str, SavableClass] = {}
@@ -94,8 +103,10 @@ def _remade(made: Any, state: SavedState) -> Any:
 
 def savable(
     check: Callable[[Any], Any] = lambda value: True,
+    *,
     take: Callable[[Any], SavedState] = state_of,
     make: Callable[[SavedState], Any] | None = None,
+    computed: Callable[[SavedState], int] = lambda state: 0,
 ) -> Callable[[Declared], Declared]:
     """Return a decorator by which objects of a class can be saved and loaded.
 
@@ -107,7 +118,9 @@ def savable(
     def declared(made: Declared) -> Declared:
         if not (issubclass(made, tuple) or hasattr(made, "__setstate__")):
             made.__setstate__ = restore  # type: ignore[attr-defined]
-        _add(made, SavableClass(made.__name__, check, take, make or partial(_remade, made)))
+        _add(
+            made, SavableClass(made.__name__, check, take, make or partial(_remade, made), computed)
+        )
         return made
 
     return declared
@@ -151,7 +164,10 @@ def kind_named(name: str) -> SavableClass | None:
         made: Any = river_class(name.removeprefix(RIVER))
         if made is not None:
             make = partial(_river_object, made)
-            _add(made, SavableClass(name, lambda value: True, _river_state, make))
+            _add(
+                made,
+                SavableClass(name, lambda value: True, _river_state, make, lambda state: 0),
+            )
     return KINDS_BY_NAME.get(name)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from onlinels.checks import Matrix
 from onlinels.numerics import owned
 from onlinels.saving.classes import (
+    MAX_COMPUTED_BYTES,
     PLAIN_TYPES,
     TYPES,
     SavableClass,
@@ -23,6 +24,7 @@ from onlinels.saving.classes import (
     is_plain,
     kind_named,
     kind_of,
+    state_of,
 )
 
 Node = Any
@@ -75,6 +77,7 @@ class Writer:
         # By identity. The objects are kept alive, so that no other object gets the same id.
         self._described: dict[int, tuple[Any, Node]] = {}
         self._numbers = count()
+        self._most_computed = MAX_COMPUTED_BYTES
 
     def node(self, value: Any, path: str, depth: int = 1) -> Node:
         """Return the description of a value; its path appears in errors and names its array."""
@@ -117,6 +120,10 @@ class Writer:
         kind = kind_of(type(value))
         assert kind is not None
         state = kind.take(value)
+        n_computed = kind.computed(state)
+        if n_computed > self._most_computed:
+            n_computed, state = 0, state_of(value)
+        self._most_computed -= n_computed
         # In the order of the names, because the order of attributes depends on the past.
         nodes = {
             name: self.node(state[name], f"{path}.{name}", depth + 1) for name in sorted(state)
@@ -165,6 +172,7 @@ class Builder:
         self._read_array = cache(lambda name: owned(read_array(name)))
         self._most_values = MAX_VALUES_PER_BYTE * n_described
         self._n_values = 0
+        self._most_computed = MAX_COMPUTED_BYTES
         # Each object with its number of values, in which repeated values count each time.
         self._made: list[tuple[Any, int]] = []
 
@@ -204,6 +212,9 @@ class Builder:
             raise ValueError(f"it describes an object of an unknown class {name[:80]}")
         before = self._n_values
         state = {name: self.value(node, depth + 1) for name, node in nodes.items()}
+        self._most_computed -= kind.computed(state)
+        if self._most_computed < 0:
+            raise ValueError("it leaves out more numbers than may be computed")
         value = kind.make(state)
         if not kind.check(value):
             raise ValueError(f"the parts of its {kind.name} contradict each other")

@@ -198,6 +198,11 @@ def save_method(self: Any, file: File) -> None:
     wait for others: a window that is not full, or images before features are fixed.
     `onlinels.export.answers_only` returns a smaller model that only predicts.
 
+    Random input weights of a HiddenLayer from 1 MiB on, up to 256 MiB per file, are left out of the
+    file: the seed draws them again, and a checksum verifies them. numpy does not promise the same
+    random numbers in all versions. If they change, `load` rejects the file and names the numpy
+    version that can read it.
+
     Threads that learn wait while a path is written. If two processes or threads save to one path at
     once, neither waits or fails, and the last file stays.
 
@@ -364,9 +369,11 @@ def load(file: File, embed: Embed | None = None) -> Any:
     FileNotFoundError
         If the file does not exist.
     ValueError
-        If the file was not written by `save`, is damaged or has another format (the error names the
-        version that wrote it); or if a file object is closed, in text mode or not open for reading.
-        Memory is bounded by the size of the file, and by 50 times the size of names and labels.
+        If the file was not written by `save`, is damaged, has another format (the error names the
+        version that wrote it), or needs random weights that this version of numpy draws differently
+        (the error names the version that saved the file); or if a file object is closed, in text
+        mode or not open for reading. Memory is bounded by the size of the file, by 50 times the
+        size of names and labels, and by 256 MiB for input weights that a seed draws.
 
     Notes
     -----

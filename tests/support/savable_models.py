@@ -313,6 +313,7 @@ MODELS = {
     "embedding": (of(Embedding, embed=lengths), lambda model, random: None),
     "hidden": (of(HiddenLayer, n_hidden=20, bias=True, seed=5), transform(9)),
     "hidden, float32": (of(HiddenLayer, n_hidden=20, dtype="float32"), transform(9)),
+    "hidden, drawn": (of(HiddenLayer, n_hidden=20_000), transform(9)),
     "differences": (differences(8, 9, 15), transform(9)),
     "landmarks": (differences(4, 400, 900), transform(400)),
     "standardised": (
