@@ -18,6 +18,7 @@ from onlinels.features import hidden, input_weights
 from onlinels.saving import description
 from support import savable_models
 from support.strategies import cases, examples, kinds
+from support.untrusted_files import rewritten
 
 
 def saved(model):
@@ -151,3 +152,63 @@ def test_what_is_no_trained_model_is_refused():
     ]:
         with pytest.raises(error, match=message):
             answers_only(model)
+
+
+# -- input weights that a seed draws --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {"bias": False}, {"dtype": "float32"}])
+@pytest.mark.parametrize("distribution", sorted(input_weights.DISTRIBUTIONS))
+def test_drawn_input_weights_are_not_in_the_file(tmp_path, monkeypatch, distribution, settings):
+    monkeypatch.setattr(hidden, "MIN_OMITTED_BYTES", 1 << 12)
+    layer, X = HiddenLayer(300, distribution, seed=5, **settings), np.eye(9)
+    expected = layer.transform_many(X)
+    layer.save(tmp_path / "layer.npz")
+    assert (tmp_path / "layer.npz").stat().st_size < 1500 + 8 * 300
+    loaded = onlinels.load(tmp_path / "layer.npz")
+    np.testing.assert_array_equal(loaded.transform_many(X), expected)
+    assert onlinels.dumps(loaded) == onlinels.dumps(layer)
+    # Later features are drawn as ever.
+    np.testing.assert_array_equal(
+        loaded.transform_many([{10: 1.0}]), layer.transform_many([{10: 1.0}])
+    )
+
+    # A numpy that draws other numbers, of which one differs.
+    def other(random, size):
+        drawn = input_weights_of[distribution](random, size)
+        drawn[-1] *= 1.0 + 1e-6
+        return drawn
+
+    input_weights_of = dict(input_weights.DISTRIBUTIONS)
+    monkeypatch.setitem(input_weights.DISTRIBUTIONS, distribution, other)
+    message = rf"draws otherwise than numpy {np.__version__}, with which it was saved. Load it with"
+    with pytest.raises(ValueError, match=message):
+        onlinels.load(tmp_path / "layer.npz")
+
+
+def test_small_files_draw_no_more_than_they_may(tmp_path, monkeypatch):
+    layers = []
+    for seed in range(3):
+        layer = HiddenLayer(20_000, seed=seed)
+        layer.transform_many(np.eye(9))
+        layers.append(layer)
+    path = tmp_path / "layers.npz"
+    # The first two may be drawn again, and the third is written.
+    monkeypatch.setattr(description, "MAX_COMPUTED_BYTES", 3_000_000)
+    onlinels.save(layers, path)
+    assert 3 * 160_000 + 1_440_000 < path.stat().st_size < 3 * 160_000 + 1_450_000
+    loaded = onlinels.load(path)
+    assert onlinels.dumps(loaded) == path.read_bytes()
+    monkeypatch.setattr(description, "MAX_COMPUTED_BYTES", 2_000_000)
+    with pytest.raises(ValueError, match="leaves out more numbers than may be computed"):
+        onlinels.load(path)
+    onlinels.save(layers[0], path)
+    for n_hidden in (10**9, -5, 2e4, None):
+
+        def change(said, n_hidden=n_hidden):
+            said["model"]["state"]["n_hidden"] = n_hidden
+            return said
+
+        rewritten(path, change)
+        with pytest.raises(ValueError, match="cannot be read as a saved model"):
+            onlinels.load(path)

@@ -141,13 +141,6 @@ def forked(act):
     return number
 
 
-def let_age(folder):
-    """Let the hidden files of a folder be as old as those that nobody writes any more."""
-    for name in hidden_in(folder):
-        times = (os.lstat(folder / name).st_mtime - files.LEFT_OVER_SECONDS - 1.0,) * 2
-        os.utime(folder / name, times)
-
-
 def save_and_be_killed(path, before="replace"):
     """Let a process save and be killed just before a call of the system."""
 
@@ -188,6 +181,27 @@ def test_what_is_left_over_beside_one_path_is_no_business_of_another(tmp_path):
     assert len(hidden_in(tmp_path)) == 1
     MODEL.save(paths[1])
     assert sorted(os.listdir(tmp_path)) == [path.name for path in paths]
+
+
+def test_a_hidden_file_that_no_save_has_made_is_left_alone(tmp_path):
+    path, digest = tmp_path / "model.npz", files._short_digest("model.npz")
+    for start in ("", ".mine", ".its.own.name"):
+        (tmp_path / f"{start}.{digest}.saving").touch()
+        MODEL.save(path)
+    assert len(os.listdir(tmp_path)) == 4
+
+
+@MODES
+def test_what_another_machine_has_left_over_is_removed_when_it_is_old(tmp_path, monkeypatch):
+    save_and_be_killed(tmp_path / "model.npz")
+    monkeypatch.setattr(files, "_machine", lambda: "another")
+    MODEL.save(tmp_path / "model.npz")
+    assert len(hidden_in(tmp_path)) == 1
+    for name in hidden_in(tmp_path):
+        times = (os.lstat(tmp_path / name).st_mtime - files.LEFT_OVER_SECONDS - 1.0,) * 2
+        os.utime(tmp_path / name, times)
+    MODEL.save(tmp_path / "model.npz")
+    assert hidden_in(tmp_path) == []
 
 
 @given(st.lists(st.sampled_from(["a", "b", "save", "kill"]), max_size=12))

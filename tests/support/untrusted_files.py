@@ -125,7 +125,7 @@ VALUES = (
 MODELS = (
     *("hidden, float32", "gram, {}", "orthogonal, {}", "folds", "priors", "stream"),
     *("recursive, {'ridge': 1.0, 'fit_intercept': False}", "drift, ADWIN", "resampled"),
-    *("answers only", "network", "landmarks", "minirocket"),
+    *("answers only", "hidden, drawn", "network", "landmarks", "minirocket"),
     *("after OrdinalEncoder", "after RobustScaler", "numbers that wait"),
 )
 """Of those in `savable_models`."""
