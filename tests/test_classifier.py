@@ -75,7 +75,7 @@ def test_views_are_read_only_and_aligned():
 
 
 NO_WEIGHTS = [
-    *(np.array([each], dtype=object) for each in ("3", b"3", object())),
+    *(np.array([each], dtype=object) for each in ("3", b"3", ...)),
     *(["3"], np.array([1j]), np.array(["2020-01-01"], dtype="M8[D]")),
 ]
 BAD_CALLS = [

@@ -244,7 +244,7 @@ BAD_CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("call", "arguments", "error", "match"), BAD_CALLS, ids=str)
+@pytest.mark.parametrize(("call", "arguments", "error", "match"), BAD_CALLS)
 def test_bad_input_is_refused(call, arguments, error, match):
     with pytest.raises(error, match=match):
         call(*arguments)
