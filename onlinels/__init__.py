@@ -8,15 +8,15 @@ from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.embedding import Embedding
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.minirocket import MiniRocketFeatures
-from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
+from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import merge
 from onlinels.saving import dumps, load, loads, save
 from onlinels.stream import StreamClassifier, StreamRegressor
+from onlinels.sums.selection import KFold
 from onlinels.windowed import WindowedClassifier
-from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
 
 __version__ = "0.2.0"
 

@@ -26,7 +26,7 @@ from onlinels.pipelines import (
     is_pipeline,
     last_step,
 )
-from onlinels.rows import label_array
+from onlinels.rows.batch import label_array
 
 try:
     import distributed

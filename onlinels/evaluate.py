@@ -24,10 +24,10 @@ from onlinels.checks import (
     check_kind,
     check_weights,
 )
-from onlinels.labels import as_list
 from onlinels.numerics import restore
 from onlinels.pipelines import FIXED_STEPS, steps_of
-from onlinels.rows import as_frame, as_numpy, check_aligned, part_of, samples_of, source_of
+from onlinels.rows.batch import as_frame, as_numpy, check_aligned, part_of, samples_of, source_of
+from onlinels.rows.labels import as_list
 
 # river.metrics and river.evaluate, which import scipy.stats and scikit-learn, are imported where
 # they are used.

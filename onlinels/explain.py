@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from river import base
 
+from onlinels.meta import WrappedClassifier
 from onlinels.pipelines import copied, steps_of
-from onlinels.rows import check_mapping
-from onlinels.wrappers import WrappedClassifier
+from onlinels.rows.batch import check_mapping
 
 
 def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:

@@ -9,16 +9,16 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.statistics import RowSums, Statistics
-from onlinels.accumulators.sums import Mean
 from onlinels.checks import Floats, Integers, check_values, readable
-from onlinels.labels import Classes, as_list, read_label
-from onlinels.linalg.removals import prints_of_counts, unknown_prints
-from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
-from onlinels.rows import Columns, Name, plain_names, sorted_names
+from onlinels.rows.batch import Columns, Name, plain_names, sorted_names
+from onlinels.rows.labels import Classes, as_list, read_label
+from onlinels.sums.gram import GramSums
+from onlinels.sums.products import Mean
+from onlinels.sums.removals import prints_of_counts, unknown_prints
+from onlinels.sums.selection import KFold
+from onlinels.sums.statistics import RowSums, Statistics
 
 __all__ = ["classifier_from_sums", "regressor_from_sums"]
 

@@ -31,7 +31,6 @@ from onlinels.features.filters import Patches
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import Shape, block_means, of_images, read_image, read_images, slices
 from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.discriminant import Priors
 from onlinels.linear.prequential import (
@@ -41,11 +40,12 @@ from onlinels.linear.prequential import (
     label_and_learn,
     tabulate_and_learn,
 )
+from onlinels.linear.scoring import ScoringClassifier
+from onlinels.meta import MetaClassifier
 from onlinels.numerics import Lock, Update, all_held, apply, shallow_copy, zero_added
-from onlinels.rows import Name, check_mapping
+from onlinels.rows.batch import Name, check_mapping
+from onlinels.rows.labels import Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
-from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import MetaClassifier
 
 BLOCK_IMAGES = 1000
 """Images whose activations are computed at once, to bound memory."""

@@ -35,7 +35,6 @@ from onlinels.checks import (
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
-from onlinels.labels import read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
     LinearModel,
@@ -51,8 +50,9 @@ from onlinels.linear.regressors import (
     LeastSquaresRegressor,
     check_level,
 )
+from onlinels.linear.scoring import probabilities_of
 from onlinels.numerics import Lock, Update, all_held, apply, restore, shallow_copy, zero_added
-from onlinels.rows import (
+from onlinels.rows.batch import (
     Batch,
     Layout,
     as_frame,
@@ -61,8 +61,8 @@ from onlinels.rows import (
     read_batch,
     without_wide_integers,
 )
+from onlinels.rows.labels import read_label, read_labels
 from onlinels.saving import in_plain_types
-from onlinels.scoring import probabilities_of
 
 FIXED_PARAMETERS = {
     "fit_intercept": "fit_intercept",
@@ -739,7 +739,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def predict_proba(self, X: Any) -> Floats:
         """Return probabilities (n_samples, n_classes), the projection of scores onto the simplex.
 
-        See `onlinels.scoring.probabilities_of`.
+        See `onlinels.linear.scoring.probabilities_of`.
         """
         with held(self):
             return probabilities_of(self._by_class(self._scores(X)))

@@ -22,12 +22,13 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats, check_choice, check_count, check_positive, check_room
-from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
+from onlinels.linear.scoring import ScoringClassifier, table_of
+from onlinels.meta import MetaClassifier, is_blank, learn_and_note, restored_on_error
 from onlinels.numerics import Lock
 from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
-from onlinels.rows import (
+from onlinels.rows.batch import (
     Columns,
     Layout,
     Name,
@@ -39,9 +40,8 @@ from onlinels.rows import (
     samples_of,
     source_of,
 )
+from onlinels.rows.labels import Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
-from onlinels.scoring import ScoringClassifier, table_of
-from onlinels.wrappers import MetaClassifier, is_blank, learn_and_note, restored_on_error
 
 DATE_TYPES = (datetime, np.datetime64)
 

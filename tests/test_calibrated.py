@@ -14,7 +14,7 @@ from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
 )
-from onlinels.scoring import SCALE_PENALTIES, SOFTMAX_SCALES, best_scale, calibrate
+from onlinels.linear.scoring import SCALE_PENALTIES, SOFTMAX_SCALES, best_scale, calibrate
 from support import laws, strategies
 from support.laws import BAD_ROWS, assert_refused
 from support.strategies import classifier_settings, rows, splits

@@ -16,7 +16,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
-from onlinels.wrappers import alarms
+from onlinels.meta import alarms
 from support import laws, strategies
 from support.slow import the_rest_slow
 

@@ -37,7 +37,7 @@ from onlinels import (
     StreamClassifier,
     progressive_val_score,
 )
-from onlinels.rows import samples_of
+from onlinels.rows.batch import samples_of
 from support.strategies import examples
 
 

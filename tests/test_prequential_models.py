@@ -18,7 +18,7 @@ from onlinels import (
     LeastSquaresClassifier,
     ShallowConvClassifier,
 )
-from onlinels.scoring import SCALE_PENALTIES
+from onlinels.linear.scoring import SCALE_PENALTIES
 from support import laws, strategies
 from support.strategies import splits
 

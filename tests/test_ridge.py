@@ -13,8 +13,8 @@ from sklearn.linear_model import RidgeCV
 
 import onlinels
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
-from onlinels.hashing import hashed_folds, name_hashes
 from onlinels.linear import penalty
+from onlinels.sums.folds import hashed_folds, name_hashes
 from support import laws, strategies
 from support.slow import the_rest_slow
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.linalg import eigh
 
 from onlinels import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
-from onlinels.linalg.selection import (
+from onlinels.sums.selection import (
     RIDGES_PER_DECADE,
     Sums,
     exponents,

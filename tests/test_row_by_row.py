@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import KFold, LeastSquaresClassifier
-from onlinels.accumulators.gram import GramSums
+from onlinels.sums.gram import GramSums
 from support import laws, strategies
 
 SETTINGS = [

@@ -21,11 +21,11 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = (
     "checks numerics saving",
-    "hashing linalg rows labels",
-    "accumulators features scoring",
+    "rows",
+    "sums features",
     "linear",
-    "distributed evaluate explain export from_sums network pipelines sites sklearn stream windowed "
-    "wrappers",
+    "distributed evaluate explain export from_sums meta network pipelines sites sklearn stream "
+    "windowed",
     "__init__ __main__ images",
 )
 """What is at the root of the package, from below: a floor imports only from floors below it."""
@@ -33,16 +33,15 @@ FLOORS = (
 NEIGHBOURS = {
     "numerics": "checks",
     "saving": "checks numerics",
-    "hashing": "rows",
-    "wrappers": "pipelines",
+    "meta": "pipelines",
     "sites": "pipelines",
-    "windowed": "pipelines wrappers",
-    "network": "wrappers",
+    "windowed": "meta pipelines",
+    "network": "meta",
     "distributed": "network pipelines",
     "evaluate": "pipelines",
-    "explain": "pipelines wrappers",
+    "explain": "meta pipelines",
     "stream": "explain",
-    "export": "network pipelines windowed wrappers",
+    "export": "meta network pipelines windowed",
 }
 """Imports within a floor."""
 
@@ -83,13 +82,10 @@ def test_a_module_imports_only_from_floors_below_and_from_its_own_package(path):
 
 
 SAME_MEANING = (
-    "__all__ ACTIVATIONS EPS ERROR_DECAY EXPERTS GOLDEN_RATIO KINDS LEARNING_RATE MIN_BLOCK_ROWS "
+    "__all__ ACTIVATIONS EPS ERROR_DECAY EXPERTS KINDS LEARNING_RATE MIN_BLOCK_ROWS "
     "MIN_DEVIATION Model TIE_TOLERANCE"
 )
 """The settings of a module, which may have one name where they do one thing in several modules."""
-
-SEVERAL_MEANINGS = "Forecast _is_sound _shapes_fit"
-"""To be renamed, until there are none."""
 
 
 def names_defined(path):
@@ -105,7 +101,7 @@ def names_defined(path):
 def test_a_name_has_one_meaning():
     modules = Counter(name for path in MODULES for name in set(names_defined(path)))
     several = {name for name, times in modules.items() if times > 1}
-    assert several == {*SAME_MEANING.split(), *SEVERAL_MEANINGS.split()}
+    assert several == set(SAME_MEANING.split())
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)

@@ -18,7 +18,7 @@ from onlinels import (
     ShallowConvClassifier,
     StreamClassifier,
 )
-from onlinels.rows import as_numpy
+from onlinels.rows.batch import as_numpy
 from support import laws
 
 

@@ -26,9 +26,9 @@ from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_sha
 from onlinels.features.input_weights import FixedWeights, LandmarkWeights
 from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
-from onlinels.rows import OUTPUT_NAME, Name, feature_key
+from onlinels.linear.scoring import SPREAD_PROBABILITY
+from onlinels.rows.batch import OUTPUT_NAME, Name, feature_key
 from onlinels.saving import files
-from onlinels.scoring import SPREAD_PROBABILITY
 
 # -- the graph -------------------------------------------------------------------------------------
 
@@ -647,7 +647,7 @@ def _classification(graph: Graph, scores: str, parts: Parts) -> list[Any]:
 
 
 def _projected(graph: Graph, scores: str, n_classes: int, least: float) -> None:
-    """Add the nearest probabilities to the scores (`onlinels.scoring.probabilities_of`)."""
+    """Add the nearest probabilities to the scores (`onlinels.linear.scoring.probabilities_of`)."""
     # The threshold t for which max(s - t, 0) sums to 1 is the largest (s_1 + ... + s_k - 1) / k
     # for descending s (Duchi et al. 2008). Scores are relative to the highest.
     share = np.array([1.0 - least * n_classes], np.float32)

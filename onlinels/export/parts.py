@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 from onlinels.checks import Floats, Matrix
 from onlinels.features.images import Shape
-from onlinels.labels import Label
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel
+from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import is_pipeline
-from onlinels.rows import Columns, Name, label_array
+from onlinels.rows.batch import Columns, Name, label_array
+from onlinels.rows.labels import Label
 from onlinels.saving import in_plain_types
 from onlinels.windowed import WindowedClassifier
-from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
 
 
 class Linear(NamedTuple):
@@ -95,7 +95,7 @@ class Parts(NamedTuple):
     linear : Linear
     softmax : (scale, share, least), or None
         Of probabilities share * softmax(scale * scores) + least. None if they are the nearest ones
-        (`onlinels.scoring.probabilities_of`).
+        (`onlinels.linear.scoring.probabilities_of`).
     shape : shape of one image or window, or None
         Where the model settles it.
     channels : tuple of names

@@ -10,12 +10,12 @@ from river import base, compose
 from onlinels.checks import Floats, Matrix, checked_assignment, read_only
 from onlinels.export.parts import Parts, parts_of
 from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.labels import Label
 from onlinels.linear.discriminant import posteriors
 from onlinels.linear.regressors import LeastSquaresRegressor
+from onlinels.linear.scoring import ScoringClassifier, probabilities_of
 from onlinels.numerics import Lock, all_held, product
 from onlinels.pipelines import copied, last_step
-from onlinels.rows import (
+from onlinels.rows.batch import (
     Columns,
     Layout,
     Name,
@@ -27,8 +27,8 @@ from onlinels.rows import (
     table_like,
     warn_of_absent,
 )
+from onlinels.rows.labels import Label
 from onlinels.saving import files, savable, save_method
-from onlinels.scoring import ScoringClassifier, probabilities_of
 from onlinels.windowed import WindowedClassifier
 
 

@@ -1,1 +1,4 @@
-"""Fixed features: convolution, square, pooling and fourth root; hidden activations."""
+"""Features that are fixed before the first row: of images, of windows, hidden units, embeddings.
+
+A file here imports only from `rows`, `saving`, `checks` and `numerics`.
+"""

@@ -10,7 +10,7 @@ import numpy as np
 
 from onlinels.checks import Floats, Matrix, check_kind, check_values, same
 from onlinels.features.images import FixedTransformer
-from onlinels.rows import as_frame, as_numpy, output_row, output_table
+from onlinels.rows.batch import as_frame, as_numpy, output_row, output_table
 from onlinels.saving import savable, settings_hold
 
 PROBE_TEXTS = (

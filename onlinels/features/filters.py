@@ -25,7 +25,7 @@ from onlinels.checks import (
 )
 from onlinels.features.images import Shape
 from onlinels.features.preprocessing import GREY_WEIGHTS, fit_whitening
-from onlinels.labels import Classes, read_labels
+from onlinels.rows.labels import Classes, read_labels
 from onlinels.saving import savable, settings_hold
 
 

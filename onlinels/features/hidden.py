@@ -32,9 +32,8 @@ from onlinels.features.input_weights import (
     make_differences,
     standardization,
 )
-from onlinels.labels import Label, read_labels
 from onlinels.numerics import Lock, Update, apply
-from onlinels.rows import (
+from onlinels.rows.batch import (
     Batch,
     Columns,
     Name,
@@ -47,6 +46,7 @@ from onlinels.rows import (
     read_batch,
     read_sample,
 )
+from onlinels.rows.labels import Label, read_labels
 from onlinels.saving import savable, settings_hold
 from onlinels.saving.classes import SavedState, state_of
 

@@ -22,7 +22,7 @@ from onlinels.checks import (
     checked_assignment,
     dense,
 )
-from onlinels.rows import (
+from onlinels.rows.batch import (
     Batch,
     Name,
     as_numpy,

@@ -13,9 +13,9 @@ from numpy.typing import DTypeLike
 
 from onlinels.checks import Floats, Integers, Matrix, check_room
 from onlinels.features.images import slices
-from onlinels.labels import Classes
 from onlinels.numerics import Frozen, product
-from onlinels.rows import Name
+from onlinels.rows.batch import Name
+from onlinels.rows.labels import Classes
 from onlinels.saving import savable
 
 EPS = float(np.finfo(np.float64).eps)

@@ -34,7 +34,7 @@ from onlinels.features.images import (
     read_images,
 )
 from onlinels.numerics import Frozen
-from onlinels.rows import output_row, output_table
+from onlinels.rows.batch import output_row, output_table
 from onlinels.saving import savable, settings_hold
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)

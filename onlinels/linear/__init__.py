@@ -1,1 +1,4 @@
-"""linear."""
+"""Linear models behind river's interface: columns, statistics and a ridge.
+
+A file here imports only from `sums`, `rows`, `saving`, `checks` and `numerics`.
+"""

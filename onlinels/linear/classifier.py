@@ -8,10 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.statistics import REMOVAL_TOLERANCE, RowSums, Statistics
 from onlinels.checks import Floats, Integers, Matrix, read_only
-from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.linalg.selection import Ridge
 from onlinels.linear.discriminant import Discriminant, Priors, discriminant, posteriors, read_priors
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
@@ -24,10 +21,13 @@ from onlinels.linear.model import (
 )
 from onlinels.linear.penalty import Scaling
 from onlinels.linear.prequential import Answers, answered, label_and_learn, tabulate_and_learn
+from onlinels.linear.scoring import ScoringClassifier
 from onlinels.numerics import Update, apply, enlarged, product
-from onlinels.rows import Batch, check_mapping, read_sample, table_like
+from onlinels.rows.batch import Batch, check_mapping, read_sample, table_like
+from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
-from onlinels.scoring import ScoringClassifier
+from onlinels.sums.selection import Ridge
+from onlinels.sums.statistics import REMOVAL_TOLERANCE, RowSums, Statistics
 
 
 @savable(lambda model: len(model._class_counts) == len(model._classes) and linear_is_sound(model))
@@ -47,7 +47,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
         - A number is the ridge itself. 0.0 gives the minimum-norm (pseudo-inverse) solution.
         - "auto" selects the ridge from the statistics alone
-          (`onlinels.linalg.selection.select_ridge`). With forgetting, if fewer rows are remembered
+          (`onlinels.sums.selection.select_ridge`). With forgetting, if fewer rows are remembered
           than there are features, it can mistake most of the signal for noise: pass a number or a
           KFold.
         - `KFold` selects the ridge by exact cross-validation from statistics in folds.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.checks import Floats, check_positive
-from onlinels.labels import Label, read_label
+from onlinels.rows.labels import Label, read_label
 from onlinels.saving import savable
 
 Priors = str | Mapping[Label, float] | None

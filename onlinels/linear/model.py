@@ -17,13 +17,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from river import base
 
-from onlinels.accumulators.digits import are_negligible, lost_by_removals
-from onlinels.accumulators.folds import FoldedStatistics
-from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.orthogonal import FactorSums
-from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
-from onlinels.accumulators.statistics import LEARN_AGAIN, RowSums, Statistics
-from onlinels.accumulators.sums import CONSTANT_TOLERANCE, Rows
 from onlinels.checks import (
     MIN_BLOCK_ROWS,
     MIN_SUM_OF_SQUARES,
@@ -42,11 +35,6 @@ from onlinels.checks import (
     row_blocks,
     uncast,
 )
-from onlinels.linalg.packed import origins
-from onlinels.linalg.recursion import EPS, Recursion
-from onlinels.linalg.removals import MAX_LOST
-from onlinels.linalg.selection import KFold, check_ridge
-from onlinels.linalg.solve import Covariance
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.penalty import (
@@ -73,7 +61,7 @@ from onlinels.numerics import (
     shallow_copy,
     zero_added,
 )
-from onlinels.rows import (
+from onlinels.rows.batch import (
     Batch,
     Columns,
     Layout,
@@ -87,6 +75,18 @@ from onlinels.rows import (
     warn_of_absent,
 )
 from onlinels.saving import locked_copy, savable, save_method
+from onlinels.sums.digits import are_negligible, lost_by_removals
+from onlinels.sums.folds import FoldedStatistics
+from onlinels.sums.gram import GramSums
+from onlinels.sums.orthogonal import FactorSums
+from onlinels.sums.packed import origins
+from onlinels.sums.products import CONSTANT_TOLERANCE, Rows
+from onlinels.sums.recursion import EPS, Recursion
+from onlinels.sums.removals import MAX_LOST
+from onlinels.sums.selection import KFold, check_ridge
+from onlinels.sums.solve import Covariance
+from onlinels.sums.sparse import sums_of_sparse, takes_sparse
+from onlinels.sums.statistics import LEARN_AGAIN, RowSums, Statistics
 
 SUMS_BY_ACCUMULATOR: dict[str, Any] = {
     "gram": GramSums,

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.accumulators.folds import FoldedStatistics
-from onlinels.accumulators.statistics import Statistics
-from onlinels.accumulators.sums import CONSTANT_TOLERANCE, Rows
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
-from onlinels.linalg.packed import gathered, origins
-from onlinels.linalg.selection import (
+from onlinels.linear.forgetting import Clock
+from onlinels.saving import savable
+from onlinels.sums.folds import FoldedStatistics
+from onlinels.sums.packed import gathered, origins
+from onlinels.sums.products import CONSTANT_TOLERANCE, Rows
+from onlinels.sums.selection import (
     MIN_RIDGE_IF_DEPENDENT,
     KFold,
     dependent_columns,
@@ -26,8 +27,7 @@ from onlinels.linalg.selection import (
     select,
     varying_only,
 )
-from onlinels.linear.forgetting import Clock
-from onlinels.saving import savable
+from onlinels.sums.statistics import Statistics
 
 Scaling = str | None
 """The setting `scaling`: "auto", "standard" or None."""
@@ -213,7 +213,7 @@ def select_ridge_and_units(
 ) -> tuple[float, Floats | None] | None:
     """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
 
-    Units are those of `onlinels.linalg.selection.select`. None if the statistics are too few.
+    Units are those of `onlinels.sums.selection.select`. None if the statistics are too few.
     """
     diagonal = statistics.diagonal
     # Rounding errors left by removed rows are not features to choose a ridge for.

@@ -8,11 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.accumulators.statistics import Statistics
-from onlinels.accumulators.sums import Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, row_blocks, uncast
-from onlinels.labels import Label
-from onlinels.linalg.recursion import MAX_RUNNING_LEVERAGE, N_BUFFERED_COLUMNS, Recursion
 from onlinels.linear.discriminant import discriminant
 from onlinels.linear.model import (
     Checked,
@@ -26,7 +22,11 @@ from onlinels.linear.model import (
 from onlinels.linear.penalty import MIN_SHARE, is_selected
 from onlinels.linear.running import RunningSolution
 from onlinels.numerics import Update, apply, becoming, enlarged
-from onlinels.rows import Batch, labels_like, names_of, table_like
+from onlinels.rows.batch import Batch, labels_like, names_of, table_like
+from onlinels.rows.labels import Label
+from onlinels.sums.products import Rows
+from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE, N_BUFFERED_COLUMNS, Recursion
+from onlinels.sums.statistics import Statistics
 
 MIN_BLOCK_ROWS = 4
 """Number of rows from which a block costs less than its rows one by one."""

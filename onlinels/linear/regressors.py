@@ -11,8 +11,6 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats, Integers, check_number, check_values, read_number
-from onlinels.labels import as_list, check_one_column
-from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
     LinearModel,
@@ -25,7 +23,7 @@ from onlinels.linear.model import (
 )
 from onlinels.linear.penalty import Scaling
 from onlinels.linear.prequential import answered, put_in_place
-from onlinels.rows import (
+from onlinels.rows.batch import (
     ARRAY_TYPES,
     Batch,
     Name,
@@ -37,7 +35,9 @@ from onlinels.rows import (
     sorted_names,
     table_like,
 )
+from onlinels.rows.labels import as_list, check_one_column
 from onlinels.saving import savable
+from onlinels.sums.selection import Ridge
 
 TARGET_REMEDY = (
     "Pass one number; for labels use a classifier, for several targets "

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import Floats, Integers
-from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.solve import are_few
 from onlinels.numerics import Calls, State
-from onlinels.rows import Layout, RowReader
+from onlinels.rows.batch import Layout, RowReader
 from onlinels.saving import savable
+from onlinels.sums.recursion import Recursion
+from onlinels.sums.solve import are_few
+from onlinels.sums.statistics import Statistics
 
 RENEWAL_ROWS, RENEWAL_ROWS_PER_FEATURE = 1024, 16
 """A recursion is replaced at multiples of 1,024 rows, or of 16 rows per feature.

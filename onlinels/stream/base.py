@@ -12,14 +12,14 @@ import numpy as np
 
 from onlinels.checks import Floats, check_count, check_weights, checked_assignment
 from onlinels.explain import feature_effects, named_scores
-from onlinels.linalg.recursion import Recursion
 from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, joined, shallow_copy
-from onlinels.rows import Name, as_numpy, check_aligned, samples_of, source_of, warn_of_absent
+from onlinels.rows.batch import Name, as_numpy, check_aligned, samples_of, source_of, warn_of_absent
 from onlinels.saving import locked_copy, locked_state, savable, save_method
 from onlinels.stream.features import Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
 from onlinels.stream.waiting import Waiting, sample_key
+from onlinels.sums.recursion import Recursion
 
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""

@@ -11,7 +11,7 @@ import numpy as np
 from onlinels.checks import Floats, Integers
 from onlinels.features.input_weights import generator_of
 from onlinels.numerics import Calls, State, shallow_copy
-from onlinels.rows import Name, feature_key, key_text
+from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
 
 N_PARTITIONS = 40
@@ -70,12 +70,12 @@ class Lookup(NamedTuple):
     texts: Sequence[int]
 
 
-def _shapes_fit(made: Any) -> bool:
+def _cells_fit(made: Any) -> bool:
     fits = made._seen.shape == made._shifts.shape == BINS.shape
     return bool(fits and made._ranks.shape[1:] == made._weights.shape == (N_PARTITIONS,))
 
 
-@savable(_shapes_fit)
+@savable(_cells_fit)
 class Cells:
     """Store the shares of the classes among the latest rows in every cell of a stream.
 

@@ -13,7 +13,13 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from onlinels.checks import Floats, row_blocks
-from onlinels.labels import Classes, Label, read_label, read_labels
+from onlinels.linear.scoring import (
+    SOFTMAX_SCALES,
+    ScoringClassifier,
+    best_scale,
+    calibrate,
+    table_of,
+)
 from onlinels.numerics import (
     Calls,
     State,
@@ -23,9 +29,9 @@ from onlinels.numerics import (
     joined,
     shallow_copy,
 )
-from onlinels.rows import check_mapping, labels_like, samples_of, source_of
+from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_of
+from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
-from onlinels.scoring import SOFTMAX_SCALES, ScoringClassifier, best_scale, calibrate, table_of
 from onlinels.stream.base import Memories, StreamModel, shares_of
 from onlinels.stream.cells import Cells, Lookup
 from onlinels.stream.features import row_products
@@ -84,7 +90,7 @@ class Scored(NamedTuple):
     scores: Floats
 
 
-class Forecast(NamedTuple):
+class ForecastInputs(NamedTuple):
     """The inputs of a forecast that may have changed when its label arrives."""
 
     # The scaled features, and the scores of the experts: maybe fewer than now.
@@ -112,8 +118,8 @@ def packed(features: Floats, scores: Floats, last: int | None, is_scaled: bool) 
 
     Examples
     --------
-    >>> Forecast.of(packed(np.array([0.5]), np.array([[0.2, 0.8]]), None, False))
-    Forecast(features=array([0.5]), scores=array([[0.2, 0.8]]), last=None, is_scaled=False)
+    >>> ForecastInputs.of(packed(np.array([0.5]), np.array([[0.2, 0.8]]), None, False))
+    ForecastInputs(features=array([0.5]), scores=array([[0.2, 0.8]]), last=None, is_scaled=False)
     """
     head = features.shape[-1], len(scores), -1 if last is None else last, is_scaled
     if features.ndim == 1:
@@ -382,7 +388,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             is_new = len(classes) > len(self._classes)
             (column,) = classes.columns([label]).tolist()
             model = model._grown(columns, classes)
-        forecast = None if found is None else Forecast.of(found[0])
+        forecast = None if found is None else ForecastInputs.of(found[0])
         if forecast is None or not (late or forecast.is_scaled):
             # The last label that was known when this sample was predicted, not the latest label.
             was_known = len(self._recent) > self.label_delay
@@ -404,7 +410,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return joined(experts, cells, (calls, state))
 
     def _score_as(
-        self, forecast: Forecast, row: StreamRow, column: int
+        self, forecast: ForecastInputs, row: StreamRow, column: int
     ) -> tuple[Scored, Floats | None]:
         """Return a row with the features of its forecast and current scores, and the scores then.
 
@@ -470,7 +476,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             model._scaler = waiting.scaler
         n_known = len(waiting.columns.names) if is_scaled else 0
         model._waiting = waiting.with_first(
-            lambda values: _without_scores(Forecast.of(values).features[:n_known], is_scaled)
+            lambda values: _without_scores(ForecastInputs.of(values).features[:n_known], is_scaled)
         )
         model._softmaxes = [np.zeros(each.shape, order="F") for each in self._memories]
         model._errors = self._errors + [max(self._errors)] * len(LATE_EXPERTS)
@@ -553,7 +559,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         waits, is_scaled = self._waiting.find(key, self._count), False
         state: State = ()
         if waits is not None:
-            before = Forecast.of(waits[0])
+            before = ForecastInputs.of(waits[0])
             is_scaled = before.is_scaled
             if self._delay and not waits[1]:
                 # Predicted again: the scaler has learnt this row.

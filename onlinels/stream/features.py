@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onlinels.checks import Floats, Integers, check_room
 from onlinels.features.input_weights import generator_of
 from onlinels.numerics import enlarged, shallow_copy
-from onlinels.rows import Name, feature_key, key_text
+from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
 from onlinels.stream.cells import MAX_REMEMBERED_LABELS
 
@@ -188,13 +188,13 @@ MAX_SPARSE_INPUTS = 2
 """Maximum number of features of a sparse unit; the unit is as steep in them as a rule."""
 
 
-def _shapes_fit(made: Any) -> bool:
+def _features_fit(made: Any) -> bool:
     n, found = len(made._features), (made._drawn, made._weights, made._biases, made._n_seen)
     expected = [(n, N_UNITS + N_SPARSE), (n, N_UNITS), (N_UNITS,), (N_SPARSE,)]
     return [each.shape for each in found] == expected
 
 
-@savable(_shapes_fit)
+@savable(_features_fit)
 class Activations:
     """Arrange rows as [units, 1, then features, last labels and shares in order of arrival].
 

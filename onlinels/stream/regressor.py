@@ -23,7 +23,7 @@ from onlinels.linear.regressors import (
     read_numbers,
 )
 from onlinels.numerics import Calls, State, apply, becoming, enlarged, joined
-from onlinels.rows import check_mapping, numbers_like, samples_of, source_of
+from onlinels.rows.batch import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import Memories, StreamModel, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler

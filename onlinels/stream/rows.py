@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from onlinels.checks import Floats, is_unknown, plain_value
-from onlinels.rows import (
+from onlinels.rows.batch import (
     ARRAY_TYPES,
     Columns,
     Layout,
@@ -154,7 +154,7 @@ class StreamColumns:
         """Return the number of names, the names that a frame or array lacks, and its other names.
 
         Dicts lack no names, and neither do frames with pandas' Sparse columns
-        (`onlinels.rows.Columns.differences`).
+        (`onlinels.rows.batch.Columns.differences`).
         """
         if isinstance(X, (list, tuple)):
             return 0, [], []

@@ -15,7 +15,7 @@ import numpy as np
 
 from onlinels.checks import Floats
 from onlinels.numerics import Calls, apply, owned, shallow_copy
-from onlinels.rows import Name, feature_key, key_text, plain_names
+from onlinels.rows.batch import Name, feature_key, key_text, plain_names
 from onlinels.saving import savable
 from onlinels.stream.features import RunningScaler
 from onlinels.stream.rows import StreamColumns, is_gap
@@ -31,7 +31,7 @@ GAP = _pack_number(np.nan)
 NEGATIVE_ZERO = _pack_number(-0.0)
 """The bytes of -0.0, which equals 0.0."""
 
-Forecast = tuple[Floats, int]
+PackedForecast = tuple[Floats, int]
 """A packed forecast, (n,), and the number of rows learnt before it."""
 
 
@@ -112,7 +112,7 @@ class Waiting:
     def __init__(self) -> None:
         self.columns, self.scaler = StreamColumns(), RunningScaler()
         # In the order in which they were made.
-        self._waiting: dict[int, Forecast] = {}
+        self._waiting: dict[int, PackedForecast] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -166,7 +166,7 @@ class Waiting:
         new.columns, new.scaler = StreamColumns(), RunningScaler()
         return new
 
-    def find(self, key: int | None, count: int) -> Forecast | None:
+    def find(self, key: int | None, count: int) -> PackedForecast | None:
         """Return a stored forecast and the number of rows learnt since, or None.
 
         `count` is the number of rows learnt in all.

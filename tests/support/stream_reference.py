@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from onlinels.linalg.recursion import Recursion
+from onlinels.linear.scoring import SCALE_PENALTIES, SOFTMAX_SCALES
 from onlinels.numerics import apply
-from onlinels.scoring import SCALE_PENALTIES, SOFTMAX_SCALES
 from onlinels.stream.cells import N_PARTITIONS, Cells
 from onlinels.stream.features import N_UNITS, Activations
 from onlinels.stream.waiting import sample_key
+from onlinels.sums.recursion import Recursion
 
 
 def literal_row(names, sample):

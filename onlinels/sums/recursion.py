@@ -21,7 +21,6 @@ from scipy.linalg.blas import (
 from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
-from onlinels.linalg.packed import gathered, growth, symmetric
 from onlinels.numerics import (
     Calls,
     State,
@@ -33,6 +32,7 @@ from onlinels.numerics import (
     shallow_copy,
 )
 from onlinels.saving import savable
+from onlinels.sums.packed import gathered, growth, symmetric
 
 EPS = float(np.finfo(np.float64).eps)
 

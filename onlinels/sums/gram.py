@@ -8,18 +8,18 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dger
 from scipy.sparse import csr_array
 
-from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers
-from onlinels.linalg.packed import PANEL_COLUMNS, PackedSymmetric, gathered
-from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.solve import (
+from onlinels.numerics import Calls, State, are_columns, product, shallow_copy
+from onlinels.saving import savable
+from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric, gathered
+from onlinels.sums.products import Rows, SumsOfProducts
+from onlinels.sums.recursion import Recursion
+from onlinels.sums.solve import (
     MIN_EIGENVALUE_FOR_UPDATES,
     inverse_of_gram,
     invert_gram,
     solve_gram,
 )
-from onlinels.numerics import Calls, State, are_columns, product, shallow_copy
-from onlinels.saving import savable
 
 MAX_CLASSES_BY_PRODUCT = 64
 """Number of classes in a batch up to which labels are added by one product, not row by row.
@@ -139,14 +139,9 @@ class GramSums(SumsOfProducts):
 
     def add(self, other: Any) -> None:
         """Add sums of at most as many columns, in place."""
-        other = other.as_gram()
         self.gram.add(other.gram)
         n_features, n_targets = other.shape
         self.cross[:n_features, :n_targets] += other.cross
-
-    def as_gram(self) -> GramSums:
-        """Return these sums."""
-        return self
 
     def reindexed(self, features: Integers, targets: Integers) -> Any:
         """Return the sums of the given features and targets; -1 stands for a new column."""
@@ -160,7 +155,7 @@ class GramSums(SumsOfProducts):
         return self.gram.square(), self.cross.copy()
 
     def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
-        """Return the W of (A'A + D) W = A'Y; see `onlinels.linalg.solve.solve_gram`."""
+        """Return the W of (A'A + D) W = A'Y; see `onlinels.sums.solve.solve_gram`."""
         return solve_gram(self.gram, self.cross, penalties, diagonal, n_rows)
 
     def covariance(self, penalties: float | Floats, diagonal: Floats) -> tuple[Floats, float]:

@@ -9,7 +9,8 @@ from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh, qr, svd
 from scipy.linalg.lapack import dtpmqrt, dtpqrt, dtrcon, dtrtrs
 
 from onlinels.checks import Floats, Integers
-from onlinels.linalg.packed import (
+from onlinels.numerics import product
+from onlinels.sums.packed import (
     MAX_COLUMNS_INVERTED_WHOLE,
     PackedSymmetric,
     factor_in_place,
@@ -18,7 +19,6 @@ from onlinels.linalg.packed import (
     solve_factored,
     symmetric,
 )
-from onlinels.numerics import product
 
 MIN_EIGENVALUE = 1e-14
 """Smallest eigenvalue of the system scaled to unit diagonal; below it Cholesky returns noise."""

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.linalg.packed import PANEL_COLUMNS, gathered, stacked
-from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.removals import Prints, prints_of, prints_of_counts
 from onlinels.numerics import Calls, State, enlarged, product
 from onlinels.saving import savable
+from onlinels.sums.packed import PANEL_COLUMNS, gathered, stacked
+from onlinels.sums.recursion import Recursion
+from onlinels.sums.removals import Prints, prints_of, prints_of_counts
 
 
 class Rows(NamedTuple):

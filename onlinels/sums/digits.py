@@ -7,12 +7,12 @@ from operator import itemgetter
 
 import numpy as np
 
-from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import Floats
-from onlinels.linalg.packed import PackedSymmetric
-from onlinels.linalg.recursion import EPS
-from onlinels.linalg.removals import MAX_LOST, n_additions
-from onlinels.linalg.solve import smallest_present_eigenvalue
+from onlinels.sums.packed import PackedSymmetric
+from onlinels.sums.recursion import EPS
+from onlinels.sums.removals import MAX_LOST, n_additions
+from onlinels.sums.solve import smallest_present_eigenvalue
+from onlinels.sums.statistics import Statistics
 
 MAX_SHARE_OF_EIGENVALUE = 0.1
 """Rounding errors, relative to the smallest eigenvalue, up to which their effect is known."""

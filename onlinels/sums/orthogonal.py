@@ -6,12 +6,12 @@ from typing import Self
 
 import numpy as np
 
-from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, row_blocks
-from onlinels.linalg.packed import gathered
-from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
 from onlinels.numerics import Calls, State, are_columns, enlarged, product, shallow_copy
 from onlinels.saving import savable
+from onlinels.sums.packed import gathered
+from onlinels.sums.products import Rows, SumsOfProducts
+from onlinels.sums.solve import invert_factor, solve_factor, with_rows
 
 
 @savable(
@@ -105,7 +105,7 @@ class FactorSums(SumsOfProducts):
         return product(self.factor.T, self.factor), product(self.factor.T, self.rotated)
 
     def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
-        """Return the W of (A'A + D) W = A'Y; see `onlinels.linalg.solve.solve_factor`."""
+        """Return the W of (A'A + D) W = A'Y; see `onlinels.sums.solve.solve_factor`."""
         return solve_factor(self.factor, self.rotated, penalties, diagonal)
 
     def covariance(self, penalties: float | Floats, diagonal: Floats) -> tuple[Floats, float]:

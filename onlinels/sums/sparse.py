@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.statistics import Statistics
-from onlinels.accumulators.sums import Mean, target_prints
 from onlinels.checks import SPARSE_TYPES, Floats
-from onlinels.linalg.removals import Prints, numbers_of
 from onlinels.numerics import product
+from onlinels.sums.gram import GramSums
+from onlinels.sums.products import Mean, target_prints
+from onlinels.sums.removals import Prints, numbers_of
+from onlinels.sums.statistics import Statistics
 
 SECONDS_OF_PAIR, SECONDS_OF_ENTRY, SECONDS_OF_PRODUCT = 5e-9, 1.5e-8, 2.5e-11
 """Cost of sparse products per pair of entries of a row, and per entry of the Gram; and cost of a

@@ -22,7 +22,6 @@ from onlinels.checks import (
     checked_assignment,
     row_blocks,
 )
-from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel, checked, read_rows, scores_of
 from onlinels.linear.prequential import (
@@ -32,6 +31,15 @@ from onlinels.linear.prequential import (
     probabilities_before,
     sums_before,
     table_before,
+)
+from onlinels.linear.scoring import (
+    SOFTMAX_SCALES,
+    ScoringClassifier,
+    best_scale,
+    best_scales,
+    calibrate,
+    log_losses,
+    table_of,
 )
 from onlinels.numerics import Lock, State, Update, all_held, apply, becoming, zero_added
 from onlinels.pipelines import (
@@ -43,7 +51,7 @@ from onlinels.pipelines import (
     learning_step,
     steps_of,
 )
-from onlinels.rows import (
+from onlinels.rows.batch import (
     as_numpy,
     check_aligned,
     check_mapping,
@@ -55,16 +63,8 @@ from onlinels.rows import (
     source_of,
     table_like,
 )
+from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import locked_copy, locked_state, savable, save_method, settings_hold
-from onlinels.scoring import (
-    SOFTMAX_SCALES,
-    ScoringClassifier,
-    best_scale,
-    best_scales,
-    calibrate,
-    log_losses,
-    table_of,
-)
 
 Before = tuple[Any, State]
 """Predictions for rows before each is learnt, and the state after all of them."""

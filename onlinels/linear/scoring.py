@@ -10,9 +10,9 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats, Integers
-from onlinels.labels import Label
 from onlinels.numerics import Lock
-from onlinels.rows import labels_like, numbers_like, table_like
+from onlinels.rows.batch import labels_like, numbers_like, table_like
+from onlinels.rows.labels import Label
 
 SPREAD_PROBABILITY = 0.02
 """Probability that is always distributed equally over all classes.
@@ -172,7 +172,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
     Subclasses compute the scores of a sample and of a batch. The predicted label is the class with
     the highest score, on a tie the first of them. The probabilities are the scores projected onto
-    the simplex (see `onlinels.scoring.probabilities_of`).
+    the simplex (see `onlinels.linear.scoring.probabilities_of`).
     """
 
     _lock: Lock

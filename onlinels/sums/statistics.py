@@ -12,14 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy, dsbmv
 
-from onlinels.accumulators.sums import (
-    CONSTANT_TOLERANCE,
-    MUCH_HEAVIER,
-    Mean,
-    Rows,
-    SumsOfProducts,
-    centred,
-)
 from onlinels.checks import (
     FEATURE_COUNT_REMEDY,
     MIN_SUM_OF_SQUARES,
@@ -28,14 +20,22 @@ from onlinels.checks import (
     Matrix,
     check_room,
 )
-from onlinels.linalg.packed import gathered, growth, stacked
-from onlinels.linalg.recursion import EPS, MAX_RUNNING_LEVERAGE, Recursion
-from onlinels.linalg.removals import MAX_ROUNDING, Rounding, are_constant, are_zero, prints_of_row
-from onlinels.linalg.selection import Sums
-from onlinels.linalg.solve import Covariance
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
-from onlinels.rows import Name
+from onlinels.rows.batch import Name
 from onlinels.saving import savable
+from onlinels.sums.packed import gathered, growth, stacked
+from onlinels.sums.products import (
+    CONSTANT_TOLERANCE,
+    MUCH_HEAVIER,
+    Mean,
+    Rows,
+    SumsOfProducts,
+    centred,
+)
+from onlinels.sums.recursion import EPS, MAX_RUNNING_LEVERAGE, Recursion
+from onlinels.sums.removals import MAX_ROUNDING, Rounding, are_constant, are_zero, prints_of_row
+from onlinels.sums.selection import Sums
+from onlinels.sums.solve import Covariance
 
 MIN_DEVIATION = 1e-150
 """Standard deviation of a feature below which the feature counts as constant."""
@@ -127,7 +127,7 @@ class Statistics:
 
     Examples
     --------
-    >>> from onlinels.accumulators.gram import GramSums
+    >>> from onlinels.sums.gram import GramSums
     >>> statistics = Statistics(GramSums(1, 1), True)
     >>> rows = Rows(np.array([[1.0], [3.0]]), np.array([[10.0], [14.0]]))
     >>> apply(statistics.plan(rows))
@@ -605,7 +605,7 @@ class Statistics:
         Notes
         -----
         For M features, ``M^3 / 3`` operations in the Gram form and ``2/3 M^3`` in the orthogonal
-        form; see `onlinels.linalg.solve` for these and the rank tolerance.
+        form; see `onlinels.sums.solve` for these and the rank tolerance.
         `onlinels.LeastSquaresClassifier` describes when a model updates its solution instead.
         """
         weights = self._sums.solve(ridge, diagonal, self._count)
