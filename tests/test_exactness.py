@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onlinels.sums import solve
 from sklearn.datasets import load_diabetes, load_linnerud, load_wine
 from sklearn.linear_model import Ridge
 
@@ -17,6 +16,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
+from onlinels.sums import solve
 from support import laws, strategies
 from support.laws import learnt
 from support.strategies import kinds
