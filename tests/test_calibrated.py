@@ -43,7 +43,7 @@ def scored_together(parts, ridge, accumulator, scaling, **others):
     These are single rows, but where a solution does not go on from row to row.
     """
     is_solved_anew = ridge == 0.0 or ridge == "paper" or scaling == "standard"
-    if accumulator == "orthogonal" or (accumulator == "gram" and is_solved_anew):
+    if accumulator == "orthogonal" or is_solved_anew:
         return parts
     return [range(row, row + 1) for part in parts for row in part]
 

@@ -492,7 +492,6 @@ def refused_calls(kind, solver):
         ("forgetting_factor=1.5", lambda: made(forgetting_factor=1.5).fit(X, y)),
         ("scaling='robust'", lambda: made(scaling="robust").fit(X, y)),
         ("fit_intercept", lambda: made(fit_intercept="yes").fit(X, y)),
-        ("positive alpha", lambda: made(alpha=0.0, solver="recursive").fit(X, y)),
     ]
     for alpha in (-1.0, "best", KFold(3), [1.0], None, True, {"a": 1.0}, 1j):
         text = r'^alpha=.*expected a number of at least 0, or "auto"'
@@ -522,8 +521,6 @@ def refused_calls(kind, solver):
             calls.append(("classes|labels", call))
     else:
         calls.append(("y", lambda: made().fit(X, y * 1e200)))
-    if solver == "recursive":
-        calls.append((".", lambda: made(alpha=1e-9).fit(X * 1e60, y)))
     return model, calls
 
 

@@ -198,6 +198,7 @@ def answers_only(model: Any) -> Any:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from onlinels import LeastSquaresClassifier, dumps
     >>> X, y = np.random.default_rng(0).normal(size=(500, 64)), ["a", "b"] * 250
     >>> model = LeastSquaresClassifier()

@@ -278,7 +278,7 @@ class MiniRocketFeatures(ImageTransformer):
     >>> examples = np.random.default_rng(0).normal(size=(20, 50, 3))
     >>> features = MiniRocketFeatures.from_examples(examples, n_features=1000)
     >>> features.kernels, features.transform_one({"window": examples[0]})["h"].shape
-    (DilatedKernels(924 features of 50 samples, 3 channels), (924,))
+    (DilatedKernels(924 features of 50 samples), (924,))
     """
 
     kind: ClassVar[Kind] = WINDOW
@@ -322,7 +322,7 @@ class MiniRocketFeatures(ImageTransformer):
         Examples
         --------
         >>> MiniRocketFeatures.from_examples(np.eye(9), n_features=200).kernels
-        DilatedKernels(168 features of 9 samples, 1 channel)
+        DilatedKernels(168 features of 9 samples)
         """
         model = cls(**settings)
         if model.is_fixed:

@@ -241,7 +241,10 @@ class StreamModel(ABC):
         `answer` is called with the copy, a sample and its key before the row is learnt.
         """
         batch, answers = self._read_batch(X, y, w), []
-        kept = {id(each): each for name, each in vars(self).items() if name in SHARED_ATTRIBUTES}
+        unchanging = [each for name, each in vars(self).items() if name in SHARED_ATTRIBUTES]
+        # Forecasters of a regressor with a label delay.
+        unchanging += getattr(self, "_delayed", ())
+        kept = {id(each): each for each in unchanging}
         later = copy.deepcopy(self, kept) if batch else self
         for sample, target, key, weight in batch:
             answers.append(answer(later, sample, key))

@@ -176,10 +176,6 @@ class Forecaster(NamedTuple):
     # The standard deviation of a new target.
     deviation: float
 
-    def __deepcopy__(self, memo: Any) -> Self:
-        # It never changes while it is stored.
-        return self
-
     def forecast(self, row: Floats) -> Forecast:
         """Return the forecast for a row; features that are not known at the moment are ignored."""
         row = row[: len(self.scaler.means)]
