@@ -223,20 +223,19 @@ def _reasons(
     """Return why each save is left out, "" if it is merged; raise if rows would count twice."""
     reasons, owners = dict[str, str](), dict[str, str]()
     contents = {name: _contents(saves[name], site) for name, site in found.items()}
+    own = {name for name, site in found.items() if name not in known and site.sha256 in outputs}
+    reasons.update(dict.fromkeys(own, "an output of this merge, left out"))
     for name, site in found.items():
-        # Of copies, the first counts.
+        # Of copies, the first counts. What is left out holds nothing for others.
         holders = [
             other
             for other in found
-            if site.sha256 in contents[other]
+            if other not in own
+            and site.sha256 in contents[other]
             and (site.sha256 != found[other].sha256 or reasons.get(other) == "")
         ]
-        if holders:
-            reasons[name] = f"in {saves[holders[0]]}, counted once"
-        elif name not in known and site.sha256 in outputs:
-            reasons[name] = "an output of this merge, left out"
-        else:
-            reasons[name] = ""
+        if name not in own:
+            reasons[name] = f"in {saves[holders[0]]}, counted once" if holders else ""
     for name in (name for name, reason in reasons.items() if not reason):
         for each in contents[name]:
             other = owners.setdefault(each, name)

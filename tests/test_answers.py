@@ -54,9 +54,9 @@ def test_answers_are_those_of_the_full_model(kind, data):
     expected = answers(model, X)
     allowed = 1e-9 * (1.0 + np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
     np.testing.assert_allclose(answers(small, X), expected, rtol=0.0, atol=allowed)
-    if getattr(model, "priors", None) is None:
-        assert small.predict_many(X[:3]).tolist() == model.predict_many(X[:3]).tolist()
     of_classes = hasattr(small, "scores_one")
+    if of_classes and model.priors is None:
+        assert small.predict_many(X[:3]).tolist() == model.predict_many(X[:3]).tolist()
     for _ in range(3):  # The third sample of the same names has a fast reader.
         one = small.scores_one(x) if of_classes else small.predict_one(x)
         full = model.scores_one(x) if of_classes else model.predict_one(x)

@@ -49,8 +49,6 @@ def drawn_rows(draw, n_targets=1):
     elif draw(st.booleans()):
         origin = None
     settings = draw(classifier_settings(FORMS).filter(lambda s: not isinstance(s["ridge"], KFold)))
-    # About 0, the recursive form has too few digits for rows far from 0, and refuses them.
-    assume(settings["accumulator"] == "gram" or settings["fit_intercept"] or offset < 1000.0)
     return X, Y, origin, settings
 
 
@@ -66,6 +64,8 @@ def assert_goes_on(made, learnt, X, y):
         assert merged.count == 2 * len(X)
         rows = Rows(np.vstack([X, X]), [*y, *y], np.ones(2 * len(X)))
         assert_is_batch_solution(merged, rows, size=size)
+        if learnt.ridge_ <= 1e-9 * size:
+            continue  # Rounding errors of removed rows may hide dependent features of the one left.
         each.unlearn_many(X[1:], y[1:])
         each.learn_many(X[1:], y[1:])
         assert_is_batch_solution(each, Rows(X, y, np.ones(len(X))), size=4.0 * size)
@@ -88,8 +88,7 @@ def test_classifiers(case, n_classes):
     )
     assert made.classes == tuple(labels)
     assert_is_batch_solution(made, Rows(X, y, np.ones(len(X))), size=np.abs(X).max() ** 2)
-    if settings["accumulator"] == "gram":
-        assert_goes_on(made, learnt, X, y)
+    assert_goes_on(made, learnt, X, y)
 
 
 @examples(40)
@@ -136,7 +135,7 @@ def test_statistics_are_sums_of_the_rows_and_make_the_model_again(kind, data):
     model = make(ridge=1.0)
     model.learn_many(rows.X, rows.y, rows.w)
     sums = model.statistics()
-    X = rows.X[:, [*map(int, model.feature_names)]]
+    X = rows.X[:, [*map(int, model.feature_names)]].astype(float)
     targets = targets_of(model, rows.y) - sums.target_origin
     about = X - sums.origin
     size = 1e-9 * (1.0 + np.abs(X).max() ** 2 + np.abs(targets).max() ** 2) * len(X)

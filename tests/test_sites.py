@@ -175,6 +175,18 @@ def test_regions_of_other_machines_hold_their_sites_wherever_these_lie():
     )
 
 
+def test_a_copy_of_the_output_holds_nothing_for_others():
+    saved("north.npz", 1, at=100)
+    saved("south.npz", 2, at=100)
+    merge_files("all.npz", ["north.npz"])
+    merge_files("all.npz", ["south.npz"])
+    merge_files("region.npz", ["all.npz"])
+    saved("north.npz", 1, 3, at=200)
+    lines = lines_of("south.npz", "region.npz")
+    assert lines["region.npz"] == "an output of this merge, left out"
+    assert lines["all.npz"] == "60 rows of 2 sites"
+
+
 class Hierarchy:
     """Sites that save, and outputs of sites and of outputs, in any shape and order."""
 
