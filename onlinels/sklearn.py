@@ -411,12 +411,12 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     ============  ===========================  ===================================================
     solver        stores                       use it
     ============  ===========================  ===================================================
-    "gram"        sums of products             by default; the only one that learns sparse rows by
-                                               sparse products, where that is quicker
+    "gram"        sums of products             by default; learns sparse rows by sparse products,
+                                               where that is quicker
     "orthogonal"  the factor R of a QR         for nearly collinear columns, whose digits it keeps;
                   decomposition                it cannot unlearn
-    "recursive"   sums of products             with forgetting, for single rows: alpha decays with
-                                               the rows
+    "recursive"   sums of products             as "gram", but with forgetting alpha decays with the
+                                               rows: for single rows
     ============  ===========================  ===================================================
 
     Costs for M columns:
@@ -813,7 +813,8 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the input weights, and compute the scales of columns."""
-        labels = y if self.input_weights in DIFFERENCE_KINDS else None
+        kind = self.input_weights
+        labels = y if isinstance(kind, str) and kind in DIFFERENCE_KINDS else None
         with held(self):
             seed = self.random_state
             if not isinstance(seed, numbers.Integral):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 from support import laws, strategies
@@ -93,6 +94,52 @@ def test_a_ridge_that_has_faded_is_left_out_of_the_gram(centred):
     strong.fade(0.25)
     assert (strong.ridge_diagonal == 5.0).all()
     assert_solves(strong, 0.25 * w)
+
+
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("w", [0.0, 0])
+def test_rows_without_weight_at_the_beginning_leave_the_ridge(asks, w):
+    rows = [({"x": 1.0}, 5.0, w), ({"x": 2.0}, 1.0, 1.0), ({"x": 3.0}, 2.0, 1.0)]
+    model = LeastSquaresRegressor(1.0, "recursive", forgetting_factor=0.6)
+    for x, y, weight in rows:
+        if asks:
+            model.predict_one(x)
+        model.learn_one(x, y, w=weight)
+    assert model.ridge_diagonal.tolist() == [0.6]
+
+
+@pytest.mark.parametrize("decay", [{"forgetting_factor": 0.93}, {"half_life": 6.0}])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@strategies.examples(15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 20]), st.data())
+def test_rows_one_by_one_are_rows_in_batches(decay, fit_intercept, seed, every, data):
+    """With predictions of known names between rows, over several resets of the ridge."""
+    random = np.random.default_rng(seed)
+    X, y = random.normal(size=(60, 3)) + 1.0, random.normal(size=60)
+    w = random.integers(0, 3, 60) * 1.0 if data.draw(st.booleans()) else np.ones(60)
+    single = LeastSquaresRegressor(2.0, "recursive", fit_intercept, **decay)
+    batches, before = single.empty(), single.empty()
+    for row, (x, target) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
+        if row % every == 0:
+            single.predict_one(dict(zip("abc", x, strict=True)))
+        single.learn_one(dict(zip("abc", x, strict=True)), target, w=w[row])
+    for batch in data.draw(strategies.splits(60)):
+        batches.learn_many(X[batch], y[batch], w[batch])
+        before.predict_learn_many(X[batch], y[batch], w[batch])
+    for other in (batches, before):
+        np.testing.assert_allclose(other.ridge_diagonal, single.ridge_diagonal, rtol=1e-9)
+        np.testing.assert_allclose(other.output_weights, single.output_weights, atol=1e-8)
+
+
+@pytest.mark.parametrize("decay", [{"forgetting_factor": 0.9999}, {"half_life": 9000.0}])
+def test_sparse_rows_let_the_ridge_decay(decay):
+    random = np.random.default_rng(0)
+    X, y = sparse.random_array((3000, 500), density=0.01, rng=random, format="csr"), np.ones(3000)
+    of_sparse, of_dense = (LeastSquaresRegressor(1.0, "recursive", **decay) for _ in range(2))
+    of_sparse.learn_many(X, y)
+    of_dense.learn_many(X.toarray(), y)
+    assert 0.5 < of_sparse.ridge_diagonal[0] < 0.9
+    np.testing.assert_allclose(of_sparse.ridge_diagonal, of_dense.ridge_diagonal, rtol=1e-9)
 
 
 KINDS = {

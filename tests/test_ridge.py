@@ -37,9 +37,8 @@ def test_what_a_ridge_may_be():
     for n_folds, error in ((1, ValueError), (2.0, TypeError), (True, TypeError)):
         with pytest.raises(error, match="n_folds="):
             KFold(n_folds)
-    for accumulator in ("recursive", "orthogonal"):
-        with pytest.raises(ValueError, match="do not go together"):
-            LeastSquaresClassifier(ridge=KFold(3), accumulator=accumulator)
+    with pytest.raises(ValueError, match="do not go together"):
+        LeastSquaresClassifier(ridge=KFold(3), accumulator="orthogonal")
 
 
 def paper_ridge(A, n_classes):
@@ -410,3 +409,16 @@ def test_folds_are_dropped_with_the_ridge_that_needs_them(ridge):
     laws.assert_refused(lambda: setattr(model, "ridge", KFold(3)), model, "needs statistics in 3")
     with pytest.raises(ValueError, match="ridge: KFold"):
         LeastSquaresClassifier(KFold(3)).merge(LeastSquaresClassifier(KFold(4)))
+
+
+@pytest.mark.parametrize("setting", ["auto", KFold(3)])
+def test_predictions_before_a_ridge_is_selected_change_no_weight(setting):
+    """Light rows are too little weight to select a ridge from; the paper's follows every row."""
+    random = np.random.default_rng(3)
+    X = random.normal(size=(60, 8)) * np.linspace(0.1, 3.0, 8)
+    asked, silent = LeastSquaresRegressor(setting), LeastSquaresRegressor(setting)
+    for x, y in zip(X.tolist(), X.sum(axis=1).tolist(), strict=True):
+        asked.predict_one(dict(enumerate(x)))
+        for model in (asked, silent):
+            model.learn_one(dict(enumerate(x)), y, w=0.01)
+    np.testing.assert_array_equal(asked.output_weights, silent.output_weights)

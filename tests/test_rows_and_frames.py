@@ -321,6 +321,7 @@ FRAMES = {
     "of pyarrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
     "polars": pl.from_pandas,
     "pyarrow": pa.Table.from_pandas,
+    "batch of pyarrow": pa.RecordBatch.from_pandas,
 }
 NAMES = list("fbadce")
 
@@ -352,7 +353,7 @@ def test_rows_of_every_kind_are_the_same_rows(way, rows, form, data):
     np.testing.assert_array_equal(other.output_weights, model.output_weights)
     expected = np.asarray(model.scores_many(X))
     np.testing.assert_allclose(np.asarray(other.scores_many(same)), expected, atol=1e-9)
-    if not isinstance(same, (pl.DataFrame, pa.Table)):
+    if not isinstance(same, (pl.DataFrame, pa.Table, pa.RecordBatch)):
         assert type(other.predict_many(same)) is type(model.predict_many(X))
     assert list(other.variance_many(X)) is not None
     if form != "orthogonal":

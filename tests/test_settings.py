@@ -136,7 +136,7 @@ def assert_alike(model, expected):
     np.testing.assert_allclose(model.intercept, expected.intercept, atol=1e-9)
 
 
-# The ridge inside fades with the rows: a new one is whole.
+# The ridge decays with the rows: a new one is whole.
 FADING = [
     name for name in OWN if name.startswith("recursive") and ("factor" in name or "half" in name)
 ]

@@ -502,3 +502,13 @@ def test_texts_and_numbers_of_like_names_are_apart():
     model.learn_one({"a": "x", "a=x": 7.0, "a=b": "c"}, "y")
     model.learn_one({"a": "b=c"}, "z")
     assert set(model.feature_names) == {"a=x", ("a", "x"), ("a=b", "c"), ("a", "b=c")}
+
+
+def test_few_texts_have_columns():
+    model = StreamClassifier()
+    for number in range(200):
+        model.learn_one({"id": f"text {number}", "noise": float(number)}, number % 3)
+    assert len(model.feature_names) == 65
+    never_met = model.scores_one({"id": "never met"})
+    assert never_met == model.scores_one({"id": "never met, neither"})
+    assert never_met != model.scores_one({"id": None})

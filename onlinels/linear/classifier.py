@@ -116,7 +116,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     nearly collinear features, every prediction after a row solves for the weights; so it does in
     the Gram form with a forgetting_factor or half_life. With these, prefer the recursive form: the
     ridge decays with the rows, and only when half of it is left is it set to c again, and the next
-    prediction solves for the weights. Every change but learning rows also sets the ridge to c.
+    prediction solves for the weights. Merging and unlearning rows, `fade` and another ridge also
+    set the ridge to c.
 
     **When a ridge is selected.** After every row from the second to the 16th, then whenever the
     number of rows has grown by a sixteenth (with a KFold by a quarter; with more than 128 features
@@ -168,10 +169,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     **Input.** `X` is an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or
     pyarrow frame, or a list of dicts, and predictions have the same kind (an array for a sparse
-    matrix). In the Gram form with a number as ridge, sparse rows are learnt by sparse products if
-    these are faster, otherwise in dense blocks of 64 MiB. The values of a dict are numbers or
-    arrays: an array under "h" counts as the features ("h", 0), ("h", 1), … Columns of a plain array
-    are named 0, 1, …
+    matrix). With a number as ridge, sparse rows are learnt by sparse products if these are faster,
+    otherwise in dense blocks of 64 MiB; the orthogonal form learns them as dense rows. The values
+    of a dict are numbers or arrays: an array under "h" counts as the features ("h", 0), ("h", 1), …
+    Columns of a plain array are named 0, 1, …
 
     References
     ----------

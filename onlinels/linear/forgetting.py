@@ -91,7 +91,8 @@ class Clock:
     when it falls below c/2.
 
     A late row, with a timestamp before now, gets the weight that it would have if it had come in
-    time, and does not change the clock. So with timestamps the order of rows does not matter.
+    time, and does not change the clock. So with timestamps the order of rows does not matter (with
+    accumulator="recursive", it matters for the ridge).
 
     Parameters
     ----------

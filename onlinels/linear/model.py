@@ -230,10 +230,10 @@ def make_statistics(settings: Settings) -> Statistics:
     check_flag("fit_intercept", fit_intercept)
     folds = isinstance(ridge, KFold)
     sums = SUMS_BY_ACCUMULATOR[accumulator]()
-    if folds and accumulator != "gram":
+    if folds and accumulator == "orthogonal":
         raise ValueError(
             f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: a KFold needs "
-            'sums of products. Pass accumulator="gram", or ridge="auto".'
+            'sums of products. Pass accumulator="gram" or "recursive", or ridge="auto".'
         )
     parts = sums, bool(fit_intercept)
     return FoldedStatistics(*parts, ridge.n_folds) if folds else Statistics(*parts)
@@ -687,8 +687,8 @@ class LinearModel(base.Estimator, ABC):
 
         Notes
         -----
-        ``M^2`` operations. A selected ridge is selected again, and a ridge that has decayed is set
-        to c again.
+        ``M^2`` operations. Unless `keep` is 1, a selected ridge is selected again, and a ridge that
+        has decayed is set to c again.
 
         Examples
         --------
@@ -726,7 +726,7 @@ class LinearModel(base.Estimator, ABC):
         if sample is None:
             return False
         penalty = self._penalty
-        if decay != 1.0 and self._settings.is_recursive:
+        if decay != 1.0 and self._settings.is_recursive and statistics.weight:
             penalty = penalty.decayed((decay,))
         if running is None or running.recursion is None:
             calls, state = statistics.plan_row(sample, 1.0, decay)
@@ -772,7 +772,8 @@ class LinearModel(base.Estimator, ABC):
                     warn_of_lost_digits(statistics, ridge, units)
                 # Before a ridge is selected, the paper's ridge is in force, which changes with
                 # every row.
-                is_paper = self._penalty.ridge is None and isinstance(self.ridge, str)
+                is_number = isinstance(self.ridge, numbers.Real)
+                is_paper = self._penalty.ridge is None and not is_number
                 keeps = self._settings.follows_rows and ridge > 0.0 and not is_paper
                 parts = statistics, weights, ridge, penalties
                 self._running = RunningSolution.after_solving(running if keeps else None, *parts)

@@ -163,7 +163,7 @@ class Penalty(NamedTuple):
             share *= factor
             if share < MIN_SHARE:
                 share = 1.0
-        # Measured: half the time of _replace.
+        # The share is the last attribute. Measured: half the time of _replace.
         return Penalty(*self[:-1], share)
 
     def placed(self, places: Integers, n_features: int) -> Penalty:
@@ -181,8 +181,10 @@ class Penalty(NamedTuple):
         return self._replace(units=new)
 
     def fits(self, n_features: int) -> bool:
-        """Return whether the arrays have `n_features` entries."""
-        return all(each is None or len(each) == n_features for each in (self.constants, self.units))
+        """Return whether the arrays have `n_features` entries, and the share is one."""
+        arrays = (each for each in (self.constants, self.units) if each is not None)
+        is_share = type(self.share) is float and 0.0 < self.share <= 1.0
+        return is_share and all(len(each) == n_features for each in arrays)
 
 
 def only_values(statistics: Statistics) -> Floats:

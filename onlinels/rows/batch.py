@@ -249,8 +249,11 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
         return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
     if not hasattr(values, "__array__") and not hasattr(values, "__dlpack__"):
         return values
-    from narwhals.dependencies import is_into_dataframe, is_into_series
+    from narwhals.dependencies import get_pyarrow, is_into_dataframe, is_into_series
 
+    pyarrow = get_pyarrow()
+    if pyarrow is not None and isinstance(values, pyarrow.RecordBatch):
+        return pyarrow.Table.from_batches([values])  # narwhals reads tables only.
     if isinstance(values, np.generic) or is_into_dataframe(values) or is_into_series(values):
         return values
     try:

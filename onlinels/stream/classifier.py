@@ -264,7 +264,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._losses = np.zeros(len(SOFTMAX_SCALES))
         self._classes = Classes()
         # The columns of the last labels: as many as arrive between a prediction and its label.
-        self._recent: deque[int] = deque(maxlen=min(label_delay + 1, sys.maxsize))
+        self._recent: deque[int] = deque(maxlen=min(self.label_delay + 1, sys.maxsize))
 
     @property
     def classes(self) -> tuple[Label, ...]:

@@ -318,7 +318,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         # The last two rows learnt, with their targets.
         self._past: tuple[Past, ...] = ()
         # The states that predicted the last rows, whose targets have not arrived yet.
-        self._delayed: deque[Forecaster] = deque(maxlen=min(label_delay, sys.maxsize))
+        self._delayed: deque[Forecaster] = deque(maxlen=min(self.label_delay, sys.maxsize))
 
     @property
     def shares(self) -> dict[str, float]:

@@ -195,5 +195,8 @@ class Waiting:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.columns, self.scaler, self._waiting = state["columns"], state["scaler"], {}
         values = owned(state["_values"])
-        for key, count, size in zip(*state["_waiting"].tolist(), strict=True):
+        keys, counts, sizes = state["_waiting"].tolist()
+        if min(sizes, default=0) < 0 or sum(sizes) != len(values):
+            raise ValueError("the sizes of forecasts do not add up to their values")
+        for key, count, size in zip(keys, counts, sizes, strict=True):
             self._waiting[key], values = (values[:size], count), values[size:]

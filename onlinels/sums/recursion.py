@@ -80,8 +80,9 @@ class Recursion:
     """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, and update both with rows.
 
     D is diagonal, with the penalty of every feature. If rows are forgotten, A'A and D decay with
-    every row. When D falls below a share of the full penalties, it is restored by a factor of
-    I + sqrt(E) P sqrt(E), where E is the missing part. This matrix is well conditioned.
+    every row. When D falls below the share `least` of the full penalties, which only the models of
+    streams set, it is restored by a factor of I + sqrt(E) P sqrt(E), where E is the missing part.
+    This matrix is well conditioned.
 
     Parameters
     ----------

@@ -39,11 +39,8 @@ ridges = st.one_of(
     st.floats(1e-3, 1e3),
     st.sampled_from([1e-15, 1e-12, 1e-8, 1e-6, 1.0, 10.0]),
 )
-ridges_of = {
-    "gram": st.one_of(ridges, st.builds(KFold, st.integers(2, 4))),
-    "orthogonal": ridges,
-    "recursive": ridges,
-}
+ridges_or_folds = st.one_of(ridges, st.builds(KFold, st.integers(2, 4)))
+ridges_of = {"gram": ridges_or_folds, "orthogonal": ridges, "recursive": ridges_or_folds}
 SCALINGS = "auto", "standard", None
 positive_ridges = st.floats(1e-2, 1e3)
 accumulators = st.sampled_from(["gram", "orthogonal", "recursive"])
