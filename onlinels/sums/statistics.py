@@ -347,7 +347,7 @@ class Statistics:
         mean, joining, difference = self._mean, rows, np.zeros(len(self._rounding.squares))
         if mean is None:
             squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
-        elif added and abs(past + added) > EMPTY_TOLERANCE * (past + abs(added)):
+        elif added and past + added > EMPTY_TOLERANCE * (past + abs(added)):
             # If the past has no weight, its rounding errors are dropped.
             decay = decay if past else 0.0
             after = past + added
@@ -411,7 +411,7 @@ class Statistics:
                 f"told from the rounding of {weight:g}, the weight of the rows to remove. "
                 f"{LEARN_AGAIN}"
             )
-        return self.plan(rows._replace(sign=-1.0))
+        return self._plan_many(rows._replace(sign=-1.0), 1.0)
 
     def _check_holds(self, rows: Rows, weight: float, names: Names) -> None:
         """Raise ValueError if rows cannot be removed, or detectably exceed the rows learnt."""
@@ -442,7 +442,7 @@ class Statistics:
 
     def _clearing(self) -> tuple[Calls, State]:
         """Return the update that removes everything, including rounding errors."""
-        calls, state = self.plan(Rows.none(self.n_features), 0.0)
+        calls, state = self._plan_many(Rows.none(self.n_features), 0.0)
         nothing = {"_count": 0, "_weightless": 0, "_prints": np.zeros_like(self._prints)}
         nothing["_rounding"] = Rounding.none(len(self._rounding.squares))
         return calls, (*state, *((self, *change) for change in nothing.items()))
