@@ -551,7 +551,8 @@ def test_a_refused_layer_names_its_parameters():
     for settings in (
         *({"input_weights": "x"}, {"activation": "x"}, {"bias": "x"}, {"standardize": "x"}),
         *({"n_hidden": 0}, {"random_state": -1}, {"input_weights": "difference"}),
+        {"input_weights": np.eye(3)},
     ):
-        with pytest.raises((TypeError, ValueError)) as raised:
+        with pytest.raises((TypeError, ValueError), match=next(iter(settings))) as raised:
             HiddenLayerTransformer(**({"n_hidden": 5} | settings)).fit(np.eye(3))
         assert not FOREIGN & set(re.findall(r"[A-Za-z_]+", str(raised.value)))

@@ -152,6 +152,11 @@ def test_refused_rows_change_nothing(model):
 
 
 @pytest.mark.parametrize("kind", [StreamClassifier, StreamRegressor])
+def test_a_delay_may_be_a_number_of_numpy(kind):
+    assert kind(label_delay=np.int64(3)).label_delay == 3
+
+
+@pytest.mark.parametrize("kind", [StreamClassifier, StreamRegressor])
 def test_an_interrupted_batch_changes_nothing(kind, monkeypatch):
     random = np.random.default_rng(0)
     rows = [dict(zip("abc", row, strict=True)) for row in random.normal(size=(40, 3)).tolist()]

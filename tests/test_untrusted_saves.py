@@ -155,6 +155,8 @@ CONTRADICTIONS = [
     ("gram, {}", "LeastSquaresClassifier", {"_clock": {"odd": 1}}),
     ("gram, {}", "LeastSquaresClassifier", {"_clock": {}}),
     ("gram, {}", "Panel", {"start": 1}),
+    *(("gram, {}", "Penalty", {"share": share}) for share in (-1.0, 0.0, 2.0, 1, None)),
+    ("numbers that wait", "Waiting", {"_values": {"array": "StreamRegressor._scaler._n_far"}}),
     # No attribute hides a method.
     ("gram, {}", "LeastSquaresClassifier", {"learn_one": {"type": "builtins.str"}}),
     # Ranges stand for no arrays.
