@@ -219,16 +219,6 @@ class Clock:
         past = 1.0 if self.now is None else float(self._decay(now - self.now))
         return replace(self, now=now, timed=timed), past, w * self._decay(now - times)
 
-    def decays(self, n_rows: int, times: Floats | None = None) -> Floats:
-        """Return the factor on all earlier weights after each row of a batch, (n_rows,)."""
-        latest = self.latest(n_rows, times)
-        if latest is None:
-            factors: Floats = self.forgetting_factor ** np.arange(1.0, n_rows + 1.0)
-            return factors
-        start = latest[0] if self.now is None else self.now
-        kept: Floats = self._decay(latest - start)
-        return kept
-
     def factors(self, n_rows: int, times: Floats | None = None) -> Floats:
         """Return the factor by which each row of a batch multiplies the past, (n_rows,)."""
         latest = self.latest(n_rows, times)

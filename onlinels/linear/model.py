@@ -731,7 +731,7 @@ class LinearModel(base.Estimator, ABC):
         if running is None or running.recursion is None:
             calls, state = statistics.plan_row(sample, 1.0, decay)
         else:
-            is_restored = decay != 1.0 and penalty.share >= self._penalty.share
+            is_restored = penalty.is_restored(self._penalty, decay)
             calls, state = running.plan_row(statistics, count, sample, 1.0, decay, is_restored)
         if penalty is not self._penalty:
             state = (*state, (self, "_penalty", penalty))
@@ -987,7 +987,7 @@ def plan_block(
     elif running is None:
         calls, changes = statistics.plan_row(*learnt.sample(shape[1]), past)
     else:
-        is_restored = past != 1.0 and penalty.share >= model._penalty.share
+        is_restored = penalty.is_restored(model._penalty, past)
         row = *learnt.sample(shape[1]), past, is_restored
         calls, changes = running.plan_row(statistics, statistics.count, *row)
     news = {model._names_outputs: rows.outputs} | model._counts(part.targets, shape[1])

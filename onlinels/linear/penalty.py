@@ -166,6 +166,10 @@ class Penalty(NamedTuple):
         # The share is the last attribute. Measured: half the time of _replace.
         return Penalty(*self[:-1], share)
 
+    def is_restored(self, before: Penalty, decay: float) -> bool:
+        """Return whether the ridge was set to c again by a row, given the penalty before it."""
+        return decay != 1.0 and self.share >= before.share
+
     def placed(self, places: Integers, n_features: int) -> Penalty:
         """Return the penalty for more features, with the known features at given places."""
         columns, constants, units = origins(places, n_features), self.constants, self.units

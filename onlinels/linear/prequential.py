@@ -246,7 +246,7 @@ def _block_end(
     n_rows = min([n_rows, *np.flatnonzero(grows[start : start + n_rows])[:1]])
     if clock.forgets and n_rows > 0:
         part = rows.part(slice(start, start + n_rows))
-        kept = penalty.share * clock.decays(n_rows, part.times)
+        kept = penalty.share * np.cumprod(clock.factors(n_rows, part.times))
         n_rows = min([n_rows, *np.flatnonzero(kept < MIN_SHARE)[:1]])
     return start + max(0, int(n_rows))
 
@@ -280,7 +280,7 @@ def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
     if model._settings.priors is not None:
         explained = grown.products.explained_products(before.weights)
         # The factor to which the past has decayed before each row.
-        kept = np.append(1.0, model._clock.decays(n_rows, rows.times)[:-1])
+        kept = np.append(1.0, np.cumprod(model._clock.factors(n_rows, rows.times))[:-1])
         _make_discriminants(model, grown, explained, now, kept, innovations, found)
     scores[:n_answered, :n_targets] = found
     rows = rows.part(slice(0, n_answered))
