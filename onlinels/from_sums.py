@@ -129,7 +129,7 @@ def classifier_from_sums(
             "the counts of each label."
         )
     weights = _counts("counts", counts, n_classes)
-    n_rows = np.maximum(np.rint(weights), 1.0).astype(int).tolist()
+    n_rows = np.maximum(np.rint(weights), 1.0).astype(np.int64)
     sums = RowSums(
         _numbers("gram", gram, (n_features, n_features)),
         by_class.T,
@@ -142,7 +142,7 @@ def classifier_from_sums(
     )
     news = {"_classes": classes, "_class_counts": n_rows}
     order = np.arange(n_classes)
-    new: Classifier = _with_sums(model, sums, sum(n_rows), feature_names, order, news)
+    new: Classifier = _with_sums(model, sums, int(n_rows.sum()), feature_names, order, news)
     return new
 
 
@@ -355,7 +355,7 @@ def _statistics(sums: RowSums, is_centred: bool, n_rows: int) -> Statistics:
         gram = gram + n * np.outer(away, away)
         cross, squares = cross + n * np.outer(away, target_away), squares + n * target_away**2
     made = Statistics(GramSums.of(gram, cross), is_centred)
-    made._count, made._weight, made._target_squares = n_rows, float(n), squares
+    made._tally[:], made._target_squares = (n_rows, float(n)), squares
     if is_centred:
         origin, offset = np.concatenate((at, to)), np.concatenate((mean, target_mean))
         made._mean = Mean(origin, offset).settled()
@@ -377,8 +377,7 @@ def _with_sums(
     columns = Columns().extended([layout])
     learnt = _statistics(sums, model.fit_intercept, n_rows)
     if isinstance(model, LeastSquaresClassifier):
-        counts = np.array(news["_class_counts"])
-        learnt._prints[:, learnt.n_features :] = prints_of_counts(counts)
+        learnt._prints[:, learnt.n_features :] = prints_of_counts(news["_class_counts"])
     order = np.argsort(columns.locate(layout))
     learnt = learnt.reindexed(order, targets)
     new = model.empty()

@@ -20,7 +20,7 @@ PACKAGE = Path(onlinels.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = (
-    "checks numerics saving",
+    "checks core numerics saving",
     "rows",
     "sums features",
     "linear",

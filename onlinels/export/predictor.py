@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from river import base, compose
 
 from onlinels.checks import Floats, Matrix, checked_assignment, read_only
+from onlinels.core import Reader
 from onlinels.export.parts import Parts, parts_of
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.linear.discriminant import posteriors
@@ -17,9 +19,7 @@ from onlinels.numerics import Lock, all_held, product
 from onlinels.pipelines import copied, last_step
 from onlinels.rows.batch import (
     Columns,
-    Layout,
     Name,
-    RowReader,
     numbers_like,
     read_batch,
     read_row,
@@ -50,8 +50,8 @@ class Predictor(base.Estimator):
     save = save_method
     __setattr__ = checked_assignment
 
-    # Names of the last sample that the reader could not read, and the reader: see `KnownRows`.
-    _latest: tuple[Layout | None, RowReader | None] = None, None
+    # Reads dicts of known names; made with the first.
+    _reader: Reader | None = None
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Predictor(base.Estimator):
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: each for name, each in vars(self).items() if name != "_latest"}
+        return {name: each for name, each in vars(self).items() if name != "_reader"}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.columns)} features, {self.outputs!r})"
@@ -89,13 +89,15 @@ class Predictor(base.Estimator):
         return batch.source, outputs
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        before, reader = self._latest
-        sample = None if reader is None else reader.read(x)
-        if sample is None:
+        if self._reader is None:
+            self._reader = reader_of(self.columns)
+        known = self._reader.row(x)
+        if known is None:
             layout, values = read_row(x)
             sample = self.columns.place((layout,), values[None])[0]
-            again = reader_of(self.columns, layout) if layout == before else None
-            self._latest = layout, again
+            self.columns.note(layout)
+        else:
+            sample = np.frombuffer(known)
         outputs: Floats = sample @ self.weights + self.intercept
         return outputs
 

@@ -201,7 +201,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ) -> None:
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
-        self._class_counts: list[int] = []
+        self._class_counts = np.zeros(0, dtype=np.int64)
         priors = read_priors(priors)
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, priors, scaling
         super().__init__(Settings(*settings))
@@ -234,42 +234,15 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _outputs(self) -> tuple[Label, ...]:
         return self._classes.labels
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
-        """Learn one sample.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature names to numbers or arrays of numbers.
-        y : hashable
-            Label, known or new. None, NaN and pandas.NA are missing labels, and raise.
-        w : float
-            Weight, at least 0: learning with weight 2 equals learning twice.
-        t : number or datetime, optional
-            Time of the sample, for models with a `half_life`; by default one unit passes. Ignored
-            without a `half_life`. Datetimes without a time zone count as UTC.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt. The model is then unchanged.
-
-        Examples
-        --------
-        >>> model = LeastSquaresClassifier()
-        >>> model.learn_one({"age": 3.0}, "young")
-        >>> model.predict_one({"age": 4.0})
-        'young'
-        """
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
+        """Return the label with the highest score for one sample, None if nothing is learnt yet."""
         with self._lock:
-            if type(w) is float and w == 1.0 and t is None:
-                column, one_hot = self._classes.of_row(y)
-                if column is not None:
-                    counts = self._class_counts
-                    counting = counts.__setitem__, column, counts[column] + 1
-                    if self._learn_row(x, one_hot, counting):
-                        return
-            self._learn_sample(x, self._read_targets(y, None), w, t)
+            if self._rows is not None and self._settings.priors is None:
+                label = self._rows.label(x)
+                if label is not NotImplemented:
+                    return label
+            scores = self._row_scores(x)
+            return self.classes[scores.argmax()] if scores.size else None
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         labels = [read_label(y)] if n_rows is None else read_labels(y, n_rows)
@@ -278,11 +251,17 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
         counts = self._counts_of(n_targets) + np.bincount(targets, minlength=n_targets)
-        return {"_class_counts": counts.tolist()}
+        return {"_class_counts": counts}
 
     def _counts_of(self, n_classes: int) -> Integers:
         """Return the number of rows of every class, 0 for new classes, as a new array."""
-        return enlarged(np.array(self._class_counts, dtype=np.int64), n_classes)
+        return enlarged(self._class_counts.copy(), n_classes)
+
+    def _row_outputs(self) -> tuple[Any, Any]:
+        return self._classes.index, self._classes.labels
+
+    def _row_counts(self) -> Integers:
+        return self._class_counts
 
     def _without(
         self, batch: Batch, read: Targets, w: float | Floats
@@ -306,7 +285,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         # A class whose rows were removed with less than their weight keeps the remaining weight.
         kept = np.flatnonzero((counts > 0) | (left.held_targets(REMOVAL_TOLERANCE) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
-        news = {"_classes": classes, "_class_counts": counts[kept].tolist()}
+        news = {"_classes": classes, "_class_counts": counts[kept]}
         return left.reindexed(np.arange(left.n_features), kept), news
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
@@ -314,7 +293,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         places = classes.columns(other.classes)
         counts = self._counts_of(len(classes))
         counts[places] += other._counts_of(len(other.classes))
-        return places, {"_classes": classes, "_class_counts": counts.tolist()}
+        return places, {"_classes": classes, "_class_counts": counts}
 
     def statistics(self) -> RowSums:
         """Return the sums of the rows learnt; see `LeastSquaresRegressor.statistics`.
@@ -368,7 +347,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     def _independent(self) -> Self:
         new = super()._independent()
-        vars(new)["_class_counts"] = list(self._class_counts)
+        new._class_counts = self._class_counts.copy()
         return new
 
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:

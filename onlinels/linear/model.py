@@ -35,6 +35,8 @@ from onlinels.checks import (
     row_blocks,
     uncast,
 )
+from onlinels.core import SingleRows
+from onlinels.core.reference import NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.penalty import (
@@ -48,7 +50,14 @@ from onlinels.linear.penalty import (
     penalties_of,
     ridge_of,
 )
-from onlinels.linear.running import KnownRows, RunningSolution
+from onlinels.linear.running import (
+    MIN_SHARE,
+    are_marks,
+    begin_after_solving,
+    decayed,
+    is_answering,
+    new_marks,
+)
 from onlinels.numerics import (
     Calls,
     Lock,
@@ -64,14 +73,12 @@ from onlinels.numerics import (
 from onlinels.rows.batch import (
     Batch,
     Columns,
-    Layout,
     Name,
     check_aligned,
     check_mapping,
     read_batch,
     read_row,
     read_sample,
-    reader_of,
     warn_of_absent,
 )
 from onlinels.saving import locked_copy, savable, save_method
@@ -81,7 +88,7 @@ from onlinels.sums.gram import GramSums
 from onlinels.sums.orthogonal import FactorSums
 from onlinels.sums.packed import origins
 from onlinels.sums.products import CONSTANT_TOLERANCE, Rows
-from onlinels.sums.recursion import EPS, Recursion
+from onlinels.sums.recursion import EPS, Following, Recursion
 from onlinels.sums.removals import MAX_LOST
 from onlinels.sums.selection import KFold, check_ridge
 from onlinels.sums.solve import Covariance
@@ -121,6 +128,8 @@ OVERFLOW_HANDLING: Any = {"over": "ignore", "invalid": "ignore"}
 class Solution(NamedTuple):
     """Output weights and intercept solved from the statistics, and the ridge in force."""
 
+    # Number of rows learnt before: with another number, the solution is out of date.
+    n_rows: int
     ridge: float
     # Units of the features if the ridge acts on scaled features; 0 for constant features.
     units: Floats | None
@@ -247,15 +256,15 @@ def setting(name: str) -> Any:
 
 def linear_is_sound(model: Any) -> bool:
     """Return whether the parts of a loaded model fit each other."""
-    statistics, solution, running = model._statistics, model._solution, model._running
+    statistics, solution, recursion = model._statistics, model._solution, model._recursion
     shape = statistics.n_features, statistics.n_targets
     fits = shape == (len(model._columns), len(model._outputs))
-    fits = fits and model._penalty.fits(shape[0])
+    fits = fits and model._penalty.fits(shape[0]) and are_marks(model._marks)
     if solution is not None:
         shapes = solution.output_weights.shape, solution.intercept.shape
         fits = fits and shapes == (shape, shape[1:])
-    if running is not None and running.recursion is not None:
-        fits = fits and running.recursion.weights.shape == shape
+    if recursion is not None:
+        fits = fits and recursion.weights.shape == shape
     new, clock = model.empty(), replace(model._clock, now=None, timed=False)
     return bool(fits and (new._settings, new._clock) == (model._settings, clock))
 
@@ -282,10 +291,12 @@ class LinearModel(base.Estimator, ABC):
         self._clock = Clock(settings.forgetting_factor, settings.half_life)
         self._penalty = Penalty()
         self._solution: Solution | None = None
-        # None before the first prediction, and after any change that is not a single row.
-        self._running: RunningSolution | None = None
-        # None before the first single row.
-        self._known_rows: KnownRows | None = None
+        # What follows single rows: None unless predictions come between them. It replaces a
+        # solution while the marks say so.
+        self._recursion: Recursion | None = None
+        self._marks = new_marks()
+        # Reads, predicts and learns single rows: None until the next row after any other change.
+        self._rows: SingleRows | None = None
         self._lock = Lock()
         # Sets the first checkpoint.
         self._choose_if_due()
@@ -296,10 +307,12 @@ class LinearModel(base.Estimator, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            solution = self._solution
+            solution, marks = self._solution, self._marks.copy()
             if solution is not None:
-                solution = solution._replace(spread=None)
-            return vars(self) | {"_known_rows": None, "_solution": solution}
+                is_current = solution.n_rows == self.count
+                solution = solution._replace(spread=None) if is_current else None
+            marks[NEXT_DUE] = 0.0
+            return vars(self) | {"_rows": None, "_solution": solution, "_marks": marks}
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -333,9 +346,7 @@ class LinearModel(base.Estimator, ABC):
                 if not isinstance(ridge, KFold):
                     statistics = statistics.without_folds()
                 news["_statistics"] = statistics
-                new = shallow_copy(self)
-                vars(new).update(news)
-                check_digits(new, statistics, f"ridge={ridge!r}")
+                check_digits(self._draft(**news), statistics, f"ridge={ridge!r}")
                 apply(Update(state=self._new_state(**news)))
 
     @property
@@ -424,7 +435,7 @@ class LinearModel(base.Estimator, ABC):
     def _in_force(self) -> tuple[float, Floats | None]:
         """Return the ridge in force, which may have decayed, and the units that it acts on."""
         ridge, units = self._chosen()
-        return ridge * self._penalty.share, units
+        return ridge * float(self._marks[SHARE]), units
 
     def _choose_if_due(self) -> None:
         """Choose a ridge and units that are due."""
@@ -436,6 +447,8 @@ class LinearModel(base.Estimator, ABC):
             penalty = choose_penalty(penalty, *known)
         else:
             penalty = penalty._replace(is_due=False)
+        self._rows = None
+        self._marks[SHARE] = 1.0
         self._penalty = penalty
 
     # Learning and unlearning.
@@ -483,29 +496,57 @@ class LinearModel(base.Estimator, ABC):
             if len(rows.targets):
                 learn_rows(self, rows)
 
-    def _learn_sample(self, x: Any, read: Targets, w: float, t: Any) -> None:
-        """Learn a sample that `_learn_row` could not learn, and note its names."""
-        sample = read_sample(x)
-        learn_rows(self, checked(self, sample, read, check_weights(w, 1), t))
-        self._note_names(sample.layouts[0])
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
+        """Learn one sample.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers or arrays of numbers.
+        y : hashable, number, or mapping of target names to numbers
+            For a classifier the label, known or new: None, NaN and pandas.NA are missing labels,
+            and raise. For a regressor the target, or the targets by name.
+        w : float
+            Weight, at least 0: learning with weight 2 equals learning twice.
+        t : number or datetime, optional
+            Time of the sample, for models with a `half_life`; by default one unit passes. Ignored
+            without a `half_life`. Datetimes without a time zone count as UTC.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt. The model is then unchanged.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresClassifier
+        >>> model = LeastSquaresClassifier()
+        >>> model.learn_one({"age": 3.0}, "young")
+        >>> model.predict_one({"age": 4.0})
+        'young'
+        """
+        with self._lock:
+            rows = self._rows or self._single_rows()
+            if rows is not None and rows.learn(x, y, w) is not NotImplemented:
+                return
+            read, sample = self._read_targets(y, None), read_sample(x)
+            learn_rows(self, checked(self, sample, read, check_weights(w, 1), t))
+            self._columns.note(sample.layouts[0])
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
         """Return the new attributes that count rows by their targets."""
         return {}
 
     def _new_state(self, **attributes: Any) -> State:
-        """Return new attributes of the model; solutions that are not given are dropped.
+        """Return new attributes of the model; what depends on others is dropped if not given."""
+        derived = {"_solution": None, "_recursion": None, "_rows": None, "_marks": new_marks()}
+        return tuple((self, name, value) for name, value in (derived | attributes).items())
 
-        The reader of known rows stays, but is not used until names are noted again.
-        """
-        columns = attributes.get("_columns", self._columns)
-        n_targets = attributes.get("_statistics", self._statistics).n_targets
-        known = self._known_rows
-        if known is not None:
-            is_same = columns is self._columns and n_targets == self._statistics.n_targets
-            known = known._replace(next_due=0, reader=known.reader if is_same else None)
-        caches = {"_solution": None, "_running": None, "_known_rows": known}
-        return tuple((self, name, value) for name, value in (caches | attributes).items())
+    def _draft(self, **attributes: Any) -> Self:
+        """Return a copy with new attributes, which shares all others and learns no rows."""
+        new = shallow_copy(self)
+        vars(new).update({name: value for _, name, value in self._new_state(**attributes)})
+        return new
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Unlearn one sample; see `unlearn_many`."""
@@ -642,10 +683,11 @@ class LinearModel(base.Estimator, ABC):
             if other._is_blank:
                 known = np.arange(self._statistics.n_features)
                 outputs["_penalty"] = self._penalty.placed(known, size[0])
+                outputs["_marks"] = new_marks(self._marks[SHARE])
             elif self._is_blank:
                 # This model has learnt nothing, so the ridge that the other has selected stays.
                 statistics, penalty = theirs.copied(), other._penalty.placed(known, size[0])
-                outputs["_penalty"] = penalty
+                outputs["_penalty"], outputs["_marks"] = penalty, new_marks(other._marks[SHARE])
             else:
                 statistics.absorb(theirs)
             outputs |= {"_columns": columns, "_clock": clock}
@@ -712,74 +754,71 @@ class LinearModel(base.Estimator, ABC):
 
     # Single rows.
 
-    def _learn_row(self, x: Any, targets: bytes, *counting: tuple[Any, ...]) -> bool:
-        """Learn a sample of known names whose targets are read; return whether that was possible.
+    def _single_rows(self) -> SingleRows | None:
+        """Make what reads, predicts and learns single rows of this model, and store it."""
+        statistics, penalty, settings = self._statistics, self._penalty, self._settings
+        if not (statistics.weight and statistics.n_features and statistics.n_targets):
+            return None
+        clock, marks, solution = self._clock, self._marks, self._solution
+        decay = clock.forgetting_factor
+        # From this number of rows on, and if a feature begins to vary, other code learns a row.
+        due, constants = np.inf, None
+        if is_selected(settings.ridge) and penalty.constants is not None:
+            due, constants = penalty.until, penalty.constants
+            constants = None if np.isnan(constants).all() else constants
+        can_learn = statistics.products.row_arrays() and statistics.n_folds == 1
+        decays_errors = decay != 1.0 and statistics.rounding.weight
+        is_other = penalty.is_due or clock.half_life is not None or decays_errors
+        marks[NEXT_DUE] = due if can_learn and not is_other else 0.0
+        weights = None
+        if solution is not None and solution.n_rows == statistics.count:
+            weights = solution.output_weights
+        self._rows = statistics.single_rows(
+            self._columns.met,
+            self._row_outputs(),
+            weights,
+            Following(self._recursion, marks),
+            (self._row_counts(), constants),
+            decay,
+            MIN_SHARE if settings.is_recursive and decay != 1.0 else 0.0,
+        )
+        return self._rows
 
-        Targets are the bytes of an array of float64. `counting` may hold a call that counts a row
-        of the label.
-        """
-        known, clock, statistics = self._known_rows, self._clock, self._statistics
-        if known is None or clock.half_life is not None:
-            return False
-        count, decay, running = statistics.count, clock.forgetting_factor, self._running
-        sample = known.read(x, targets, count)
-        if sample is None:
-            return False
-        penalty = self._penalty
-        if decay != 1.0 and self._settings.is_recursive and statistics.weight:
-            penalty = penalty.decayed((decay,))
-        if running is None or running.recursion is None:
-            calls, state = statistics.plan_row(sample, 1.0, decay)
-        else:
-            is_restored = penalty.is_restored(self._penalty, decay)
-            calls, state = running.plan_row(statistics, count, sample, 1.0, decay, is_restored)
-        if penalty is not self._penalty:
-            state = (*state, (self, "_penalty", penalty))
-        if self._solution is not None:
-            state = (*state, (self, "_solution", None))
-        apply((calls + counting, state))
-        return True
+    @abstractmethod
+    def _row_outputs(self) -> tuple[Any, Any]:
+        """Return how targets of single rows are read; see `Statistics.single_rows`."""
 
-    def _note_names(self, layout: Layout) -> None:
-        """Note the names of a sample; names that come twice in a row get a fast reader."""
-        known, penalty, n_targets = self._known_rows, self._penalty, self._statistics.n_targets
-        if known is None or layout != known.layout:
-            known = KnownRows(layout)
-        elif known.reader is None:
-            known = known._replace(reader=reader_of(self._columns, layout, n_targets))
-        next_due, constants = 0 if penalty.is_due else maxsize, None
-        if not penalty.is_due and is_selected(self.ridge) and penalty.constants is not None:
-            next_due, places = penalty.until, np.flatnonzero(~np.isnan(penalty.constants))
-            constants = (places, penalty.constants[places]) if places.size else None
-        self._known_rows = known._replace(next_due=next_due, constants=constants)
+    def _row_counts(self) -> Integers | None:
+        """Return the number of rows of every class; None without classes."""
+        return None
 
     # Weights and predictions.
 
     def _solved(self) -> Solution:
-        """Return the current solution, from the running solution if that is valid."""
-        solution = self._solution
-        if solution is None:
-            ridge, units = self._in_force()
-            statistics, running = self._statistics, self._running
-            recursion = running and running.for_prediction(statistics, statistics.count)
-            if recursion is not None:
-                weights = recursion.weights.copy(order="F")
-            else:
-                warn_of_narrow_features(self, statistics)
-                penalties, diagonal = penalties_of(ridge, units, statistics)
-                weights = statistics.solve(penalties, diagonal)
-                if is_selected(self.ridge):
-                    warn_of_lost_digits(statistics, ridge, units)
-                # Before a ridge is selected, the paper's ridge is in force, which changes with
-                # every row.
-                is_number = isinstance(self.ridge, numbers.Real)
-                is_paper = self._penalty.ridge is None and not is_number
-                keeps = self._settings.follows_rows and ridge > 0.0 and not is_paper
-                parts = statistics, weights, ridge, penalties
-                self._running = RunningSolution.after_solving(running if keeps else None, *parts)
-            intercept, is_far = statistics.intercept(weights), are_far(statistics, weights)
-            solution = Solution(ridge, units, weights, intercept, is_far=is_far)
-            self._solution = solution
+        """Return the current solution, from the recursion if that follows the rows."""
+        solution, statistics = self._solution, self._statistics
+        if solution is not None and solution.n_rows == statistics.count:
+            return solution
+        ridge, units = self._in_force()
+        if self._recursion is not None and is_answering(self._marks, statistics, self._recursion):
+            weights = self._recursion.weights.copy(order="F")
+        else:
+            warn_of_narrow_features(self, statistics)
+            penalties, diagonal = penalties_of(ridge, units, statistics)
+            weights = np.asfortranarray(statistics.solve(penalties, diagonal))
+            if is_selected(self.ridge):
+                warn_of_lost_digits(statistics, ridge, units)
+            # Before a ridge is selected, the paper's ridge is in force, which changes with every
+            # row.
+            is_paper = self._penalty.ridge is None and not isinstance(self.ridge, numbers.Real)
+            self._rows = self._recursion = None
+            if not (self._settings.follows_rows and ridge > 0.0) or is_paper:
+                self._marks[PREDICTED_AT] = -np.inf
+            known = statistics, weights, ridge, penalties
+            self._recursion = begin_after_solving(self._marks, *known)
+        intercept, is_far = statistics.intercept(weights), are_far(statistics, weights)
+        found = statistics.count, ridge, units, weights, intercept
+        self._solution = solution = Solution(*found, is_far=is_far)
         return solution
 
     def _weights(self) -> tuple[Floats, Floats]:
@@ -793,34 +832,24 @@ class LinearModel(base.Estimator, ABC):
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return scores (n_targets,) for one sample."""
-        known, statistics = self._known_rows, self._statistics
-        sample, count, is_known = None, statistics.count, False
-        if known is not None:
-            layout, reader, next_due, _ = known
-            sample = None if reader is None else reader.read(x)
-            is_known = sample is not None and count < next_due
-        if sample is None:
-            if self._is_blank:
-                # Before their first row, transformers may return values that are not numbers.
-                check_mapping(x)
-                return np.zeros(statistics.n_targets)
-            layout, values = read_row(x)
-            row = self._columns.place((layout,), values[None])[0]
-            sample = np.append(row, np.zeros(statistics.n_targets))
-        running = self._running
-        recursion = running and running.for_prediction(statistics, count)
-        if recursion is None:
-            solution = self._solved()
-            # A recursion that starts now gives the same scores the first time and the second time.
-            recursion = self._running and self._running.for_prediction(self._statistics, count)
-        if not is_known:
-            self._note_names(layout)
-        if recursion is not None:
-            scores = statistics.scores_by(recursion, sample)
-        else:
-            scores = outputs_of(statistics, solution, sample[None, : statistics.n_features])[0]
-        # Measured: avoiding the call saves a percent of the time of predicting and learning a row.
-        return scores if self._settings.priors is None else self._answers(scores)
+        rows, statistics = self._rows, self._statistics
+        known = NotImplemented if rows is None else rows.scores(x)
+        if known is not NotImplemented:
+            return self._answers(np.array(known))
+        if self._is_blank:
+            # Before their first row, transformers may return values that are not numbers.
+            check_mapping(x)
+            return np.zeros(statistics.n_targets)
+        layout, values = read_row(x)
+        row = self._columns.place((layout,), values[None])[0]
+        self._columns.note(layout)
+        solution = self._solved()
+        rows = self._rows or self._single_rows()
+        # What learns single rows gives the same scores the first time and the second time.
+        known = NotImplemented if rows is None else rows.scores_of(row)
+        if known is NotImplemented:
+            return self._answers(outputs_of(statistics, solution, row[None])[0])
+        return self._answers(np.array(known))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return the input, for the kind of the answer, and its scores (n, n_targets)."""
@@ -834,8 +863,8 @@ class LinearModel(base.Estimator, ABC):
     def _independent(self) -> Self:
         """Return a copy that learns on its own; the two share attributes that are never mutated."""
         new = shallow_copy(self)
-        new._statistics = self._statistics.copied()
-        new._running = self._running and self._running.changed(Recursion.copied)
+        new._statistics, new._marks = self._statistics.copied(), self._marks.copy()
+        new._recursion, new._rows = self._recursion and self._recursion.copied(), None
         return new
 
     def _variances(self, batch: Batch, own: float) -> Floats:
@@ -846,7 +875,8 @@ class LinearModel(base.Estimator, ABC):
         """
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
-        (noise, covariance), (ridge, units, *_) = spread_of(self), self._solved()
+        (noise, covariance), solution = spread_of(self), self._solved()
+        ridge, units = solution.ridge, solution.units
         mean = self._statistics.feature_mean
         with np.errstate(**OVERFLOW_HANDLING):
             if units is not None:
@@ -888,7 +918,7 @@ class LinearModel(base.Estimator, ABC):
 
 def hold_choices(model: LinearModel) -> None:
     """Make a model keep its ridge and units, whatever rows it learns, until a merge."""
-    model._penalty = Penalty(is_due=False, until=maxsize)
+    model._penalty, model._rows = Penalty(is_due=False, until=maxsize), None
 
 
 def choose_anew(model: LinearModel) -> None:
@@ -968,45 +998,44 @@ def plan_block(
     clock, past, weights = model._clock.tick(part.w, n_rows, part.times)
     learnt = Rows(uncast(part.values), part.targets, weights)
     statistics = model._statistics.grown(*shape).named(rows.columns.names)
-    penalty, running = decayed_penalty(model, part), None
-    if n_rows == 1 and model._running is not None:
-        running = model._running.changed(lambda recursion: recursion.grown(*shape))
+    penalty, recursion, before = model._penalty, model._recursion, model._marks
+    marks = new_marks(share_after(model, part))
+    if recursion is not None:
+        is_single = n_rows == 1 and statistics.is_single(learnt, past)
+        recursion = recursion.grown(*shape) if is_single else None
     if events is not None:
         known = np.arange(model._statistics.n_features)
         penalty = events.after(penalty.placed(known, shape[0]), block.stop)
-        if penalty.is_due and running is not None:
-            running.recursion = None
+        if penalty.is_due:
+            recursion = None
         features, units = events.own_units(penalty, block, learnt, past * statistics.weight)
         if features.size:
             penalty = penalty.with_units(features, units)
-            running = running and running.changed(
-                lambda recursion: recursion.with_penalties(features, recursion.ridge * units**2)
-            )
-    if n_rows > 1:
-        calls, changes = statistics.plan(learnt, past)
-    elif running is None:
-        calls, changes = statistics.plan_row(*learnt.sample(shape[1]), past)
-    else:
-        is_restored = penalty.is_restored(model._penalty, past)
-        row = *learnt.sample(shape[1]), past, is_restored
-        calls, changes = running.plan_row(statistics, statistics.count, *row)
+            if recursion is not None:
+                recursion = recursion.with_penalties(features, recursion.ridge * units**2)
+    if n_rows == 1:
+        marks[PREDICTED_AT] = before[PREDICTED_AT]
+    if recursion is not None:
+        marks[VALID_UNTIL] = before[VALID_UNTIL]
+    is_restored = past != 1.0 and bool(marks[SHARE] >= before[SHARE])
+    calls, changes = statistics.plan(learnt, past, Following(recursion, marks, is_restored))
     news = {model._names_outputs: rows.outputs} | model._counts(part.targets, shape[1])
-    news |= {"_columns": rows.columns, "_clock": clock, "_running": running}
+    news |= {"_columns": rows.columns, "_clock": clock, "_recursion": recursion, "_marks": marks}
     state = model._new_state(_statistics=statistics, _penalty=penalty, **news)
     return calls, (*changes, *state)
 
 
-def decayed_penalty(model: LinearModel, rows: Checked) -> Penalty:
-    """Return the penalty after rows: in the recursive form, the ridge decays with the past."""
-    n_rows, penalty = len(rows.targets), model._penalty
+def share_after(model: LinearModel, rows: Checked) -> float:
+    """Return the share of the ridge after rows: in the recursive form it decays with the past."""
+    n_rows, share = len(rows.targets), float(model._marks[SHARE])
     if not (model._clock.forgets and model._settings.is_recursive and n_rows):
-        return penalty
+        return share
     factors = model._clock.factors(n_rows, rows.times)
     if not model._statistics.weight:
         # An empty past does not decay.
         weighty = np.broadcast_to(rows.w, n_rows) > 0.0
         factors[: int(weighty.argmax()) + 1 if weighty.any() else n_rows] = 1.0
-    return penalty.decayed(factors.tolist())
+    return decayed(share, factors.tolist())
 
 
 def learnt_sparse(model: LinearModel, rows: Checked) -> State:
@@ -1019,7 +1048,8 @@ def learnt_sparse(model: LinearModel, rows: Checked) -> State:
     statistics.check_joins(learnt, *shape)
     statistics.absorb(learnt)
     news = {model._names_outputs: rows.outputs} | model._counts(rows.targets, shape[1])
-    news |= {"_columns": rows.columns, "_clock": clock, "_penalty": decayed_penalty(model, rows)}
+    news |= {"_columns": rows.columns, "_clock": clock}
+    news["_marks"] = new_marks(share_after(model, rows))
     return model._new_state(_statistics=statistics, **news)
 
 
@@ -1053,8 +1083,7 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     """
     if are_negligible(statistics):
         return
-    new = shallow_copy(model)
-    vars(new).update(_statistics=statistics, _penalty=Penalty(), _running=None, _solution=None)
+    new = model._draft(_statistics=statistics, _penalty=Penalty())
     ridge, units = new._in_force()
     ridges = [ridge]
     if is_selected(model.ridge):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,13 +54,6 @@ quarter, an eighth and a sixteenth, the squared error was at most 1.28, 1.12 and
 a ridge selected just then, over forty streams in a bad order whose features keep their units
 (demos/benchmarks/bad_order.py). Compared with doublings, predicting and learning 8,192 rows of 64
 features one by one took 1.1, 1.3 and 1.6 times as long; in batches, 1.6, 2.0 and 2.9 times.
-"""
-
-MIN_SHARE = 0.5 * (1.0 - 1e-9)
-"""Share of the ridge below which a ridge that decays with the rows is set to c again.
-
-It is slightly below a half, because decays over whole half-lives reach a half up to rounding, and
-rounding must not decide.
 """
 
 MEMORIES_BETWEEN_SELECTIONS = 4
@@ -143,8 +136,6 @@ class Penalty(NamedTuple):
     began : int
         Number of rows before any feature varied, minus one. These rows carry no information about
         the ridge, and the counts of rows begin after them.
-    share : float
-        The share of the ridge that is in force: below 1 if the ridge decays with the rows.
     """
 
     ridge: float | None = None
@@ -154,21 +145,6 @@ class Penalty(NamedTuple):
     until_time: float | None = None
     constants: Floats | None = None
     began: int = 0
-    share: float = 1.0
-
-    def decayed(self, factors: Iterable[float]) -> Penalty:
-        """Return the penalty after rows, given the factor on the earlier rows at each of them."""
-        share = self.share
-        for factor in factors:
-            share *= factor
-            if share < MIN_SHARE:
-                share = 1.0
-        # The share is the last attribute. Measured: half the time of _replace.
-        return Penalty(*self[:-1], share)
-
-    def is_restored(self, before: Penalty, decay: float) -> bool:
-        """Return whether the ridge was set to c again by a row, given the penalty before it."""
-        return decay != 1.0 and self.share >= before.share
 
     def placed(self, places: Integers, n_features: int) -> Penalty:
         """Return the penalty for more features, with the known features at given places."""
@@ -185,10 +161,9 @@ class Penalty(NamedTuple):
         return self._replace(units=new)
 
     def fits(self, n_features: int) -> bool:
-        """Return whether the arrays have `n_features` entries, and the share is one."""
+        """Return whether the arrays have `n_features` entries."""
         arrays = (each for each in (self.constants, self.units) if each is not None)
-        is_share = type(self.share) is float and 0.0 < self.share <= 1.0
-        return is_share and all(len(each) == n_features for each in arrays)
+        return all(len(each) == n_features for each in arrays)
 
 
 def only_values(statistics: Statistics) -> Floats:

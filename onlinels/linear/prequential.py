@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from onlinels.checks import Floats, Integers, Matrix, by_row, row_blocks, uncast
+from onlinels.core import IN_USE
+from onlinels.core.reference import PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.discriminant import discriminant
 from onlinels.linear.model import (
     Checked,
@@ -19,13 +20,13 @@ from onlinels.linear.model import (
     learn_rows,
     read_rows,
 )
-from onlinels.linear.penalty import MIN_SHARE, is_selected
-from onlinels.linear.running import RunningSolution
+from onlinels.linear.penalty import is_selected
+from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.numerics import Update, apply, becoming, enlarged
 from onlinels.rows.batch import Batch, labels_like, names_of, table_like
 from onlinels.rows.labels import Label
 from onlinels.sums.products import Rows
-from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE, N_BUFFERED_COLUMNS, Recursion
+from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Recursion
 from onlinels.sums.statistics import Statistics
 
 MIN_BLOCK_ROWS = 4
@@ -35,6 +36,12 @@ BLOCK_ENTRIES = 2**16
 """Number of entries of the rows predicted at once: 512 KiB, which stay in the cache.
 
 With many features, the rows have half as many entries as the recursion that is copied for them.
+"""
+
+FEATURES_IN_BLOCKS = 200
+"""Number of features from which blocks of rows cost less than rows one by one in compiled code.
+
+Measured, us per row: PLACEHOLDER.
 """
 
 MAX_SQUARES_GROWTH = 16.0
@@ -100,12 +107,14 @@ def answered(
     start = 0
     while start < n_rows:
         own._choose_if_due()
-        # Variances need the covariance after every row.
-        stop = start if with_dist else _block_end(own, rows, start, grows, breaks)
         n_answered = 0
-        if stop - start >= MIN_BLOCK_ROWS:
-            block = slice(start, stop)
-            n_answered = _answer_block(own, rows.part(block), scores[block])
+        # Variances need the covariance after every row.
+        if not with_dist and _are_few_features(own):
+            n_answered = _answer_rows(own, rows, start, scores)
+        elif not with_dist:
+            block = slice(start, _block_end(own, rows, start, grows, breaks))
+            if block.stop - start >= MIN_BLOCK_ROWS:
+                n_answered = _answer_block(own, rows.part(block), scores[block])
         if not n_answered:
             n_answered = 1
             sample = stream.sample(start)
@@ -246,9 +255,31 @@ def _block_end(
     n_rows = min([n_rows, *np.flatnonzero(grows[start : start + n_rows])[:1]])
     if clock.forgets and n_rows > 0:
         part = rows.part(slice(start, start + n_rows))
-        kept = penalty.share * np.cumprod(clock.factors(n_rows, part.times))
+        kept = model._marks[SHARE] * np.cumprod(clock.factors(n_rows, part.times))
         n_rows = min([n_rows, *np.flatnonzero(kept < MIN_SHARE)[:1]])
     return start + max(0, int(n_rows))
+
+
+def _are_few_features(model: LinearModel) -> bool:
+    """Return whether rows are better learnt one by one, by compiled code, than in blocks."""
+    recursion = model._recursion
+    is_plain = model._settings.priors is None and (recursion is None or recursion.trust == 1.0)
+    return IN_USE == "compiled" and is_plain and len(model._columns) < FEATURES_IN_BLOCKS
+
+
+def _answer_rows(model: LinearModel, rows: Checked, start: int, scores: Floats) -> int:
+    """Predict rows and learn them one by one; return their number, up to a row with an event."""
+    single, n_known = model._rows or model._single_rows(), len(model._outputs)
+    if single is None or rows.shape[0] != len(model._columns):
+        return 0
+    part = rows.part(slice(start, start + max(64, 4 * BLOCK_ENTRIES // rows.shape[0])))
+    values = np.ascontiguousarray(uncast(part.values), dtype=np.float64)
+    targets = np.ascontiguousarray(part.targets)
+    found = np.empty((len(targets), n_known))
+    weights = np.full(len(targets), part.w)
+    n_answered: int = single.predict_learn(values, targets, weights, found)
+    scores[start : start + n_answered, :n_known] = found[:n_answered]
+    return n_answered
 
 
 def sums_before(start: Floats, added: Floats) -> Floats:
@@ -261,8 +292,7 @@ def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
     current = _current_recursion(model)
     if current is None:
         return 0
-    running = model._running
-    trust = 1.0 if running is None else running.trust
+    trust, valid_until = current.trust, model._marks[VALID_UNTIL]
     rows = rows.part(slice(0, _sound_rows(model._statistics, current, trust, rows)))
     # The names of the targets become known with the first row.
     rows = rows._replace(outputs=getattr(model, model._names_outputs))
@@ -286,11 +316,13 @@ def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
     rows = rows.part(slice(0, n_answered))
     _, past, _ = model._clock.tick(rows.w, n_answered, rows.times)
     learn_rows(model, rows)
-    if running is not None and not model._penalty.is_due:
+    if not model._penalty.is_due:
         if past != 1.0:
             after = after.scaled(past)
-        model._running = replace(running, predicted_at=model.count)
-        model._running.refine(model._statistics, after)
+        trust = min(trust, model._statistics.products.refine(after))
+        if trust:
+            after.trust, model._recursion = trust, after
+            model._marks[PREDICTED_AT], model._marks[VALID_UNTIL] = model.count, valid_until
     return n_answered
 
 
@@ -341,7 +373,7 @@ def _sound_rows(statistics: Statistics, recursion: Recursion, trust: float, rows
     """
     n_rows, n_known = len(rows.targets), statistics.n_features
     if trust < 1.0:
-        n_rows = min(n_rows, N_BUFFERED_COLUMNS)
+        n_rows = min(n_rows, BLOCK_ROWS_OF_MANY)
     most = np.full(rows.values.shape[1], MAX_SQUARES_GROWTH * recursion.ridge)
     most[:n_known] = MAX_SQUARES_GROWTH * (statistics.diagonal + recursion.penalties)
     values = uncast(rows.part(slice(0, n_rows)).values)
@@ -380,10 +412,9 @@ def _answered_and_learnt(
 
 def _current_recursion(model: LinearModel) -> Recursion | None:
     """Return the recursion beside the sums; None if no recursion can learn rows."""
-    running = model._running
-    if running is None or running.for_prediction(model._statistics, model.count) is None:
+    if not is_answering(model._marks, model._statistics, model._recursion):
         # This counts as a prediction, so that the next solution has a recursion.
-        model._solution, model._running = None, RunningSolution(model.count)
+        model._solution, model._marks[PREDICTED_AT] = None, model.count
         model._solved()
-    running = model._running
-    return running and running.for_prediction(model._statistics, model.count)
+    recursion = model._recursion
+    return recursion if is_answering(model._marks, model._statistics, recursion) else None

@@ -99,32 +99,10 @@ class RealValuedModel(LinearModel):
     def _outputs(self) -> tuple[Name, ...]:
         return self._target_names
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
-        """Learn one sample.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature names to numbers or arrays of numbers.
-        y : number, or mapping of target names to numbers if the model has several targets
-            Target of the sample.
-        w : float
-            Weight, at least 0: learning with weight 2 equals learning twice.
-        t : number or datetime, optional
-            Time of the sample, for models with a `half_life`; by default one unit passes. Ignored
-            without a `half_life`. Datetimes without a time zone count as UTC.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt. The model is then unchanged.
-        """
-        with self._lock:
-            read = self._read_targets(y, None)
-            targets, names = read
-            plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
-            if not (plain and self._learn_row(x, targets.tobytes())):
-                self._learn_sample(x, read, w, t)
+    def _row_outputs(self) -> tuple[Any, Any]:
+        names = self._target_names
+        is_named = self._named is not None
+        return {name: column for column, name in enumerate(names)} if is_named else None, None
 
     def _read_one(self, x: Any) -> Batch:
         """Return a sample; before anything is learnt, do not read its values."""
@@ -207,7 +185,10 @@ class RealValuedModel(LinearModel):
         (1.5, 0.141)
         """
         with self._lock:
-            predicted = self._row_scores(x).tolist()
+            rows = self._rows
+            predicted = NotImplemented if rows is None else rows.scores(x)
+            if predicted is NotImplemented:
+                predicted = self._row_scores(x).tolist()
             if with_dist:
                 variances = self._variances(self._read_one(x), own=1.0)[0].tolist()
                 predicted = list(map(gaussian, predicted, variances))

@@ -11,13 +11,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import compress
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
     NUMBER_REMEDY,
@@ -37,6 +35,7 @@ from onlinels.checks import (
     read_number,
     within_bounds,
 )
+from onlinels.core import Reader
 from onlinels.numerics import shallow_copy
 from onlinels.saving import in_plain_types, savable
 
@@ -230,9 +229,6 @@ PLAIN_NUMBER_TYPES = frozenset(
     {float, int, bool, np.bool_, np.float32, np.float64, np.int32, np.int64, np.uint8}
 )
 """Types of values that are read without further checks of their type."""
-
-PYTHON_NUMBER_TYPES = frozenset({float, int, bool})
-"""Python's own types of numbers."""
 
 
 def as_numpy(values: Any, argument: str = "X") -> Any:
@@ -560,6 +556,8 @@ class Columns:
         self._lengths: dict[Name, int] = {}
         self._plain = False
         self._last: tuple[Layout, Integers] | None = None
+        # The column of every name that dicts had; of an array, (first column, length).
+        self.met: dict[Name, Any] = {}
         for name in names:
             self._append(name)
 
@@ -576,7 +574,21 @@ class Columns:
         return len(self._index)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_last": None}
+        return vars(self) | {"_last": None, "met": {}}
+
+    def note(self, layout: Layout) -> None:
+        """Note the columns of the names of a dict that is read, for `onlinels.core`."""
+        if isinstance(layout, range) or len(self.met) > 2 * len(self):
+            return
+        arrays, located = _arrays_of(layout), self.locate(layout)
+        if not arrays:
+            for name, column in zip(layout, located.tolist(), strict=True):
+                if column >= 0 and type(name) in PLAIN_NAME_TYPES:
+                    self.met[name] = column
+        elif len(layout) == 1 and type(arrays[0].name) is str and arrays[0].length:
+            first = int(located[0])
+            if first >= 0 and (located == np.arange(first, first + len(located))).all():
+                self.met[arrays[0].name] = first, arrays[0].length
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -603,7 +615,7 @@ class Columns:
                 continue
             if columns is self:
                 columns = shallow_copy(self)
-                for kept in ("_names", "_index", "_lengths"):
+                for kept in ("_names", "_index", "_lengths", "met"):
                     setattr(columns, kept, getattr(self, kept).copy())
             for name in sorted_names(names_of(layout)):
                 columns._append(name)
@@ -756,101 +768,10 @@ def _is_in_place(located: Integers, n_columns: int) -> bool:
     return len(located) == n_columns and bool((located == np.arange(n_columns)).all())
 
 
-# Fast reading of samples with known names
-
-MAX_UNCHECKED_SQUARES = 1e150
-"""Sum of squares of values and targets up to which a row is read without further checks."""
-
-
-FLOAT_TYPES = np.float64, np.float32
-
-
-class RowReader:
-    """Read dicts with known names, or with one array, into the columns of a model.
-
-    Examples
-    --------
-    >>> reader = reader_of(Columns().extended([("a", "b")]), ("b", "a"), n_targets=1)
-    >>> reader.read({"b": 2.0, "a": 1.0}), reader.read({"b": 2.0, "a": "x"})
-    (array([1., 2., 0.]), None)
-    """
-
-    def __init__(
-        self, columns: Columns, layout: tuple[Name | ArrayFeature, ...], n_targets: int
-    ) -> None:
-        self._no_targets = bytes(8 * n_targets)
-        located = columns.locate(layout)
-        arrays = _arrays_of(layout)
-        self._array = arrays[0] if arrays else None
-        self._n_names = len(layout)
-        if not arrays:
-            # In the order of the columns; names without a column come last.
-            order = np.argsort(np.where(located < 0, len(columns), located), kind="stable")
-            located = located[order]
-            names: Any = [layout[index] for index in order]
-            # For one name, itemgetter returns no tuple.
-            self._pick = itemgetter(*names) if names[1:] else lambda x: (x[names[0]],)
-            self._pack = struct.Struct(f"{len(layout)}d").pack
-        # Whether the last values whose types were checked were Python's own numbers.
-        self._sums = False
-        self._known = np.flatnonzero(located >= 0)
-        self._places = located[self._known]
-        self._width = None if _is_in_place(located, len(columns)) else len(columns)
-        self.is_complete = len(self._known) == len(located)
-
-    def read(self, x: Any, targets: bytes | None = None) -> Floats | None:
-        """Return a sample in the columns of the model, or None if it needs further checks.
-
-        The result is (n_features + n_targets,), with the targets given as bytes, or 0. Columns
-        without a value are 0; values without a column are left out (see `is_complete`).
-        """
-        if targets is None:
-            targets = self._no_targets
-        if type(x) is not dict or len(x) != self._n_names:
-            return None
-        if self._array is not None:
-            value: Any = x.get(self._array.name)
-            known = type(value) is np.ndarray and value.shape == (self._array.length,)
-            # Values of other kinds may not fit.
-            fits = known and value.dtype in FLOAT_TYPES
-            packed = value.astype(np.float64, copy=False).tobytes() if fits else None
-        else:
-            try:
-                picked = self._pick(x)
-                # The sum of Python numbers is a float. Measured: summing takes at most half the
-                # time of checking every type. Sums of numpy numbers may overflow and warn.
-                plain = self._sums and type(sum(picked, 0.0)) is float
-                packed = self._pack(*picked) if plain or self._are_plain(picked) else None
-            except Exception:  # Values of any type may raise anything; further checks report them.
-                return None
-        if packed is None:
-            return None
-        values = np.frombuffer(packed + targets)
-        # A comparison with NaN is false; a product by numpy would warn about an overflow.
-        if not ddot(values, values) <= MAX_UNCHECKED_SQUARES:
-            return None
-        if self._width is None:
-            return values
-        n_targets = len(targets) // 8
-        placed = np.zeros(self._width + n_targets)
-        placed[self._places] = values[self._known]
-        placed[self._width :] = values[len(values) - n_targets :]
-        return placed
-
-    def _are_plain(self, values: tuple[Any, ...]) -> bool:
-        """Return whether the types of all values are numbers; note whether they are Python's."""
-        types = set(map(type, values))
-        self._sums = types <= PYTHON_NUMBER_TYPES
-        return types <= PLAIN_NUMBER_TYPES
-
-
-def reader_of(columns: Columns, layout: Layout, n_targets: int = 0) -> RowReader | None:
-    """Return a reader for samples of a layout; None if they always need further checks."""
-    if isinstance(layout, range) or (len(layout) > 1 and holds_array(layout)):
-        return None
-    if not any(True for _ in names_of(layout)):
-        return None
-    return RowReader(columns, layout, n_targets)
+def reader_of(columns: Columns, values: Floats | None = None) -> Reader:
+    """Return a reader of dicts of the names that the columns have met, into `values` if given."""
+    values = np.zeros(len(columns)) if values is None else values
+    return Reader(columns.met, values, PLAIN_NUMBER_TYPES, np.ndarray)
 
 
 # Results in kind: arrays for arrays, frames of the same library for frames, lists for lists

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from operator import is_, ne
 from typing import Any
@@ -38,8 +37,6 @@ class Classes:
         self._index: dict[Label, int] = index or {}
         self.labels: tuple[Label, ...] = tuple(self._index)
         """Labels in the order of their columns."""
-        zeros = bytes(8 * (len(self._index) - 1)) if self._index else b""
-        self._one_hot = zeros + struct.pack("d", 1.0) + zeros
 
     def __len__(self) -> int:
         return len(self._index)
@@ -55,18 +52,17 @@ class Classes:
         """Return the columns of known labels, an array (len(labels),)."""
         return np.fromiter((self._index[label] for label in labels), np.intp, len(labels))
 
-    def of_row(self, y: Any) -> tuple[int | None, bytes]:
-        """Return the column of a label and its one-hot row, as float64 bytes.
+    @property
+    def index(self) -> dict[Label, int]:
+        """The column of every label."""
+        return self._index
 
-        The column is None if the label is not known or needs `read_label` first.
-        """
+    def column_of(self, y: Any) -> int | None:
+        """Return the column of a label; None if it is not known or needs `read_label` first."""
         try:
-            column = self._index[y]
+            return self._index[y]
         except (KeyError, TypeError, ValueError):  # numpy's timedelta64 raises the last.
-            return None, b""
-        n_classes = len(self._index)
-        start = 8 * (n_classes - 1 - column)
-        return column, self._one_hot[start : start + 8 * n_classes]
+            return None
 
 
 PLAIN_LABEL_TYPES = frozenset({str, int, bool, float})

@@ -380,7 +380,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if late and not self._softmaxes:
             model = self._with_late_experts()
             found = model._waiting.find(key, self._count)
-        column, _ = self._classes.of_row(y)
+        column = self._classes.column_of(y)
         is_new = False
         if column is None or columns is not self._columns:
             label = read_label(y)

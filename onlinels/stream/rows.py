@@ -11,12 +11,12 @@ from zlib import crc32
 import numpy as np
 
 from onlinels.checks import Floats, is_unknown, plain_value
+from onlinels.core import Reader
 from onlinels.rows.batch import (
     ARRAY_TYPES,
     Columns,
     Layout,
     Name,
-    RowReader,
     as_frame,
     check_distinct,
     feature_key,
@@ -119,8 +119,8 @@ class StreamColumns:
         self._texts: dict[Name, dict[str, int]] = {}
         # Names with more texts than columns, in the order in which they became crowded.
         self._crowded: dict[Name, int] = {}
-        # For speed: the reader of the last layout of numbers alone.
-        self._reader: RowReader | None = None
+        # For speed: reads dicts of known names of numbers; made with the first.
+        self._reader: Reader | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_reader": None}
@@ -137,13 +137,17 @@ class StreamColumns:
 
     def row(self, x: Any) -> StreamRow:
         """Return a sample as a row (n_columns,); features without a column are ignored."""
-        values = None if self._reader is None else self._reader.read(x)
-        return self._placed(read_stream_row(x)) if values is None else StreamRow(values)
+        known = None if self._reader is None else self._reader.row(x)
+        return (
+            self._placed(read_stream_row(x)) if known is None else StreamRow(np.frombuffer(known))
+        )
 
     def _placed(self, sample: Sample) -> StreamRow:
         layout, _, texts, gaps = sample
         if not texts and not gaps:
-            self._reader = reader_of(self._columns, layout)
+            self._columns.note(layout)
+            if self._reader is None and len(self._columns):
+                self._reader = reader_of(self._columns)
         return self.placed([sample])[0]
 
     def columns_of(self, name: Name) -> list[int]:
@@ -172,10 +176,9 @@ class StreamColumns:
 
     def extended_and_read(self, x: Any) -> tuple[StreamColumns, StreamRow]:
         """Return columns extended by the features of a river sample, and the sample as a row."""
-        reader = self._reader
-        values = reader.read(x) if reader is not None and reader.is_complete else None
-        if values is not None:
-            return self, StreamRow(values)
+        known = None if self._reader is None else self._reader.row(x)
+        if known is not None:
+            return self, StreamRow(np.frombuffer(known))
         sample = read_stream_row(x)
         columns = self.extended([sample])
         return columns, columns._placed(sample)

@@ -16,7 +16,7 @@ from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
 from onlinels.sums.packed import is_growth
 from onlinels.sums.products import Rows, SumsOfProducts
-from onlinels.sums.recursion import Recursion
+from onlinels.sums.recursion import Following
 from onlinels.sums.selection import (
     MAX_ROUNDING_ERROR,
     SQUARED_ERROR_TOLERANCE,
@@ -168,29 +168,14 @@ class FoldedStatistics(Statistics):
         places = self._places(rows.values, rows.w)
         return [rows.some(places == fold) for fold in range(self.n_folds)]
 
-    def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
-        """Plan to decay all rows and to learn new rows, in their folds too."""
-        parts = zip(self._folds, self._by_fold(rows), strict=True)
-        return joined(
-            self._plan_many(rows, decay), *(fold.plan(part, decay) for fold, part in parts)
-        )
-
-    def plan_row(
-        self,
-        sample: Floats,
-        w: float = 1.0,
-        decay: float = 1.0,
-        recursion: Recursion | None = None,
+    def plan(
+        self, rows: Rows, decay: float = 1.0, following: Following | None = None
     ) -> tuple[Calls, State]:
-        """Plan to decay all rows and to learn one row, in its fold too."""
-        n_features = self.n_features
-        (place,) = self._places(sample[None, :n_features], w).tolist()
-        changes = [super().plan_row(sample, w, decay, recursion)]
-        for fold, each in enumerate(self._folds):
-            if fold == place:
-                changes.append(each.plan_row(sample, w, decay))
-            elif decay != 1.0:
-                changes.append(each.plan(Rows.none(n_features), decay))
+        """Plan to decay all rows and to learn new rows, in their folds too."""
+        changes = [super().plan(rows, decay, following)]
+        for fold, part in zip(self._folds, self._by_fold(rows), strict=True):
+            if len(part.targets) or decay != 1.0:
+                changes.append(fold.plan(part, decay))
         return joined(*changes)
 
     # Rare changes: a new object aside.

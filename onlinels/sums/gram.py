@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dger
+from scipy.linalg.blas import dger
 from scipy.sparse import csr_array
 
 from onlinels.checks import Floats, Integers
@@ -88,15 +88,9 @@ class GramSums(SumsOfProducts):
         """Return the diagonal of A'A."""
         return self.gram.diagonal()
 
-    def plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
-        """Plan to decay all rows and to add one row, a sample of features and targets."""
-        cross = self.cross
-        n_features = len(cross)
-        row, targets = sample[:n_features], sample[n_features:]
-        joining: tuple[Any, ...] = (dger, w, row, targets, 1, 1, cross, 0, 0, 1)
-        if decay != 1.0:
-            joining = (dgemm, w, row[None], targets[None], decay, cross, 1, 0, 1)
-        return (*self.gram.plan_product(row, w, decay), joining), ()
+    def row_arrays(self) -> tuple[Floats, ...]:
+        """Return A'Y, and the panels of A'A."""
+        return self.cross, *(part for panel in self.gram.panels for part in panel.parts)
 
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan to decay all rows and to add or remove rows."""
@@ -174,17 +168,14 @@ class GramSums(SumsOfProducts):
 
     def recursion_of(
         self, output_weights: Floats, ridge: float, penalties: Floats
-    ) -> tuple[Recursion, float] | None:
-        """Return a recursion that can learn single rows, and its trust; None if rounding prevails.
-
-        The trust is at most 1; below 1 the recursion needs refining.
-        """
+    ) -> Recursion | None:
+        """Return a recursion that can learn single rows; None if rounding prevails."""
         inverse = inverse_of_gram(self.gram, penalties)
         if inverse is None:
             return None
+        trust = min(1.0, inverse[1] / MIN_EIGENVALUE_UNREFINED)
         weights = np.array(output_weights, order="F")
-        recursion = Recursion.of_inverse(inverse[0], weights, penalties, ridge)
-        return recursion, min(1.0, inverse[1] / MIN_EIGENVALUE_UNREFINED)
+        return Recursion.of_inverse(inverse[0], weights, penalties, ridge, trust)
 
     def refine(self, recursion: Recursion) -> float:
         """Correct the weights of a recursion by the sums, in place; return its trust.

@@ -116,18 +116,6 @@ class PackedSymmetric:
                 calls.append((dgemm, sign * factor, left, right, 1.0, panel.above, 1, 0, 1))
         return tuple(calls)
 
-    def plan_product(self, row: Floats, w: float, decay: float) -> Calls:
-        """Return calls that multiply the matrix by a factor and add w a a' for one row (size,)."""
-        if len(self.panels) != 1:
-            scaling = self.plan_scaling(decay) if decay != 1.0 else ()
-            return (*scaling, *self.plan_products(row[None], w))
-        corner = self.panels[0].corner
-        # Arguments by position: names cost half a microsecond.
-        if decay == 1.0:
-            return ((dsyr, w, row, 0, 1, 0, len(row), corner, 1),)
-        # Measured: at 10 features a seventh, at 256 three quarters of the time of two calls.
-        return ((dsyrk, w, row[None], decay, corner, 1, 0, 1),)
-
     @staticmethod
     def _to_corner(rows: Floats, w: float | Floats, sign: float, corner: Floats) -> tuple[Any, ...]:
         # Arguments by position: names cost half a microsecond. The 0 is for the upper triangle.

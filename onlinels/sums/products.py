@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
+from onlinels.core.reference import MUCH_HEAVIER
 from onlinels.numerics import Calls, State, enlarged, product
 from onlinels.saving import savable
 from onlinels.sums.packed import PANEL_COLUMNS, gathered, stacked
@@ -119,10 +120,9 @@ class SumsOfProducts(ABC):
     def squares(self) -> Floats:
         """Return the weighted sum of squares of every feature, (n_features,), as a new array."""
 
-    def plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
-        """Plan to decay all rows and to add one row, a sample of features and targets."""
-        size = self.shape[0]
-        return self.plan_rows(Rows(sample[None, :size], sample[None, size:], w), decay)
+    def row_arrays(self) -> tuple[Floats, ...]:
+        """Return the arrays that `onlinels.core` learns single rows into; by default none."""
+        return ()
 
     @abstractmethod
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
@@ -166,8 +166,8 @@ class SumsOfProducts(ABC):
 
     def recursion_of(
         self, output_weights: Floats, ridge: float, penalties: Floats
-    ) -> tuple[Recursion, float] | None:
-        """Return a recursion that can learn rows, and its trust: below 1 it needs refining."""
+    ) -> Recursion | None:
+        """Return a recursion that can learn single rows."""
         return None
 
     def refine(self, recursion: Recursion) -> float:
@@ -199,9 +199,6 @@ CONSTANT_TOLERANCE = 2.0 * float(np.finfo(np.float64).eps)
 
 These are two to four units in the last place: what rounding does to values that would be equal.
 """
-
-MUCH_HEAVIER = 1000.0
-"""Weight of rows, relative to the rows before, from which their mean becomes the origin."""
 
 
 @savable(lambda mean: mean.origin.shape == mean.offset.shape)

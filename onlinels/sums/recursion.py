@@ -2,59 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import (
-    dasum,
-    ddot,
-    dgemm,
-    dgemv,
-    dger,
-    dsymm,
-    dsymv,
-    dsyr,
-    dsyrk,
-    dtrmm,
-    dtrsm,
-)
+from scipy.linalg.blas import dasum, ddot, dgemm, dger, dsymm, dsymv, dsyr, dsyrk, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
-from onlinels.numerics import (
-    Calls,
-    State,
-    apply,
-    are_columns,
-    becoming,
-    enlarged,
-    product,
-    shallow_copy,
-)
+from onlinels.core.reference import GAIN, KEPT, MIN_SCALE, SCALE
+from onlinels.numerics import Calls, State, apply, are_columns, becoming, enlarged, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, symmetric
 
 EPS = float(np.finfo(np.float64).eps)
 
-MAX_FEATURES_UNBUFFERED = 320
-"""Number of features up to which every row updates the inverse immediately.
+BLOCK_ROWS, BLOCK_ROWS_OF_MANY = 32, 64
+"""Number of rows of a block that is predicted at once, with up to 320 features and with more.
 
-Measured, for product and update: 14 us against 21 us gathered at 256 features, 24 against 27 at
-311, and 63 against 48 at 512.
+Measured, us per row with 16, 32, 64 and 128 rows per block: 10, 6.3, 7.4, 8.6 at 213 features; 169,
+157, 109, 114 at 1,024.
 """
 
-N_BUFFERED_COLUMNS = 64
-"""Number of columns that are gathered before one rank-k update of the inverse."""
-
-MIN_SCALE = 2.0**-32
-"""Smallest scale that is kept apart from the inverse; a smaller scale is multiplied in."""
-
-BLOCK_ROWS = 32
-"""Number of rows of a block that is predicted at once, with up to 320 features.
-
-Measured, us per row with 16, 32, 64 and 128 rows per block: 1.3, 0.85, 1.2, 1.0 at 10 features; 10,
-6.3, 7.4, 8.6 at 213; 169, 157, 109, 114 at 1,024.
-"""
+MANY_FEATURES = 320
 
 MAX_LEVERAGE = 1e14
 """Largest ratio of new rows to earlier rows and ridge in a direction; no digit is left above it."""
@@ -64,25 +33,24 @@ MAX_RUNNING_LEVERAGE = 1e4
 
 
 def _is_sound(recursion: Any) -> bool:
-    size, n_recent = len(recursion._base), recursion._recent.shape[1]
-    fits = recursion._base.shape == (size, size) and size == len(recursion.weights)
-    fits = fits and recursion._recent.shape == (
-        size,
-        N_BUFFERED_COLUMNS if size > MAX_FEATURES_UNBUFFERED else 0,
-    )
-    fits = fits and recursion.full_penalties.shape == (size,)
-    fits = fits and are_columns(recursion._base, recursion._recent, recursion.weights)
-    return bool(fits and recursion._n_recent in range(n_recent + 1))
+    size, n_targets = recursion.weights.shape
+    fits = recursion.inverse.shape == (size, size)
+    fits = fits and recursion.full_penalties.shape == recursion.pending.shape == (size,)
+    fits = fits and recursion.criterion.shape == (n_targets,) and recursion.factors.shape == (3,)
+    return bool(fits and are_columns(recursion.inverse, recursion.weights))
 
 
 @savable(_is_sound)
 class Recursion:
-    """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, and update both with rows.
+    """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, which follow rows.
 
     D is diagonal, with the penalty of every feature. If rows are forgotten, A'A and D decay with
     every row. When D falls below the share `least` of the full penalties, which only the models of
     streams set, it is restored by a factor of I + sqrt(E) P sqrt(E), where E is the missing part.
     This matrix is well conditioned.
+
+    Single rows of a linear model are learnt by `onlinels.core`, into these arrays; the models of
+    streams plan their rows.
 
     Parameters
     ----------
@@ -95,46 +63,62 @@ class Recursion:
 
     Attributes
     ----------
+    inverse : ndarray (n_features, n_features)
+        B of P = (B + gain u u') / scale, of which the upper triangle is read.
+    pending : ndarray (n_features,)
+        u.
+    weights : ndarray (n_features, n_targets)
+        W.
+    criterion : ndarray (n_targets,)
+        min |Y - A W|^2 + W'D W of every target; models of streams do not keep it.
+    factors : ndarray (3,)
+        The scale, the gain, and the share of the full penalties that is in force.
     full_penalties : ndarray (n_features,)
         The penalties without decay, at least 0.
-    share : float
-        The share of the full penalties that is in force, from `least` to 1.
+    trust : float
+        Smallest eigenvalue of the system scaled to unit diagonal, or its estimate, divided by 1e-3,
+        at most 1. Below 1, the first prediction after a row refines the weights by the sums.
 
     Examples
     --------
     >>> from onlinels.numerics import apply
     >>> recursion = Recursion(1, 1, ridge=1.0)
-    >>> sample = np.array([2.0, 5.0])
-    >>> apply(recursion.plan(sample, recursion.errors(sample)))
+    >>> row, target = np.array([2.0]), np.array([5.0])
+    >>> apply(recursion.plan(row, target - row @ recursion.weights))
     >>> recursion.weights
     array([[2.]])
     """
 
     def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = 0.0) -> None:
-        self.ridge, self.least, self.share = float(ridge), least, 1.0
-        # The inverse is scale^-1 (B - U U'). This is B, of which the upper triangle is read, in
-        # Fortran order: BLAS would silently work on a copy of an array in another order.
-        self._base = np.zeros((n_features, n_features), order="F")
-        self._base.flat[:: n_features + 1] = 1.0 / self.ridge
-        self._scale = 1.0
-        self.full_penalties = np.full(n_features, self.ridge)
-        self._recent, self._n_recent = _no_columns(n_features), 0
+        self.ridge, self.least, self.trust = float(ridge), least, 1.0
+        # In Fortran order: BLAS would silently work on a copy of an array in another order.
+        self.inverse = np.zeros((n_features, n_features), order="F")
+        self.inverse.flat[:: n_features + 1] = 1.0 / self.ridge
         self.weights = np.zeros((n_features, n_targets), order="F")
+        self.full_penalties = np.full(n_features, self.ridge)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set the arrays that a recursion without rows has."""
+        n_features, n_targets = self.weights.shape
+        self.pending, self.criterion = np.zeros(n_features), np.zeros(n_targets)
+        self.factors = np.array([1.0, 0.0, 1.0])
 
     @classmethod
     def of_inverse(
-        cls, inverse: Floats, weights: Floats, penalties: Floats, ridge: float
+        cls, inverse: Floats, weights: Floats, penalties: Floats, ridge: float, trust: float
     ) -> Recursion:
         """Return the recursion of P and W, both in Fortran order; the arrays are not copied."""
         new = cls(0, 0, ridge)
-        new._base, new.weights, new.full_penalties = inverse, weights, penalties
-        new._recent = _no_columns(len(inverse))
+        new.inverse, new.weights, new.full_penalties = inverse, weights, penalties
+        new.trust = trust
+        new._begin()
         return new
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without gathered columns, which would reveal single rows."""
-        nothing = np.zeros(self._recent.shape, order="F")
-        return vars(self) | {"_base": self._folded(), "_recent": nothing, "_n_recent": 0}
+        """Return the state without the pending product, which would reveal a single row."""
+        self.settle()
+        return vars(self) | {"pending": np.zeros(self.n_features)}
 
     @property
     def n_features(self) -> int:
@@ -147,45 +131,37 @@ class Recursion:
         return self.weights.shape[1]
 
     @property
+    def arrays(self) -> tuple[Floats, ...]:
+        """The arrays that `onlinels.core` learns rows into."""
+        return self.inverse, self.pending, self.weights, self.criterion, self.factors
+
+    @property
+    def share(self) -> float:
+        """The share of the full penalties that is in force, from `least` to 1."""
+        return float(self.factors[KEPT])
+
+    @property
     def penalties(self) -> Floats:
         """The penalty in force on each feature, (n_features,)."""
         penalties: Floats = self.share * self.full_penalties
         return penalties
 
-    def scores(self, row: Floats) -> Floats:
-        """Return the scores (n_targets,) of a row (n_features,)."""
-        # Measured: for a vector, at most half the time of the operator.
-        scores: Floats = row.dot(self.weights)
-        return scores
-
-    def errors(self, sample: Floats, sign: float = 1.0) -> Floats:
-        """Return the targets minus the scores, (n_targets,), of a row followed by its targets.
-
-        With the sign -1.0, return the scores minus the targets.
-        """
-        weights = self.weights
-        n_features = len(weights)
-        if not weights.size:
-            return sign * sample[n_features:]
-        # Measured: one call by position takes 0.6 us; two views, a product and a difference 1.0.
-        columns = dgemv(-sign, weights, sample, sign, sample, 0, 1, n_features, 1, 1)
-        errors: Floats = columns[n_features:]
-        return errors
+    def settle(self) -> None:
+        """Add the pending product to B, which changes no answer."""
+        gain = float(self.factors[GAIN])
+        if gain:
+            pending = dsyr, gain, self.pending, 0, 1, 0, self.n_features, self.inverse, 1
+            apply(((pending, (self.factors.__setitem__, GAIN, 0.0)), ()))
 
     def plan(
-        self,
-        row: Floats,
-        errors: Floats,
-        w: float = 1.0,
-        decay: float = 1.0,
-        most: float = MAX_LEVERAGE,
+        self, row: Floats, errors: Floats, w: float = 1.0, decay: float = 1.0
     ) -> tuple[Calls, State]:
         """Plan to decay all rows and then to learn one row, in ``2 M^2`` operations.
 
         Parameters
         ----------
-        row : ndarray (n_features,), or longer
-            The row. Entries after the features are not read.
+        row : ndarray (n_features,)
+            The row.
         errors : ndarray (n_targets,)
             Targets of the row minus its scores.
         w : float
@@ -193,99 +169,63 @@ class Recursion:
         decay : float
             Factor on all earlier weights, above 0 and at most 1. Penalties that fall below their
             least share are restored, in about ``3 M^3`` operations.
-        most : float
-            Largest ratio of the row to earlier rows and ridge in its direction. Digits are lost in
-            proportion to this ratio.
 
         Raises
         ------
         ValueError
-            If the row outweighs them, or rounding errors do.
+            If the row outweighs earlier rows and ridge in its direction, or rounding errors do.
         """
-        base, scale, share = self._base, self._scale * decay, self.share * decay
-        if share < self.least or not len(base):
+        base, scale, kept = self.inverse, float(self.factors[SCALE]) * decay, self.share * decay
+        if kept < self.least or not len(base):
             return self._plan_aside(row, errors, w, decay)
         image = dsymv(1.0, base, row)
-        if self._n_recent:
-            recent = self._recent[:, : self._n_recent]
-            image = dgemv(-1.0, recent, dgemv(1.0, recent, row, trans=1), 1.0, image, overwrite_y=1)
         total = scale + w * ddot(image, row)
-        if not 0.0 < total <= most * scale:
+        if not 0.0 < total <= MAX_LEVERAGE * scale:
             raise ValueError(
                 f"The row outweighs earlier rows and the ridge by {total / scale:.1g} in its "
-                f"direction, expected at most {most:g}. Rescale the features."
+                f"direction, expected at most {MAX_LEVERAGE:g}. Rescale the features."
             )
         # Bjorck 1996, section 3.2: g = P x w / (1 + w x'P x), then W + g (y - x'W) and P - g x'P.
         gain = w / total
         # Arguments by position take half the time of arguments by name; some are defaults.
-        learn = (dger, gain, image, errors, 1, 1, self.weights, 0, 0, 1)
-        if decay == 1.0 and self._recent.shape[1]:
-            return self._plan_recent(image, gain, learn)
-        calls: Calls = ((dsyr, -gain, image, 0, 1, 0, len(image), base, 1), learn)
-        if decay == 1.0:
-            return calls, ()
-        if self._n_recent:
-            calls = (self._folding(base), *calls)
-        if scale < MIN_SCALE:
-            calls = (*calls, (np.divide, base, scale, base))
-            scale = 1.0
-        return calls, ((self, "share", share), (self, "_n_recent", 0), (self, "_scale", scale))
+        calls: Calls = (
+            (dsyr, -gain, image, 0, 1, 0, len(image), base, 1),
+            (dger, gain, image, errors, 1, 1, self.weights, 0, 0, 1),
+        )
+        if decay != 1.0:
+            if scale < MIN_SCALE:
+                calls = (*calls, (np.divide, base, scale, base))
+                scale = 1.0
+            calls = (*calls, (self.factors.__setitem__, slice(None), (scale, 0.0, kept)))
+        return calls, ()
 
     def times(self, columns: Floats) -> Floats:
         """Return P times columns (n_features, n)."""
-        step: Floats = dsymm(1.0 / self._scale, self._base, columns)
-        if self._n_recent:
-            recent = self._recent[:, : self._n_recent]
-            step -= product(recent, product(recent.T, columns)) / self._scale
+        self.settle()
+        step: Floats = dsymm(1.0 / self.factors[SCALE], self.inverse, columns)
         return step
-
-    def _plan_recent(
-        self, image: Floats, gain: float, learn: tuple[Any, ...]
-    ) -> tuple[Calls, State]:
-        """Plan to gather a column; with many features, one update for many columns is faster."""
-        start = self._n_recent
-        calls: Calls = (learn,)
-        if start == N_BUFFERED_COLUMNS:
-            calls, start = (self._folding(self._base), learn), 0
-        column = (np.multiply, image, gain**0.5, self._recent[:, start])
-        return (*calls, column), ((self, "_n_recent", start + 1),)
-
-    def _folding(self, base: Floats) -> tuple[Any, ...]:
-        return (dsyrk, -1.0, self._recent[:, : self._n_recent], 1.0, base, 0, 0, 1)
 
     def _plan_aside(
         self, row: Floats, errors: Floats, w: float, decay: float
     ) -> tuple[Calls, State]:
         """Plan as `plan` does if the penalties are restored, or if there are no features."""
-        new, row = self.scaled(decay), row[: self.n_features]
+        new = self.scaled(decay)
         if len(row):
-            apply(new.plan(row, errors + self.scores(row) - new.scores(row), w))
+            apply(new.plan(row, errors + row @ self.weights - row @ new.weights, w))
         return (), becoming(self, new)
 
-    def _folded(self) -> Floats:
-        """Return the matrix B - U U' of the inverse, in new memory."""
-        base = self._base.copy(order="F")
-        if self._n_recent:
-            function, *args = self._folding(base)
-            function(*args)
-        return base
-
     def with_penalties(self, features: Integers, penalties: Floats) -> Recursion:
-        """Return a recursion with new penalties of features that were 0 so far.
-
-        Both objects may share arrays.
-        """
-        new = shallow_copy(self)
-        new._base, new.full_penalties = self._base.copy(order="F"), self.full_penalties.copy()
+        """Return a recursion with new penalties of features that were 0 so far."""
+        new = self.copied()
         new.full_penalties[features] = penalties
-        new._base[features, features] = self._scale / (self.share * penalties)
+        new.inverse[features, features] = 1.0 / (self.share * penalties)
         return new
 
     def restored(self) -> Recursion:
         """Return a copy with the full penalties in force."""
         new, roots = self.copied(), np.sqrt((1.0 - self.share) * self.full_penalties)
         if roots.any():
-            inverse = symmetric(new._base)
+            inverse = symmetric(new.inverse)
             inverse *= roots
             system = roots[:, None] * inverse
             system.flat[:: len(system) + 1] += 1.0
@@ -293,17 +233,17 @@ class Recursion:
             columns = dtrsm(1.0, factor, inverse, side=1)
             missing = dtrsm(1.0, factor, roots[:, None] * new.weights, trans_a=1)
             new.weights -= columns @ missing
-            new._base = dsyrk(-1.0, columns, 1.0, new._base, overwrite_c=1)
-        new.share = 1.0
+            new.inverse = dsyrk(-1.0, columns, 1.0, new.inverse, overwrite_c=1)
+        new.factors[KEPT] = 1.0
         return new
 
     def copied(self) -> Recursion:
         """Return an independent copy with the scale 1."""
+        self.settle()
         new = shallow_copy(self)
-        new._base = self._folded()
-        new._base /= self._scale
-        new._scale, new._n_recent, new._recent = 1.0, 0, _no_columns(self.n_features)
-        new.weights, new.full_penalties = self.weights.copy(order="F"), self.full_penalties.copy()
+        new.inverse, new.weights = self.inverse / self.factors[SCALE], self.weights.copy(order="F")
+        new.full_penalties, new.pending = self.full_penalties.copy(), self.pending.copy()
+        new.criterion, new.factors = self.criterion.copy(), np.array([1.0, 0.0, self.share])
         return new
 
     def with_intercept(self, weight: float) -> Recursion:
@@ -312,19 +252,19 @@ class Recursion:
         The 1 has no penalty, so its output weight corrects the mean.
         """
         new, size = self.copied(), self.n_features + 1
-        new._base, new._recent = enlarged(new._base, size, size), _no_columns(size)
-        new._base[-1, -1] = 1.0 / weight
+        new.inverse = enlarged(new.inverse, size, size)
+        new.inverse[-1, -1] = 1.0 / weight
         new.weights = enlarged(new.weights, size, self.n_targets)
-        new.full_penalties = np.append(self.full_penalties, 0.0)
+        new.full_penalties, new.pending = np.append(self.full_penalties, 0.0), np.zeros(size)
         return new
 
     def without_intercept(self) -> Recursion:
         """Return a copy for centred rows: the inverse of `with_intercept`."""
         new = shallow_copy(self)
-        new._base, new.weights = (
-            each.copy(order="F") for each in (self._base[:-1, :-1], self.weights[:-1])
+        new.inverse, new.weights = (
+            each.copy(order="F") for each in (self.inverse[:-1, :-1], self.weights[:-1])
         )
-        new.full_penalties, new._recent = self.full_penalties[:-1], _no_columns(self.n_features - 1)
+        new.full_penalties, new.pending = self.full_penalties[:-1].copy(), self.pending[:-1].copy()
         return new
 
     def answer_and_learn(
@@ -371,7 +311,7 @@ class Recursion:
                [2.]])
         """
         scores, innovations = (np.empty(targets.shape, order="F") for _ in range(2))
-        size = BLOCK_ROWS if self.n_features <= MAX_FEATURES_UNBUFFERED else N_BUFFERED_COLUMNS
+        size = BLOCK_ROWS if self.n_features <= MANY_FEATURES else BLOCK_ROWS_OF_MANY
         start = 0
         while start < len(rows):
             part = slice(start, start + size)
@@ -393,7 +333,7 @@ class Recursion:
         columns, n_rows = rows.T, len(rows)
         if not n_rows:
             return targets, targets
-        image = dsymm(1.0, self._base, columns)
+        image = dsymm(1.0, self.inverse, columns)
         system = dgemm(1.0, columns, image, 0.0, None, 1)
         entries = system.ravel("K")
         leverages = entries[:: n_rows + 1]
@@ -410,8 +350,9 @@ class Recursion:
         known = dgemm(1.0, columns, self.weights, 0.0, None, 1)
         shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1, 0, 1)
         # Woodbury's identity (Golub and Van Loan 2013, section 2.1.4): P - K K' and W + K E.
-        dsyrk(-1.0, gains, 1.0, self._base, 0, 0, 1)
+        dsyrk(-1.0, gains, 1.0, self.inverse, 0, 0, 1)
         dgemm(1.0, gains, shares, 1.0, self.weights, 0, 0, 1)
+        self.criterion += (shares**2).sum(axis=0)
         # Without its diagonal, row i of L refers to the rows before row i.
         factor.ravel("K")[:: n_rows + 1] = 0.0
         return known + dtrmm(1.0, factor, shares, 0, 0, 1), shares
@@ -422,43 +363,52 @@ class Recursion:
         The penalties decay with the rows, unless they would fall below their least share.
         """
         new = self.copied()
-        new._base /= factor
-        new.share *= factor
+        new.inverse /= factor
+        new.criterion *= factor
+        new.factors[KEPT] *= factor
         return new.restored() if new.share < new.least else new
 
     def grown(self, n_features: int, n_targets: int) -> Recursion:
         """Return a recursion with room for features and targets that were 0 in every row so far.
 
-        No spare room is kept, because every row would pay for it, and a copy costs less than a row.
+        The recursion itself if it has the room. No spare room is kept, because every row would pay
+        for it, and a copy costs less than a row.
         """
         if (n_features, n_targets) == self.weights.shape:
-            return shallow_copy(self)
+            return self
         return self.reindexed(*map(growth, self.weights.shape, (n_features, n_targets)))
 
     def reindexed(self, features: Integers, targets: Integers) -> Recursion:
-        """Return the recursion of the given features and targets; -1 stands for a new column.
-
-        Both objects may share arrays.
-        """
-        new, others = shallow_copy(self), np.flatnonzero(features < 0)
-        n_features = len(features)
-        new._base = gathered(symmetric(self._base), features, features)
-        new._base[others, others] = self._scale / (self.share * self.ridge)
-        new.full_penalties = gathered(self.full_penalties, features)
+        """Return the recursion of the given features and targets; -1 stands for a new column."""
+        new, others = self.copied(), np.flatnonzero(features < 0)
+        new.inverse = gathered(symmetric(new.inverse), features, features)
+        new.inverse[others, others] = 1.0 / (self.share * self.ridge)
+        new.full_penalties = gathered(new.full_penalties, features)
         new.full_penalties[others] = self.ridge
-        recent = growth(self._recent.shape[1], _no_columns(n_features).shape[1])
-        new._recent = gathered(self._recent, features, recent)
-        new.weights = gathered(self.weights, features, targets)
+        new.pending = np.zeros(len(features))
+        new.weights = gathered(new.weights, features, targets)
+        new.criterion = gathered(new.criterion, targets)
         return new
 
     def variances(self) -> Floats:
         """Return the diagonal of P, (n_features,)."""
-        recent = self._recent[:, : self._n_recent]
-        variances: Floats = self._base.diagonal() - (recent**2).sum(axis=1)
-        return variances / self._scale
+        self.settle()
+        variances: Floats = self.inverse.diagonal() / self.factors[SCALE]
+        return variances
 
 
-def _no_columns(n_features: int) -> Floats:
-    """Return room for gathered columns: none with few features."""
-    width = N_BUFFERED_COLUMNS if n_features > MAX_FEATURES_UNBUFFERED else 0
-    return np.zeros((n_features, width), order="F")
+class Following(NamedTuple):
+    """A recursion that follows single rows, and the marks of its model.
+
+    Attributes
+    ----------
+    recursion : Recursion, or None
+    marks : ndarray (4,), or None
+        See `onlinels.core.reference`.
+    is_restored : bool
+        Whether the ridge is set to its full size with the next row, so that it is not followed.
+    """
+
+    recursion: Recursion | None = None
+    marks: Floats | None = None
+    is_restored: bool = False

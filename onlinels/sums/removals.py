@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
+from onlinels.core.reference import numbers_of
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, stacked
 from onlinels.sums.recursion import EPS
@@ -163,45 +164,8 @@ def n_additions(n_rows: int) -> int:
 Prints = NDArray[np.uint64]
 """Sums of h and of h^2 of every column, (2, n_columns)."""
 
-# Arrays without axes: numpy takes a third less time than for its scalars.
-ZERO = np.array(0.0)
-
-MULTIPLIER = np.array(0x9E3779B97F4A7C15, np.uint64)
-"""An odd number near 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
-section 6.4): its products with the bits of similar values differ in their first bits."""
-
-IGNORED_BITS, DROPPED_BITS = np.array(20, np.uint64), np.array(43, np.uint64)
-"""Last bits of a value that do not count, and last bits of a product that are dropped.
-
-A row may be rounded differently when it is removed than when it was learnt, for example by a
-transformer that computes a batch. Values that agree to 2e-10 have one number.
-"""
-
 VALUES_AT_ONCE = 1 << 14
 """Number of values whose numbers fit into the cache."""
-
-
-def numbers_of(values: Matrix, out: Prints | None = None) -> Prints:
-    """Return the number h of every value, in an array of the same shape, `out` if it is given.
-
-    Examples
-    --------
-    >>> numbers_of(np.array([0.0, -0.0, 1.0, -1.0, 1.0])).tolist()
-    [0, 0, 1397946, 2085071, 1397946]
-    """
-    # Adding 0 makes -0.0 the same as 0.0.
-    numbers: Prints = np.right_shift((values + ZERO).view(np.uint64), IGNORED_BITS, out=out)
-    numbers *= MULTIPLIER
-    numbers >>= DROPPED_BITS
-    return numbers
-
-
-def prints_of_row(values: Floats) -> Prints:
-    """Return h and h^2 of every value of a row, (2, n_columns)."""
-    both = np.empty((2, len(values)), np.uint64)
-    numbers = numbers_of(values, both[0])
-    np.multiply(numbers, numbers, both[1])
-    return both
 
 
 def prints_of(values: Matrix) -> Prints:

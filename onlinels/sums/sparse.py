@@ -8,10 +8,11 @@ import numpy as np
 from scipy import sparse
 
 from onlinels.checks import SPARSE_TYPES, Floats
+from onlinels.core.reference import numbers_of
 from onlinels.numerics import product
 from onlinels.sums.gram import GramSums
 from onlinels.sums.products import Mean, target_prints
-from onlinels.sums.removals import Prints, numbers_of
+from onlinels.sums.removals import Prints
 from onlinels.sums.statistics import Statistics
 
 SECONDS_OF_PAIR, SECONDS_OF_ENTRY, SECONDS_OF_PRODUCT = 5e-9, 1.5e-8, 2.5e-11
@@ -73,7 +74,7 @@ def sums_of_sparse(
     weight, n_features = float(w.sum()), rows.shape[1]
     sums = GramSums(n_features, n_targets)
     made = Statistics(sums, is_centred)
-    made._count, made._weight = len(w), weight
+    made._tally[:] = len(w), weight
     used = w > 0.0
     made._weightless = len(w) - int(np.count_nonzero(used))
     made._prints = np.hstack((sparse_prints(rows[used]), target_prints(targets[used], n_targets)))

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import daxpy, dsbmv
 
 from onlinels.checks import (
     FEATURE_COUNT_REMEDY,
@@ -20,20 +19,21 @@ from onlinels.checks import (
     Matrix,
     check_room,
 )
+from onlinels.core import Reader, SingleRows
+from onlinels.core.reference import MUCH_HEAVIER
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
-from onlinels.rows.batch import Name
+from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, stacked
 from onlinels.sums.products import (
     CONSTANT_TOLERANCE,
-    MUCH_HEAVIER,
     Mean,
     Rows,
     SumsOfProducts,
     centred,
 )
-from onlinels.sums.recursion import EPS, MAX_RUNNING_LEVERAGE, Recursion
-from onlinels.sums.removals import MAX_ROUNDING, Rounding, are_constant, are_zero, prints_of_row
+from onlinels.sums.recursion import EPS, MAX_RUNNING_LEVERAGE, Following
+from onlinels.sums.removals import MAX_ROUNDING, Rounding, are_constant, are_zero
 from onlinels.sums.selection import Sums
 from onlinels.sums.solve import Covariance
 
@@ -46,11 +46,20 @@ REMOVAL_TOLERANCE = 1e-9
 EMPTY_TOLERANCE = 1e-14
 """Total weight, relative to the weights added and removed, up to which nothing is left."""
 
-ROWS_BETWEEN_ORIGINS = 64
-"""Number of single rows after which the origin of the mean becomes the mean."""
-
 GONE_TOLERANCE = 1e-12
 """Raw sum of squares, relative to that before removals, up to which no part of a row is left."""
+
+MAX_ROWS_BETWEEN_PREDICTIONS, FEATURES_PER_ROW_BETWEEN = 4, 16
+"""A recursion learns rows only while every 4 rows, or features / 16, have a prediction."""
+
+
+def patience_of(n_features: int) -> float:
+    """Return the number of rows without a prediction that a recursion follows."""
+    return float(max(MAX_ROWS_BETWEEN_PREDICTIONS, n_features // FEATURES_PER_ROW_BETWEEN))
+
+
+LABEL_TYPES = PLAIN_NUMBER_TYPES | {str, np.str_, bytes}
+"""Types of labels that are compared without Python code."""
 
 LEARN_AGAIN = "Learn the rows that are to stay again, in a new model."
 """Remedy for removals that would leave too few digits."""
@@ -99,8 +108,8 @@ def is_sound(statistics: Any) -> bool:
     shape = statistics._sums.shape
     mean, size = statistics._mean, len(statistics._rounding.squares)
     fits = len(statistics._target_squares) == shape[1] and size == sum(shape)
-    fits = fits and statistics._prints.shape == (2, size)
-    fits = fits and statistics._weightless <= statistics._count
+    fits = fits and statistics._prints.shape == (2, size) and statistics._tally.shape == (2,)
+    fits = fits and statistics._weightless <= statistics.count
     return fits and (mean is None or len(mean.origin) == sum(shape))
 
 
@@ -143,7 +152,8 @@ class Statistics:
         n_features, n_targets = sums.shape
         self._sums = sums
         self._mean = Mean.zero(n_features + n_targets) if is_centred else None
-        self._count, self._weightless, self._weight = 0, 0, 0.0
+        # Number of rows, and their weight.
+        self._tally, self._weightless = np.zeros(2), 0
         # Weighted sums of squares, about the mean if there is one.
         self._target_squares = np.zeros(n_targets)
         # Of the rows that had a weight: which features and targets are 0, or constant.
@@ -162,9 +172,16 @@ class Statistics:
         """Number of targets (classes)."""
         return len(self._target_squares)
 
-    # Read by C functions, several times a row. Measured: a third of the time of Python functions.
-    count: int = _attribute("_count", "Number of rows learnt, whatever their weights.")
-    weight: float = _attribute("_weight", "Current total weight of the rows learnt.")
+    @property
+    def count(self) -> int:
+        """Number of rows learnt, whatever their weights."""
+        return int(self._tally[0])
+
+    @property
+    def weight(self) -> float:
+        """Current total weight of the rows learnt."""
+        return float(self._tally[1])
+
     products: SumsOfProducts = _attribute("_sums", "The sums of products, in one form.")
     rounding: Rounding = _attribute("_rounding", "Rounding errors that removals have left.")
 
@@ -206,7 +223,7 @@ class Statistics:
         if self._mean is not None:
             with np.errstate(over="ignore"):  # An infinite bound makes the squares 0.
                 mean = self._mean.value[columns]
-                squares[squares <= CONSTANT_TOLERANCE**2 * self._weight * mean**2] = 0.0
+                squares[squares <= CONSTANT_TOLERANCE**2 * self.weight * mean**2] = 0.0
         return squares
 
     @property
@@ -221,14 +238,14 @@ class Statistics:
         It is 0 where only rounding errors can be left, or where its square would leave the range of
         float64.
         """
-        deviations: Floats = np.sqrt(self.diagonal / (self._weight or np.inf))
+        deviations: Floats = np.sqrt(self.diagonal / (self.weight or np.inf))
         deviations[deviations < MIN_DEVIATION] = 0.0
         return deviations
 
     def raw_squares(self) -> tuple[Floats, Floats]:
         """Return the weighted sums of squares of features and targets, not about their means."""
-        features = self._sums.squares() + self._weight * self.feature_mean**2
-        return features, self._target_squares + self._weight * self.target_mean**2
+        features = self._sums.squares() + self.weight * self.feature_mean**2
+        return features, self._target_squares + self.weight * self.target_mean**2
 
     def largest_raw_squares(self) -> tuple[Floats, Floats]:
         """Return `raw_squares` before removals; see `Rounding.largest_squares`."""
@@ -262,7 +279,7 @@ class Statistics:
         """Which features, then targets, have one value in all these rows; 0 if not centred."""
         if self._mean is None:
             return self.are_zero
-        n_rows = self._count - self._weightless
+        n_rows = self.count - self._weightless
         return are_constant(self._prints, n_rows) | (n_rows <= 1)
 
     # Rows.
@@ -281,69 +298,91 @@ class Statistics:
         """Return the bytes needed to learn and to solve for these numbers of columns."""
         return self._sums.bytes_for(n_features, n_targets)
 
-    def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
+    def is_single(self, rows: Rows, decay: float) -> bool:
+        """Return whether rows are one row that `onlinels.core` can learn.
+
+        The first row is the mean. It is learnt as a batch; so is any row without columns or weight,
+        or much heavier than the past.
+        """
+        if not (len(rows.targets) == 1 and rows.sign > 0.0 and self._sums.row_arrays()):
+            return False
+        is_plain = MUCH_HEAVIER * self.weight * decay >= float(rows.weights()[0]) > 0.0
+        return bool(is_plain and self.n_features and self.n_targets)
+
+    def plan(
+        self, rows: Rows, decay: float = 1.0, following: Following | None = None
+    ) -> tuple[Calls, State]:
         """Plan to decay all rows and to learn or remove checked rows.
 
-        Nothing changes before the update is applied. Without new rows, the update only decays.
+        Nothing changes before the update is applied. Without new rows, the update only decays. If a
+        recursion follows, it learns a single row too.
         """
-        if len(rows.targets) == 1 and rows.sign > 0.0:
-            return self.plan_row(*rows.sample(self.n_targets), decay)
-        return self._plan_many(rows, decay)
-
-    def plan_row(
-        self,
-        sample: Floats,
-        w: float = 1.0,
-        decay: float = 1.0,
-        recursion: Recursion | None = None,
-    ) -> tuple[Calls, State]:
-        """Plan to decay all rows and to learn one row, at the smallest cost.
-
-        `sample` (n_features + n_targets,) is a row followed by its targets. A recursion beside the
-        sums learns the row too; raise ValueError if it cannot.
-        """
-        squares, rounding = self._target_squares, self._rounding
-        mean, past, n_features = self._mean, self._weight * decay, len(sample) - len(squares)
-        is_plain = MUCH_HEAVIER * past >= w > 0.0 and 0 < n_features < len(sample)
-        if not is_plain:
-            # The first row is the mean. It is learnt as a batch; so is any row without columns or
-            # weight, or much heavier than the past.
-            if recursion is not None:
-                raise ValueError("a recursion beside the sums learns no such row")
-            row = Rows(sample[None, :n_features], sample[None, n_features:], w)
-            return self._plan_many(row, decay)
-        count, weight = self._count + 1, past + w
-        state: State = ((self, "_count", count), (self, "_weight", weight))
+        if not self.is_single(rows, decay):
+            return self._plan_many(rows, decay)
+        rounding, single = self._rounding, self.single_rows(following=following)
+        is_restored = following is not None and following.is_restored
+        sample = rows.sample(self.n_targets)
+        calls = ((single.learn_sample, *sample, decay, is_restored),)
         if rounding.weight and decay != 1.0:
-            state += ((self, "_rounding", rounding.scaled(decay)),)
-        prints = self._prints
-        printing = (np.add, prints, prints_of_row(sample), prints)
-        moving: Calls = ()
-        if mean is not None:
-            share = w / weight
-            # The row is learnt about the mean, and the mean moves towards the row.
-            w = past * share
-            origin, offset = mean
-            sample = sample - origin
-            sample -= offset
-            if count % ROWS_BETWEEN_ORIGINS:
-                moving = ((daxpy, sample, offset, len(sample), share),)
-            else:
-                state += ((self, "_mean", mean.moved(sample, share)),)
-        # The squares are a product with the targets as a diagonal matrix. Measured: half the time
-        # of three calls of numpy.
-        y = sample[None, n_features:]
-        squaring = (dsbmv, 0, w, y, sample, 1, n_features, decay, squares, 1, 0, 0, 1)
-        calls, changes = self._sums.plan_row(sample, w, decay)
+            return calls, ((self, "_rounding", rounding.scaled(decay)),)
+        return calls, ()
+
+    def single_rows(
+        self,
+        columns: dict[Any, Any] | None = None,
+        outputs: tuple[Any, ...] = (None, ()),
+        weights: Floats | None = None,
+        following: Following | None = None,
+        of_model: tuple[Any, ...] = (None, None),
+        decay: float = 1.0,
+        least_share: float = 0.0,
+    ) -> SingleRows:
+        """Return what predicts and learns single rows, in the arrays of these statistics.
+
+        Parameters
+        ----------
+        columns : dict, optional
+            The columns of the names of dicts.
+        outputs : tuple
+            Columns of the labels and the labels, or a dict of columns of named targets and None, or
+            two times None for one number.
+        weights : ndarray (n_features, n_targets), optional
+            Output weights for predictions if no recursion follows.
+        following : Following
+            The recursion that follows rows, and the marks of the model.
+        of_model : tuple
+            Numbers of rows by class, and only values of features, or None.
+        decay, least_share : float
+            See `onlinels.core.reference.SingleRows`.
+        """
+        n_features, n_targets = self.n_features, self.n_targets
+        values, mean, following = (
+            np.zeros(n_features + n_targets),
+            self._mean,
+            following or Following(),
+        )
+        recursion = following.recursion
+        types = PLAIN_NUMBER_TYPES, np.ndarray
+        features = Reader(columns or {}, values[:n_features], *types)
+        targets, labels = outputs
+        if labels is None and targets is not None:
+            targets = Reader(targets, values[n_features:], *types)
+        cross, *panels = self._sums.row_arrays() or (None,)
+        learnt: tuple[Any, ...] = None, None, weights, None, None
         if recursion is not None:
-            errors = recursion.errors(sample)
-            more = recursion.plan(sample, errors, w, decay, most=MAX_RUNNING_LEVERAGE)
-            calls, changes = calls + more[0], changes + more[1]
-        return (squaring, printing, *moving, *calls), state + changes
+            learnt = recursion.arrays
+        if not self._prints.flags.c_contiguous:
+            self._prints = np.ascontiguousarray(self._prints)
+        own = values, self._tally, *(mean or (None, None)), cross, self._target_squares
+        arrays = *own, self._prints, *learnt, following.marks, *of_model, *panels
+        patience = patience_of(n_features)
+        refines = recursion is not None and recursion.trust < 1.0
+        most = MAX_RUNNING_LEVERAGE, least_share, patience, refines
+        return SingleRows(features, targets, labels or (), LABEL_TYPES, arrays, decay, *most)
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan as `plan` does, for any number of rows."""
-        past, added = self._weight * decay, rows.sign * float(rows.weights().sum())
+        past, added = self.weight * decay, rows.sign * float(rows.weights().sum())
         mean, joining, difference = self._mean, rows, np.zeros(len(self._rounding.squares))
         if mean is None:
             squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
@@ -371,11 +410,10 @@ class Statistics:
         elif len(joining.values):
             before = decay * self.squares()
             out = np.concatenate((joining.squares(), before[self.n_features :] - squares))
-            parts = before, out, past, -added, difference, self._count, n_rows
+            parts = before, out, past, -added, difference, self.count, n_rows
             rounding = rounding.after_removal(*parts)
         changes = {
-            "_count": self._count + int(rows.sign) * n_rows,
-            "_weight": max(0.0, past + added),
+            "_tally": np.array([self.count + rows.sign * n_rows, max(0.0, past + added)]),
             "_mean": mean,
             "_target_squares": squares,
             "_prints": self._prints + prints if rows.sign > 0.0 else self._prints - prints,
@@ -400,12 +438,12 @@ class Statistics:
         """Return the update that removes rows; raise if they cannot be removed."""
         weight, n_gone = float(rows.weights().sum()), len(rows.targets)
         self._check_holds(rows, weight, names)
-        if n_gone == self._count and self._weight <= (1.0 + REMOVAL_TOLERANCE) * weight:
+        if n_gone == self.count and self.weight <= (1.0 + REMOVAL_TOLERANCE) * weight:
             return self._clearing()
-        left = self._weight - weight
+        left = self.weight - weight
         n_weighty = np.count_nonzero(self._had_weight(rows._replace(sign=-1.0)))
-        n_left = self._count - self._weightless - n_weighty
-        if n_left > 0 and self._rounding.hides(left, self._weight, self._count, n_gone):
+        n_left = self.count - self._weightless - n_weighty
+        if n_left > 0 and self._rounding.hides(left, self.weight, self.count, n_gone):
             raise ValueError(
                 f"The rows that would stay have the weight {left:g}, expected a weight that can be "
                 f"told from the rounding of {weight:g}, the weight of the rows to remove. "
@@ -420,14 +458,14 @@ class Statistics:
                 f'accumulator="{self._sums.form}" cannot remove rows: a triangular factor cannot '
                 'do so stably. To unlearn rows, use accumulator="gram" from the first row on.'
             )
-        if len(rows.targets) > self._count:
+        if len(rows.targets) > self.count:
             raise ValueError(
-                f"X has {len(rows.targets)} rows, expected at most the {self._count} learnt. "
+                f"X has {len(rows.targets)} rows, expected at most the {self.count} learnt. "
                 "Remove only rows that were learnt."
             )
         target_squares = rows.with_target_squares(np.zeros(self.n_targets))
         sums = np.array([weight]), rows.squares(), target_squares
-        held = np.array([self._weight]), *self.raw_squares()
+        held = np.array([self.weight]), *self.raw_squares()
         before = np.array([self._rounding.weight / EPS]), *self.largest_raw_squares()
         compared = zip(REMOVED_SUM_NAMES, ((0,), *names), sums, held, before, strict=True)
         for what, known, out, there, earlier in compared:
@@ -443,7 +481,8 @@ class Statistics:
     def _clearing(self) -> tuple[Calls, State]:
         """Return the update that removes everything, including rounding errors."""
         calls, state = self._plan_many(Rows.none(self.n_features), 0.0)
-        nothing = {"_count": 0, "_weightless": 0, "_prints": np.zeros_like(self._prints)}
+        nothing: dict[str, Any] = {"_tally": np.zeros(2), "_weightless": 0}
+        nothing["_prints"] = np.zeros_like(self._prints)
         nothing["_rounding"] = Rounding.none(len(self._rounding.squares))
         return calls, (*state, *((self, *change) for change in nothing.items()))
 
@@ -529,14 +568,13 @@ class Statistics:
         theirs = enlarged(other._target_squares, self.n_targets)
         self._target_squares = self._target_squares + theirs
         self._absorb_mean(other, places)
-        self._count += other._count
+        self._tally += other._tally
         self._weightless += other._weightless
-        self._weight += other._weight
         self._prints = self._prints + gathered(other._prints, np.arange(2), columns)
 
     def _absorb_mean(self, other: Self, places: Sequence[Integers]) -> None:
         """Move the mean, in place; the sums learn the difference of both means as a row."""
-        mean, weight, theirs = self._mean, self._weight, other._weight
+        mean, weight, theirs = self._mean, self.weight, other.weight
         if mean is None or other._mean is None or not theirs:
             return
         their_mean = other._mean.reindexed(other.n_features, *places)
@@ -571,17 +609,6 @@ class Statistics:
             about -= each[: self.n_features]
         return about
 
-    def scores_by(self, recursion: Recursion, sample: Floats) -> Floats:
-        """Return the scores (n_targets,) of a recursion for a sample with targets of 0."""
-        mean = self._mean
-        if mean is None:
-            return recursion.scores(sample[: len(sample) - len(self._target_squares)])
-        origin, offset = mean
-        sample = sample - origin
-        sample -= offset
-        # The targets of the sample are 0, so the negative errors about the mean are the scores.
-        return recursion.errors(sample, -1.0)
-
     def solve(self, ridge: float | Floats, diagonal: Floats) -> Floats:
         """Return the output weights W of (A'A + D) W = A'Y, with D = c I or any diagonal.
 
@@ -608,7 +635,7 @@ class Statistics:
         form; see `onlinels.sums.solve` for these and the rank tolerance.
         `onlinels.LeastSquaresClassifier` describes when a model updates its solution instead.
         """
-        weights = self._sums.solve(ridge, diagonal, self._count)
+        weights = self._sums.solve(ridge, diagonal, self.count)
         if self._mean is not None:
             # These weights are rounding errors, which a small ridge would amplify.
             weights[:, self.target_squares == 0.0] = 0.0
@@ -628,7 +655,7 @@ class Statistics:
         matrix, n_parameters = self._sums.covariance(ridge, diagonal)
         if self._mean is None:
             return Covariance(matrix, n_parameters)
-        share = 1.0 / self._weight if self._weight else np.inf
+        share = 1.0 / self.weight if self.weight else np.inf
         return Covariance(matrix, n_parameters + 1.0, self.feature_mean, share)
 
     def sums(self) -> Sums:
@@ -637,7 +664,7 @@ class Statistics:
         With an intercept, which is one more parameter, they are about the mean.
         """
         return Sums(
-            *self._sums.gram_and_cross(), self.target_squares, self._weight, int(self.is_centred)
+            *self._sums.gram_and_cross(), self.target_squares, self.weight, int(self.is_centred)
         )
 
     def row_sums(self) -> RowSums:
@@ -648,7 +675,7 @@ class Statistics:
         squares, means = self._target_squares.copy(), (self.feature_mean, self.target_mean)
         for each in (gram, cross, *none, squares, *means):
             each.flags.writeable = False
-        return RowSums(gram, cross, *none, squares, self._weight, *means)
+        return RowSums(gram, cross, *none, squares, self.weight, *means)
 
     def sums_about(self, centre: Self) -> Sums:
         """Return sums of products of the rows about the means of `centre`.
@@ -664,7 +691,7 @@ class Statistics:
         features, targets = np.split(difference, [self.n_features])
         return replace(
             sums,
-            gram=sums.gram + self._weight * np.outer(features, features),
-            cross=sums.cross + self._weight * np.outer(features, targets),
-            target_squares=sums.target_squares + self._weight * targets**2,
+            gram=sums.gram + self.weight * np.outer(features, features),
+            cross=sums.cross + self.weight * np.outer(features, targets),
+            target_squares=sums.target_squares + self.weight * targets**2,
         )

@@ -1,0 +1,21 @@
+"""One row, read, predicted and learnt: in C, or in numpy where no compiler was."""
+
+import os
+from contextlib import suppress
+
+from onlinels.core.reference import Reader, SingleRows
+
+__all__ = ["IN_USE", "Reader", "SingleRows"]
+
+IN_USE = "reference"
+"""What learns single rows: "compiled", or "reference" without the extension.
+
+The environment variable ONLINELS_CORE=reference leaves the extension out.
+"""
+
+if os.environ.get("ONLINELS_CORE") != "reference":
+    with suppress(ImportError):
+        import onlinels.core._core as compiled
+
+        Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
+        IN_USE = "compiled"

@@ -1,0 +1,634 @@
+/* The heart in C, bound to CPython's limited API: rows of dicts and arrays, predicted and learnt.
+ *
+ * A `Reader` reads dicts into a row. `SingleRows` belongs to a model in one state: it holds the
+ * model's own arrays as buffers, so that learning a row only writes to memory. Both are handed what
+ * they do not know, and return NotImplemented with nothing changed: then Python code learns or refuses
+ * the row. Their caller holds the model's lock.
+ *
+ * No Python code runs inside a call: names and labels of other types than Python's and numpy's own,
+ * whose `__eq__` might be Python code, are handed back. So no other thread, and no interrupt, comes
+ * between the first look at a row and its last number.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#ifdef Py_GIL_DISABLED
+#error "Without the global interpreter lock, rows are learnt by onlinels/core/reference.py."
+#endif
+
+#include "recursion.h"
+
+#define NOT_KNOWN (Py_INCREF(Py_NotImplemented), Py_NotImplemented)
+
+/* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
+#define MAX_SQUARES 1e150
+/* Weight of a row, relative to the rows before, from which it becomes the origin of the mean. */
+#define MUCH_HEAVIER 1000.0
+
+/* ---- Reading ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *columns;   /* dict: the column of every name that was met; the columns of an array's
+                            name are (first, length) */
+    PyObject *types;     /* frozenset: the types of numpy's numbers */
+    PyObject *array_type; /* numpy.ndarray */
+    PyObject **keys;     /* (size): the names of the last dict, in its order */
+    Py_ssize_t *places;  /* (size): their (first) columns */
+    Py_ssize_t *lengths; /* (size): the lengths of arrays, 0 for numbers */
+    int64_t *seen;       /* (size): the last dict that had each column */
+    int64_t n_read;
+    Py_buffer buffer;
+    real *values;        /* (size) */
+    Py_ssize_t size;
+} Reader;
+
+/* Return 1 if a value is a number of a known type, and store it. */
+static int read_number(PyObject *types, PyObject *value, real *out)
+{
+    PyTypeObject *type = Py_TYPE(value);
+    double number;
+    if (type == &PyFloat_Type)
+        number = PyFloat_AsDouble(value);
+    else if (type == &PyLong_Type || type == &PyBool_Type)
+        number = PyLong_AsDouble(value);
+    else if (PySet_Contains(types, (PyObject *)type) == 1)
+        number = PyFloat_AsDouble(value);
+    else
+        return 0;
+    if (number == -1.0 && PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    *out = number;
+    return 1;
+}
+
+/* Return 1 if a value is an array of `length` numbers, and store them. */
+static int read_array(const Reader *self, PyObject *value, Py_ssize_t length, real *out)
+{
+    Py_buffer buffer;
+    int fits;
+    if ((PyObject *)Py_TYPE(value) != self->array_type)
+        return 0;
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)) {
+        PyErr_Clear();
+        return 0;
+    }
+    fits = buffer.ndim == 1 && buffer.len == length * buffer.itemsize;
+    if (fits && !strcmp(buffer.format, "d"))
+        memcpy(out, buffer.buf, (size_t)buffer.len);
+    else if (fits && !strcmp(buffer.format, "f"))
+        for (Py_ssize_t i = 0; i < length; i++)
+            out[i] = ((float *)buffer.buf)[i];
+    else
+        fits = 0;
+    PyBuffer_Release(&buffer);
+    return fits;
+}
+
+/* Find the columns of the name at place i of a dict. */
+static int find_column(Reader *self, PyObject *key, Py_ssize_t i)
+{
+    PyObject *old = self->keys[i], *found = NULL;
+    Py_ssize_t first, length = 0;
+    if (PyUnicode_CheckExact(key) || PyLong_CheckExact(key))
+        found = PyDict_GetItemWithError(self->columns, key);
+    if (found && PyTuple_Check(found)) {
+        length = PyLong_AsSsize_t(PyTuple_GetItem(found, 1));
+        found = PyTuple_GetItem(found, 0);
+    }
+    first = found ? PyLong_AsSsize_t(found) : -1;
+    if (first < 0 || length < 0 || first + (length ? length : 1) > self->size) {
+        PyErr_Clear();
+        return 0;
+    }
+    self->places[i] = first;
+    self->lengths[i] = length;
+    Py_INCREF(key);
+    self->keys[i] = key;
+    Py_XDECREF(old);
+    return 1;
+}
+
+/* Read a dict of numbers by known names into the values; columns without a name are 0. Return the
+ * number of names, or -1 if Python code must read the dict. */
+static Py_ssize_t read_dict(Reader *self, PyObject *x)
+{
+    Py_ssize_t position = 0, i = 0;
+    PyObject *key, *value;
+    if (!PyDict_CheckExact(x) || PyDict_Size(x) > self->size)
+        return -1;
+    self->n_read++;
+    memset(self->values, 0, (size_t)self->size * sizeof(real));
+    while (PyDict_Next(x, &position, &key, &value)) {
+        /* Most dicts have the same names in the same order: names are compared by identity first. */
+        if (key != self->keys[i] && !find_column(self, key, i))
+            return -1;
+        const Py_ssize_t column = self->places[i], length = self->lengths[i++];
+        if (self->seen[column] == self->n_read) /* Two names of one feature. */
+            return -1;
+        self->seen[column] = self->n_read;
+        if (length ? (i > 1 || PyDict_Size(x) > 1 || !read_array(self, value, length, self->values + column))
+                   : !read_number(self->types, value, self->values + column))
+            return -1;
+    }
+    return i;
+}
+
+static PyObject *Reader_read(Reader *self, PyObject *x)
+{
+    const int is_read = read_dict(self, x) >= 0
+                        && dot(self->size, self->values, self->values) <= MAX_SQUARES;
+    return PyBool_FromLong(is_read);
+}
+
+static PyObject *Reader_row(Reader *self, PyObject *x)
+{
+    if (read_dict(self, x) < 0 || !(dot(self->size, self->values, self->values) <= MAX_SQUARES))
+        Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize((char *)self->values, self->size * (Py_ssize_t)sizeof(real));
+}
+
+/* Take a writeable buffer of numbers of 8 bytes; `size` is -1 or the expected number. */
+static int take(PyObject *array, Py_buffer *buffer, Py_ssize_t size)
+{
+    if (PyObject_GetBuffer(array, buffer, PyBUF_WRITABLE | PyBUF_ANY_CONTIGUOUS))
+        return -1;
+    if (buffer->itemsize == sizeof(real) && (size < 0 || buffer->len == size * (Py_ssize_t)sizeof(real)))
+        return 0;
+    PyErr_Format(PyExc_ValueError, "an array has %zd bytes, expected %zd numbers of 8 bytes", buffer->len, size);
+    return -1;
+}
+
+static PyObject *Reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *columns, *values, *types, *array_type;
+    if (!PyArg_ParseTuple(args, "O!OO!O", &PyDict_Type, &columns, &values, &PyFrozenSet_Type, &types,
+                          &array_type))
+        return NULL;
+    Reader *self = (Reader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (!self)
+        return NULL;
+    Py_INCREF(self->columns = columns);
+    Py_INCREF(self->types = types);
+    Py_INCREF(self->array_type = array_type);
+    if (take(values, &self->buffer, -1))
+        goto failed;
+    self->values = self->buffer.buf;
+    self->size = self->buffer.len / (Py_ssize_t)sizeof(real);
+    self->keys = PyMem_Calloc(self->size + 1, sizeof(PyObject *));
+    self->places = PyMem_Calloc(self->size + 1, sizeof(Py_ssize_t));
+    self->lengths = PyMem_Calloc(self->size + 1, sizeof(Py_ssize_t));
+    self->seen = PyMem_Calloc(self->size + 1, sizeof(int64_t));
+    if (self->keys && self->places && self->lengths && self->seen)
+        return (PyObject *)self;
+    PyErr_NoMemory();
+failed:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void release(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static void Reader_dealloc(Reader *self)
+{
+    for (Py_ssize_t i = 0; self->keys && i < self->size; i++)
+        Py_XDECREF(self->keys[i]);
+    PyMem_Free(self->keys);
+    PyMem_Free(self->places);
+    PyMem_Free(self->lengths);
+    PyMem_Free(self->seen);
+    PyBuffer_Release(&self->buffer);
+    Py_XDECREF(self->columns);
+    Py_XDECREF(self->types);
+    Py_XDECREF(self->array_type);
+    release((PyObject *)self);
+}
+
+/* ---- Rows of a model --------------------------------------------------------------------------- */
+
+/* Counts of rows, in an array of the model: at the last prediction; from which the weights no longer
+ * answer; at which a ridge is chosen. And the share of the ridge that decay has left. */
+enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, N_MARKS };
+
+typedef struct {
+    PyObject_HEAD
+    Reader *features, *targets; /* `targets` for several named targets, or NULL */
+    PyObject *columns;          /* dict: the column of every label, or NULL */
+    PyObject *labels;           /* tuple */
+    PyObject *label_types;      /* frozenset: types of labels that are compared without Python code */
+    PyObject *arrays;           /* tuple: owners of the buffers */
+    Py_buffer *buffers;
+    Py_ssize_t n_buffers;
+    sums_t sums;
+    recursion_t recursion;
+    row_t row;
+    double *marks;
+    int64_t *counts;            /* (n): rows of every class; or NULL */
+    real *constants;            /* (m): the only value of every feature, NaN if it varies; or NULL */
+    double decay, most, least_share, patience;
+    int refines;                /* whether the weights are corrected by the sums before they answer */
+} SingleRows;
+
+/* Whether the weights answer for the rows learnt so far. */
+static int can_answer(const SingleRows *self)
+{
+    const double count = self->sums.tally[0];
+    return self->recursion.weights && count < self->marks[VALID_UNTIL]
+           && !(self->refines && count != self->marks[PREDICTED_AT]);
+}
+
+/* Read a label or targets into the row. Return 1, or 0 if Python code must read them. */
+static int read_target(SingleRows *self, PyObject *y, Py_ssize_t *column)
+{
+    real *targets = self->row.values + self->sums.m;
+    if (self->targets)
+        return read_dict(self->targets, y) == self->sums.n;
+    if (!self->columns)
+        return read_number(self->features->types, y, targets);
+    if (PySet_Contains(self->label_types, (PyObject *)Py_TYPE(y)) != 1) {
+        PyErr_Clear();
+        return 0;
+    }
+    PyObject *found = PyDict_GetItemWithError(self->columns, y);
+    *column = found ? PyLong_AsSsize_t(found) : -1;
+    if (*column < 0 || *column >= self->sums.n) {
+        PyErr_Clear();
+        return 0;
+    }
+    memset(targets, 0, (size_t)self->sums.n * sizeof(real));
+    targets[*column] = 1.0;
+    return 1;
+}
+
+/* Whether a row that is read can be learnt here: no choice of a ridge is due with it, no feature
+ * begins to vary, and its numbers stay within float64. */
+static int is_plain(const SingleRows *self, double w)
+{
+    const ptrdiff_t m = self->sums.m;
+    const real *x = self->row.values;
+    const double past = self->sums.tally[1] * self->decay;
+    if (!self->sums.cross || !self->marks || !(w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past))
+        return 0;
+    if (self->sums.tally[0] + 1.0 >= self->marks[NEXT_DUE])
+        return 0;
+    for (ptrdiff_t i = 0; self->constants && i < m; i++)
+        if (self->constants[i] == self->constants[i] && x[i] != self->constants[i])
+            return 0;
+    return dot(m + self->sums.n, x, x) <= MAX_SQUARES;
+}
+
+/* Learn the row: into the sums, and into the weights if these follow rows. */
+static void learn(SingleRows *self, double w, double decay, int is_restored)
+{
+    double *marks = self->marks;
+    const double count = self->sums.tally[0];
+    /* Weights follow rows only while predictions keep coming. */
+    int follows = self->recursion.inverse && !is_restored && count < marks[VALID_UNTIL]
+                  && (count == marks[PREDICTED_AT] || count + 1.0 - marks[PREDICTED_AT] <= self->patience);
+    prepare_sums(&self->sums, &self->row, w, decay);
+    follows = follows && prepare_recursion(&self->sums, &self->recursion, &self->row, self->most);
+    if (follows)
+        commit_recursion(&self->sums, &self->recursion, &self->row);
+    else if (self->recursion.inverse)
+        marks[VALID_UNTIL] = 0.0;
+    commit_sums(&self->sums, &self->row, w);
+}
+
+/* Learn a row that is read, with the decay of the model. */
+static void learn_read(SingleRows *self, double w, Py_ssize_t column)
+{
+    int is_restored = 0;
+    if (self->least_share > 0.0) {
+        /* The ridge decays with the rows, until it is set to its full size again. */
+        self->marks[SHARE] *= self->decay;
+        is_restored = self->marks[SHARE] < self->least_share;
+        if (is_restored)
+            self->marks[SHARE] = 1.0;
+    }
+    if (self->counts)
+        self->counts[column]++;
+    learn(self, w, self->decay, is_restored);
+}
+
+static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    Py_ssize_t column = 0;
+    double w;
+    if (n_args != 3)
+        return PyErr_Format(PyExc_TypeError, "learn(x, y, w)");
+    if (!PyFloat_CheckExact(args[2]) || read_dict(self->features, args[0]) < 0
+        || !read_target(self, args[1], &column) || !is_plain(self, w = PyFloat_AsDouble(args[2])))
+        return NOT_KNOWN;
+    learn_read(self, w, column);
+    Py_RETURN_NONE;
+}
+
+/* Learn a sample (m + n,) that Python code has checked, with a weight and a decay. */
+static PyObject *SingleRows_learn_sample(SingleRows *self, PyObject *args)
+{
+    PyObject *sample;
+    Py_buffer buffer;
+    double w, decay;
+    int is_restored;
+    const Py_ssize_t size = self->sums.m + self->sums.n;
+    if (!PyArg_ParseTuple(args, "Oddp", &sample, &w, &decay, &is_restored))
+        return NULL;
+    if (PyObject_GetBuffer(sample, &buffer, PyBUF_ANY_CONTIGUOUS))
+        return NULL;
+    if (buffer.len != size * (Py_ssize_t)sizeof(real)) {
+        PyBuffer_Release(&buffer);
+        return PyErr_Format(PyExc_ValueError, "sample has %zd bytes, expected %zd numbers", buffer.len, size);
+    }
+    memcpy(self->row.values, buffer.buf, (size_t)buffer.len);
+    PyBuffer_Release(&buffer);
+    learn(self, w, decay, is_restored);
+    Py_RETURN_NONE;
+}
+
+/* Compute the scores of the row that is read. */
+static void answer_read(SingleRows *self)
+{
+    const sums_t *s = &self->sums;
+    prepare_scores(s, &self->recursion, &self->row);
+    for (ptrdiff_t j = 0; j < s->n; j++)
+        self->row.scores[j] = score_of(s, &self->row, j);
+    self->marks[PREDICTED_AT] = s->tally[0];
+}
+
+/* Read a dict and compute its scores. Return 0 if Python code must answer. */
+static int answer(SingleRows *self, PyObject *x)
+{
+    if (!can_answer(self) || read_dict(self->features, x) < 0
+        || !(dot(self->sums.m, self->row.values, self->row.values) <= MAX_SQUARES))
+        return 0;
+    answer_read(self);
+    return 1;
+}
+
+static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
+{
+    if (!answer(self, x))
+        return NOT_KNOWN;
+    PyObject *label = PyTuple_GetItem(self->labels, arg_max(self->sums.n, self->row.scores));
+    Py_XINCREF(label);
+    return label;
+}
+
+/* A list of n numbers. */
+static PyObject *list_of(Py_ssize_t n, const real *numbers)
+{
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t j = 0; list && j < n; j++) {
+        PyObject *number = PyFloat_FromDouble(numbers[j]);
+        if (!number || PyList_SetItem(list, j, number)) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+static PyObject *SingleRows_scores(SingleRows *self, PyObject *x)
+{
+    return answer(self, x) ? list_of(self->sums.n, self->row.scores) : NOT_KNOWN;
+}
+
+/* The scores of an array (m,) that Python code has checked. */
+static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
+{
+    Py_buffer buffer;
+    if (!can_answer(self))
+        return NOT_KNOWN;
+    if (PyObject_GetBuffer(row, &buffer, PyBUF_ANY_CONTIGUOUS))
+        return NULL;
+    const int fits = buffer.len == self->sums.m * (Py_ssize_t)sizeof(real);
+    if (fits)
+        memcpy(self->row.values, buffer.buf, (size_t)buffer.len);
+    PyBuffer_Release(&buffer);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "a row has %zd bytes, expected %zd numbers", buffer.len, self->sums.m);
+    answer_read(self);
+    return list_of(self->sums.n, self->row.scores);
+}
+
+/* The scores of a dict, z'P z, and J: what an interval around the scores needs. */
+static PyObject *SingleRows_spread(SingleRows *self, PyObject *x)
+{
+    if (!self->recursion.inverse || !answer(self, x))
+        return NOT_KNOWN;
+    const double leverage = prepare_leverage(&self->sums, &self->recursion, &self->row);
+    return Py_BuildValue("NdN", list_of(self->sums.n, self->row.scores), leverage,
+                         list_of(self->sums.n, self->recursion.criterion));
+}
+
+/* Predict each row of an array (k, m), then learn it, up to a row that Python code must learn.
+ *
+ * Arguments: rows (k, m), by rows; targets (k, n) by rows, or columns of the labels (k,) as int64;
+ * weights (k,); scores (k, n) by rows, to write. Return the number of rows. */
+static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *args)
+{
+    const ptrdiff_t m = self->sums.m, n = self->sums.n;
+    Py_buffer found[4];
+    PyObject *arrays[4];
+    Py_ssize_t k = 0, n_rows, n_found = 0;
+    if (!PyArg_ParseTuple(args, "OOOO", arrays, arrays + 1, arrays + 2, arrays + 3))
+        return NULL;
+    for (; n_found < 4; n_found++)
+        if (PyObject_GetBuffer(arrays[n_found], found + n_found,
+                               n_found == 3 ? PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS : PyBUF_C_CONTIGUOUS))
+            goto done;
+    n_rows = found[2].len / (Py_ssize_t)sizeof(real);
+    if (found[0].len != n_rows * m * (Py_ssize_t)sizeof(real) || found[3].len != n_rows * n * (Py_ssize_t)sizeof(real)
+        || found[1].len != n_rows * (self->counts ? 1 : n) * (Py_ssize_t)sizeof(real)) {
+        PyErr_SetString(PyExc_ValueError, "arrays have other sizes than expected");
+        goto done;
+    }
+    for (; k < n_rows; k++) {
+        const double w = ((double *)found[2].buf)[k];
+        Py_ssize_t column = 0;
+        memcpy(self->row.values, (real *)found[0].buf + k * m, (size_t)m * sizeof(real));
+        if (self->counts) {
+            column = (Py_ssize_t)((int64_t *)found[1].buf)[k];
+            if (column >= n)
+                break;
+            memset(self->row.values + m, 0, (size_t)n * sizeof(real));
+            self->row.values[m + column] = 1.0;
+        } else
+            memcpy(self->row.values + m, (real *)found[1].buf + k * n, (size_t)n * sizeof(real));
+        if (!can_answer(self) || !is_plain(self, w))
+            break;
+        self->marks[PREDICTED_AT] = self->sums.tally[0];
+        prepare_scores(&self->sums, &self->recursion, &self->row);
+        for (ptrdiff_t j = 0; j < n; j++)
+            ((real *)found[3].buf)[k * n + j] = score_of(&self->sums, &self->row, j);
+        learn_read(self, w, column);
+    }
+done:
+    for (Py_ssize_t i = 0; i < n_found; i++)
+        PyBuffer_Release(found + i);
+    return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(k);
+}
+
+/* The next of the model's arrays, as memory to write to; NULL for None or if it does not fit. */
+static void *next_array(SingleRows *self, Py_ssize_t size)
+{
+    PyObject *array = PyTuple_GetItem(self->arrays, self->n_buffers);
+    if (!array || PyErr_Occurred())
+        return NULL;
+    self->n_buffers++;
+    if (array == Py_None || take(array, self->buffers + self->n_buffers - 1, size))
+        return NULL;
+    return self->buffers[self->n_buffers - 1].buf;
+}
+
+static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *features, *targets, *labels, *label_types, *arrays;
+    double decay, most, least_share, patience;
+    int refines;
+    if (!PyArg_ParseTuple(args, "OOOOO!ddddp", &features, &targets, &labels, &label_types, &PyTuple_Type,
+                          &arrays, &decay, &most, &least_share, &patience, &refines))
+        return NULL;
+    SingleRows *self = (SingleRows *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (!self)
+        return NULL;
+    Py_INCREF(features);
+    self->features = (Reader *)features;
+    Py_INCREF(self->labels = labels);
+    Py_INCREF(self->label_types = label_types);
+    Py_INCREF(self->arrays = arrays);
+    if (PyDict_CheckExact(targets)) {
+        Py_INCREF(targets);
+        self->columns = targets;
+    } else if (targets != Py_None) {
+        Py_INCREF(targets);
+        self->targets = (Reader *)targets;
+    }
+    self->decay = decay;
+    self->most = most;
+    self->least_share = least_share;
+    self->patience = patience;
+    self->refines = refines;
+
+    const Py_ssize_t n_arrays = PyTuple_Size(arrays), n_others = 15;
+    sums_t *s = &self->sums;
+    recursion_t *r = &self->recursion;
+    row_t *row = &self->row;
+    s->n_panels = (n_arrays - n_others) / 2;
+    self->buffers = PyMem_Calloc(n_arrays + 1, sizeof(Py_buffer));
+    s->panels = PyMem_Calloc(s->n_panels + 1, sizeof(panel_t));
+    if (!self->buffers || !s->panels) {
+        PyErr_NoMemory();
+        goto failed;
+    }
+    row->values = next_array(self, -1);
+    s->m = self->features->size;
+    s->n = row->values ? self->buffers[0].len / (Py_ssize_t)sizeof(real) - s->m : 0;
+    s->tally = next_array(self, 2);
+    s->origin = next_array(self, s->m + s->n);
+    s->offset = next_array(self, s->m + s->n);
+    s->cross = next_array(self, s->m * s->n);
+    s->squares = next_array(self, s->n);
+    s->prints = next_array(self, 2 * (s->m + s->n));
+    r->inverse = next_array(self, s->m * s->m);
+    r->pending = next_array(self, s->m);
+    r->weights = next_array(self, s->m * s->n);
+    r->criterion = next_array(self, s->n);
+    r->factors = next_array(self, N_FACTORS);
+    self->marks = next_array(self, N_MARKS);
+    self->counts = next_array(self, s->n);
+    self->constants = next_array(self, s->m);
+    for (Py_ssize_t i = 0, start = 0; i < s->n_panels && !PyErr_Occurred(); i++) {
+        panel_t *panel = s->panels + i;
+        panel->start = start;
+        panel->above = next_array(self, -1);
+        panel->corner = next_array(self, -1);
+        while (panel->corner && panel->width * panel->width * (Py_ssize_t)sizeof(real) < self->buffers[self->n_buffers - 1].len)
+            panel->width++;
+        start += panel->width;
+    }
+    const panel_t *last = s->panels + s->n_panels - 1;
+    if (!PyErr_Occurred() && s->cross && (!s->n_panels || last->start + last->width != s->m))
+        PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
+    row->about = PyMem_Calloc(2 * (s->m + s->n) + 2 * s->n + 1, sizeof(real));
+    if (!row->about)
+        PyErr_NoMemory();
+    row->image = row->about + s->m + s->n;
+    row->scores = row->image + s->m;
+    row->errors = row->scores + s->n;
+    if (!PyErr_Occurred())
+        return (PyObject *)self;
+failed:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void SingleRows_dealloc(SingleRows *self)
+{
+    for (Py_ssize_t i = 0; i < self->n_buffers; i++)
+        PyBuffer_Release(self->buffers + i);
+    PyMem_Free(self->buffers);
+    PyMem_Free(self->sums.panels);
+    PyMem_Free(self->row.about);
+    Py_XDECREF((PyObject *)self->features);
+    Py_XDECREF((PyObject *)self->targets);
+    Py_XDECREF(self->columns);
+    Py_XDECREF(self->labels);
+    Py_XDECREF(self->label_types);
+    Py_XDECREF(self->arrays);
+    release((PyObject *)self);
+}
+
+/* ---- The module -------------------------------------------------------------------------------- */
+
+static PyMethodDef reader_methods[] = {
+    {"read", (PyCFunction)Reader_read, METH_O,
+     "Read a dict into the values; return whether all its names and values are known."},
+    {"row", (PyCFunction)Reader_row, METH_O, "Return the values of a dict as bytes; None if it is not known."},
+    {NULL, NULL, 0, NULL}};
+
+static PyMethodDef rows_methods[] = {
+    {"label", (PyCFunction)SingleRows_label, METH_O, "Return the label of a dict with the highest score."},
+    {"scores", (PyCFunction)SingleRows_scores, METH_O, "Return the scores of a dict, a list."},
+    {"scores_of", (PyCFunction)SingleRows_scores_of, METH_O, "Return the scores of a checked row."},
+    {"spread", (PyCFunction)SingleRows_spread, METH_O, "Return scores, leverage and criteria of a dict."},
+    {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, "Learn a dict: learn(x, y, w)."},
+    {"learn_sample", (PyCFunction)SingleRows_learn_sample, METH_VARARGS,
+     "Learn a checked sample: learn_sample(sample, w, decay, is_restored)."},
+    {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS,
+     "Predict rows, each before it is learnt: predict_learn(X, targets, w, scores)."},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot reader_slots[] = {{Py_tp_new, Reader_new},
+                                     {Py_tp_dealloc, Reader_dealloc},
+                                     {Py_tp_methods, reader_methods},
+                                     {0, NULL}};
+static PyType_Slot rows_slots[] = {{Py_tp_new, SingleRows_new},
+                                   {Py_tp_dealloc, SingleRows_dealloc},
+                                   {Py_tp_methods, rows_methods},
+                                   {0, NULL}};
+static PyType_Spec reader_spec = {"onlinels.core._core.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT,
+                                  reader_slots};
+static PyType_Spec rows_spec = {"onlinels.core._core.SingleRows", sizeof(SingleRows), 0,
+                                Py_TPFLAGS_DEFAULT, rows_slots};
+
+static int add_types(PyObject *module)
+{
+    PyObject *reader = PyType_FromSpec(&reader_spec), *rows = PyType_FromSpec(&rows_spec);
+    const int failed = !reader || !rows || PyModule_AddObjectRef(module, "Reader", reader)
+                       || PyModule_AddObjectRef(module, "SingleRows", rows);
+    Py_XDECREF(reader);
+    Py_XDECREF(rows);
+    return failed ? -1 : 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_types}, {0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", NULL, 0, NULL, slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&module); }

@@ -1,0 +1,312 @@
+/* One row of exact online least squares: sums about a running mean, and weights that follow rows.
+ *
+ * C99 without Python, malloc, BLAS or global state; also valid C++. Numbers are `real`: double, or
+ * float with `#define REAL float`. Matrices are stored by columns (Fortran order); of symmetric ones
+ * only the upper triangle is read and written.
+ *
+ * For rows x with targets y, where z is x, and v is y, about the mean of all rows:
+ *
+ *     A'A, A'Y   sums of w z z' and w z v'                       gram, cross
+ *     P          (A'A + D)^-1 with a diagonal ridge D            inverse
+ *     W          P A'Y, the output weights                       weights
+ *     J          min sum w |v - W'z|^2 + W'DW                    criterion
+ *
+ * A row is prepared, in scratch memory, and then committed. Preparing changes no number that counts,
+ * and may fail; committing cannot fail. So a row is learnt entirely or not at all.
+ *
+ * Sources: T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the sample variance",
+ * The American Statistician 37 (1983), for the mean; A. Bjorck, "Numerical Methods for Least Squares
+ * Problems" (1996), section 3.2, for P and W; R. L. Brown, J. Durbin and J. M. Evans, "Techniques for
+ * testing the constancy of regression relationships over time" (1975), for J.
+ */
+#ifndef ONLINELS_RECURSION_H
+#define ONLINELS_RECURSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifndef REAL
+#define REAL double
+#endif
+typedef REAL real;
+
+/* The compiler may reorder a sum, and use the widest vectors of the machine at hand. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+#define KERNEL                                                                                     \
+    __attribute__((noinline, target_clones("arch=x86-64-v3", "default"),                           \
+                   optimize("O3,associative-math,no-signed-zeros,no-trapping-math"))) static
+#else
+#define KERNEL static
+#endif
+#if defined(__clang__)
+#define REORDER _Pragma("clang fp reassociate(on) contract(fast)")
+#else
+#define REORDER
+#endif
+
+/* ---- Products ---------------------------------------------------------------------------------- */
+
+/* x'y */
+KERNEL real dot(ptrdiff_t m, const real *x, const real *y)
+{
+    REORDER
+    real sum = 0;
+    for (ptrdiff_t i = 0; i < m; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+/* A = decay A + f x y', for A (m, n) */
+KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const real *x, const real *y, real *a)
+{
+    REORDER
+    for (ptrdiff_t j = 0; j < n; j++, a += m) {
+        const real fy = f * y[j];
+        for (ptrdiff_t i = 0; i < m; i++)
+            a[i] = decay * a[i] + fy * x[i];
+    }
+}
+
+/* A = decay A + f x x', for a symmetric A (m, m) */
+KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real *a)
+{
+    REORDER
+    for (ptrdiff_t j = 0; j < m; j++, a += m) {
+        const real fx = f * x[j];
+        for (ptrdiff_t i = 0; i <= j; i++)
+            a[i] = decay * a[i] + fx * x[i];
+    }
+}
+
+/* A = A + f u u', then y = A x, for a symmetric A (m, m), in one pass over A.
+ *
+ * Four columns at a time, so that y is read and written once for four columns. */
+KERNEL void add_square_and_multiply(ptrdiff_t m, real f, const real *u, real *a, const real *x, real *y)
+{
+    REORDER
+    ptrdiff_t j = 0;
+    memset(y, 0, (size_t)m * sizeof(real));
+    for (; j + 4 <= m; j += 4) {
+        real *a0 = a + j * m, *a1 = a0 + m, *a2 = a1 + m, *a3 = a2 + m;
+        const real f0 = f * u[j], f1 = f * u[j + 1], f2 = f * u[j + 2], f3 = f * u[j + 3];
+        const real x0 = x[j], x1 = x[j + 1], x2 = x[j + 2], x3 = x[j + 3];
+        real sum[4], s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+        for (ptrdiff_t i = 0; i < j; i++) {
+            const real b0 = a0[i] + f0 * u[i], b1 = a1[i] + f1 * u[i];
+            const real b2 = a2[i] + f2 * u[i], b3 = a3[i] + f3 * u[i];
+            a0[i] = b0;
+            a1[i] = b1;
+            a2[i] = b2;
+            a3[i] = b3;
+            y[i] += x0 * b0 + x1 * b1 + x2 * b2 + x3 * b3;
+            s0 += b0 * x[i];
+            s1 += b1 * x[i];
+            s2 += b2 * x[i];
+            s3 += b3 * x[i];
+        }
+        sum[0] = s0, sum[1] = s1, sum[2] = s2, sum[3] = s3;
+        for (ptrdiff_t k = 0; k < 4; k++) {
+            real *c = a + (j + k) * m;
+            const real fu = f * u[j + k], xk = x[j + k];
+            for (ptrdiff_t i = j; i < j + k; i++) {
+                c[i] += fu * u[i];
+                y[i] += xk * c[i];
+                sum[k] += c[i] * x[i];
+            }
+            c[j + k] += fu * u[j + k];
+            y[j + k] = sum[k] + xk * c[j + k];
+        }
+    }
+    for (; j < m; j++) {
+        real *c = a + j * m, sum = 0;
+        const real fu = f * u[j], xj = x[j];
+        for (ptrdiff_t i = 0; i < j; i++) {
+            c[i] += fu * u[i];
+            y[i] += xj * c[i];
+            sum += c[i] * x[i];
+        }
+        c[j] += fu * u[j];
+        y[j] = sum + xj * c[j];
+    }
+}
+
+/* The place of the largest of n numbers; the first of equal ones. */
+static ptrdiff_t arg_max(ptrdiff_t n, const real *x)
+{
+    ptrdiff_t best = 0;
+    for (ptrdiff_t j = 1; j < n; j++)
+        if (x[j] > x[best])
+            best = j;
+    return best;
+}
+
+/* ---- What is kept, and a row -------------------------------------------------------------------- */
+
+/* Columns of A'A from `start` on: their rows above `start`, and the diagonal block. */
+typedef struct {
+    ptrdiff_t start, width;
+    real *above;      /* (start, width) */
+    real *corner;     /* (width, width) */
+} panel_t;
+
+typedef struct {
+    ptrdiff_t m, n, n_panels;
+    double *tally;    /* number of rows, total weight */
+    real *origin;     /* (m + n), or NULL without a mean: the mean is origin + offset, */
+    real *offset;     /* (m + n), with twice the digits */
+    panel_t *panels;  /* A'A */
+    real *cross;      /* (m, n): A'Y */
+    real *squares;    /* (n): the diagonal of Y'Y */
+    uint64_t *prints; /* (2, m + n): sums of hashes of all values, and of their squares */
+} sums_t;
+
+typedef struct {
+    real *inverse;    /* (m, m): B of P = (B + gain u u') / scale; NULL if no weights follow rows */
+    real *pending;    /* (m): u, which the next pass over B adds */
+    real *weights;    /* (m, n): W */
+    real *criterion;  /* (n): J */
+    double *factors;  /* scale, gain, and the share of D that decay has left */
+} recursion_t;
+enum { SCALE, GAIN, KEPT, N_FACTORS };
+
+typedef struct {
+    real *values;     /* (m + n): a row x, followed by its targets y */
+    real *about;      /* (m + n): z and v */
+    real *image;      /* (m): B z */
+    real *scores;     /* (n): W'z */
+    real *errors;     /* (n): v - W'z */
+    double decay;     /* factor on all earlier weights */
+    double past, total; /* weight of the rows before this row, and with it */
+    double weight;    /* of z z' in A'A */
+    double gain;
+} row_t;
+
+/* Prepare scores: z = x - mean, then W'z, to which the mean of y is added later. */
+static void prepare_scores(const sums_t *s, const recursion_t *r, row_t *row)
+{
+    for (ptrdiff_t i = 0; i < s->m; i++)
+        row->about[i] = s->origin ? (row->values[i] - s->origin[i]) - s->offset[i] : row->values[i];
+    for (ptrdiff_t j = 0; j < s->n; j++)
+        row->scores[j] = dot(s->m, r->weights + j * s->m, row->about);
+}
+
+/* The score of target j, given W'z: the mean of its y is added. */
+static real score_of(const sums_t *s, const row_t *row, ptrdiff_t j)
+{
+    return s->origin ? row->scores[j] + s->origin[s->m + j] + s->offset[s->m + j] : row->scores[j];
+}
+
+/* z'P z, by one pass over B. */
+static double prepare_leverage(const sums_t *s, const recursion_t *r, row_t *row)
+{
+    add_square_and_multiply(s->m, (real)r->factors[GAIN], r->pending, r->inverse, row->about, row->image);
+    r->factors[GAIN] = 0.0;
+    return (double)dot(s->m, row->image, row->about) / r->factors[SCALE];
+}
+
+/* Prepare to learn `values` with a weight w > 0, after a decay of all earlier weights.
+ *
+ * With N for the weight of the rows before, A'A grows by N w / (N + w) z z' (Chan, Golub, LeVeque). */
+static void prepare_sums(const sums_t *s, row_t *row, double w, double decay)
+{
+    row->decay = decay;
+    row->past = s->tally[1] * decay;
+    row->total = row->past + w;
+    row->weight = s->origin ? row->past * (w / row->total) : w;
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++)
+        row->about[i] = s->origin ? (row->values[i] - s->origin[i]) - s->offset[i] : row->values[i];
+}
+
+/* Prepare P and W for the row too. Return 0 if the row outweighs earlier rows and ridge by more than
+ * `most` in its direction, so that P would lose its digits. */
+static int prepare_recursion(const sums_t *s, const recursion_t *r, row_t *row, double most)
+{
+    const double leverage = row->weight * prepare_leverage(s, r, row) / row->decay;
+    if (!(leverage >= 0.0 && 1.0 + leverage <= most))
+        return 0;
+    /* gain: w P z / (1 + w z'P z) = gain image, with P = B / (scale decay) */
+    row->gain = row->weight / (r->factors[SCALE] * row->decay * (1.0 + leverage));
+    for (ptrdiff_t j = 0; j < s->n; j++) {
+        row->scores[j] = dot(s->m, r->weights + j * s->m, row->about);
+        row->errors[j] = row->about[s->m + j] - row->scores[j];
+    }
+    return 1;
+}
+
+/* ---- Committing -------------------------------------------------------------------------------- */
+
+#define ROWS_BETWEEN_ORIGINS 64
+#define MIN_SCALE (1.0 / 4294967296.0)
+
+/* The hash of a value is the upper part of its first 44 bits times 2^64 / golden ratio
+ * (see `onlinels/sums/removals.py`). */
+#define HASH_IGNORED 20
+#define HASH_MULTIPLIER 0x9E3779B97F4A7C15ull
+#define HASH_DROPPED 43
+
+/* Move the mean by the row's share of the way to the row. From time to time the mean becomes its own
+ * origin, and the offset keeps what rounding takes. */
+static void commit_mean(const sums_t *s, const row_t *row, double share)
+{
+    const int settles = (int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS == 0;
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
+        s->offset[i] += (real)(share * row->about[i]);
+        if (settles) {
+            const volatile real mean = s->origin[i] + s->offset[i];
+            const volatile real way = mean - s->origin[i];
+            s->offset[i] = (s->origin[i] - (mean - way)) + (s->offset[i] - way);
+            s->origin[i] = mean;
+        }
+    }
+}
+
+/* Learn a prepared row into the sums. */
+static void commit_sums(const sums_t *s, const row_t *row, double w)
+{
+    const real decay = (real)row->decay, weight = (real)row->weight;
+    const real *z = row->about, *v = row->about + s->m;
+    s->tally[0] += 1.0;
+    s->tally[1] = row->total;
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
+        const double value = (double)row->values[i] + 0.0; /* -0.0 becomes 0.0 */
+        uint64_t hash;
+        memcpy(&hash, &value, sizeof(hash));
+        hash = (hash >> HASH_IGNORED) * HASH_MULTIPLIER >> HASH_DROPPED;
+        s->prints[i] += hash;
+        s->prints[s->m + s->n + i] += hash * hash;
+    }
+    for (ptrdiff_t j = 0; j < s->n; j++)
+        s->squares[j] = decay * s->squares[j] + weight * v[j] * v[j];
+    /* A'A = decay A'A + w z z' and A'Y = decay A'Y + w z v' */
+    for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++) {
+        add_outer(p->start, p->width, decay, weight, z, z + p->start, p->above);
+        add_square(p->width, decay, weight, z + p->start, p->corner);
+    }
+    add_outer(s->m, s->n, decay, weight, z, v, s->cross);
+    if (s->origin)
+        commit_mean(s, row, w / row->total);
+}
+
+/* Learn a prepared row into P, W and J. */
+static void commit_recursion(const sums_t *s, const recursion_t *r, const row_t *row)
+{
+    const double scale = r->factors[SCALE] * row->decay;
+    /* J = decay J + w e e', with the errors e before and e' after the row: e' = e / (1 + w z'P z) */
+    for (ptrdiff_t j = 0; j < s->n; j++)
+        r->criterion[j] = (real)(row->decay * r->criterion[j]
+                                 + row->gain * scale * row->errors[j] * row->errors[j]);
+    /* W = W + gain image (v - W'z)', and B = B - gain image image' when the next row passes over B */
+    add_outer(s->m, s->n, 1, (real)row->gain, row->image, row->errors, r->weights);
+    memcpy(r->pending, row->image, (size_t)s->m * sizeof(real));
+    r->factors[GAIN] = -row->gain;
+    r->factors[SCALE] = scale;
+    r->factors[KEPT] *= row->decay;
+    if (scale < MIN_SCALE) { /* P = B: a scale would leave the range of numbers in the end */
+        add_square(s->m, (real)(1.0 / scale), (real)(-row->gain / scale), row->image, r->inverse);
+        r->factors[GAIN] = 0.0;
+        r->factors[SCALE] = 1.0;
+    }
+}
+
+#endif

@@ -1,0 +1,465 @@
+"""Single rows in numpy: the functions of recursion.h and _core.c, where no compiler was.
+
+The tests compare both. Equations and sources stand in recursion.h.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import starmap
+from operator import call, itemgetter
+from struct import Struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsyr, dsyrk
+
+Numbers = NDArray[Any]
+Call = tuple[Any, ...]
+
+MAX_SQUARES = 1e150
+"""Sum of squares of values and targets up to which sums stay within float64."""
+
+MUCH_HEAVIER = 1000.0
+"""Weight of a row, relative to the rows before, from which it becomes the origin of the mean."""
+
+ROWS_BETWEEN_ORIGINS = 64
+"""Number of single rows after which the origin of the mean becomes the mean."""
+
+MIN_SCALE = 2.0**-32
+"""Smallest scale that is kept apart from the inverse; a smaller scale is multiplied in."""
+
+SCALE, GAIN, KEPT = range(3)
+"""Factors of a recursion: P = (B + gain u u') / scale, and the share of D that decay has left."""
+
+PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)
+"""Marks of a model: counts of rows at the last prediction, from which the weights no longer answer,
+and at which a ridge is chosen; and the share of the ridge that decay has left."""
+
+PYTHON_NUMBER_TYPES = frozenset({float, int, bool})
+"""Python's own types of numbers."""
+
+# Arrays without axes: numpy takes a third less time than for its scalars.
+ZERO = np.array(0.0)
+
+MULTIPLIER = np.array(0x9E3779B97F4A7C15, np.uint64)
+"""An odd number near 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
+section 6.4): its products with the bits of similar values differ in their first bits."""
+
+IGNORED_BITS, DROPPED_BITS = np.array(20, np.uint64), np.array(43, np.uint64)
+"""Last bits of a value that do not count, and last bits of a product that are dropped.
+
+A row may be rounded differently when it is removed than when it was learnt, for example by a
+transformer that computes a batch. Values that agree to 2e-10 have one number.
+"""
+
+
+def numbers_of(values: Numbers, out: Numbers | None = None) -> Numbers:
+    """Return the hash of every value: 21 bits, 0 for 0; see `onlinels.sums.removals`.
+
+    Examples
+    --------
+    >>> numbers_of(np.array([0.0, -0.0, 1.0, -1.0, 1.0])).tolist()
+    [0, 0, 1397946, 2085071, 1397946]
+    """
+    # Adding 0 makes -0.0 the same as 0.0.
+    numbers: Numbers = np.right_shift((values + ZERO).view(np.uint64), IGNORED_BITS, out=out)
+    numbers *= MULTIPLIER
+    numbers >>= DROPPED_BITS
+    return numbers
+
+
+def prints_of_row(values: Numbers) -> Numbers:
+    """Return the hashes of the values of a row, and their squares, (2, n)."""
+    both = np.empty((2, len(values)), np.uint64)
+    numbers = numbers_of(values, both[0])
+    np.multiply(numbers, numbers, both[1])
+    return both
+
+
+class Reader:
+    """Read dicts of numbers by known names, or with one known array, into an array.
+
+    Parameters
+    ----------
+    columns : dict
+        The column of every name that was met; of a name of arrays, (first column, length).
+    values : ndarray (n_columns,)
+        Where the row is stored; columns without a name are 0.
+    types : frozenset
+        Types of numpy's numbers.
+    array_type : type
+        numpy.ndarray.
+
+    Examples
+    --------
+    >>> values = np.zeros(2)
+    >>> reader = Reader({"a": 0, "b": 1}, values, frozenset(), np.ndarray)
+    >>> reader.read({"b": 2.0, "a": 1}), values, reader.read({"b": "x"})
+    (True, array([1., 2.]), False)
+    """
+
+    def __init__(
+        self, columns: dict[Any, Any], values: Numbers, types: frozenset[type], array_type: type
+    ) -> None:
+        self._columns, self._values, self._types = columns, values, types | PYTHON_NUMBER_TYPES
+        self._array_type, self._pack = array_type, Struct(f"{len(values)}d").pack
+        # Picks the values of a dict with the names of the last dict, in the order of the columns.
+        self._pick: Callable[[Any], Any] | None = None
+
+    def read(self, x: Any) -> bool:
+        """Read a dict into the values; return whether all its names and values are known."""
+        row = self.row(x)
+        if row is not None:
+            self._values[:] = row
+        return row is not None
+
+    def row(self, x: Any) -> Numbers | None:
+        """Return the values of a dict, a buffer of float64; None if it is not known."""
+        row = self._read(x)[1] if type(x) is dict else None
+        return row if row is not None and ddot(row, row) <= MAX_SQUARES else None
+
+    def n_read(self, x: Any) -> int:
+        """Read a dict into the values, unchecked; return its number of names, or -1."""
+        n_names, row = self._read(x) if type(x) is dict else (-1, None)
+        if row is not None:
+            self._values[:] = row
+        return n_names
+
+    def _read(self, x: dict[Any, Any]) -> tuple[int, Numbers | None]:
+        """Return the number of names of a dict, and its values; -1 and None if it is not known."""
+        if self._pick is not None and len(x) == len(self._values):
+            try:
+                picked = self._pick(x)
+                # Measured: a sum takes at most half the time of checking every type.
+                is_plain = type(sum(picked, 0.0)) is float
+                if is_plain or self._types.issuperset(map(type, picked)):
+                    return len(x), np.frombuffer(self._pack(*picked))
+            except Exception:  # noqa: S110 -- Values of any type may raise anything.
+                pass
+        known = [self._columns.get(name) for name in x if type(name) in (str, int)]
+        row = np.zeros(len(self._values))
+        if len(x) == 1 and isinstance(known[0], tuple):
+            return self._with_array(row, known[0], *x.values())
+        are_numbers = self._types.issuperset(map(type, x.values()))
+        if not are_numbers or set(map(type, known)) - {int} or len(set(known)) < len(x):
+            return -1, None  # Unknown names, other values, or two names of one feature.
+        places: Any = known
+        try:
+            row[places] = [float(value) for value in x.values()]
+        except OverflowError:
+            return -1, None
+        if len(places) == len(row) > 1:
+            by_column = sorted(zip(places, x, strict=True), key=itemgetter(0))
+            self._pick = itemgetter(*(name for _, name in by_column))
+        return len(places), row
+
+    def _with_array(self, row: Numbers, place: Any, value: Any) -> tuple[int, Numbers | None]:
+        first, length = place
+        kind: Any = type(value)
+        is_array = kind is self._array_type and value.dtype.char in "df"
+        if not (is_array and value.shape == (length,)):
+            return -1, None
+        row[first : first + length] = value
+        return 1, row
+
+
+class SingleRows:
+    """Single rows of a model in one state: they are predicted, and learnt into the model's arrays.
+
+    Methods return NotImplemented, with nothing changed, for rows that other code must handle.
+
+    Parameters
+    ----------
+    features : Reader
+        Reads dicts into the values of the features.
+    targets : dict, Reader or None
+        The column of every label; a reader of named targets; None for one number.
+    labels : tuple
+        Labels by column.
+    label_types : frozenset
+        Types of labels.
+    arrays : tuple of ndarray or None
+        The row with its targets; count and weight; origin and offset of the mean; A'Y; squares of
+        the targets; prints; B, u, W, J and factors of the recursion; marks; rows of every class;
+        only values of features; then the panels of A'A: rows above, and diagonal blocks.
+    decay : float
+        Factor on all earlier weights with every row.
+    most : float
+        Largest ratio of a row to earlier rows and ridge in its direction.
+    least_share : float
+        Share of a decaying ridge below which it is set to its full size; 0.0 if it does not decay.
+    patience : float
+        Number of rows without a prediction after which the weights no longer follow.
+    refines : bool
+        Whether the weights are corrected by the sums before they answer.
+    """
+
+    def __init__(
+        self,
+        features: Reader,
+        targets: Any,
+        labels: Sequence[Any],
+        label_types: frozenset[type],
+        arrays: tuple[Any, ...],
+        decay: float,
+        most: float,
+        least_share: float,
+        patience: float,
+        refines: bool,
+    ) -> None:
+        self._features, self._targets, self._labels = features, targets, labels
+        self._label_types = label_types
+        self._values, self._tally, self._origin, self._offset = arrays[:4]
+        self._cross, self._squares, self._prints = arrays[4:7]
+        self._inverse, self._pending, self._weights, self._criterion, self._factors = arrays[7:12]
+        self._marks, self._counts, self._constants = arrays[12:15]
+        self._panels = list(zip(arrays[15::2], arrays[16::2], strict=True))
+        self._decay, self._most, self._least_share = decay, most, least_share
+        self._patience, self._refines = patience, refines
+        self._size = len(features._values)
+
+    # Predicting.
+
+    def _can_answer(self) -> bool:
+        count, marks = self._tally[0], self._marks
+        is_refined = not self._refines or count == marks[PREDICTED_AT]
+        return self._weights is not None and bool(count < marks[VALID_UNTIL]) and bool(is_refined)
+
+    def _about(self) -> Numbers:
+        """Return the row about the mean, with targets."""
+        if self._origin is None:
+            row: Numbers = self._values.copy()
+            return row
+        about: Numbers = self._values - self._origin
+        about -= self._offset
+        return about
+
+    def _scores_of_row(self, about: Numbers) -> Numbers:
+        size = self._size
+        scores: Numbers = about[:size].dot(self._weights)
+        if self._origin is not None:
+            scores += self._origin[size:]
+            scores += self._offset[size:]
+        return scores
+
+    def _answer(self, x: Any) -> Numbers | None:
+        if not (self._can_answer() and self._features.read(x)):
+            return None
+        scores = self._scores_of_row(self._about())
+        self._marks[PREDICTED_AT] = self._tally[0]
+        return scores
+
+    def label(self, x: Any) -> Any:
+        """Return the label of a dict with the highest score."""
+        scores = self._answer(x)
+        return NotImplemented if scores is None else self._labels[int(scores.argmax())]
+
+    def scores(self, x: Any) -> Any:
+        """Return the scores of a dict, a list."""
+        scores = self._answer(x)
+        return NotImplemented if scores is None else scores.tolist()
+
+    def scores_of(self, row: Numbers) -> Any:
+        """Return the scores of a row (n_features,) that other code has checked."""
+        if not self._can_answer():
+            return NotImplemented
+        self._values[: self._size] = row
+        self._marks[PREDICTED_AT] = self._tally[0]
+        return self._scores_of_row(self._about()).tolist()
+
+    def spread(self, x: Any) -> Any:
+        """Return the scores of a dict, z'P z and J: what an interval around the scores needs."""
+        if self._inverse is None:
+            return NotImplemented
+        scores = self._answer(x)
+        if scores is None:
+            return NotImplemented
+        self._settle()
+        row = self._about()[: self._size]
+        leverage = float(ddot(row, dsymv(1.0, self._inverse, row))) / float(self._factors[SCALE])
+        return scores.tolist(), leverage, self._criterion.tolist()
+
+    def _settle(self) -> None:
+        """Add the pending product to B."""
+        factors = self._factors
+        if factors[GAIN]:
+            settling = dsyr, factors[GAIN], self._pending, 0, 1, 0, self._size, self._inverse, 1
+            made_at_once(settling, (factors.__setitem__, GAIN, 0.0))
+
+    # Learning.
+
+    def learn(self, x: Any, y: Any, w: float) -> Any:
+        """Learn a dict."""
+        column = self._read(x, y) if type(w) is float else None
+        if column is None or not self._is_plain(w):
+            return NotImplemented
+        self._learn_read(w, column)
+        return None
+
+    def _read(self, x: Any, y: Any) -> int | None:
+        """Read a row with its target; return the column of its label, None if it is not known."""
+        if self._features.n_read(x) < 0:
+            return None
+        targets, known = self._values[self._size :], self._targets
+        if isinstance(known, Reader):
+            return 0 if known.n_read(y) == len(targets) else None
+        if known is None:
+            if type(y) not in self._features._types:
+                return None
+            try:
+                targets[0] = y
+            except OverflowError:
+                return None
+            return 0
+        column: int | None = known.get(y) if type(y) in self._label_types else None
+        if column is not None:
+            targets[:] = 0.0
+            targets[column] = 1.0
+        return column
+
+    def _is_plain(self, w: float) -> bool:
+        if self._cross is None or self._marks is None:
+            return False
+        count, weight = self._tally.tolist()
+        if not (0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self._decay):
+            return False
+        if count + 1.0 >= self._marks[NEXT_DUE]:
+            return False
+        if self._constants is not None:
+            known = self._constants == self._constants
+            if (self._values[: self._size] != self._constants)[known].any():
+                return False
+        return bool(ddot(self._values, self._values) <= MAX_SQUARES)
+
+    def _learn_read(self, w: float, column: int) -> None:
+        further: list[Call] = []
+        is_restored = False
+        if self._least_share > 0.0:
+            share = float(self._marks[SHARE]) * self._decay
+            is_restored = share < self._least_share
+            further.append((self._marks.__setitem__, SHARE, 1.0 if is_restored else share))
+        if self._counts is not None:
+            further.append((self._counts.__setitem__, column, self._counts[column] + 1))
+        made_at_once(*further, *self._learning(w, self._decay, is_restored))
+
+    def learn_sample(self, sample: Numbers, w: float, decay: float, is_restored: bool) -> None:
+        """Learn a sample of features and targets that other code has checked."""
+        self._values[:] = sample
+        made_at_once(*self._learning(w, decay, is_restored))
+
+    def _learning(self, w: float, decay: float, is_restored: bool) -> list[Call]:
+        """Return the calls that learn the row."""
+        count, weight = self._tally.tolist()
+        size, marks, sample = self._size, self._marks, self._about()
+        past = weight * decay
+        total = past + w
+        share, heft = w / total, w if self._origin is None else past * (w / total)
+        calls: list[Call] = []
+        since = count - marks[PREDICTED_AT]
+        follows = self._inverse is not None and not is_restored and count < marks[VALID_UNTIL]
+        if follows and (since == 0 or since + 1.0 <= self._patience):
+            calls = self._following(sample, heft, decay)
+        if self._inverse is not None and not calls:
+            calls = [(marks.__setitem__, VALID_UNTIL, 0.0)]
+        row, targets = sample[:size], sample[size:]
+        if self._origin is not None:
+            offset = self._offset
+            if (count + 1) % ROWS_BETWEEN_ORIGINS:
+                calls.append((daxpy, sample, offset, len(sample), share))
+            else:
+                moved = offset + share * sample
+                mean = self._origin + moved
+                way = mean - self._origin
+                left = (self._origin - (mean - way)) + (moved - way)
+                calls += [(np.copyto, offset, left), (np.copyto, self._origin, mean)]
+        y = sample[None, size:]
+        return [
+            *calls,
+            # A product with the targets as a diagonal matrix. Measured: half the time of numpy.
+            (dsbmv, 0, heft, y, sample, 1, size, decay, self._squares, 1, 0, 0, 1),
+            (np.add, self._prints, prints_of_row(self._values), self._prints),
+            *self._products(row, targets, heft, decay),
+            (self._tally.__setitem__, slice(None), (count + 1.0, total)),
+        ]
+
+    def _products(self, row: Numbers, targets: Numbers, w: float, decay: float) -> list[Call]:
+        """Return the calls that add the products of a row."""
+        calls: list[Call] = []
+        start = 0
+        for above, corner in self._panels:
+            own = row[start : start + len(corner)]
+            if decay == 1.0:
+                # Arguments by position: names cost half a microsecond.
+                calls.append((dsyr, w, own, 0, 1, 0, len(own), corner, 1))
+            else:
+                calls.append((dsyrk, w, own[None], decay, corner, 1, 0, 1))
+            if start:
+                calls.append((dgemm, w, row[None, :start], own[None], decay, above, 1, 0, 1))
+            start += len(own)
+        if decay == 1.0:
+            calls.append((dger, w, row, targets, 1, 1, self._cross, 0, 0, 1))
+        else:
+            calls.append((dgemm, w, row[None], targets[None], decay, self._cross, 1, 0, 1))
+        return calls
+
+    def _following(self, sample: Numbers, w: float, decay: float) -> list[Call]:
+        """Return the calls that learn a row into P, W and J; none if the row outweighs them."""
+        self._settle()
+        size, factors, base = self._size, self._factors, self._inverse
+        scale, row = float(factors[SCALE]) * decay, sample[:size]
+        image = dsymv(1.0, base, row)
+        total = scale + w * ddot(image, row)
+        if not scale <= total <= self._most * scale:
+            return []
+        gain = w / total
+        # Measured: one call by position takes 0.6 us; two views, a product and a difference 1.0.
+        errors = dgemv(-1.0, self._weights, sample, 1.0, sample, 0, 1, size, 1, 1)[size:]
+        criterion = decay * self._criterion + gain * scale * errors**2
+        calls: list[Call] = [
+            (dsyr, -gain, image, 0, 1, 0, size, base, 1),
+            (dger, gain, image, errors, 1, 1, self._weights, 0, 0, 1),
+            (np.copyto, self._criterion, criterion),
+        ]
+        if decay != 1.0:
+            if scale < MIN_SCALE:
+                calls.append((np.divide, base, scale, base))
+                scale = 1.0
+            kept = float(factors[KEPT]) * decay
+            calls.append((factors.__setitem__, slice(None), (scale, 0.0, kept)))
+        return calls
+
+    def predict_learn(self, X: Numbers, targets: Numbers, w: Numbers, scores: Numbers) -> int:
+        """Predict rows, each before it is learnt, up to a row that other code must learn.
+
+        Parameters
+        ----------
+        X : ndarray (n, n_features)
+        targets : ndarray (n, n_targets), or (n,) of int
+        w : ndarray (n,)
+        scores : ndarray (n, n_targets)
+            Receives the scores.
+        """
+        size = self._size
+        for row, weight in enumerate(w.tolist()):
+            self._values[:size] = X[row]
+            if self._counts is None:
+                self._values[size:] = targets[row]
+            elif targets[row] < len(self._counts):
+                self._values[size:] = 0.0
+                self._values[size + targets[row]] = 1.0
+            else:
+                return row
+            if not (self._can_answer() and self._is_plain(weight)):
+                return row
+            scores[row] = self._scores_of_row(self._about())
+            self._marks[PREDICTED_AT] = self._tally[0]
+            self._learn_read(weight, 0 if self._counts is None else int(targets[row]))
+        return len(w)
+
+
+def made_at_once(*calls: Call) -> None:
+    """Make calls of C functions in one C loop: an interrupt comes before or after the loop."""
+    deque(starmap(call, calls), maxlen=0)
