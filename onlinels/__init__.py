@@ -16,6 +16,7 @@ from onlinels.pipelines import merge
 from onlinels.saving import dumps, load, loads, save
 from onlinels.stream import StreamClassifier, StreamRegressor
 from onlinels.sums.selection import KFold
+from onlinels.versions import show_versions
 from onlinels.windowed import WindowedClassifier
 
 __version__ = "0.2.0"
@@ -42,6 +43,7 @@ __all__ = [
     "merge",
     "progressive_val_score",
     "save",
+    "show_versions",
 ]
 
 LATE_SUBMODULES = ("export", "from_sums", "images", "sites")

@@ -1,0 +1,52 @@
+"""What a report of a fault should name: versions, platform, threads, and the core in use."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.metadata import version
+
+import numpy as np
+
+from onlinels.core import IN_USE
+from onlinels.numerics import THREAD_VARIABLES, n_threads
+
+
+def show_versions() -> None:
+    """Print the versions of onlinels and of what it uses, the core in use, the platform, threads.
+
+    The core learns and predicts single rows. It is compiled, or else the same in numpy and slower:
+    if the package was installed without a C compiler, or if ``ONLINELS_CORE=reference`` was set
+    before the import.
+
+    Examples
+    --------
+    >>> show_versions()
+    onlinels: 0...
+    core: ...
+    python: 3...
+    numpy: 2...
+    scipy: 1...
+    river: 0...
+    narwhals: 2...
+    blas: ...
+    platform: ...
+    threads: ...
+    """
+    numpy_core = "numpy, no extension"
+    if os.environ.get("ONLINELS_CORE") == "reference":
+        numpy_core = "numpy, ONLINELS_CORE=reference"
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    settings = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
+    lines = {
+        "onlinels": sys.modules["onlinels"].__version__,
+        "core": "compiled" if IN_USE == "compiled" else numpy_core,
+        "python": " ".join(sys.version.split()),
+        **{name: version(name) for name in ("numpy", "scipy", "river", "narwhals")},
+        "blas": f"{blas.get('name')} {blas.get('version')}",
+        "platform": platform.platform(),
+        "threads": ", ".join([str(n_threads()), *settings]),
+    }
+    for name, value in lines.items():
+        print(f"{name}: {value}")
