@@ -9,6 +9,7 @@
  * whose `__eq__` might be Python code, are handed back. So no other thread, and no interrupt, comes
  * between the first look at a row and its last number.
  */
+#define Py_LIMITED_API 0x030B0000 /* CPython 3.11 and later, with one binary */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
