@@ -6,13 +6,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from onlinels.pipelines import join, last_step, merge
-from onlinels.saving import PathLike, files, load, save
+from onlinels.saving import PathLike, files, load
 
 try:
     import fcntl
@@ -297,7 +297,7 @@ def _read_manifest(output: Path) -> tuple[list[str], Sites]:
 def _write_output(output: Path, merged: Any, outputs: list[str], sites: Sites) -> None:
     """Write the output to a temporary file, then the manifest, and then replace the output."""
     with files.written_aside(output) as file:
-        save(merged, file)
+        files.write(merged, lambda: nullcontext(file))
         file.seek(0)
         # Read through the same handle: some systems do not open a locked file again.
         digest = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()

@@ -154,81 +154,46 @@ def save_and_be_killed(path, before="replace"):
 @MODES
 @pytest.mark.parametrize("before", ["replace", "fsync"])
 @pytest.mark.parametrize("mode", [0o644, 0o444])
-def test_a_kill_leaves_one_hidden_file_which_a_later_save_removes(before, mode):
+def test_what_kills_leave_is_removed_when_it_is_old_by_saves_to_the_same_path(before, mode):
     with plain_user() as folder:
-        path = folder / "model.npz"
+        path, other = (folder / ("model" * 10 + end) for end in "ab")
         path.write_bytes(OLD)
         path.chmod(mode)
-        for _ in range(3):
-            save_and_be_killed(path, before)
-            assert len(hidden_in(folder)) == 1
-            assert path.read_bytes() == OLD
+        for each in (path, other):
+            save_and_be_killed(each, before)
+        assert path.read_bytes() == OLD
+        MODEL.save(path)
+        assert mode_of(path) == mode
+        assert len(hidden_in(folder)) == 2
+        for name in hidden_in(folder):
+            times = (os.lstat(folder / name).st_mtime - files.LEFT_OVER_SECONDS - 1.0,) * 2
+            os.utime(folder / name, times)
         # A running save goes on.
         with files.written_aside(path) as file:
             MODEL.save(path)
             file.write(b"last")
         assert path.read_bytes() == b"last"
-        assert mode_of(path) == mode
-        assert os.listdir(folder) == ["model.npz"]
+        assert len(hidden_in(folder)) == 1
+        MODEL.save(other)
+        assert sorted(os.listdir(folder)) == [path.name, other.name]
 
 
-@MODES
-def test_what_is_left_over_beside_one_path_is_no_business_of_another(tmp_path):
-    paths = [tmp_path / ("model" * 10 + end) for end in "ab"]
-    for path in paths:
-        save_and_be_killed(path)
-    MODEL.save(paths[0])
-    assert len(hidden_in(tmp_path)) == 1
-    MODEL.save(paths[1])
-    assert sorted(os.listdir(tmp_path)) == [path.name for path in paths]
-
-
-def test_a_hidden_file_that_no_save_has_made_is_left_alone(tmp_path):
-    path, digest = tmp_path / "model.npz", files._short_digest("model.npz")
-    for start in ("", ".mine", ".its.own.name"):
-        (tmp_path / f"{start}.{digest}.saving").touch()
-        MODEL.save(path)
-    assert len(os.listdir(tmp_path)) == 4
-
-
-@MODES
-def test_what_another_machine_has_left_over_is_removed_when_it_is_old(tmp_path, monkeypatch):
-    save_and_be_killed(tmp_path / "model.npz")
-    monkeypatch.setattr(files, "_machine", lambda: "another")
-    MODEL.save(tmp_path / "model.npz")
-    assert len(hidden_in(tmp_path)) == 1
-    for name in hidden_in(tmp_path):
-        times = (os.lstat(tmp_path / name).st_mtime - files.LEFT_OVER_SECONDS - 1.0,) * 2
-        os.utime(tmp_path / name, times)
-    MODEL.save(tmp_path / "model.npz")
-    assert hidden_in(tmp_path) == []
-
-
-@given(st.lists(st.sampled_from(["a", "b", "save", "kill"]), max_size=12))
+@given(st.lists(st.sampled_from(["a", "b", "save"]), max_size=12))
 @examples(15)
-@MODES
-def test_saves_that_begin_amid_others_and_kills(steps):
+def test_saves_that_begin_amid_others(steps):
     """Saves nest in any way, as those of threads may; none takes the file of another."""
     with tempfile.TemporaryDirectory() as name:
-        folder, most = Path(name), 0
+        folder = Path(name)
         with ExitStack() as stack:
             for number, step in enumerate(steps):
                 path = folder / ("model" * 9 + ("b" if step == "b" else "a"))
                 if step == "save":
                     MODEL.save(path)
-                elif step == "kill":
-                    save_and_be_killed(path, "fsync")
                 else:
                     stack.enter_context(files.written_aside(path)).write(b"%d" % number)
-                most += step != "save"
-                assert len(hidden_in(folder)) <= most
         for step in {"a", "b"} & set(steps):
-            path = folder / ("model" * 9 + step)
-            first = next(n for n, each in enumerate(steps) if each == step)
             # Contexts end in the reverse order: the first to begin ends last.
-            assert path.read_bytes() == b"%d" % first
-            MODEL.save(path)
-        MODEL.save(folder / ("model" * 9 + "a"))
+            assert (folder / ("model" * 9 + step)).read_bytes() == b"%d" % steps.index(step)
         assert hidden_in(folder) == []
 
 
@@ -336,15 +301,12 @@ def live(path, left):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed as on POSIX")
 def test_every_kill_leaves_a_state_that_was_saved(tmp_path):
     path, random = tmp_path / "model.npz", np.random.default_rng(0)
-    expected, model, n_left_over = {}, begin(), 0
+    expected, model = {}, begin()
     for _ in range(N_KILLS):
         line = int(random.integers(1, MOST_LINES))
         os.waitpid(forked(lambda line=line: live(path, line)), 0)
-        # What one kill has left is not taken away: the next save does that.
         left_over = set(os.listdir(tmp_path)) - {"model.npz"}
         assert all(name.startswith(".") and name.endswith(".saving") for name in left_over)
-        assert len(left_over) <= 1
-        n_left_over += len(left_over)
         if not path.exists():
             continue
         count = onlinels.load(path).count
@@ -356,6 +318,4 @@ def test_every_kill_leaves_a_state_that_was_saved(tmp_path):
         # The bytes say it all: an uninterrupted model of as many rows writes the same ones.
         assert path.read_bytes() == expected[count]
     assert len(expected) > N_KILLS / 4
-    assert n_left_over > N_KILLS / 20
-    onlinels.load(path).save(path)
-    assert os.listdir(tmp_path) == ["model.npz"]
+    assert len(left_over) > N_KILLS / 20

@@ -1,13 +1,11 @@
 """Models in files: what is loaded goes on as what was saved, bit for bit; so do copies."""
 
 import functools
-import gzip
 import io
 import os
 import re
 import zipfile
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 
 import numpy as np
@@ -34,31 +32,6 @@ def through_a_file(model, folder):
     return onlinels.load(folder / "model.npz")
 
 
-def through_bytes(model, folder):
-    return onlinels.loads(onlinels.dumps(model))
-
-
-def through_an_open_file(model, folder):
-    with gzip.open(folder / "model.gz", "wb") as file:
-        model.save(file)
-    with gzip.open(folder / "model.gz", "rb") as file:
-        return onlinels.load(file)
-
-
-def through_the_middle_of_a_file(model, folder):
-    with open(folder / "log", "wb+") as file:
-        file.write(b"before")
-        model.save(file)
-        assert file.tell() == file.seek(0, os.SEEK_END)
-        file.seek(6)
-        loaded = onlinels.load(file)
-        assert file.read() == b""
-        return loaded
-
-
-WAYS = (through_a_file, through_bytes, through_an_open_file, through_the_middle_of_a_file)
-
-
 @pytest.mark.parametrize("name", savable_models.MODELS)
 @pytest.mark.parametrize("n_learnt", the_rest_slow([1, 0, 2]))
 def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
@@ -78,13 +51,6 @@ def test_every_class_that_can_be_saved_is_saved_above():
         described = members_of(saved(savable_models.learnt(name)))[DESCRIPTION].decode()
         named |= set(re.findall('"object":"([^"]*)"', described))
     assert {*KINDS_BY_NAME, *(RIVER + name for name in MODULES)} == named
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_models_come_back_from_files_of_any_kind(tmp_path, way):
-    model = LeastSquaresClassifier()
-    model.learn_many(np.eye(20), list(range(20)))
-    assert saved(way(model, tmp_path)) == saved(model)
 
 
 @kinds
@@ -171,9 +137,9 @@ def test_what_cannot_be_saved_says_so(tmp_path):
     ):
         with pytest.raises(TypeError, match=f"{reason}.*cannot be saved"):
             onlinels.save(odd | LeastSquaresClassifier(), path)
-    for wrong in (None, 3, ""):
+    for wrong in (None, 3, io.BytesIO()):
         for call in (LeastSquaresClassifier().save, onlinels.load):
-            with pytest.raises(TypeError, match=r"file is .* the path of a file or an open"):
+            with pytest.raises(TypeError, match=r"path=.* must be a path"):
                 call(wrong)
         with pytest.raises(TypeError, match=r"content is of type .* expected bytes\. Pass"):
             onlinels.loads(wrong)
@@ -183,50 +149,6 @@ def test_what_cannot_be_saved_says_so(tmp_path):
         onlinels.load(tmp_path)
 
 
-class Short(io.RawIOBase):
-    """A file that takes 100 bytes at a time at most, as sockets without a buffer may."""
-
-    def writable(self):
-        return True
-
-    def write(self, content):
-        return min(100, len(content))
-
-
-def test_open_files_that_cannot_be_used_are_refused(tmp_path):
-    model, path, closed = LeastSquaresClassifier(), tmp_path / "model.npz", io.BytesIO()
-    closed.close()
-    path.touch()
-    with path.open("r") as text, path.open("rb") as readable, path.open("ab") as writable:
-        for call, file, error, message in (
-            (model.save, io.StringIO(), ValueError, r"writable binary.*open\(path, 'wb'\)"),
-            (onlinels.load, text, ValueError, r"readable binary.*open\(path, 'rb'\)"),
-            (model.save, closed, ValueError, "expected an open, writable binary file"),
-            (onlinels.load, closed, ValueError, "expected an open, readable binary file"),
-            (model.save, readable, ValueError, "expected an open, writable binary file"),
-            (onlinels.load, writable, ValueError, "expected an open, readable binary file"),
-            (model.save, Short(), OSError, "accepted .* expected all: pass a buffered file"),
-            (onlinels.load, readable, ValueError, f"^{re.escape(str(path))} cannot be read as a"),
-            (onlinels.load, io.BytesIO(b"PK"), ValueError, "^<file> cannot be read as a"),
-            (onlinels.load, io.BytesIO(2 * saved(model)), ValueError, "expected byte 0"),
-        ):
-            with pytest.raises(error, match=message):
-                call(file)
-        assert path.stat().st_size == 0
-
-
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_pipes_and_what_engines_make_of_bytes(kind):
-    model = LeastSquaresClassifier()
-    model.learn_many(np.eye(20), list(range(20)))
-    read, write = os.pipe()
-    with ThreadPoolExecutor(1) as pool, os.fdopen(read, "rb") as source:
-        content = pool.submit(source.read)
-        with os.fdopen(write, "wb") as target:
-            model.save(target)
-        assert saved(onlinels.loads(kind(content.result()))) == saved(model)
-
-
 def test_several_models_and_plain_values_share_a_file(tmp_path):
     model = LeastSquaresClassifier()
     model.learn_one({"x": 1.0}, "a")
@@ -234,7 +156,11 @@ def test_several_models_and_plain_values_share_a_file(tmp_path):
     loaded = through_a_file(together, tmp_path)
     assert loaded["again"] == [loaded["model"]]
     assert (loaded["offset"], loaded["name"]) == (12, ("a", None))
-    assert saved(loaded) == saved(together)
+    for kind in (bytes, bytearray, memoryview):
+        assert saved(onlinels.loads(kind(saved(loaded)))) == saved(together)
+    together["again"].append(together)
+    with pytest.raises(TypeError, match="model holds itself"):
+        onlinels.dumps(together)
 
 
 def test_numpy_can_open_the_file(tmp_path):

@@ -43,13 +43,6 @@ MAX_NAMES_PER_HASH = 100
 The hashes of text are random, but numbers with the same hash can be chosen to slow a dict down.
 """
 
-MAX_DEPTH = 200
-"""Most levels of values within values in a description.
-
-Python's own limit on recursion differs between its versions, and would let one version write files
-that another cannot read.
-"""
-
 MAX_HEADER_BYTES = 1_000
 """Most bytes of an array's header, which numpy reads as a Python literal. It writes some 100."""
 
@@ -79,26 +72,25 @@ class Writer:
         self._numbers = count()
         self._most_computed = MAX_COMPUTED_BYTES
 
-    def node(self, value: Any, path: str, depth: int = 1) -> Node:
+    def node(self, value: Any, path: str) -> Node:
         """Return the description of a value; its path appears in errors and names its array."""
-        _check_depth(depth)
         if id(value) in self._described:
             return self._described[id(value)][1]
         if type(value) in PLAIN_TYPES:
             return value
         if type(value) is list:
             places = enumerate(value)
-            return [self.node(each, f"{path}.{place}", depth + 1) for place, each in places]
+            return [self.node(each, f"{path}.{place}") for place, each in places]
         try:
             if kind_of(type(value)) is not None:
-                return self._object(value, path, depth)
-            return self._other(value, path, depth)
+                return self._object(value, path)
+            return self._other(value, path)
         except ValueError as error:
             # Names of private attributes mean nothing to readers of the error.
             place = path.rpartition("._")[0] or path
             raise TypeError(f"{place} holds {error}. {SAVING_REMEDY}") from error
 
-    def _other(self, value: Any, path: str, depth: int) -> Node:
+    def _other(self, value: Any, path: str) -> Node:
         # All numbers of numpy are of one kind, and so are all types.
         several = (kind for kind in (np.generic, type) if isinstance(value, kind))
         made = next(several, type(value))
@@ -109,14 +101,14 @@ class Writer:
             return {"array": path}
         if made in CONTAINERS_BY_TYPE:
             name, take = CONTAINERS_BY_TYPE[made]
-            return {name: self.node(take(value), path, depth + 1)}
+            return {name: self.node(take(value), path)}
         # For example a member of a StrEnum, whose class may not exist where the file is read.
         plain = in_plain_types(value)
         if plain is value or not is_plain(plain):
             raise ValueError(_typed(value))
-        return self.node(plain, path, depth)
+        return self.node(plain, path)
 
-    def _object(self, value: Any, path: str, depth: int) -> Node:
+    def _object(self, value: Any, path: str) -> Node:
         kind = kind_of(type(value))
         assert kind is not None
         state = kind.take(value)
@@ -125,17 +117,10 @@ class Writer:
             n_computed, state = 0, state_of(value)
         self._most_computed -= n_computed
         # In the order of the names, because the order of attributes depends on the past.
-        nodes = {
-            name: self.node(state[name], f"{path}.{name}", depth + 1) for name in sorted(state)
-        }
+        nodes = {name: self.node(state[name], f"{path}.{name}") for name in sorted(state)}
         # Parts are numbered before the whole, here and when they are loaded.
         self._described[id(value)] = value, {"same": next(self._numbers)}
         return {"object": kind.name, "state": nodes}
-
-
-def _check_depth(depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise RecursionError(f"it has more than {MAX_DEPTH} levels of values within values")
 
 
 def _known_dtype(value: Any) -> str:
@@ -181,20 +166,19 @@ class Builder:
         """All objects that were made so far."""
         return [made for made, _ in self._made]
 
-    def value(self, node: Node, depth: int = 1) -> Any:
+    def value(self, node: Node) -> Any:
         """Return the value of a node, or raise if it is unknown."""
         # Objects that repeatedly hold each other would take exponential time to check.
         self._n_values += 1
         if self._n_values > self._most_values:
             raise ValueError("its objects hold each other too often")
-        _check_depth(depth)
         match node:
             case None | bool() | int() | float() | str():
                 return node
             case list():
-                return [self.value(each, depth + 1) for each in node]
+                return [self.value(each) for each in node]
             case {"object": str() as name, "state": dict() as state}:
-                return self._object(name, state, depth)
+                return self._object(name, state)
             case {"same": int() as number} if 0 <= number < len(self._made):
                 value, n_values = self._made[number]
                 self._n_values += n_values
@@ -203,15 +187,15 @@ class Builder:
                 return self._read_array(name)
             case dict() if len(node) == 1:
                 ((name, said),) = node.items()
-                return CONTAINERS[name][2](self.value(said, depth + 1))
+                return CONTAINERS[name][2](self.value(said))
         raise ValueError(f"it describes an unknown value {str(node)[:80]}")
 
-    def _object(self, name: str, nodes: dict[str, Node], depth: int) -> Any:
+    def _object(self, name: str, nodes: dict[str, Node]) -> Any:
         kind: SavableClass | None = kind_named(name)
         if kind is None:
             raise ValueError(f"it describes an object of an unknown class {name[:80]}")
         before = self._n_values
-        state = {name: self.value(node, depth + 1) for name, node in nodes.items()}
+        state = {name: self.value(node) for name, node in nodes.items()}
         self._most_computed -= kind.computed(state)
         if self._most_computed < 0:
             raise ValueError("it leaves out more numbers than may be computed")

@@ -7,7 +7,6 @@ import errno
 import hashlib
 import json
 import os
-import platform
 import secrets
 import shutil
 import sys
@@ -15,17 +14,17 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cache, partial
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from onlinels.checks import Matrix
+from onlinels.checks import check_path
 from onlinels.numerics import Lock, all_held
 from onlinels.saving.classes import kind_of
-from onlinels.saving.description import MAX_DEPTH, Builder, Writer, read_npy
+from onlinels.saving.description import Builder, Writer, read_npy
 
 FORMAT_VERSION = 3
 """Version of the file format; it changes whenever the description changes."""
@@ -40,20 +39,15 @@ READ_BYTES = 1 << 20
 """Bytes read at a time, so that memory follows the content and not the size that is stated."""
 
 LEFT_OVER_SECONDS = 600.0
-"""Seconds after its last change from which a hidden file counts as left over by a killed save.
-
-If the process that wrote it cannot be asked for: it ran on another machine, or on Windows.
-"""
+"""Seconds after its last change from which a hidden file counts as left over by a killed save."""
 
 PathLike = str | os.PathLike[str]
-File = PathLike | IO[bytes]
-"""The path of a model's file, or an open binary file."""
 Embed = Callable[[list[Any]], Any]
 """A function of a list of items that returns an array (n_items, n_dimensions)."""
 Model = TypeVar("Model")
 
 
-def save(model: Any, file: File) -> None:
+def save(model: Any, path: PathLike) -> None:
     """Write a model, or a river pipeline of models, to a file.
 
     See the `save` method of any model for details and limits.
@@ -66,8 +60,8 @@ def save(model: Any, file: File) -> None:
         instance a model together with its position in a stream. Plain values are str, int, bool,
         float, None, bytes, dates, numbers and arrays of numpy, and tuples, lists, dicts, sets and
         deques of plain values.
-    file : str, PathLike or open binary file
-        File to write.
+    path : str or PathLike
+        Path of the file.
 
     Raises
     ------
@@ -85,16 +79,7 @@ def save(model: Any, file: File) -> None:
     >>> onlinels.load(path).predict_one({"size": 2.0})
     'apple'
     """
-    if hasattr(file, "write"):
-        _check_open(file, "writable", "wb")
-        content = dumps(model)
-        written = file.write(content)
-        if written != len(content):
-            told = f"write accepted {written} of {len(content)} bytes, expected all"
-            raise OSError(errno.EIO, f"{told}: pass a buffered file, such as open(path, 'wb')")
-        getattr(file, "flush", list)()
-    else:
-        _write(model, partial(replacing, _read_path(file, "wb")))
+    write(model, partial(replacing, check_path("path", path)))
 
 
 def dumps(model: Any) -> bytes:
@@ -119,7 +104,8 @@ def dumps(model: Any) -> bytes:
 
     Notes
     -----
-    Unlike a pickle, the bytes are as safe as a file. Cost: a copy of the model's state in memory.
+    Unlike a pickle, the bytes are as safe as a file, and can be written to any open file. Cost: a
+    copy of the model's state in memory.
 
     Examples
     --------
@@ -130,11 +116,11 @@ def dumps(model: Any) -> bytes:
     'apple'
     """
     file = BytesIO()
-    _write(model, partial(nullcontext, file))
+    write(model, partial(nullcontext, file))
     return file.getvalue()
 
 
-def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> None:
+def write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> None:
     """Write a model to a file, which is opened only if the model can be saved."""
     if kind_of(type(model)) is None and type(model) not in (dict, list, tuple):
         expected = "a model of onlinels (no subclass), a pipeline of these or a dict of models"
@@ -160,31 +146,26 @@ def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> Non
                 archive.writestr(zipfile.ZipInfo(DESCRIPTION_NAME), text)
     except RecursionError as error:
         problem = "model holds itself, or values that are nested too deeply"
-        expected = f"a tree of values with at most {MAX_DEPTH} levels"
-        raise TypeError(f"{problem}, expected {expected}. Save its parts.") from error
+        raise TypeError(f"{problem}, expected a tree of few levels. Save its parts.") from error
 
 
-def save_method(self: Any, file: File) -> None:
+def save_method(self: Any, path: PathLike) -> None:
     """Write the model to a file, from which `onlinels.load` restores it.
 
-    A path is written completely or not at all: a new file is written next to the old one, flushed
+    The file is written completely or not at all: a new file is written next to the old one, flushed
     to the disk, and then renamed to the path. If the process dies or the disk is full, the old file
-    stays unchanged. An open file gets the bytes of `onlinels.dumps` at its current position, is
-    flushed, and left open; after an error, it does not hold a model.
+    stays unchanged. For an open file, write the bytes of `onlinels.dumps`.
 
     Parameters
     ----------
-    file : str, PathLike or open binary file
-        Path with any extension (".npz" shows the format), or an object with `write`, such as a
-        pipe, a compressed file or a member of an archive. It need not be seekable.
+    path : str or PathLike
+        Path with any extension (".npz" shows the format).
 
     Raises
     ------
     TypeError
         If a label, name or setting is not a str, int, bool, float, None or a tuple of these, or if
         a step of a pipeline cannot be saved. Nothing is written then.
-    ValueError
-        If a file object is closed, in text mode, or not open for writing.
     OSError
         If the folder does not exist or is not writable, or the disk is full.
 
@@ -198,18 +179,12 @@ def save_method(self: Any, file: File) -> None:
     wait for others: a window that is not full, or images before features are fixed.
     `onlinels.export.answers_only` returns a smaller model that only predicts.
 
-    Random input weights of a HiddenLayer from 1 MiB on, up to 256 MiB per file, are left out of the
-    file: the seed draws them again, and a checksum verifies them. numpy does not promise the same
-    random numbers in all versions. If they change, `load` rejects the file and names the numpy
-    version that can read it.
-
-    Threads that learn wait while a path is written. If two processes or threads save to one path at
-    once, neither waits or fails, and the last file stays.
+    Threads that learn wait while the file is written. If two processes or threads save to one path
+    at once, neither waits or fails, and the last file stays.
 
     A process killed during a save may leave a hidden file next to the path, whose name ends in
-    ".saving". Nothing reads this file, and you may delete it. The next save to the path removes it:
-    immediately on the machine of the killed process, and otherwise (on another machine, in another
-    container, or on Windows) once the file has not changed for ten minutes.
+    ".saving". Nothing reads this file, and you may delete it. A later save to the path removes it
+    once it has not changed for ten minutes.
 
     Examples
     --------
@@ -221,7 +196,7 @@ def save_method(self: Any, file: File) -> None:
     >>> onlinels.load(path).predict_one({"size": 2.0})
     'apple'
     """
-    save(self, file)
+    save(self, path)
 
 
 save_method.__name__ = save_method.__qualname__ = "save"
@@ -270,9 +245,9 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
         raise OSError(errno.EEXIST, "The path is a folder, a device or a pipe, expected a file")
     # The name ends as the path decides, and is short enough for any file system. The file is always
     # newly created: a file or link that somebody else has put there is never written.
-    writer = f"{_machine()}.{os.getpid()}.{secrets.token_hex(8)}"
-    ending = f".{_short_digest(path.name)}.saving"
-    beside = path.with_name(f".{path.name[:24]}.{writer}{ending}")
+    digest = hashlib.blake2b(os.fsencode(path.name), digest_size=8).hexdigest()
+    ending = f".{digest}.saving"
+    beside = path.with_name(f".{path.name[:24]}.{secrets.token_hex(8)}{ending}")
     # If there is an old file, only the owner can read the new one, which gets the mode of the old
     # file just before it replaces it. Otherwise it has the system's mode for new files.
     mode = 0o600 if path.exists() else 0o666
@@ -298,50 +273,18 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
         os.close(folder)
 
 
-def _short_digest(text: str) -> str:
-    return hashlib.blake2b(os.fsencode(text), digest_size=8).hexdigest()
-
-
-@cache
-def _machine() -> str:
-    """Return a digest that only processes share which see each other under their numbers."""
-    known = platform.node()
-    # Two containers may have one name, and numbers of their own for their processes.
-    with suppress(OSError):
-        known += Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink(
-            "/proc/self/ns/pid"
-        )
-    return _short_digest(known)
-
-
 def _remove_left_over(folder: Path, ending: str) -> None:
     """Remove the hidden files of killed saves to one path, which nobody writes any more."""
     # A running save changes its file again and again.
     oldest = time.time() - LEFT_OVER_SECONDS
-    # What cannot be listed or removed is left alone, and so are names that no save has made.
-    with suppress(OSError, ValueError):
+    # What cannot be listed or removed is left alone.
+    with suppress(OSError):
         for name in os.listdir(folder):
-            if name.endswith(ending):
-                machine, number = name.removesuffix(ending).split(".")[-3:-1]
-                is_dead = machine == _machine() and not _is_running(int(number))
-                if is_dead or (folder / name).lstat().st_mtime < oldest:
-                    os.unlink(folder / name)
+            if name.endswith(ending) and (folder / name).lstat().st_mtime < oldest:
+                os.unlink(folder / name)
 
 
-def _is_running(number: int) -> bool:
-    """Return whether there may be a process of a number."""
-    try:
-        # Signal 0 is not sent. On Windows, os.kill would end the process.
-        if os.name == "posix":
-            os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # The process of another user.
-    return True
-
-
-def load(file: File, embed: Embed | None = None) -> Any:
+def load(path: PathLike, embed: Embed | None = None) -> Any:
     """Return the model in a file, as it was when it was saved.
 
     No code from the file is run: the file contains names of known classes of onlinels and river,
@@ -350,9 +293,8 @@ def load(file: File, embed: Embed | None = None) -> Any:
 
     Parameters
     ----------
-    file : str, PathLike or open binary file
-        Path, or an object with `read`. A file object is read from its current position to its end
-        and left open; it must hold exactly one save.
+    path : str or PathLike
+        Path of the file. For an open file, pass what it reads to `onlinels.loads`.
     embed : callable, optional
         The function of the model's `Embedding`, as files hold no functions. It must return the
         same embeddings for the probes as when the model was saved.
@@ -365,21 +307,18 @@ def load(file: File, embed: Embed | None = None) -> Any:
     Raises
     ------
     TypeError
-        If `file` is neither a path nor a file object.
+        If `path` is not a path.
     FileNotFoundError
         If the file does not exist.
     ValueError
-        If the file was not written by `save`, is damaged, has another format (the error names the
-        version that wrote it), or needs random weights that this version of numpy draws differently
-        (the error names the version that saved the file); or if a file object is closed, in text
-        mode or not open for reading. Memory is bounded by the size of the file, by 50 times the
-        size of names and labels, and by 256 MiB for input weights that a seed draws.
+        If the file was not written by `save`, is damaged, or has another format (the error names
+        the version that wrote it). Memory is bounded by the size of the file, and by 50 times the
+        size of names and labels.
 
     Notes
     -----
     The whole file is read, and its checksums are verified. This takes about the time of reading the
-    arrays with numpy. A file at a path is closed afterwards, so you can replace or delete it. A
-    file object takes its own size in memory meanwhile.
+    arrays with numpy. The file is closed afterwards, so you can replace or delete it.
 
     Examples
     --------
@@ -391,12 +330,7 @@ def load(file: File, embed: Embed | None = None) -> Any:
     >>> round(onlinels.load(path).predict_one({"size": 3.0}), 9)
     30.0
     """
-    if hasattr(file, "read"):
-        _check_open(file, "readable", "rb")
-        name = getattr(file, "name", None)
-        content = file.read()
-        return _read(partial(BytesIO, content), name if isinstance(name, str) else "<file>", embed)
-    path = _read_path(file, "rb")
+    path = check_path("path", path)
     if not path.exists():
         problem = f"There is no file {path}, expected an existing file"
         raise FileNotFoundError(f"{problem}. Pass its path, or save a model there first.")
@@ -443,34 +377,16 @@ def loads(content: bytes | bytearray | memoryview, embed: Embed | None = None) -
     return _read(partial(BytesIO, content), "<bytes>", embed)
 
 
-def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None = None) -> Any:
+def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None) -> Any:
     """Return the model that a file holds, with its function; errors begin with the file's name."""
-    model, parts = _built(opened, name)
-    functions = [part for part in parts if hasattr(part, "attach")]
-    if embed is not None:
-        if not functions:
-            told = f"embed={embed!r} was passed, but {name} holds no Embedding"
-            raise ValueError(f"{told}. Load it without embed.")
-        for function in functions:
-            function.attach(embed)
-    return model
-
-
-def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
-    """Return the model in a file and its parts, and close the file; errors begin with its name."""
     try:
         with opened() as file, zipfile.ZipFile(file) as archive:
             _check_archive(archive, file)
             text = _member(archive, DESCRIPTION_NAME)
             said = json.loads(text)
             found, version = said["format"], str(said["onlinels"])[:80]
-            if found == FORMAT_VERSION:
-
-                def read_array(name: str) -> Matrix:
-                    return read_npy(_member(archive, f"{name}.npy"))
-
-                builder = Builder(read_array, len(text))
-                return builder.value(said["model"]), builder.parts
+            builder = Builder(lambda name: read_npy(_member(archive, f"{name}.npy")), len(text))
+            model = builder.value(said["model"]) if found == FORMAT_VERSION else None
     except MemoryError:
         # Nothing is larger than the file, so the memory is really exhausted.
         raise
@@ -478,8 +394,17 @@ def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
         # Damaged and forged files raise errors of any class.
         remedy = "It was not written by save or is damaged: load a copy, or save the model again."
         raise ValueError(f"{name} cannot be read as a saved model: {error}. {remedy}") from error
-    remedy = f"Load it with onlinels {version}, the version that wrote it."
-    raise ValueError(f"{name} is of format {str(found)[:80]}, expected {FORMAT_VERSION}. {remedy}")
+    if found != FORMAT_VERSION:
+        problem = f"{name} is of format {str(found)[:80]}, expected {FORMAT_VERSION}"
+        raise ValueError(f"{problem}. Load it with onlinels {version}, the version that wrote it.")
+    functions = [part for part in builder.parts if hasattr(part, "attach")]
+    if embed is not None:
+        if not functions:
+            told = f"embed={embed!r} was passed, but {name} holds no Embedding"
+            raise ValueError(f"{told}. Load it without embed.")
+        for function in functions:
+            function.attach(embed)
+    return model
 
 
 def _check_archive(archive: zipfile.ZipFile, file: BinaryIO) -> None:
@@ -502,21 +427,3 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytearray:
         while piece := member.read(READ_BYTES):
             content += piece
     return content
-
-
-def _read_path(file: Any, mode: str) -> Path:
-    if not isinstance(file, (str, os.PathLike)) or not os.fspath(file):
-        expected = "the path of a file or an open binary file"
-        raise TypeError(
-            f"file is {file!r}, expected {expected}. Pass text, a Path or open(path, {mode!r})."
-        )
-    return Path(file)
-
-
-def _check_open(file: Any, able: str, mode: str) -> None:
-    """Raise unless an open file is binary, and can be read or written."""
-    # Text files of any class have an encoding.
-    is_text, is_closed = hasattr(file, "encoding"), getattr(file, "closed", False)
-    if is_text or is_closed or not getattr(file, able, lambda: True)():
-        expected = f"expected an open, {able} binary file"
-        raise ValueError(f"file is {file!r}, {expected}. Pass open(path, {mode!r}), or a path.")
