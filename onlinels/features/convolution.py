@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, log10, prod
+from math import ceil, prod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -218,28 +218,6 @@ def rounding_bounds(images: Matrix, filters: Matrix, stage: Convolution) -> Floa
     return np.asarray((MAX_ROUNDING_ERRORS * np.finfo(images.dtype).eps * sums) ** stage.power)
 
 
-MAX_NORMALIZED_FEATURE = {"float32": 1e30, "float64": 1e120}
-"""Largest feature of a map that is divided by its sum, for up to 100 million positions."""
-
-MAX_FEATURE = {"float32": 1e13, "float64": 1e60}
-"""Largest feature whose hidden activations, and their squares, still fit the precision."""
-
-
-def largest_pixel(filters: Matrix, stage: Convolution, dtype: str, next_dtype: str) -> float:
-    """Return the largest absolute pixel value for which nothing overflows."""
-    # With r the largest response, the power r^p before pooling must stay below 1e34 in float32 and
-    # 1e120 in float64. The feature r^(p q) must stay below 1e13 and 1e60, so that hidden
-    # activations and their squares fit too (below 1e30 and 1e120 if it is divided by its map's
-    # sum).
-    largest = MAX_PIXEL[dtype]
-    features = {"map": MAX_NORMALIZED_FEATURE[dtype], "image": MAX_FEATURE[dtype]}
-    feature = features.get(stage.normalize or "", MAX_FEATURE[next_dtype])
-    before = log10(largest) * 2.0 / stage.before_pooling
-    allowed = 10.0 ** min(log10(largest), before, log10(feature) / stage.power)
-    strength = float(np.abs(stage.grouped(filters)).sum(axis=(1, 2, 4)).max())
-    return min(allowed / strength, largest**2) if strength else largest**2
-
-
 TILE_FILTERS = 128
 TILE_BYTES = 1 << 21
 """Filters and bytes of maps computed at once. Measured: larger tiles exceed the cache; smaller ones
@@ -297,6 +275,7 @@ def convolve(images: Matrix, filters: Matrix, stage: Convolution) -> Matrix:
                 in_order = pool(by_image, scratch, *pooling).transpose(0, 3, 2, 1, 4)
                 features[block, group, tile].reshape(in_order.shape)[:] = in_order
 
+    @np.errstate(over="ignore", invalid="ignore")
     def work(part: slice) -> None:
         whole = part.stop - (part.stop - part.start) % per_product
         # The remaining images, too few for a product, are processed one by one.
@@ -304,6 +283,10 @@ def convolve(images: Matrix, filters: Matrix, stage: Convolution) -> Matrix:
         for block in (*slices(part.start, whole, tile_images), *rest):
             fill(block, per_product if block.start < whole else 1)
         power(features[part], stage.after_pooling)
+        if not np.isfinite((features[part].min(), features[part].max())).all():
+            problem = f"Features of pixels as large as {np.abs(images[part]).max():g} overflow"
+            remedy = "Rescale the images."
+            raise ValueError(f"{problem} {images.dtype}, expected finite features. {remedy}")
         if stage.normalize is not None:
             maps = features[part].reshape(-1, *shape[:2], shape[2] * shape[3])
             # A filter of zero mean leaves nothing but rounding errors of even brightness. Divided
@@ -500,7 +483,7 @@ class ConvolutionalFeatures(ImageTransformer):
         return self._bank
 
     def _bank_for(self, n_channels: int) -> Floats:
-        """Return the bank for so many channels, with bounds in place of `Patches`, or raise."""
+        """Return the bank for so many channels, with ones in place of `Patches`, or raise."""
         if self._bank is None:
             return outline(self.filters, n_channels)
         return for_channels(self._bank, n_channels)
@@ -544,15 +527,15 @@ class ConvolutionalFeatures(ImageTransformer):
             raise ValueError(f"{problem} with these filters. Raise padding, or lower drop_ring.")
         return stage.n_groups(n_channels) * len(filters) * n_positions
 
-    def check_images(self, images: Matrix, next_dtype: str | None = None) -> int:
+    def check_images(self, images: Matrix, next_dtype: str = "float64") -> int:
         """Return the number of features of images (n, height, width, n_channels).
 
         Parameters
         ----------
         images : ndarray (n, height, width, n_channels)
             Images.
-        next_dtype : "float32" or "float64", optional
-            Precision of the step that reads the features; the features' own by default.
+        next_dtype : "float32" or "float64"
+            Precision of the step that reads the features.
 
         Returns
         -------
@@ -564,20 +547,17 @@ class ConvolutionalFeatures(ImageTransformer):
         ValueError
             If the images do not fit `image_shape`, their pooled maps are empty, their channels do
             not fit the filters, they are smaller than the patches that filters are made of, or a
-            pixel is so large that a power of its responses overflows the precision.
+            pixel is too large for the lower of the two precisions.
         """
         shape = images.shape[1:]
         full_shape(shape, self.image_shape)
         if self._bank is None:
             for recipe in recipes(self.filters):
                 recipe.check_size(shape)
-        n_features, bank, stage = self.n_features(shape), self._bank_for(shape[-1]), self._stage()
-        following = next_dtype or self.dtype
-        allowed = largest_pixel(bank, stage, self.dtype, following)
-        # The lower of the two precisions: "float32" sorts before "float64".
-        reason = f"dtype={min(self.dtype, following)!r} and the filters and powers"
-        check_pixels(images, allowed, reason)
-        return n_features
+        # "float32" sorts before "float64".
+        dtype = min(self.dtype, next_dtype)
+        check_pixels(images, MAX_PIXEL[dtype], f"dtype={dtype!r}")
+        return self.n_features(shape)
 
     def _transform(self, images: Matrix) -> Matrix:
         _ = self.bank  # Raises if the bank still needs examples.

@@ -178,12 +178,6 @@ class Patches:
             problem = f"n_iterations={self.n_iterations} without whitening, expected 0"
             raise ValueError(f"{problem}. Pass whitening=0.01 for pixels in [0, 1].")
 
-    @property
-    def largest(self) -> float:
-        """A bound: filters with this value everywhere respond at least as much as any bank."""
-        # Whitening amplifies by 1/sqrt(whitening), and removing the mean at most doubles a value.
-        return 1.0 if self.whitening is None else 2.0 / float(np.sqrt(self.whitening))
-
     def check_size(self, shape: Shape) -> None:
         """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
         if self.size > min(shape[:2]):
@@ -320,11 +314,9 @@ def make_bank(
 
 
 def outline(filters: Any, n_channels: int) -> Floats:
-    """Return the bank for images of so many channels, with bounds in place of patches."""
+    """Return the bank for images of so many channels, with ones in place of patches."""
     banks = [
-        np.full((part.n_filters, part.size, part.size, 1), part.largest)
-        if isinstance(part, Patches)
-        else part
+        np.ones((part.n_filters, part.size, part.size, 1)) if isinstance(part, Patches) else part
         for part in banks_of(filters)
     ]
     return combined([for_channels(bank, n_channels) for bank in banks])

@@ -343,21 +343,15 @@ class ImagePreprocessing(FixedTransformer):
         return [{IMAGE_NAME: image} for image in shaped]
 
     def outlook(self, images: Matrix) -> Matrix:
-        """Return processed images, or bounds of them if the whitening still needs examples."""
-        if self.whitening is None or isinstance(self.whitening, FixedZCA):
-            return self._process(images)
-        # Subtracting the mean at most doubles a pixel; the length of p pixels is at most sqrt(p)
-        # times the largest; whitening amplifies by at most 1/sqrt(whitening).
-        height, width = self.check_images(images)[:2]
-        gain = 2.0 * np.sqrt(height * width / float(self.whitening))
-        return np.asarray(self._before_whitening(images) * PRECISIONS[self.dtype](gain))
+        """Return processed images, not whitened if the whitening still needs examples."""
+        self.check_images(images)
+        processed, fixed = self._before_whitening(images), self.whitening
+        return fixed.apply(processed) if isinstance(fixed, FixedZCA) else processed
 
     def _process(self, images: Matrix) -> Matrix:
         if not self.is_fixed:
             raise not_made(f"whitening={self.whitening!r} is", "ImagePreprocessing")
-        self.check_images(images)
-        processed, fixed = self._before_whitening(images), self.whitening
-        return fixed.apply(processed) if isinstance(fixed, FixedZCA) else processed
+        return self.outlook(images)
 
     def _before_whitening(self, images: Matrix) -> Matrix:
         """Return checked images after all steps except whitening."""
