@@ -8,19 +8,16 @@ import sys
 import tempfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import onlinels
 from onlinels import LeastSquaresClassifier
 from onlinels.saving import files
 from support.laws import assert_not_saved
-from support.strategies import examples
 
 # -- files that are replaced, hidden files, and permissions ---------------------------------------
 
@@ -87,14 +84,6 @@ def test_nobody_can_read_the_file_that_takes_the_place_of_another(path, mode, me
     assert modes == [0o600]
     assert mode_of(path) == mode
     assert onlinels.load(path).count == 0
-
-
-@MODES
-def test_a_file_that_is_made_private_meanwhile_stays_so(path, meanwhile):
-    path.chmod(0o644)
-    meanwhile(lambda _: path.chmod(0o600))
-    MODEL.save(path)
-    assert mode_of(path) == 0o600
 
 
 @MODES
@@ -178,25 +167,6 @@ def test_what_kills_leave_is_removed_when_it_is_old_by_saves_to_the_same_path(be
         assert sorted(os.listdir(folder)) == [path.name, other.name]
 
 
-@given(st.lists(st.sampled_from(["a", "b", "save"]), max_size=12))
-@examples(15)
-def test_saves_that_begin_amid_others(steps):
-    """Saves nest in any way, as those of threads may; none takes the file of another."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with ExitStack() as stack:
-            for number, step in enumerate(steps):
-                path = folder / ("model" * 9 + ("b" if step == "b" else "a"))
-                if step == "save":
-                    MODEL.save(path)
-                else:
-                    stack.enter_context(files.written_aside(path)).write(b"%d" % number)
-        for step in {"a", "b"} & set(steps):
-            # Contexts end in the reverse order: the first to begin ends last.
-            assert (folder / ("model" * 9 + step)).read_bytes() == b"%d" % steps.index(step)
-        assert hidden_in(folder) == []
-
-
 @pytest.mark.parametrize(
     ("owner", "name", "raised", "message"),
     [
@@ -221,18 +191,6 @@ def test_what_fails_leaves_the_old_file(path, monkeypatch, owner, name, raised, 
 
 
 # -- full disks, links, pipes, and threads --------------------------------------------------------
-
-
-def test_a_file_that_may_not_grow_is_taken_away(tmp_path):
-    resource = pytest.importorskip("resource", reason="limits are those of POSIX")
-    model = LeastSquaresClassifier()
-    model.learn_many(np.eye(60), list(range(60)))
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
-    try:
-        assert_not_saved(model, tmp_path / "model.npz", "nothing at the path has changed")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_folders_that_are_not_there_and_links(tmp_path):

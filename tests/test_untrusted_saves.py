@@ -353,15 +353,15 @@ ARRAYS = [
     *(header(shape=f"({a}, {b})") for a, b in ((2**32, 2**32), (0, 2**63), (0, 10**30))),
     *(header(shape=shape) + bytes(24) for shape in ("3.0", "(3", "(1, 3)", "()")),
     *(header(kind, "(1,)") + bytes(8) for kind in ("'|V8'", "[('a', '<f8')]", "'<M8[ns]'")),
-    *(header(kind) + bytes(24) for kind in ("'\\d'", "-" * 5000 + "1", "[" * 5000, "'|S0'")),
-    *(header(kind) + bytes(24) for kind in ("'<f8' if 1else 2", "__import__('os').abort()")),
+    *(
+        header(kind) + bytes(24)
+        for kind in ("'\\d'", "[" * 5000, "'|S0'", "__import__('os').abort()")
+    ),
     *(header("'<U500000000'", "()"), header("'<i3'") + bytes(9), header(order="'C'") + bytes(24)),
     header("'|O'", "(1,)") + pickle.dumps(np.array([Harm()], dtype=object)),
     header().replace(b"descr", b"dtype") + bytes(24),
-    header().replace(b"}", b", 'a': 1}") + bytes(24),
     header().replace(b"NUMPY\1", b"NUMPY\4") + bytes(24),
     b"\x93NUMPY\1\0" + (60_000).to_bytes(2, "little") + b" " * 60_000,
-    b"\x93NUMPY\2\0" + (2**31).to_bytes(4, "little") + b"{}",
     b"\x93NUMPY\3\0" + (2**32 - 1).to_bytes(4, "little") + header()[10:] + bytes(24),
 ]
 

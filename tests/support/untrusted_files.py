@@ -39,51 +39,6 @@ def as_bytes(draw, number):
     return (number % 256**width).to_bytes(width, one_of(draw, ("big", "little")))
 
 
-EDGE = 96  # Bytes at both ends that are changed more often: headers lie there.
-
-
-def changed(content, draw):
-    """Return content changed in one to three ways."""
-    for _ in range(draw(st.integers(1, 3))):
-        content = change(content, draw)
-    return content
-
-
-def place(content, draw):
-    """Return a place in content: near its beginning, near its end, or anywhere."""
-    n = len(content)
-    start, end = one_of(draw, ((0, min(n, EDGE)), (max(0, n - 4 * EDGE), n), (0, n)))
-    return draw(st.integers(start, end))
-
-
-def some_bytes(draw):
-    length = draw(st.integers(1, 16))
-    fill = one_of(draw, (b"\0", b"\xff", b"(", b"'", b"9", b""))
-    return fill * length if fill else draw(st.binary(min_size=length, max_size=length))
-
-
-def change(content, draw):
-    """Return content cut, with other bytes or numbers in it, or noise."""
-    kind, at = draw(st.integers(0, 10)), place(content, draw)
-    before, after, some = content[:at], content[at:], some_bytes(draw)
-    if kind >= 8:
-        # Where numbers lie in most formats, or anywhere.
-        at &= one_of(draw, (-4, -4, -1))
-        number = as_bytes(draw, any_number(draw))
-        return content[:at] + number + content[at + len(number) :]
-    turned = bytes([after[0] ^ 1 << draw(st.integers(0, 7))]) if after else b""
-    return (
-        before,
-        after,
-        before + turned + after[1:],
-        before + some + after[len(some) :],
-        before + some + after,
-        before + after[len(some) :],
-        content[: at + draw(st.integers(1, 2 * EDGE - 1))] + after,
-        content[: draw(st.integers(0, 16))] + draw(st.binary(max_size=299)),
-    )[kind]
-
-
 def npy(array):
     file = io.BytesIO()
     np.save(file, np.asarray(array), allow_pickle=False)
@@ -206,8 +161,16 @@ def other_array(draw):
 
 
 def other_bytes(draw):
-    """Return a file of which some bytes are others."""
-    return changed(stored(genuine(one_of(draw, MODELS))), draw)
+    """Return a file in which one to three pieces are replaced, taken out or put in."""
+    content = bytearray(stored(genuine(one_of(draw, MODELS))))
+    for _ in range(draw(st.integers(1, 3))):
+        n = len(content)
+        # Headers lie at both ends, where numbers begin at multiples of 4.
+        start, end = one_of(draw, ((0, min(n, 96)), (max(0, n - 384), n), (0, n)))
+        at = draw(st.integers(start, end)) & one_of(draw, (-4, -1))
+        some = one_of(draw, (as_bytes(draw, any_number(draw)), draw(st.binary(max_size=16))))
+        content[at : at + one_of(draw, (0, len(some), draw(st.integers(0, n))))] = some
+    return bytes(content)
 
 
 def zip_oddity(draw):
