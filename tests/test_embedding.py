@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import onlinels
-from onlinels import Embedding, HiddenLayer, LeastSquaresClassifier
-from support import laws, strategies
+from onlinels import Embedding, LeastSquaresClassifier
 
 WIDTH = 6
 
@@ -45,90 +44,9 @@ FORMS = {
     "polars": lambda texts: pl.DataFrame({"text": texts}),
     "array": lambda texts: np.array(texts),
 }
-LAYERS = {
-    "features": lambda: None,
-    "layer": lambda: HiddenLayer(4, activation="square", bias=False),
-}
-
-
-def pipeline(layer, settings):
-    """Return a pipeline of an embedding, perhaps a hidden layer, and a classifier."""
-    step, last = LAYERS[layer](), LeastSquaresClassifier(**settings)
-    return Embedding(embed) | last if step is None else Embedding(embed) | step | last
-
-
-def features_of(model, texts):
-    """Return what the last step of a pipeline learns."""
-    for step in list(model.steps.values())[:-1]:
-        texts = step.transform_many(np.array(texts))
-    return texts
 
 
 texts = st.lists(st.text("abc ", min_size=1, max_size=4), min_size=2, max_size=14)
-
-
-def teach(model, items, label, form):
-    """Let a model learn items of one class, one by one or in some form of batches."""
-    if form == "one":
-        for text in items:
-            model.learn_one({"text": text}, label)
-    else:
-        model.learn_many(FORMS[form](items), [label] * len(items))
-
-
-@given(
-    texts,
-    strategies.classifier_settings(strategies.unlearning_accumulators),
-    st.sampled_from(sorted(LAYERS)),
-    st.data(),
-)
-def test_classes_come_in_any_order_to_any_site_and_go_again(items, settings, layer, data):
-    """Tasks, cuts of batches, merging, and a class that is taken out: the batch solution."""
-    settings |= {"forgetting_factor": 1.0, "priors": None}
-    y = [data.draw(st.sampled_from("uvwx")) for _ in items]
-    tasks = data.draw(st.permutations(sorted(set(y))))
-    sites = [pipeline(layer, settings) for _ in range(2)]
-    for task in tasks:
-        # No other site knows the class.
-        site = data.draw(st.sampled_from(sites))
-        own = data.draw(
-            st.permutations([text for text, label in zip(items, y, strict=True) if label == task])
-        )
-        for part in data.draw(strategies.splits(len(own))):
-            some = [own[row] for row in part]
-            teach(site, some, task, data.draw(st.sampled_from(["one", *FORMS])))
-    merged = onlinels.merge(*sites)
-    assert_is_batch_solution(merged, items, y)
-    gone = [text for text, label in zip(items, y, strict=True) if label == tasks[0]]
-    try:
-        onlinels.pipelines.unlearn_many(
-            merged, [{"text": text} for text in gone], [tasks[0]] * len(gone)
-        )
-    except ValueError:
-        # Too few digits may be left of the recursive form.
-        if settings["accumulator"] != "recursive":
-            raise
-        return
-    left = [(text, label) for text, label in zip(items, y, strict=True) if label != tasks[0]]
-    size = float(np.square(features_of(merged, items)).sum())
-    assert_is_batch_solution(merged, [text for text, _ in left], [label for _, label in left], size)
-
-
-def assert_is_batch_solution(model, items, y, size=0.0):
-    """Assert that the last step of a pipeline solves the batch problem on the embeddings."""
-    if items:
-        last = list(model.steps.values())[-1]
-        X = np.asarray(features_of(model, items), dtype=float)
-        names = range(X.shape[1])
-        rows = strategies.Rows(X, y, np.ones(len(y)))
-        known = [label for label in last.classes if label not in y]
-        # Rows without weight: classes that were taken out stay known.
-        extra = strategies.Rows(
-            np.vstack([X, np.zeros((len(known), X.shape[1]))]),
-            [*y, *known],
-            np.append(rows.w, np.zeros(len(known))),
-        )
-        laws.assert_is_batch_solution(last, extra, names, size, count=len(y))
 
 
 @given(texts, st.sampled_from(sorted(FORMS)))

@@ -1,7 +1,5 @@
 """Filter banks: what `filters` may be, and patches of examples."""
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -47,21 +45,6 @@ def test_banks_of_any_channels_meet_those_of_the_images(n_channels):
     assert bank.shape == (48, 7, 7, n_channels)
     assert np.array_equal(bank[:43], np.repeat(hand_designed()[..., None], n_channels, 3))
     assert np.array_equal(bank[43:45, 1:6, 1:6], for_channels(colour, n_channels))
-
-
-@pytest.mark.parametrize("channels", ["each", "joint"])
-@pytest.mark.parametrize("n_channels", [1, 2, 3, 4])
-def test_a_combination_gives_the_features_that_its_banks_give_alone(channels, n_channels):
-    images = np.random.default_rng(0).random((2, 8, 8, n_channels))
-    shared, own = random_bank(2, 3, 1), random_bank(3, 3, 3)
-    settings = {"channels": channels, "normalize": False}
-    n_groups = n_channels if channels == "each" else 1
-    of_shared, of_own, together = (
-        ConvolutionalFeatures(filters, **settings).transform_many(images).reshape(2, n_groups, -1)
-        for filters in (shared, own, (shared, own))
-    )
-    expected = np.concatenate([of_shared, of_own], axis=2)
-    np.testing.assert_allclose(together, expected, atol=1e-12)
 
 
 @given(labelled_images(min_side=4), st.integers(0, 2**32 - 1), CHANNELS)
@@ -160,17 +143,6 @@ def test_patches_are_the_middle_of_images_of_each_class(examples, n_filters, dat
     assert next(filters, None) is None
 
 
-def clustered(rows, centroids, n_iterations):
-    """Lloyd's algorithm, literally."""
-    for _ in range(n_iterations):
-        nearest = ((rows[:, None] - centroids) ** 2).sum(axis=2).argmin(axis=1)
-        means = [
-            rows[nearest == k].mean(axis=0) if k in nearest else c for k, c in enumerate(centroids)
-        ]
-        centroids = np.array(means)
-    return centroids
-
-
 def whitened_groups(patches, images, channels):
     """Yield, for each group of channels, responses of filters and what they are made of.
 
@@ -214,23 +186,6 @@ def test_whitening_is_folded_into_filters(examples, n_filters, size, channels, d
         close = np.isclose(found.T[:, :, None], expected[None], 1e-7, 1e-8 / patches.whitening)
         matches = matches & close.all(axis=1)
         assert matches.any(axis=1).all()
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 3), CHANNELS, st.data())
-def test_centroids_are_folded_into_filters(seed, n_channels, n_filters, channels, data):
-    """From some of the five patches, whichever they are."""
-    images = np.random.default_rng(seed).random((5, 3, 3, n_channels))
-    n_iterations, whitening = data.draw(st.integers(1, 5)), data.draw(st.floats(1e-3, 10.0))
-    patches = Patches(n_filters, 3, whitening=whitening, n_iterations=n_iterations)
-    starts = set(permutations(range(5), n_filters))
-    for found, fresh, whitened in whitened_groups(patches, images, channels):
-        for chosen in list(starts):
-            directions = clustered(whitened, whitened[list(chosen)], n_iterations)
-            sure = np.linalg.norm(directions, axis=1) > 1e-6
-            expected = along(fresh, directions)[:, sure]
-            if not np.allclose(found[:, sure], expected, 1e-7, 1e-8 / whitening):
-                starts.remove(chosen)
-    assert starts
 
 
 @pytest.mark.parametrize("n_iterations", [0, 10])

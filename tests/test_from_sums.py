@@ -243,20 +243,11 @@ def test_large_means_want_an_origin():
 def test_one_target_is_for_the_regressor_of_one():
     y = np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]])
     sums = X.T @ X, X.T @ y, X.sum(axis=0), y.sum(axis=0), (y**2).sum(axis=0), 3
-    for place, value, message in [
-        (5, 0, "^count=.*, expected numbers above 0"),
-        (3, 99.0, "The sums of products with target 0 explain"),
-        (1, 1e3 * X[0], "The sums of products with target 0 explain"),
-        (2, 1e3 * X[0], "gram is indefinite"),
-    ]:
-        of_one = [X.T @ X, X.T @ y[:, 0], X.sum(axis=0), 4.0, 10.0, 3]
-        of_one[place] = value
-        with pytest.raises(ValueError, match=message):
-            regressor_from_sums(LeastSquaresRegressor(), *of_one)
-    with pytest.raises(
-        ValueError, match=r"cross has the shape \(2, 2\), expected a shape \(2, 1\)"
-    ):
+    message = r"cross has the shape \(2, 2\), expected a shape \(2, 1\)"
+    with pytest.raises(ValueError, match=message):
         regressor_from_sums(LeastSquaresRegressor(), *sums)
+    with pytest.raises(ValueError, match=r"^count=.*, expected numbers above 0"):
+        regressor_from_sums(LeastSquaresMultiTargetRegressor(), *sums[:5], 0)
     made = regressor_from_sums(LeastSquaresMultiTargetRegressor(1.0), *sums)
     assert made.target_names == (0, 1)
 

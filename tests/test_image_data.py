@@ -8,7 +8,6 @@ import image_data
 import numpy as np
 import pytest
 from image_data import ImageData, download, read_image_data
-from scipy.io import savemat
 
 SHAPES = {"mnist": (4, 3), "cifar10": (32, 32, 3), "svhn": (32, 32, 3), "norb": (96, 96, 2)}
 NORB_MAGIC = {"u": 0x1E3D4C55, "i": 0x1E3D4C54}
@@ -80,20 +79,6 @@ def test_files_are_read_as_they_were_written(tmp_path, name, zipped):
             (folder / file_name).write_bytes(content)
     assert_same(read_image_data(tmp_path), data)
     assert_same(read_image_data(str(folder)), data)
-
-
-def test_the_extra_images_of_svhn_follow(tmp_path):
-    data = make("svhn")
-    parts = {"train": slice(0, 4), "extra": slice(4, 7), "test": None}
-    for part, rows in parts.items():
-        images, labels = data.x_test, data.y_test
-        if rows is not None:
-            images, labels = data.x_train[rows], data.y_train[rows]
-        arrays = {"X": images.transpose(1, 2, 3, 0), "y": np.where(labels, labels, 10)[:, None]}
-        savemat(tmp_path / f"{part}_32x32.mat", arrays)
-    assert_same(read_image_data(tmp_path), data)
-    (tmp_path / "extra_32x32.mat").unlink()
-    assert len(read_image_data(tmp_path).y_train) == 4
 
 
 def test_npz_files(tmp_path):

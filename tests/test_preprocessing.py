@@ -1,7 +1,5 @@
 """Preprocessing of images against literal loops, and the forms in which images come and go."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -140,18 +138,6 @@ def test_images_come_out_in_the_form_they_came_in(form):
         assert type(out) is type(batch)
         assert list(out.columns) == [f"h{k}" for k in range(16)]
     assert np.allclose(np.asarray(out).reshape(60, 16), expected.reshape(60, 16))
-
-
-def test_a_whitening_that_is_made_may_be_passed_on():
-    model = ImagePreprocessing.from_examples(PHOTOS, grey_channel=True)
-    assert model.is_fixed
-    assert model.clone().whitening is model.whitening
-    # It is kept once.
-    assert len(pickle.dumps(model)) < 1.5 * len(pickle.dumps(model.whitening))
-    single = ImagePreprocessing(whitening=model.whitening, grey_channel=True, dtype="float32")
-    assert single.transform_many(PHOTOS).dtype == np.float32
-    expected = model.transform_many(PHOTOS)
-    np.testing.assert_allclose(single.transform_many(PHOTOS), expected, atol=1e-3)
 
 
 def fixed_model(**settings):
