@@ -252,11 +252,6 @@ def computed(result: Delayed, progress: bool) -> Any:
     if distributed is not None:
         with suppress(ValueError):  # There is no client.
             client = distributed.get_client()
-    if client is not None and client.asynchronous:
-        raise ValueError(
-            "The current Client is asynchronous, expected a synchronous one. Call fit in a thread: "
-            "await asyncio.to_thread(fit, …)."
-        )
     # In one layer: Dask walks through the whole graph for each layer, and each task is a layer.
     result = Delayed(result.key, result.dask.to_dict())
     # The graph holds the model on purpose, so Dask's advice to scatter large data is suppressed.

@@ -221,30 +221,26 @@ def _reasons(
     saves: dict[str, Path], found: Sites, known: Sites, outputs: list[str]
 ) -> dict[str, str]:
     """Return why each save is left out, "" if it is merged; raise if rows would count twice."""
-    reasons, owners = dict[str, str](), dict[str, str]()
     contents = {name: _contents(saves[name], site) for name, site in found.items()}
-    own = {name for name, site in found.items() if name not in known and site.sha256 in outputs}
-    reasons.update(dict.fromkeys(own, "an output of this merge, left out"))
-    for name, site in found.items():
-        # Of copies, the first counts. What is left out holds nothing for others.
-        holders = [
-            other
-            for other in found
-            if other not in own
-            and site.sha256 in contents[other]
-            and (site.sha256 != found[other].sha256 or reasons.get(other) == "")
-        ]
-        if name not in own:
-            reasons[name] = f"in {saves[holders[0]]}, counted once" if holders else ""
-    for name in (name for name, reason in reasons.items() if not reason):
-        for each in contents[name]:
-            other = owners.setdefault(each, name)
-            if other != name:
+    reasons, merged = dict[str, str](), list[str]()
+    # What holds others comes before them. Of copies, the first counts.
+    for name in sorted(found, key=lambda name: -len(contents[name])):
+        sha256 = found[name].sha256
+        if name not in known and sha256 in outputs:
+            reasons[name] = "an output of this merge, left out"
+            continue
+        holder = next((other for other in merged if sha256 in contents[other]), None)
+        reasons[name] = "" if holder is None else f"in {saves[holder]}, counted once"
+        if holder is not None:
+            continue
+        for other in merged:
+            for each in contents[name] & contents[other]:
                 raise ValueError(
                     f"{saves[other]} and {saves[name]} both contain a save of {each}, and its rows "
                     "would count twice. Pass one of the two. If a site has moved from one to the "
                     "other, delete the output and its manifest to start again."
                 )
+        merged.append(name)
     return reasons
 
 

@@ -1,6 +1,5 @@
 """Dask's workers teach the model of one process: any chunks, any kind of collection."""
 
-import asyncio
 import json
 import os
 import re
@@ -342,28 +341,21 @@ def test_answers_for_partitions_without_rows():
     assert answers.tolist() == named.predict_many(frame[frame.a > 8.0]).tolist()
 
 
-def test_a_fit_within_a_task_and_an_asynchronous_client():
+def test_a_fit_within_a_task():
     cluster = pytest.importorskip("distributed")
 
     def site(seed):
         rows = array.random.default_rng(seed).normal(size=(60, 3), chunks=(20, 3))
         return fit(LeastSquaresRegressor(1.0), rows, rows.sum(axis=1)).count
 
-    async def wait():
-        async with cluster.Client(asynchronous=True, processes=False, dashboard_address=":0"):
-            fit(LeastSquaresRegressor(1.0), array.ones((2, 2)), array.ones(2))
-
-    with dask.config.set(scheduler=None):
-        with (
-            cluster.LocalCluster(
-                1, processes=False, threads_per_worker=1, dashboard_address=":0"
-            ) as local,
-            cluster.Client(local) as client,
-        ):
-            tasks = client.map(site, range(2), pure=False)
-            assert client.gather(tasks, errors="raise") == [60, 60]
-        with pytest.raises(ValueError, match="asynchronous"):
-            asyncio.run(wait())
+    size = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        dask.config.set(scheduler=None),
+        cluster.LocalCluster(1, **size) as local,
+        cluster.Client(local) as client,
+    ):
+        tasks = client.map(site, range(2), pure=False)
+        assert client.gather(tasks, errors="raise") == [60, 60]
 
 
 def test_fit_and_predict_are_of_the_model_as_it_was_when_they_were_called():

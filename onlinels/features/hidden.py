@@ -209,7 +209,7 @@ class HiddenLayer(FixedTransformer):
     sample with an array gives {"h": array}. Arrays give arrays.
 
     In a TransformerUnion, all layers but one need a `prefix`, because every layer calls its outputs
-    "h0", "h1", …. ``layer | compose.Prefixer("u_")`` returns the layer with this prefix.
+    "h0", "h1", ….
 
     Features in different units need a common scale: no ridge can undo the effect of a large feature
     on every hidden unit. `from_examples` standardises them; without examples, put river's

@@ -217,16 +217,6 @@ class FixedTransformer(base.MiniBatchTransformer):
     __copy__ = locked_copy
     __setattr__ = checked_assignment
 
-    def __or__(self, other: Any) -> Any:
-        """Return a pipeline of two steps; river's Prefixer becomes the transformer's `prefix`."""
-        # In batches, river silently skips a Prefixer at the end of a pipeline in a
-        # TransformerUnion, because it has no transform_many.
-        from river.compose import Prefixer  # Imported here, because it imports narwhals.
-
-        if type(other) is Prefixer and hasattr(self, "prefix"):
-            return self.clone({"prefix": other.prefix + self.prefix})
-        return super().__or__(other)
-
 
 class ImageTransformer(FixedTransformer):
     """Turn images or windows into rows of features by a subclass's `_transform`."""
