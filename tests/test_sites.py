@@ -129,19 +129,6 @@ def test_a_site_is_known_by_links_and_after_its_folder_was_moved(folder):
     assert onlinels.load("new/all.npz").count == 40
 
 
-def test_what_would_count_twice_is_refused_by_name():
-    for site in (0, 1):
-        saved(f"site{site}.npz", site, at=100)
-    merge_files("nation.npz", ["site0.npz", "site1.npz"])
-    # A newer save of a site that is in a region counts its older rows twice.
-    saved("site1.npz", 1, 3, at=200)
-    before = {path: path.read_bytes() for path in Path().iterdir()}
-    with pytest.raises(ValueError, match="would count twice") as raised:
-        merge_files("other.npz", ["nation.npz", "site1.npz"])
-    assert all(name in str(raised.value) for name in ("nation.npz", "site1.npz"))
-    assert before == {path: path.read_bytes() for path in Path().iterdir()}
-
-
 def test_regions_of_other_machines_hold_their_sites_wherever_these_lie():
     for region, site in (("north", 1), ("south", 2)):
         saved(f"{region}/site.npz", model=LeastSquaresRegressor(1.0, fit_intercept=False))

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import pickle
-import struct
 import sys
 import zipfile
 from datetime import UTC, datetime, timedelta, timezone
@@ -23,7 +22,6 @@ from support.strategies import examples
 from support.untrusted_files import (
     DESCRIPTION,
     DIRECTORY,
-    END,
     MODELS,
     genuine,
     lie,
@@ -267,29 +265,12 @@ def with_model(members, model):
     return described(members, json.loads(members[DESCRIPTION]) | {"model": model})
 
 
-def lying_size(members):
-    content = bytearray(stored(members))
-    struct.pack_into("<II", content, content.rindex(DIRECTORY) + 20, 2**31, 2**31)
-    return bytes(content)
-
-
 def overlapping(members):
     content = bytearray(stored(members))
     first = content.index(DIRECTORY)
     second = content.index(DIRECTORY, first + 4)
     content[second + 42 : second + 46] = content[first + 42 : first + 46]
     return bytes(content)
-
-
-def stating_64_bits(members):
-    """A directory that states a number beyond 2 ** 63 where a member begins."""
-    content = stored(members)
-    start, end = content.rindex(DIRECTORY), content.rindex(END)
-    entry, last = bytearray(content[start:end]), bytearray(content[end:])
-    entry[42:46] = b"\xff" * 4
-    entry[30] = 12
-    entry += bytes([1, 0, 8, 0]) + (2**64 - 1).to_bytes(8, "little")
-    return content[:start] + entry + last
 
 
 def shared(members):
@@ -310,9 +291,7 @@ ATTACKS = {
     "a bomb": lambda members: zip_of(members | {DESCRIPTION: b" " * 10**7}, zipfile.ZIP_DEFLATED),
     "a deep description": lambda members: described(members, b"[" * 10**5),
     "a description that is a list": lambda members: described(members, b"[" * 900 + b"]" * 900),
-    "a member larger than the file": lying_size,
     "members that overlap": overlapping,
-    "sizes of 64 bits": stating_64_bits,
     "an empty description": lambda members: described(members, {}),
     "no JSON": lambda members: described(members, b"\xff\xfe"),
     "not a number": lambda members: described(members, b'{"format": NaN}'),

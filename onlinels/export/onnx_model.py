@@ -65,7 +65,7 @@ class Graph:
     """Nodes and constants, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self.nodes: list[tuple[str, list[str], list[str], dict[str, Any]]] = []
+        self.nodes: list[Any] = []
         self.constants: dict[str, Matrix] = {}
 
     def add(
@@ -77,6 +77,8 @@ class Graph:
         **attributes: Any,
     ) -> str:
         """Add a node; return the name of its first output. Arrays become constants."""
+        from onnx import helper
+
         number = len(self.nodes)
         names = []
         for place, given in enumerate(inputs):
@@ -87,7 +89,7 @@ class Graph:
             names.append(given)
         output = name or f"v{number}"
         outputs = [output, *(f"{output}_{k}" for k in range(1, n_outputs))]
-        self.nodes.append((operator, names, outputs, attributes))
+        self.nodes.append(helper.make_node(operator, names, outputs, **attributes))
         return output
 
     def cast(self, value: str, dtype: Any) -> str:
@@ -95,29 +97,19 @@ class Graph:
         return self.add("Cast", value, to=11 if dtype == np.float64 else 1)
 
     def write(
-        self,
-        path: Path,
-        inputs: list[Any],
-        outputs: list[Any],
-        metadata: Mapping[str, str],
-        version: str,
+        self, path: Path, inputs: list[Any], outputs: list[Any], metadata: Mapping[str, str]
     ) -> None:
         """Check the graph and write it to a file, whole or not at all."""
         from onnx import checker, helper, numpy_helper
 
-        graph = helper.make_graph(
-            [helper.make_node(op, given, made, **others) for op, given, made, others in self.nodes],
-            "onlinels",
-            inputs,
-            outputs,
-            [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
-        )
+        constants = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
+        graph = helper.make_graph(self.nodes, "onlinels", inputs, outputs, constants)
         model = helper.make_model(
             graph,
             opset_imports=[helper.make_opsetid("", OPSET)],
             ir_version=IR_VERSION,
             producer_name="onlinels",
-            producer_version=version,
+            producer_version=metadata["onlinels_version"],
         )
         helper.set_model_props(model, dict(metadata))
         checker.check_model(model, full_check=True)
@@ -462,7 +454,7 @@ def onnx(
     for name, step in parts.steps:
         value = _step(graph, value, name, step)
     scores = _scores(graph, _as_table(graph, value), linear)
-    version = str(sys.modules["onlinels"].__version__)
+    version = sys.modules["onlinels"].__version__
     metadata = {"onlinels_version": version, "model": type(model).__name__}
     if names is not None:
         metadata["feature_names"] = json.dumps(names, default=str)
@@ -475,7 +467,7 @@ def onnx(
         graph.add("Identity", scores, name="values")
         outputs = [tensor("values", np.float32, (None, len(linear.outputs)))]
         metadata["targets"] = json.dumps(linear.outputs, default=str)
-    graph.write(path, [given], outputs, metadata, version)
+    graph.write(path, [given], outputs, metadata)
 
 
 def _input(
