@@ -17,9 +17,9 @@ from onlinels.checks import PRECISIONS, Floats, Matrix, check_path
 from onlinels.export.parts import Linear, Parts, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
-    N_SQUARE_ROOTS,
-    Convolution,
+    NORMALIZATIONS,
     ConvolutionalFeatures,
+    grouped,
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_shape, not_made
@@ -251,31 +251,32 @@ def filtered(graph: Graph, images: ImagesValue, step: ConvolutionalFeatures) -> 
     """Return convolutional features: responses, powers, pooling and normalisation."""
     height, width, n_channels = images.shape
     _ = step.bank  # Raises if it is not made yet.
-    bank, stage = step._bank_for(n_channels), step._stage()
+    bank = step._bank_for(n_channels)
     filters = np.broadcast_to(bank, (*bank.shape[:3], n_channels))
     n_filters, side = len(filters), filters.shape[1]
-    n_groups, n_features = stage.n_groups(n_channels), step.n_features(images.shape)
-    convolved = [stage.convolved_size(size, side) for size in (height, width)]
+    n_groups = 1 if step.channels == "joint" else n_channels
+    n_features, divisor = step.n_features(images.shape), NORMALIZATIONS[step.normalize]
+    convolved = [step._convolved_size(size, side) for size in (height, width)]
     pooling = [
-        single(stage.pooling_matrix(size, side, np.float64), "Pooling weights")
+        single(step._pooling_matrix(size, side, np.float64), "Pooling weights")
         for size in (height, width)
     ]
     # As rows of values, turned by 180 degrees as a convolution turns them: (n_groups, n_filters,
     # channels of a group, height, width).
-    turned = np.moveaxis(stage.grouped(filters)[:, ::-1, ::-1], (3, 4), (0, 2))
+    turned = np.moveaxis(grouped(filters, step.channels)[:, ::-1, ::-1], (3, 4), (0, 2))
     kernels = single(turned.reshape(n_groups * n_filters, -1, side, side), "Filters")
-    value = graph.add("Conv", images.value, kernels, group=n_groups, pads=[stage.padding] * 4)
+    value = graph.add("Conv", images.value, kernels, group=n_groups, pads=[step.padding] * 4)
     shape = np.array([-1, n_groups, n_filters, *convolved])
     value = graph.add("Reshape", value, shape)
-    value = _power(graph, value, stage.before_pooling)
+    value = _power(graph, value, step.before_pooling)
     value = graph.add("MatMul", value, np.ascontiguousarray(pooling[1].T))
     value = graph.add("MatMul", pooling[0], value)
-    value = _power(graph, value, stage.after_pooling)
-    if stage.normalize is not None:
+    value = _power(graph, value, step.after_pooling)
+    if divisor is not None:
         n_maps = n_groups * n_filters
-        faintest = _faintest(graph, images.value, filters, stage)
+        faintest = _faintest(graph, images.value, filters, step)
         value = graph.add("Reshape", value, np.array([-1, n_maps, n_features // n_maps]))
-        value = _normalized(graph, value, faintest, stage.normalize)
+        value = _normalized(graph, value, faintest, divisor)
     value = graph.add("Reshape", value, np.array([-1, n_features]))
     return TableValue.of_outputs(value, n_features, step.prefix)
 
@@ -283,27 +284,22 @@ def filtered(graph: Graph, images: ImagesValue, step: ConvolutionalFeatures) -> 
 def _power(graph: Graph, value: str, exponent: float) -> str:
     if exponent == 2.0:
         return graph.add("Mul", value, value)
-    value = graph.add("Abs", value)
-    for _ in range(N_SQUARE_ROOTS.get(exponent, 0)):
-        value = graph.add("Sqrt", value)
-    if exponent in N_SQUARE_ROOTS:
-        return value
-    return graph.add("Pow", value, np.array([exponent], np.float32))
+    return graph.add("Pow", graph.add("Abs", value), np.array([exponent], np.float32))
 
 
-def _faintest(graph: Graph, value: str, filters: Floats, stage: Convolution) -> str:
+def _faintest(graph: Graph, value: str, filters: Floats, step: ConvolutionalFeatures) -> str:
     """Return how large maps (batch, n_maps, 1) may be by rounding, as `rounding_bounds` does."""
-    grouped = stage.grouped(filters)
-    n_filters, n_groups, n_channels = len(filters), *grouped.shape[3:]
-    strengths = np.abs(grouped).sum(axis=(1, 2)).transpose(1, 2, 0)
+    by_group = grouped(filters, step.channels)
+    n_filters, n_groups, n_channels = len(filters), *by_group.shape[3:]
+    strengths = np.abs(by_group).sum(axis=(1, 2)).transpose(1, 2, 0)
     brightest = graph.add("ReduceMax", graph.add("Abs", value), axes=[2, 3], keepdims=0)
     brightest = graph.add("Reshape", brightest, np.array([-1, n_groups, 1, n_channels]))
     # (batch, n_groups, 1, n_channels) times (n_groups, n_channels, n_filters).
     sums = graph.add("MatMul", brightest, single(strengths, "Filters"))
     eps = MAX_ROUNDING_ERRORS * np.finfo(np.float32).eps
     errors = graph.add("Mul", sums, np.array([eps], np.float32))
-    if stage.power != 1.0:
-        errors = graph.add("Pow", errors, np.array([stage.power], np.float32))
+    if step._exponent != 1.0:
+        errors = graph.add("Pow", errors, np.array([step._exponent], np.float32))
     return graph.add("Reshape", errors, np.array([-1, n_groups * n_filters, 1]))
 
 

@@ -95,81 +95,46 @@ POOLING_WEIGHTS: dict[str, Callable[[Integers, int], Floats]] = {
 }
 
 
-@dataclass(frozen=True)
-class Convolution:
-    """The settings of stage 1 except the filters; see `ConvolutionalFeatures`."""
+def grouped(values: Matrix, channels: str) -> Matrix:
+    """Return values (..., n_channels) as (..., n_groups, channels of a group)."""
+    # The responses of a group of channels are summed.
+    n_groups = 1 if channels == "joint" else values.shape[-1]
+    return values.reshape(*values.shape[:-1], n_groups, -1)
 
-    pool_size: int = 1
-    stride: int = 1
-    padding: int = 0
-    drop_ring: int = 0
-    normalize: str | None = "map"
-    before_pooling: float = 2.0
-    after_pooling: float = 0.25
-    channels: str = "each"
-    pooling: str = "box"
 
-    @property
-    def power(self) -> float:
-        """Exponent p of a feature |u|^p."""
-        return float(self.before_pooling) * float(self.after_pooling)
+def check_convolution_room(images: Matrix, filters: Matrix, padding: int, n_features: int) -> None:
+    """Raise ValueError if the features and the arrays of a padded image exceed the memory."""
+    n_images, height, width, n_channels = images.shape
+    padded = height + 2 * padding, width + 2 * padding
+    # One copy of the image for every column of a filter, and one filter's response and map.
+    lines = filters.shape[2] * n_channels + 2
+    n_bytes = images.itemsize * (prod(padded) * lines + n_images * n_features)
+    what = "The convolution of {:,} images ({:,} x {:,} with padding) into {:,} features"
+    remedy = "Lower padding, raise stride, or pass fewer images at once."
+    check_room(n_bytes, what, n_images, *padded, n_features, remedy=remedy)
 
-    def n_groups(self, n_channels: int) -> int:
-        """Return the number of groups of channels whose responses are summed."""
-        return 1 if self.channels == "joint" else n_channels
 
-    def grouped(self, values: Matrix) -> Matrix:
-        """Return values (..., n_channels) as (..., n_groups, channels_per_group)."""
-        return values.reshape(*values.shape[:-1], self.n_groups(values.shape[-1]), -1)
-
-    def convolved_size(self, side: int, filter_size: int) -> int:
-        """Return J - W + 1, the side of the convolved image, or 0 if the filter does not fit."""
-        return max(0, side + 2 * self.padding - filter_size + 1)
-
-    def pooled_size(self, side: int, filter_size: int) -> int:
-        """Return ceil((J - W + Q) / D), the side of the downsampled map, or 0 if it is empty."""
-        convolved = self.convolved_size(side, filter_size)
-        full = convolved + self.pool_size - 1 - 2 * self.drop_ring
-        return ceil(max(0, full) / self.stride) if convolved else 0
-
-    def pooling_matrix(self, side: int, filter_size: int, dtype: type) -> Matrix:
-        """Return the matrix (pooled_size, convolved_size) that pools and downsamples a side."""
-        kept = self.drop_ring + self.stride * np.arange(self.pooled_size(side, filter_size))
-        offsets = kept[:, None] - np.arange(self.convolved_size(side, filter_size))
-        return POOLING_WEIGHTS[self.pooling](offsets, self.pool_size).astype(dtype)
-
-    def check_room(self, images: Matrix, filters: Matrix) -> None:
-        """Raise ValueError if the features and the arrays of a padded image exceed the memory."""
-        n_images, height, width, n_channels = images.shape
-        padded = height + 2 * self.padding, width + 2 * self.padding
-        n_positions = prod(self.pooled_size(side, filters.shape[1]) for side in (height, width))
-        n_features = self.n_groups(n_channels) * len(filters) * n_positions
-        # One copy of the image for every column of a filter, and one filter's response and map.
-        lines = filters.shape[2] * n_channels + 2
-        n_bytes = images.itemsize * (prod(padded) * lines + n_images * n_features)
-        what = "The convolution of {:,} images ({:,} x {:,} with padding) into {:,} features"
-        remedy = "Lower padding, raise stride, or pass fewer images at once."
-        check_room(n_bytes, what, n_images, *padded, n_features, remedy=remedy)
-
-    def patches(self, images: Matrix, filter_size: int, group: int, scratch: Scratch) -> Matrix:
-        """Return the patches (n / group, rows, values, group * columns), held by `scratch`."""
-        # The columns of positions of `group` images are side by side.
-        if self.padding:
-            margin = (self.padding, self.padding)
-            images = np.pad(images, ((0, 0), margin, margin, (0, 0)))
-        n_images, height, width, n_channels = images.shape
-        n_groups, columns = n_images // group, width - filter_size + 1
-        by_image, by_row, by_column, by_channel = images.strides
-        shape = (n_groups, height, filter_size, n_channels, group, columns)
-        strides = (group * by_image, by_row, by_column, by_channel, by_image, by_column)
-        lines = scratch.array("lines", shape, images.dtype)
-        lines[:] = as_strided(images, shape, strides, writeable=False)
-        # Only one row of a patch is copied per pixel: consecutive patches of a column overlap in
-        # all rows but one, and are views of the same lines.
-        per_line, across = filter_size * n_channels, group * columns
-        flat = lines.reshape(n_groups, height, per_line, across)
-        stacked = (n_groups, height - filter_size + 1, filter_size * per_line, across)
-        return as_strided(flat, stacked, flat.strides, writeable=False)
+def patches_of(
+    images: Matrix, filter_size: int, group: int, padding: int, scratch: Scratch
+) -> Matrix:
+    """Return the patches (n / group, rows, values, group * columns), held by `scratch`."""
+    # The columns of positions of `group` images are side by side.
+    if padding:
+        margin = (padding, padding)
+        images = np.pad(images, ((0, 0), margin, margin, (0, 0)))
+    n_images, height, width, n_channels = images.shape
+    n_groups, columns = n_images // group, width - filter_size + 1
+    by_image, by_row, by_column, by_channel = images.strides
+    shape = (n_groups, height, filter_size, n_channels, group, columns)
+    strides = (group * by_image, by_row, by_column, by_channel, by_image, by_column)
+    lines = scratch.array("lines", shape, images.dtype)
+    lines[:] = as_strided(images, shape, strides, writeable=False)
+    # Only one row of a patch is copied per pixel: consecutive patches of a column overlap in
+    # all rows but one, and are views of the same lines.
+    per_line, across = filter_size * n_channels, group * columns
+    flat = lines.reshape(n_groups, height, per_line, across)
+    stacked = (n_groups, height - filter_size + 1, filter_size * per_line, across)
+    return as_strided(flat, stacked, flat.strides, writeable=False)
 
 
 def pool(maps: Matrix, scratch: Scratch, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
@@ -208,14 +173,14 @@ MAX_ROUNDING_ERRORS = 16.0
 """Rounding errors of a convolution, in units of eps times the largest sum of products."""
 
 
-def rounding_bounds(images: Matrix, filters: Matrix, stage: Convolution) -> Floats:
+def rounding_bounds(images: Matrix, filters: Matrix, exponent: float) -> Floats:
     """Return the values (n, n_groups, n_filters) up to which maps may be rounding errors."""
     # (16 eps s)^p, where s bounds the sum of the absolute products in a response.
     brightest = np.abs(images).max(axis=(1, 2)).astype(np.float64)
     # Not by a matrix product, whose last digits depend on the number of images.
     strengths = np.abs(filters).sum(axis=(1, 2)).swapaxes(0, 1)
     sums: Floats = (brightest[:, :, None] * strengths).sum(axis=-1)
-    return np.asarray((MAX_ROUNDING_ERRORS * np.finfo(images.dtype).eps * sums) ** stage.power)
+    return np.asarray((MAX_ROUNDING_ERRORS * np.finfo(images.dtype).eps * sums) ** exponent)
 
 
 TILE_FILTERS = 128
@@ -244,20 +209,20 @@ another more often.
 """
 
 
-def convolve(images: Matrix, filters: Matrix, stage: Convolution) -> Matrix:
+def convolve(images: Matrix, filters: Matrix, stage: ConvolutionalFeatures) -> Matrix:
     """Turn images (n, height, width, n_channels) into features (n, n_features) of their dtype."""
     # For every channel x and filter h: u = |x * h|^p, v = (u * 1/Q^2)^q, then every D-th position
     # of v, divided by the sum over positions. This is Algorithm 1 if p = 2 and q = 1/4. Features
     # are ordered by channel (unless channels are joint), filter, row and column.
     n_images, *sides, n_channels = images.shape
     filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
-    stage.check_room(images, filters)
-    images, filters = stage.grouped(images), stage.grouped(filters)
+    check_convolution_room(images, filters, stage.padding, stage.n_features(images.shape[1:]))
+    images, filters = grouped(images, stage.channels), grouped(filters, stage.channels)
     # One row per filter, rotated by 180 degrees: a convolution is a correlation with such filters.
     turned = np.moveaxis(filters[:, ::-1, ::-1], 3, 0)
     kernels = np.ascontiguousarray(turned.reshape(*turned.shape[:2], -1), images.dtype)
-    size = filters.shape[1]
-    pooling = [stage.pooling_matrix(side, size, images.dtype.type) for side in sides]
+    size, divisor = filters.shape[1], NORMALIZATIONS[stage.normalize]
+    pooling = [stage._pooling_matrix(side, size, images.dtype.type) for side in sides]
     tile_filters, per_product, tile_images = _tile_sizes(kernels, pooling)
     shape = (len(kernels), len(filters), *map(len, pooling))
     features, scratch = np.empty((n_images, *shape), dtype=images.dtype), Scratch()
@@ -266,7 +231,7 @@ def convolve(images: Matrix, filters: Matrix, stage: Convolution) -> Matrix:
         """Write the pooled maps of a block of images."""
         for group, of_group in enumerate(kernels):
             part = images[block, :, :, group]
-            patches = stage.patches(part, size, per_product, scratch)
+            patches = patches_of(part, size, per_product, stage.padding, scratch)
             for tile in slices(0, len(filters), tile_filters):
                 sizes = (*patches.shape[:2], len(filters[tile]), patches.shape[3])
                 out = scratch.array("responses", sizes, patches.dtype)
@@ -287,13 +252,13 @@ def convolve(images: Matrix, filters: Matrix, stage: Convolution) -> Matrix:
             problem = f"Features of pixels as large as {np.abs(images[part]).max():g} overflow"
             remedy = "Rescale the images."
             raise ValueError(f"{problem} {images.dtype}, expected finite features. {remedy}")
-        if stage.normalize is not None:
+        if divisor is not None:
             maps = features[part].reshape(-1, *shape[:2], shape[2] * shape[3])
             # A filter of zero mean leaves nothing but rounding errors of even brightness. Divided
             # by their size, they would pass for a strong response.
-            bounds = rounding_bounds(images[part], filters, stage)
+            bounds = rounding_bounds(images[part], filters, stage._exponent)
             maps[maps.max(axis=-1) <= bounds] = 0.0
-            normalize(maps, stage.normalize)
+            normalize(maps, divisor)
 
     in_threads(work, even_parts(n_images, per_product, MAX_IMAGES_PER_TASK))
     return features.reshape(n_images, -1)
@@ -488,10 +453,26 @@ class ConvolutionalFeatures(ImageTransformer):
             return outline(self.filters, n_channels)
         return for_channels(self._bank, n_channels)
 
-    def _stage(self) -> Convolution:
-        # `__match_args__` are the names of the fields of a dataclass.
-        settings = {name: getattr(self, name) for name in Convolution.__match_args__}
-        return Convolution(**settings | {"normalize": NORMALIZATIONS[self.normalize]})
+    @property
+    def _exponent(self) -> float:
+        """Exponent p of a feature |u|^p of a response u."""
+        return float(self.before_pooling) * float(self.after_pooling)
+
+    def _convolved_size(self, side: int, filter_size: int) -> int:
+        """Return J - W + 1, the side of the convolved image, or 0 if the filter does not fit."""
+        return max(0, side + 2 * self.padding - filter_size + 1)
+
+    def _pooled_size(self, side: int, filter_size: int) -> int:
+        """Return ceil((J - W + Q) / D), the side of the downsampled map, or 0 if it is empty."""
+        convolved = self._convolved_size(side, filter_size)
+        full = convolved + self.pool_size - 1 - 2 * self.drop_ring
+        return ceil(max(0, full) / self.stride) if convolved else 0
+
+    def _pooling_matrix(self, side: int, filter_size: int, dtype: type) -> Matrix:
+        """Return the matrix (pooled_size, convolved_size) that pools and downsamples a side."""
+        kept = self.drop_ring + self.stride * np.arange(self._pooled_size(side, filter_size))
+        offsets = kept[:, None] - np.arange(self._convolved_size(side, filter_size))
+        return POOLING_WEIGHTS[self.pooling](offsets, self.pool_size).astype(dtype)
 
     def n_features(self, shape: Shape) -> int:
         """Return the number of features of images of this shape.
@@ -520,12 +501,13 @@ class ConvolutionalFeatures(ImageTransformer):
         """
         check_image_shape("shape", shape)
         height, width, n_channels = full_shape(shape, None)
-        stage, filters = self._stage(), self._bank_for(n_channels)
-        n_positions = prod(stage.pooled_size(side, filters.shape[1]) for side in (height, width))
+        filters = self._bank_for(n_channels)
+        n_positions = prod(self._pooled_size(side, filters.shape[1]) for side in (height, width))
         if not n_positions:
             problem = f"Images of {height} x {width} pixels have empty pooled maps"
             raise ValueError(f"{problem} with these filters. Raise padding, or lower drop_ring.")
-        return stage.n_groups(n_channels) * len(filters) * n_positions
+        n_groups = 1 if self.channels == "joint" else n_channels
+        return n_groups * len(filters) * n_positions
 
     def check_images(self, images: Matrix, next_dtype: str = "float64") -> int:
         """Return the number of features of images (n, height, width, n_channels).
@@ -563,4 +545,4 @@ class ConvolutionalFeatures(ImageTransformer):
         _ = self.bank  # Raises if the bank still needs examples.
         self.check_images(images)
         values = images.astype(PRECISIONS[self.dtype], copy=False)
-        return convolve(values, self._bank_for(images.shape[3]), self._stage())
+        return convolve(values, self._bank_for(images.shape[3]), self)
