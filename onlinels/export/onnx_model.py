@@ -17,6 +17,7 @@ from onlinels.checks import PRECISIONS, Floats, Matrix, check_path
 from onlinels.export.parts import Linear, Parts, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
+    N_SQUARE_ROOTS,
     NORMALIZATIONS,
     ConvolutionalFeatures,
     grouped,
@@ -284,7 +285,12 @@ def filtered(graph: Graph, images: ImagesValue, step: ConvolutionalFeatures) -> 
 def _power(graph: Graph, value: str, exponent: float) -> str:
     if exponent == 2.0:
         return graph.add("Mul", value, value)
-    return graph.add("Pow", graph.add("Abs", value), np.array([exponent], np.float32))
+    value = graph.add("Abs", value)
+    if exponent not in N_SQUARE_ROOTS:
+        return graph.add("Pow", value, np.array([exponent], np.float32))
+    for _ in range(N_SQUARE_ROOTS[exponent]):
+        value = graph.add("Sqrt", value)
+    return value
 
 
 def _faintest(graph: Graph, value: str, filters: Floats, step: ConvolutionalFeatures) -> str:
