@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.checks import PRECISIONS, Floats, Matrix, check_path
-from onlinels.export.parts import Linear, Parts, labels_of, parts_of
+from onlinels.export.predictor import ClassPredictor, Parts, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
     N_SQUARE_ROOTS,
@@ -451,24 +451,25 @@ def onnx(
     if find_spec("onnx") is None:
         raise ImportError("onnx is not installed. Run: pip install 'onlinels[onnx]'")
     path, parts, graph = check_path("path", path), parts_of(model), Graph()
-    linear = parts.linear
+    predictor = parts.predictor
     value, given, names = _input(graph, parts, input_shape)
     for name, step in parts.steps:
         value = _step(graph, value, name, step)
-    scores = _scores(graph, _as_table(graph, value), linear)
+    scores = _scores(graph, _as_table(graph, value), parts)
     version = sys.modules["onlinels"].__version__
     metadata = {"onlinels_version": version, "model": type(model).__name__}
     if names is not None:
         metadata["feature_names"] = json.dumps(names, default=str)
     if parts.channels:
         metadata["channels"] = json.dumps(parts.channels, default=str)
-    if linear.is_classifier:
-        outputs = _classification(graph, scores, parts)
-        metadata["classes"] = json.dumps(linear.outputs)
+    if isinstance(predictor, ClassPredictor):
+        outputs = _classification(graph, scores, predictor)
+        metadata["classes"] = json.dumps(predictor.outputs)
     else:
         graph.add("Identity", scores, name="values")
-        outputs = [tensor("values", np.float32, (None, len(linear.outputs)))]
-        metadata["targets"] = json.dumps(linear.outputs, default=str)
+        targets = predictor.outputs or ("y",)
+        outputs = [tensor("values", np.float32, (None, len(targets)))]
+        metadata["targets"] = json.dumps(targets, default=str)
     graph.write(path, [given], outputs, metadata)
 
 
@@ -487,7 +488,7 @@ def _input(
     if input_shape is not None:
         problem = f"input_shape={input_shape!r} came with a model of named columns, expected None"
         raise ValueError(f"{problem}. Leave it out.")
-    names = parts.linear.columns.names
+    names = parts.predictor.feature_names
     for _, step in parts.steps:
         if isinstance(step, HiddenLayer):
             with step._lock:
@@ -608,31 +609,32 @@ STEPS: dict[type, tuple[Callable[..., Any], type]] = {
 IMAGE_STEPS = (ImagePreprocessing, ConvolutionalFeatures, MiniRocketFeatures)
 
 
-def _scores(graph: Graph, table: TableValue, linear: Linear) -> str:
+def _scores(graph: Graph, table: TableValue, parts: Parts) -> str:
     """Return the scores (batch, n_outputs): (x - m) W + b, about the mean of the features."""
-    weights = table.arranged(linear.columns.names, linear.weights)
-    centre = table.arranged(linear.columns.names, linear.centre[:, None])[:, 0]
+    predictor = parts.predictor
+    weights = table.arranged(predictor.feature_names, predictor.weights)
+    centre = table.arranged(predictor.feature_names, parts.centre[:, None])[:, 0]
     if table.dtype == np.float32:
         centre = single(centre, "Means of features")
-    intercept = linear.intercept + centre.astype(np.float64) @ weights
+    intercept = predictor.intercept + centre.astype(np.float64) @ weights
     value = graph.add("Sub", table.value, centre) if centre.any() else table.value
     value = value if table.dtype == np.float32 else graph.cast(value, np.float32)
     weights, intercept = single(weights, "Output weights"), single(intercept, "Intercepts")
     return graph.add("Gemm", value, weights, intercept)
 
 
-def _classification(graph: Graph, scores: str, parts: Parts) -> list[Any]:
+def _classification(graph: Graph, scores: str, predictor: ClassPredictor) -> list[Any]:
     """Add the outputs of a classifier: label, probabilities and scores."""
-    labels = labels_of(parts.linear.outputs, "an ONNX file")
+    labels = labels_of(predictor.outputs, "an ONNX file")
     if labels.dtype.kind == "U":
         labels = labels.astype(object)
     best = graph.add("ArgMax", scores, axis=1, keepdims=0)
     graph.add("Gather", labels, best, axis=0, name="label")
     graph.add("Identity", scores, name="scores")
-    if parts.softmax is None:
+    if predictor.softmax is None:
         _projected(graph, scores, len(labels), SPREAD_PROBABILITY / len(labels))
     else:
-        scale, share, least = (np.array([each], np.float32) for each in parts.softmax)
+        scale, share, least = (np.array([each], np.float32) for each in predictor.softmax)
         shares = graph.add("Softmax", graph.add("Mul", scores, scale), axis=1)
         graph.add("Add", graph.add("Mul", shares, share), least, name="probabilities")
     shape = (None, len(labels))

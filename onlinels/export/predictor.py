@@ -1,25 +1,31 @@
-"""`answers_only`: a small model that only predicts."""
+"""A trained model in parts: fixed steps, and a predictor, which `answers_only` returns alone."""
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from river import base, compose
 
 from onlinels.checks import Floats, Matrix, checked_assignment, read_only
 from onlinels.core import Reader
-from onlinels.export.parts import Parts, parts_of
+from onlinels.features.images import Shape
 from onlinels.features.preprocessing import ImagePreprocessing
+from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.discriminant import posteriors
+from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresRegressor
 from onlinels.linear.scoring import ScoringClassifier, probabilities_of
+from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
+from onlinels.network import ShallowConvClassifier
 from onlinels.numerics import Lock, all_held, product
-from onlinels.pipelines import copied, last_step
+from onlinels.pipelines import copied, is_pipeline, last_step
 from onlinels.rows.batch import (
     Columns,
     Name,
+    label_array,
     numbers_like,
     read_batch,
     read_row,
@@ -28,7 +34,7 @@ from onlinels.rows.batch import (
     warn_of_absent,
 )
 from onlinels.rows.labels import Label
-from onlinels.saving import files, savable, save_method
+from onlinels.saving import files, in_plain_types, savable, save_method
 from onlinels.windowed import WindowedClassifier
 
 
@@ -156,6 +162,97 @@ class NumberPredictor(Predictor, base.MultiTargetRegressor):
         return numbers_like(source, numbers[:, 0])
 
 
+def predictor_of(model: LinearModel) -> Predictor:
+    """Return the predictor of a linear model; raise ValueError if it has learnt nothing."""
+    # One moment: another thread may be learning.
+    with model._lock:
+        if model._is_blank or not model._outputs:
+            problem = f"The {type(model).__name__} has learnt nothing, expected a trained model"
+            raise ValueError(f"{problem}. Call learn_one or learn_many first.")
+        weights, intercept = model.output_weights.copy(), model.intercept.copy()
+        outputs, has_priors = tuple(model._outputs), model._settings.priors is not None
+        if isinstance(model, LeastSquaresClassifier):
+            softmax = (1.0, 1.0, 0.0) if has_priors else None
+            return ClassPredictor(model._columns, outputs, weights, intercept, softmax)
+        outputs = () if isinstance(model, LeastSquaresRegressor) else outputs
+        return NumberPredictor(model._columns, outputs, weights, intercept)
+
+
+def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
+    """Return labels as an array of one type; raise ValueError if there is no such array."""
+    classes = tuple(map(in_plain_types, classes))
+    labels = label_array(classes)
+    if labels.dtype.kind not in "bifU":
+        raise ValueError(
+            f"The labels {reprlib.repr(classes)} do not fit {output}, expected all str (without a "
+            "NUL at the end), all int (of 64 bits), all bool or all float. Train a model on such "
+            "labels, for example on the position of each label in a list."
+        )
+    return labels
+
+
+class Parts(NamedTuple):
+    """A model in parts.
+
+    Attributes
+    ----------
+    steps : tuple of (name, transformer)
+        Transformers before the linear model, in order.
+    predictor : Predictor
+        Of the linear model, with the probabilities of a wrapper.
+    centre : ndarray (n_features,)
+        The mean of the features; 0 without an intercept.
+    shape : shape of one image or window, or None
+        Where the model settles it.
+    channels : tuple of names
+        The columns of the windows of a WindowedClassifier.
+    """
+
+    steps: tuple[tuple[str, Any], ...]
+    predictor: Any
+    centre: Floats
+    shape: Shape | None = None
+    channels: tuple[Name, ...] = ()
+
+
+def parts_of(model: Any) -> Parts:
+    """Return the parts of a model; raise ValueError if it is of another kind."""
+    if is_pipeline(model):
+        *steps, (_, last) = model.steps.items()
+        parts = parts_of(last)
+        return parts._replace(steps=(*steps, *parts.steps))
+    if isinstance(model, DriftAwareClassifier):
+        with model._lock:
+            return parts_of(model.classifier)
+    if isinstance(model, CalibratedClassifier):
+        with model._lock:
+            parts, count = parts_of(model.classifier), model.count
+            inner = parts.predictor
+            total = float(count + len(inner.outputs))
+            made = inner.columns, inner.outputs, inner.weights, inner.intercept
+            softmax = model.scale, count / total, 1.0 / total
+            return parts._replace(predictor=ClassPredictor(*made, softmax))
+    if isinstance(model, WindowedClassifier):
+        with model._lock:
+            parts, channels = parts_of(model.classifier), model.channels
+            return parts._replace(shape=(model.window, len(channels)), channels=channels)
+    if isinstance(model, ShallowConvClassifier):
+        with model._lock:
+            network, parts = model._network, parts_of(model._linear_layer)
+            names = "preprocessing", "features", "hidden"
+            steps = tuple((name, getattr(network, name)) for name in names)
+            return parts._replace(steps=steps, shape=model._image_shape)
+    if isinstance(model, LinearModel):
+        with model._lock:
+            return Parts((), predictor_of(model), model._statistics.feature_mean)
+    raise ValueError(
+        f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
+        "ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
+        "DriftAwareClassifier, or a pipeline that ends in one. Train one of these; an estimator of "
+        "onlinels.sklearn has to_river."
+    )
+
+
 def answers_only(model: Any) -> Any:
     """Return a small model that predicts like a trained model and contains no sums.
 
@@ -218,7 +315,7 @@ def answers_only(model: Any) -> Any:
             steps, last = list(model.steps.items())[:-1], answers_only(last_step(model))
         else:
             parts = parts_of(model)
-            steps, last = list(parts.steps), _predictor_of(parts)
+            steps, last = list(parts.steps), parts.predictor
         # The preprocessing of a network may return images as they are.
         kept = [
             (name, copied(step))
@@ -226,12 +323,3 @@ def answers_only(model: Any) -> Any:
             if type(step) is not ImagePreprocessing or step.image_shape or not step.is_identity
         ]
         return compose.Pipeline(*kept, last) if kept else last
-
-
-def _predictor_of(parts: Parts) -> Predictor:
-    linear = parts.linear
-    given = linear.weights.copy(), linear.intercept.copy()
-    if linear.is_classifier:
-        return ClassPredictor(linear.columns, linear.outputs, *given, parts.softmax)
-    is_single = linear.kind is LeastSquaresRegressor
-    return NumberPredictor(linear.columns, () if is_single else linear.outputs, *given)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.export.parts import Linear, labels_of, linear_of
+from onlinels.export.predictor import ClassPredictor, Predictor, labels_of, predictor_of
 from onlinels.linear.model import LinearModel
-from onlinels.linear.regressors import LeastSquaresRegressor
 from onlinels.pipelines import is_pipeline
 
 
@@ -73,47 +72,50 @@ def to_sklearn(model: Any) -> Any:
             "onlinels.export.onnx(model, path) exports pipelines and networks; an estimator of "
             "onlinels.sklearn has to_river."
         )
-    linear = linear_of(model)
-    estimator = _classifier(linear) if linear.is_classifier else _regressor(linear)
-    estimator.n_features_in_ = len(linear.columns.names)
-    if all(isinstance(name, str) for name in linear.columns.names):
-        estimator.feature_names_in_ = np.array(linear.columns.names, dtype=object)
+    with model._lock:
+        predictor = predictor_of(model)
+        settings = {"alpha": model.ridge_, "fit_intercept": bool(model.fit_intercept)}
+    make = _classifier if isinstance(predictor, ClassPredictor) else _regressor
+    estimator, names = make(predictor, settings), predictor.feature_names
+    estimator.n_features_in_ = len(names)
+    if all(isinstance(name, str) for name in names):
+        estimator.feature_names_in_ = np.array(names, dtype=object)
     return estimator
 
 
-def _regressor(linear: Linear) -> Any:
+def _regressor(predictor: Predictor, settings: dict[str, Any]) -> Any:
     from sklearn.linear_model import Ridge
 
-    estimator: Any = Ridge(alpha=linear.ridge, fit_intercept=linear.fit_intercept)
-    estimator.coef_, estimator.intercept_ = linear.weights.T.copy(), linear.intercept.copy()
-    if issubclass(linear.kind, LeastSquaresRegressor):
+    estimator: Any = Ridge(**settings)
+    estimator.coef_, estimator.intercept_ = predictor.weights.T, predictor.intercept
+    if not predictor.outputs:
         estimator.coef_, estimator.intercept_ = estimator.coef_[0], float(estimator.intercept_[0])
     return estimator
 
 
-def _classifier(linear: Linear) -> Any:
+def _classifier(predictor: Predictor, settings: dict[str, Any]) -> Any:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import RidgeClassifier
     from sklearn.preprocessing import LabelBinarizer
 
-    labels = labels_of(linear.outputs, "scikit-learn")
+    labels = labels_of(predictor.outputs, "scikit-learn")
     if len(labels) < 2:
         problem = f"The model knows only the class {labels[0].item()!r}, expected at least two"
         raise ValueError(f"{problem}. Learn rows of another class first.")
     order = np.argsort(labels)
-    coef, intercept = linear.weights.T[order], linear.intercept[order]
+    coef, intercept = predictor.weights.T[order], predictor.intercept[order]
     estimator: Any
-    if linear.has_priors:
+    if predictor.softmax is not None:
         estimator = LinearDiscriminantAnalysis(solver="lsqr")
     else:
-        estimator = RidgeClassifier(alpha=linear.ridge, fit_intercept=linear.fit_intercept)
+        estimator = RidgeClassifier(**settings)
         # Fitted to whole numbers, since it refuses fractions as labels.
         binarizer: Any = LabelBinarizer(neg_label=-1, pos_label=1).fit(np.arange(len(labels)))
         binarizer.classes_ = labels[order]
         estimator._label_binarizer = binarizer
         if len(labels) > 2:
             # Targets -1 and 1 are 2 y - 1 for targets y of 0 and 1.
-            coef, intercept = 2.0 * coef, (2.0 * intercept - 1.0) * linear.fit_intercept
+            coef, intercept = 2.0 * coef, (2.0 * intercept - 1.0) * settings["fit_intercept"]
     if len(labels) == 2:
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
     estimator.coef_, estimator.intercept_ = coef, intercept
