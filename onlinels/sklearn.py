@@ -51,7 +51,7 @@ from onlinels.linear.regressors import (
     check_level,
 )
 from onlinels.linear.scoring import probabilities_of
-from onlinels.numerics import Lock, Update, all_held, apply, restore, shallow_copy, zero_added
+from onlinels.numerics import Lock, all_held, restore, shallow_copy, zero_added
 from onlinels.rows.batch import (
     Batch,
     Layout,
@@ -107,10 +107,10 @@ def held(*estimators: BaseEstimator) -> Iterator[None]:
 
 def publish(fitted: BaseEstimator, estimator: BaseEstimator) -> None:
     """Copy the fitted state of a copy to an estimator in one step; parameters do not change."""
-    params, state = estimator.get_params(deep=False), vars(estimator)
-    known = {name: each for name, each in vars(fitted).items() if name not in (*params, "_lock")}
-    # After a fit on columns without names, the old names are removed.
-    apply(Update(((state.pop, "feature_names_in_", None), (state.update, known))))
+    own = {*estimator.get_params(deep=False), "_lock"}
+    kept = {name: each for name, each in vars(estimator).items() if name in own}
+    # Replaced as a whole: after a fit on columns without names, the old names are gone.
+    estimator.__dict__ = vars(fitted) | kept
 
 
 class IncrementalModel(BaseEstimator):

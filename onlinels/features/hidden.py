@@ -32,7 +32,7 @@ from onlinels.features.input_weights import (
     make_differences,
     standardization,
 )
-from onlinels.numerics import Lock, Update, apply
+from onlinels.numerics import Lock
 from onlinels.rows.batch import (
     Batch,
     Columns,
@@ -408,7 +408,8 @@ class HiddenLayer(FixedTransformer):
                 cause = f"for a feature {name!r} as large as {sizes.max():g}"
                 expected = "expected finite activations. Rescale the features"
                 raise ValueError(f"{problem} {cause}, {expected}.")
-            apply(Update(state=((self, "_columns", columns), (self, "_made", made))))
+            # One call of the interpreter, which no interrupt divides.
+            vars(self).update(_columns=columns, _made=made)
             return activations
 
     def _differences(
