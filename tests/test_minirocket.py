@@ -1,7 +1,5 @@
 """MiniRocketFeatures: the definition in loops, and the same features whatever the batch."""
 
-import copy
-import pickle
 import random
 
 import numpy as np
@@ -145,18 +143,6 @@ def test_a_window_has_the_same_features_alone_and_among_others(length, dtype, mo
     monkeypatch.setattr(module, "TILE_COMPARISONS", 1)
     monkeypatch.setattr(module, "MAX_WINDOWS_PER_TASK", 7)
     np.testing.assert_array_equal(model.transform_many(windows), features)
-
-
-def test_the_seed_settles_everything():
-    one, same, other = (
-        MiniRocketFeatures.from_examples(NORMAL, n_features=200, seed=seed) for seed in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(one.transform_many(NORMAL), same.transform_many(NORMAL))
-    assert (one.transform_many(NORMAL) != other.transform_many(NORMAL)).any()
-    for twin in (one.clone(), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
-        np.testing.assert_array_equal(one.transform_many(NORMAL), twin.transform_many(NORMAL))
-        assert not twin.kernels.biases.flags.writeable
-    assert MiniRocketFeatures.from_examples(NORMAL, kernels=one.kernels).kernels is one.kernels
 
 
 def test_river_finds_nothing(monkeypatch):
