@@ -17,6 +17,8 @@
 #error "Without the global interpreter lock, rows are learnt by onlinels/core/reference.py."
 #endif
 
+#include <math.h>
+
 #include "recursion.h"
 
 #define NOT_KNOWN (Py_INCREF(Py_NotImplemented), Py_NotImplemented)
@@ -25,6 +27,8 @@
 #define MAX_SQUARES 1e150
 /* Weight of a row, relative to the rows before, from which it becomes the origin of the mean. */
 #define MUCH_HEAVIER 1000.0
+/* Degrees of freedom, relative to the weight of the rows, below which they count as 0. */
+#define MIN_FREE 1e-9
 
 /* ---- Reading ----------------------------------------------------------------------------------- */
 
@@ -268,6 +272,16 @@ static int read_target(SingleRows *self, PyObject *y, Py_ssize_t *column)
     return 1;
 }
 
+/* Whether features that have not varied so far do not vary in the row that is read. */
+static int is_constant_where_known(const SingleRows *self)
+{
+    const real *constants = self->constants, *x = self->row.values;
+    for (ptrdiff_t i = 0; constants && i < self->sums.m; i++)
+        if (constants[i] == constants[i] && x[i] != constants[i])
+            return 0;
+    return 1;
+}
+
 /* Whether a row that is read can be learnt here: no choice of a ridge is due with it, no feature
  * begins to vary, and its numbers stay within float64. */
 static int is_plain(const SingleRows *self, double w)
@@ -279,10 +293,7 @@ static int is_plain(const SingleRows *self, double w)
         return 0;
     if (self->sums.tally[0] + 1.0 >= self->marks[NEXT_DUE])
         return 0;
-    for (ptrdiff_t i = 0; self->constants && i < m; i++)
-        if (self->constants[i] == self->constants[i] && x[i] != self->constants[i])
-            return 0;
-    return dot(m + self->sums.n, x, x) <= MAX_SQUARES;
+    return is_constant_where_known(self) && dot(m + self->sums.n, x, x) <= MAX_SQUARES;
 }
 
 /* Learn the row: into the sums, and into the weights if these follow rows. */
@@ -418,14 +429,51 @@ static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
     return list_of(self->sums.n, self->row.scores);
 }
 
-/* The scores of a dict, z'P z, and J: what an interval around the scores needs. */
+/* Compute the scores of a dict, and the variances of new targets about them into the errors. Return
+ * the degrees of freedom, or 0 if Python code must answer. */
+static double spread(SingleRows *self, PyObject *x)
+{
+    const sums_t *s = &self->sums;
+    if (!self->recursion.inverse || self->refines || !answer(self, x) || !is_constant_where_known(self))
+        return 0.0;
+    const double weight = s->tally[1], free = weight - n_parameters(s, &self->recursion);
+    const double leverage = prepare_leverage(s, &self->recursion, &self->row);
+    const double factor = 1.0 + (leverage > 0.0 ? leverage : 0.0) + (s->origin ? 1.0 / weight : 0.0);
+    for (ptrdiff_t j = 0; j < s->n; j++)
+        self->row.errors[j] = residual_squares(s, &self->recursion, j) / free * factor;
+    return free > MIN_FREE * weight ? free : 0.0;
+}
+
 static PyObject *SingleRows_spread(SingleRows *self, PyObject *x)
 {
-    if (!self->recursion.inverse || !answer(self, x))
+    const double free = spread(self, x);
+    if (!(free > 0.0))
         return NOT_KNOWN;
-    const double leverage = prepare_leverage(&self->sums, &self->recursion, &self->row);
-    return Py_BuildValue("NdN", list_of(self->sums.n, self->row.scores), leverage,
-                         list_of(self->sums.n, self->recursion.criterion));
+    return Py_BuildValue("NNd", list_of(self->sums.n, self->row.scores),
+                         list_of(self->sums.n, self->row.errors), free);
+}
+
+/* The ends of an interval for each target of a dict: interval(x, least, terms). With at least `least`
+ * degrees of freedom, Student's quantile is the sum of the terms over powers of these. */
+static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args != 3 || !PyTuple_Check(args[2]))
+        return PyErr_Format(PyExc_TypeError, "interval(x, least, terms)");
+    const double least = PyFloat_AsDouble(args[1]), free = spread(self, args[0]);
+    if (!(free >= least))
+        return NOT_KNOWN;
+    double quantile = 0.0;
+    for (Py_ssize_t i = PyTuple_Size(args[2]); i-- > 0;)
+        quantile = quantile / free + PyFloat_AsDouble(PyTuple_GetItem(args[2], i));
+    PyObject *ends = PyList_New(self->sums.n);
+    for (ptrdiff_t j = 0; ends && j < self->sums.n; j++) {
+        const double half = quantile * sqrt(self->row.errors[j]), score = self->row.scores[j];
+        PyObject *pair = Py_BuildValue("dd", score - half, score + half);
+        if (!pair || PyList_SetItem(ends, j, pair)) {
+            Py_CLEAR(ends);
+        }
+    }
+    return ends;
 }
 
 /* Predict each row of an array (k, m), then learn it, up to a row that Python code must learn.
@@ -517,7 +565,7 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
     self->patience = patience;
     self->refines = refines;
 
-    const Py_ssize_t n_arrays = PyTuple_Size(arrays), n_others = 15;
+    const Py_ssize_t n_arrays = PyTuple_Size(arrays), n_others = 16;
     sums_t *s = &self->sums;
     recursion_t *r = &self->recursion;
     row_t *row = &self->row;
@@ -542,6 +590,7 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
     r->weights = next_array(self, s->m * s->n);
     r->criterion = next_array(self, s->n);
     r->factors = next_array(self, N_FACTORS);
+    r->penalties = next_array(self, s->m);
     self->marks = next_array(self, N_MARKS);
     self->counts = next_array(self, s->n);
     self->constants = next_array(self, s->m);
@@ -557,11 +606,13 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
     const panel_t *last = s->panels + s->n_panels - 1;
     if (!PyErr_Occurred() && s->cross && (!s->n_panels || last->start + last->width != s->m))
         PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
-    row->about = PyMem_Calloc(2 * (s->m + s->n) + 2 * s->n + 1, sizeof(real));
+    row->about = PyMem_Calloc(3 * (s->m + s->n) + 1, sizeof(real));
     if (!row->about)
         PyErr_NoMemory();
     row->image = row->about + s->m + s->n;
-    row->scores = row->image + s->m;
+    row->imaged = row->image + s->m;
+    row->imaged_at = -1.0;
+    row->scores = row->imaged + s->m;
     row->errors = row->scores + s->n;
     if (!PyErr_Occurred())
         return (PyObject *)self;
@@ -598,7 +649,9 @@ static PyMethodDef rows_methods[] = {
     {"label", (PyCFunction)SingleRows_label, METH_O, "Return the label of a dict with the highest score."},
     {"scores", (PyCFunction)SingleRows_scores, METH_O, "Return the scores of a dict, a list."},
     {"scores_of", (PyCFunction)SingleRows_scores_of, METH_O, "Return the scores of a checked row."},
-    {"spread", (PyCFunction)SingleRows_spread, METH_O, "Return scores, leverage and criteria of a dict."},
+    {"spread", (PyCFunction)SingleRows_spread, METH_O, "Return the scores, variances and degrees of freedom of a dict."},
+    {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL,
+     "Return the ends of intervals of a dict: interval(x, least, terms)."},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, "Learn a dict: learn(x, y, w)."},
     {"learn_sample", (PyCFunction)SingleRows_learn_sample, METH_VARARGS,
      "Learn a checked sample: learn_sample(sample, w, decay, is_restored)."},

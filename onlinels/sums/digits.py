@@ -8,8 +8,8 @@ from operator import itemgetter
 import numpy as np
 
 from onlinels.checks import Floats
+from onlinels.core.reference import EPS
 from onlinels.sums.packed import PackedSymmetric
-from onlinels.sums.recursion import EPS
 from onlinels.sums.removals import MAX_LOST, n_additions
 from onlinels.sums.solve import smallest_present_eigenvalue
 from onlinels.sums.statistics import Statistics

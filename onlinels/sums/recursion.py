@@ -14,8 +14,6 @@ from onlinels.numerics import Calls, State, apply, are_columns, becoming, enlarg
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, symmetric
 
-EPS = float(np.finfo(np.float64).eps)
-
 BLOCK_ROWS, BLOCK_ROWS_OF_MANY = 32, 64
 """Number of rows of a block that is predicted at once, with up to 320 features and with more.
 
@@ -133,7 +131,8 @@ class Recursion:
     @property
     def arrays(self) -> tuple[Floats, ...]:
         """The arrays that `onlinels.core` learns rows into."""
-        return self.inverse, self.pending, self.weights, self.criterion, self.factors
+        own = self.inverse, self.pending, self.weights, self.criterion, self.factors
+        return *own, self.full_penalties
 
     @property
     def share(self) -> float:

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.core.reference import numbers_of
+from onlinels.core.reference import EPS, numbers_of
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, stacked
-from onlinels.sums.recursion import EPS
 
 MAX_LOST = 5e-7
 """Largest estimated error of the fit, relative to the targets, that removals may cause.

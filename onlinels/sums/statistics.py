@@ -20,7 +20,7 @@ from onlinels.checks import (
     check_room,
 )
 from onlinels.core import Reader, SingleRows
-from onlinels.core.reference import MUCH_HEAVIER
+from onlinels.core.reference import EPS, MUCH_HEAVIER
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name
 from onlinels.saving import savable
@@ -32,7 +32,7 @@ from onlinels.sums.products import (
     SumsOfProducts,
     centred,
 )
-from onlinels.sums.recursion import EPS, MAX_RUNNING_LEVERAGE, Following
+from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE, Following
 from onlinels.sums.removals import MAX_ROUNDING, Rounding, are_constant, are_zero
 from onlinels.sums.selection import Sums
 from onlinels.sums.solve import Covariance
@@ -368,7 +368,7 @@ class Statistics:
         if labels is None and targets is not None:
             targets = Reader(targets, values[n_features:], *types)
         cross, *panels = self._sums.row_arrays() or (None,)
-        learnt: tuple[Any, ...] = None, None, weights, None, None
+        learnt: tuple[Any, ...] = None, None, weights, None, None, None
         if recursion is not None:
             learnt = recursion.arrays
         if not self._prints.flags.c_contiguous:
