@@ -6,11 +6,9 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 from river import base, compose
 
 from onlinels.checks import Floats, Matrix, checked_assignment, read_only
-from onlinels.core import Reader
 from onlinels.features.images import Shape
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.linear.classifier import LeastSquaresClassifier
@@ -29,7 +27,6 @@ from onlinels.rows.batch import (
     numbers_like,
     read_batch,
     read_row,
-    reader_of,
     table_like,
     warn_of_absent,
 )
@@ -56,9 +53,6 @@ class Predictor(base.Estimator):
     save = save_method
     __setattr__ = checked_assignment
 
-    # Reads dicts of known names; made with the first.
-    _reader: Reader | None = None
-
     def __init__(
         self,
         columns: Columns,
@@ -70,9 +64,6 @@ class Predictor(base.Estimator):
         self.columns, self.outputs = columns, outputs
         self.weights, self.intercept, self.softmax = weights, intercept, softmax
         self._lock = Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: each for name, each in vars(self).items() if name != "_reader"}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.columns)} features, {self.outputs!r})"
@@ -95,15 +86,11 @@ class Predictor(base.Estimator):
         return batch.source, outputs
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        if self._reader is None:
-            self._reader = reader_of(self.columns)
-        known = self._reader.row(x)
-        if known is None:
+        sample = self.columns.row(x)
+        if sample is None:
             layout, values = read_row(x)
             sample = self.columns.place((layout,), values[None])[0]
             self.columns.note(layout)
-        else:
-            sample = np.frombuffer(known)
         outputs: Floats = sample @ self.weights + self.intercept
         return outputs
 
@@ -297,8 +284,7 @@ def answers_only(model: Any) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from onlinels import LeastSquaresClassifier, dumps
+    >>>     >>> from onlinels import LeastSquaresClassifier, dumps
     >>> X, y = np.random.default_rng(0).normal(size=(500, 64)), ["a", "b"] * 250
     >>> model = LeastSquaresClassifier()
     >>> model.learn_many(X, y)

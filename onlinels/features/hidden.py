@@ -376,8 +376,25 @@ class HiddenLayer(FixedTransformer):
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the activations of one sample: {"h0": …} for numbers, {"h": array} for arrays."""
-        batch = read_sample(x)
-        return output_row(self._activate(batch)[0], holds_array(batch.layouts[-1]), self.prefix)
+        with self._lock:
+            row = self._columns.row(x)
+            if row is not None:
+                activations = self._activate_known(row)
+                if activations is not None:
+                    as_array = len(x) == 1 and type(next(iter(x.values()))) is np.ndarray
+                    return output_row(activations, as_array, self.prefix)
+            batch = read_sample(x)
+            activations = self._activate(batch)[0]
+            self._columns.note(batch.layouts[0])
+        return output_row(activations, holds_array(batch.layouts[0]), self.prefix)
+
+    def _activate_known(self, row: Matrix) -> Matrix | None:
+        """Return the activations of a row of all columns; None if they may be infinite."""
+        dtype = PRECISIONS[self.dtype]
+        with np.errstate(over="ignore", invalid="ignore"):
+            projections = self._made.project(row.astype(dtype, copy=False)[None])[0]
+            activations = ACTIVATIONS[self.activation](projections, out=projections)
+            return activations if activations.dot(activations) < np.inf else None
 
     def transform_many(self, X: Any) -> Any:
         """Return the activations of a mini-batch, in the kind of `X`."""

@@ -558,6 +558,7 @@ class Columns:
         self._last: tuple[Layout, Integers] | None = None
         # The column of every name that dicts had; of an array, (first column, length).
         self.met: dict[Name, Any] = {}
+        self._reader: Reader | None = None
         for name in names:
             self._append(name)
 
@@ -574,7 +575,14 @@ class Columns:
         return len(self._index)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_last": None, "met": {}}
+        return vars(self) | {"_last": None, "met": {}, "_reader": None}
+
+    def row(self, x: Any) -> Floats | None:
+        """Return a dict of names that were met as a row of all columns; None for anything else."""
+        if self._reader is None:
+            self._reader = reader_of(self.met, np.zeros(len(self)))
+        known = self._reader.row(x) if len(self) else None
+        return None if known is None else np.frombuffer(known)
 
     def note(self, layout: Layout) -> None:
         """Note the columns of the names of a dict that is read, for `onlinels.core`."""
@@ -621,7 +629,7 @@ class Columns:
                 columns._append(name)
             columns._lengths |= {name: lengths[name] for name in sorted_names(lengths)}
             columns._plain |= plain
-            columns._last = None
+            columns._last = columns._reader = None
         return columns
 
     def _append(self, name: Name) -> None:
@@ -768,10 +776,9 @@ def _is_in_place(located: Integers, n_columns: int) -> bool:
     return len(located) == n_columns and bool((located == np.arange(n_columns)).all())
 
 
-def reader_of(columns: Columns, values: Floats | None = None) -> Reader:
-    """Return a reader of dicts of the names that the columns have met, into `values` if given."""
-    values = np.zeros(len(columns)) if values is None else values
-    return Reader(columns.met, values, PLAIN_NUMBER_TYPES, np.ndarray)
+def reader_of(columns: dict[Name, Any], values: Floats) -> Reader:
+    """Return a reader of dicts, given the column of every name, into `values`."""
+    return Reader(columns, values, PLAIN_NUMBER_TYPES, np.ndarray)
 
 
 # Results in kind: arrays for arrays, frames of the same library for frames, lists for lists

@@ -11,7 +11,6 @@ from zlib import crc32
 import numpy as np
 
 from onlinels.checks import Floats, is_unknown, plain_value
-from onlinels.core import Reader
 from onlinels.rows.batch import (
     ARRAY_TYPES,
     Columns,
@@ -23,7 +22,6 @@ from onlinels.rows.batch import (
     holds_sparse,
     read_batch,
     read_row,
-    reader_of,
     samples_of,
 )
 from onlinels.saving import savable
@@ -119,11 +117,6 @@ class StreamColumns:
         self._texts: dict[Name, dict[str, int]] = {}
         # Names with more texts than columns, in the order in which they became crowded.
         self._crowded: dict[Name, int] = {}
-        # For speed: reads dicts of known names of numbers; made with the first.
-        self._reader: Reader | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_reader": None}
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -137,17 +130,13 @@ class StreamColumns:
 
     def row(self, x: Any) -> StreamRow:
         """Return a sample as a row (n_columns,); features without a column are ignored."""
-        known = None if self._reader is None else self._reader.row(x)
-        return (
-            self._placed(read_stream_row(x)) if known is None else StreamRow(np.frombuffer(known))
-        )
+        known = self._columns.row(x)
+        return self._placed(read_stream_row(x)) if known is None else StreamRow(known)
 
     def _placed(self, sample: Sample) -> StreamRow:
         layout, _, texts, gaps = sample
         if not texts and not gaps:
             self._columns.note(layout)
-            if self._reader is None and len(self._columns):
-                self._reader = reader_of(self._columns)
         return self.placed([sample])[0]
 
     def columns_of(self, name: Name) -> list[int]:
@@ -176,9 +165,9 @@ class StreamColumns:
 
     def extended_and_read(self, x: Any) -> tuple[StreamColumns, StreamRow]:
         """Return columns extended by the features of a river sample, and the sample as a row."""
-        known = None if self._reader is None else self._reader.row(x)
+        known = self._columns.row(x)
         if known is not None:
-            return self, StreamRow(np.frombuffer(known))
+            return self, StreamRow(known)
         sample = read_stream_row(x)
         columns = self.extended([sample])
         return columns, columns._placed(sample)

@@ -19,10 +19,10 @@ from onlinels.checks import (
     Matrix,
     check_room,
 )
-from onlinels.core import Reader, SingleRows
+from onlinels.core import SingleRows
 from onlinels.core.reference import EPS, MUCH_HEAVIER
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
-from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name
+from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, stacked
 from onlinels.sums.products import (
@@ -362,11 +362,10 @@ class Statistics:
             following or Following(),
         )
         recursion = following.recursion
-        types = PLAIN_NUMBER_TYPES, np.ndarray
-        features = Reader(columns or {}, values[:n_features], *types)
+        features = reader_of(columns or {}, values[:n_features])
         targets, labels = outputs
         if labels is None and targets is not None:
-            targets = Reader(targets, values[n_features:], *types)
+            targets = reader_of(targets, values[n_features:])
         cross, *panels = self._sums.row_arrays() or (None,)
         learnt: tuple[Any, ...] = None, None, weights, None, None, None
         if recursion is not None:
