@@ -154,26 +154,3 @@ def test_refused_rows_change_nothing(model):
 @pytest.mark.parametrize("kind", [StreamClassifier, StreamRegressor])
 def test_a_delay_may_be_a_number_of_numpy(kind):
     assert kind(label_delay=np.int64(3)).label_delay == 3
-
-
-@pytest.mark.parametrize("kind", [StreamClassifier, StreamRegressor])
-def test_an_interrupted_batch_changes_nothing(kind, monkeypatch):
-    random = np.random.default_rng(0)
-    rows = [dict(zip("abc", row, strict=True)) for row in random.normal(size=(40, 3)).tolist()]
-    y = random.integers(0, 3, 40).tolist()
-    model = kind(label_delay=3)
-    for row in range(20):
-        model.predict_one(rows[row + 2])
-        model.learn_one(rows[row], y[row])
-    before, plan, calls = laws.stored_bytes(model), kind._plan, []
-
-    def interrupted(self, *args):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return plan(self, *args)
-
-    monkeypatch.setattr(kind, "_plan", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.predict_learn_many(rows[20:], y[20:])
-    assert laws.stored_bytes(model) == before

@@ -15,10 +15,6 @@ from onlinels.stream.waiting import Waiting, sample_key
 from support import strategies
 
 
-def added(waiting, key, forecast, count):
-    apply((waiting.plan_add(key, np.asarray(forecast), count), ()))
-
-
 @given(st.data(), strategies.streams())
 def test_keys_tell_samples_apart_whatever_the_order_and_types(data, stream):
     for x in stream.samples:
@@ -52,9 +48,9 @@ def test_names_of_one_feature_and_no_names():
 
 def test_a_forecast_waits_once_and_is_the_latest():
     waiting = Waiting()
-    added(waiting, 7, [1.0], 10)
-    added(waiting, 8, [2.0], 10)
-    added(waiting, 7, [3.0], 12)
+    waiting.add(7, np.array([1.0]), 10)
+    waiting.add(8, np.array([2.0]), 10)
+    waiting.add(7, np.array([3.0]), 12)
     assert len(waiting) == 2
     forecast, since = waiting.find(7, 15)
     assert (forecast.tolist(), since) == ([3.0], 3)
@@ -78,9 +74,9 @@ def written_and_read(waiting):
 def test_copies_hold_the_same_and_go_on_by_themselves(again, sizes):
     waiting = Waiting()
     for key, size in enumerate(sizes):
-        added(waiting, (1 << 62) + key, np.arange(size, dtype=float), key)
+        waiting.add((1 << 62) + key, np.arange(size, dtype=float), key)
     new = again(waiting)
-    added(new, 5, [1.0], 9)
+    new.add(5, np.array([1.0]), 9)
     assert len(waiting) == len(sizes) == len(new) - 1
     for key, size in enumerate(sizes):
         forecast, since = new.find((1 << 62) + key, 10)

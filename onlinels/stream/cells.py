@@ -10,7 +10,7 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers
 from onlinels.features.input_weights import generator_of
-from onlinels.numerics import Calls, State, shallow_copy
+from onlinels.numerics import Calls, shallow_copy
 from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
 
@@ -98,7 +98,8 @@ class Cells:
     >>> from onlinels.numerics import apply
     >>> cells, row = Cells(seed=0).grown(["a"], n_classes=2, n_names=0), np.array([0.5])
     >>> for _ in range(9):
-    ...     apply(cells.plan(cells.lookup(cells.of(row)), column=1))
+    ...     calls, cells = cells.plan(cells.lookup(cells.of(row)), column=1)
+    ...     apply((calls, ()))
     >>> cells.mixture(cells.lookup(cells.of(row))).round(2)
     array([-0.43,  0.43])
     """
@@ -187,30 +188,26 @@ class Cells:
 
     def plan(
         self, found: Lookup, column: int, is_new: bool = False, w: float = 1.0
-    ) -> tuple[Calls, State]:
-        """Plan to learn a row of weight w that was looked up, with the column of its class.
+    ) -> tuple[Calls, Self]:
+        """Learn a row of weight w that was looked up, with the column of its class.
 
-        No partition could predict a new class, so its row does not change the mixture.
+        Return the changes in place that are left to make, and the new cells. No partition could
+        predict a new class, so its row does not change the mixture.
         """
-        cells, sums, shares, texts = found
-        sums = sums * (
-            np.append(CELL_DECAY, [TEXT_CELL_DECAY] * len(texts)) if texts else CELL_DECAY
-        )
+        new, (cells, sums, shares, texts) = shallow_copy(self), found
+        decay = np.append(CELL_DECAY, [TEXT_CELL_DECAY] * len(texts)) if texts else CELL_DECAY
+        sums = sums * decay
         sums[0] += w
-        state: list[tuple[object, str, Any]] = []
         if column < len(shares):
             sums[1 + column] += w
             if not is_new:
-                weights = _weights_after(self._weights, shares[column, :N_PARTITIONS], w)
-                state.append((self, "_weights", weights))
-        if not texts:
-            return ((self._sums.__setitem__, (ALL, cells), sums),), tuple(state)
+                new._weights = _weights_after(self._weights, shares[column, :N_PARTITIONS], w)
         of_texts = zip(texts, cells[N_PARTITIONS:].tolist(), strict=True)
-        new = [(text, cell) for text, cell in of_texts if text not in self._texts]
-        table = self._enlarged_sums(len(sums), len(self._texts) + len(new) + self._n_names)
-        state.append((self, "_sums", table))
-        calls = [(self._texts.__setitem__, *each) for each in new]
-        return ((table.__setitem__, (ALL, cells), sums), *calls), tuple(state)
+        calls = [
+            (self._texts.__setitem__, *each) for each in of_texts if each[0] not in self._texts
+        ]
+        new._sums = self._enlarged_sums(len(sums), len(self._texts) + len(calls) + self._n_names)
+        return ((new._sums.__setitem__, (ALL, cells), sums), *calls), new
 
     def _enlarged_sums(self, n_rows: int, n_texts: int) -> Floats:
         """Return sums with room for rows and texts: the present sums if they are large enough."""

@@ -24,7 +24,6 @@ from onlinels.numerics import (
     Calls,
     State,
     apply,
-    becoming,
     enlarged,
     joined,
     shallow_copy,
@@ -210,7 +209,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     learn a row                          about ``6 ((M + 160)^2 + M^2)`` operations
     one row in 276                       ``3 ((M + 160)^3 + M^3)`` more: the ridge of the short
                                          memories is restored to 1
-    `learn_many`, `predict_learn_many`   the time of as many calls of `learn_one`
+    `learn_many`, `predict_learn_many`   the time of as many calls of `learn_one`, and the memory
+                                         of a second model during the call
     `predict_many`                       a quarter of the time of as many calls of `predict_one`
     memory                               ``16 ((M + 160)^2 + M^2)`` bytes
     for N classes, at most 32            ``20,480 (N + 1)`` bytes more, and ``8 (N + 1)`` for each
@@ -219,8 +219,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     **Exceptions.** If a call raises, also by an interrupt from the keyboard or for lack of memory,
     the model is as before the call or as after it, bit for bit, and remains usable. A batch is
-    checked as a whole before it is learnt; an interrupt between two of its rows is raised after the
-    last row.
+    checked as a whole, and learnt by a copy of the model that then replaces its state.
 
     References
     ----------
@@ -322,11 +321,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         [None, 'low', 'high']
         """
         with self._lock:
-            source, later, answers = self._answered(StreamClassifier._answer, X, y, w)
-            best = [scores.argmax() if scores.size else None for scores in answers]
-            labels = [None if column is None else later.classes[column] for column in best]
-            predicted = labels_like(source, labels, later.classes)
-            apply(((), becoming(self, later)))
+            later, labels = self._answered(StreamClassifier.predict_one, X, y, w)
+            predicted = labels_like(source_of(X), labels, later.classes)
+            self._become(later)
             return predicted
 
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
@@ -348,9 +345,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         [{}, {'x': 1.0}]
         """
         with self._lock:
-            source, later, answers = self._answered(StreamClassifier._answer_proba, X, y, w)
-            predicted = table_of(source, answers, later.classes)
-            apply(((), becoming(self, later)))
+            later, answers = self._answered(StreamClassifier.predict_proba_one, X, y, w)
+            predicted = table_of(source_of(X), answers, later.classes)
+            self._become(later)
             return predicted
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Label]:
@@ -359,55 +356,39 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._activations.grown(columns.names, len(classes), columns.n_crowded)
         return labels
 
-    def _answer(self, sample: Sample, key: int) -> Floats:
-        """Return the scores (n_classes,) of a row."""
-        if not self._recent:
-            return np.zeros(0)
-        return self._mixture(self._forecast(key, self._columns.placed([sample])[0]))
-
-    def _answer_proba(self, sample: Sample, key: int) -> dict[Label, float]:
-        """Return the probability of every class for a row."""
-        probabilities = self._probabilities(self._answer(sample, key))
-        return dict(zip(self.classes, probabilities.tolist(), strict=True))
-
-    def _plan(
-        self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float
-    ) -> tuple[Calls, State]:
-        """Plan to learn a row of weight w in given columns; its key may have a stored forecast."""
-        found = self._waiting.find(key, self._count)
+    def _learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> None:
+        draft, found = shallow_copy(self), self._waiting.find(key, self._count)
         delay = self._delay if found is None else found[1]
-        late, model = delay > 0, self
-        if late and not self._softmaxes:
-            model = self._with_late_experts()
-            found = model._waiting.find(key, self._count)
+        if delay and not self._softmaxes:
+            draft._add_late_experts()
+            found = draft._waiting.find(key, self._count)
         column = self._classes.column_of(y)
-        is_new = False
         if column is None or columns is not self._columns:
             label = read_label(y)
-            classes = self._classes.extended([label])
-            is_new = len(classes) > len(self._classes)
-            (column,) = classes.columns([label]).tolist()
-            model = model._grown(columns, classes)
+            draft._grow(columns, self._classes.extended([label]))
+            (column,) = draft._classes.columns([label]).tolist()
+        is_new = column == len(self._classes)
         forecast = None if found is None else ForecastInputs.of(found[0])
-        if forecast is None or not (late or forecast.is_scaled):
+        if forecast is None or not (delay or forecast.is_scaled):
             # The last label that was known when this sample was predicted, not the latest label.
             was_known = len(self._recent) > self.label_delay
             forecast, last = None, self._recent[0] if was_known else None
-            scored = model._score(row, last)
+            scored = draft._score(row, last)
             judged: Floats | None = None if is_new else scored.scores
         else:
-            scored, judged = model._score_as(forecast, row, column)
-        scaler = model._scaler
+            scored, judged = draft._score_as(forecast, row, column)
         if forecast is None or not forecast.is_scaled:
-            scaler = scaler.learnt(row.values, row.gaps)
-        experts, changes = model._plan_experts(scored, judged, column, late, w)
-        cells = model._cells.plan(scored.found, column, is_new, w)
-        if model is not self:
-            changes = vars(model) | changes
-        changes |= {"_count": self._count + 1, "_scaler": scaler, "_seen": None, "_delay": delay}
-        state = tuple((self, name, value) for name, value in changes.items())
-        calls = *model._waiting.plan_take(key), (self._recent.append, column)
-        return joined(experts, cells, (calls, state))
+            draft._scaler = draft._scaler.learnt(row.values, row.gaps)
+        errs = [False] * len(draft._errors)
+        # No expert could predict a label that arrives for the first time.
+        if judged is not None:
+            errs = draft._judge(judged, column, delay, w)
+        # With late labels, a short memory that was better is already out of date.
+        calls, state = draft._plan_experts(scored, [False] * 4 if delay else errs, column, w)
+        of_cells, draft._cells = draft._cells.plan(scored.found, column, is_new, w)
+        draft._count, draft._seen, draft._delay = self._count + 1, None, delay
+        calls = *calls, *of_cells, *draft._waiting.plan_take(key), (self._recent.append, column)
+        self._become(draft, calls, state)
 
     def _score_as(
         self, forecast: ForecastInputs, row: StreamRow, column: int
@@ -429,74 +410,70 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         judged[:n_experts, :n_classes] = forecast.scores
         return scored, judged if column < n_classes else None
 
-    def _plan_experts(
-        self, scored: Scored, judged: Floats | None, column: int, late: bool, w: float
-    ) -> tuple[tuple[Calls, State], dict[str, Any]]:
-        """Plan to learn a scored row, and return the new attributes of the model.
+    def _judge(self, scores: Floats, column: int, delay: int, w: float) -> list[bool]:
+        """Return which experts erred, by their scores before the label was known.
 
-        Experts are judged by `judged`, their scores before the label was known, if there are any.
+        Their errors and the losses of the scales change: this is a draft of the model.
         """
-        changes: dict[str, Any] = {}
+        errs: list[bool]
+        errs = (scores[:, column] < np.maximum.reduce(scores, axis=1) - TIE_TOLERANCE).tolist()
+        if self._count % SCALE_SAMPLING_INTERVAL == 0:
+            likelihoods = self._likelihoods(self._mixture(scores), column)
+            self._losses = self._losses - w * np.log(likelihoods)
+        left = LATE_ERROR_DECAY if delay else ERROR_DECAY
+        recent = zip(self._errors, errs, strict=True)
+        self._errors = [left * errors + w * err for errors, err in recent]
+        return errs
+
+    def _plan_experts(
+        self, scored: Scored, errs: list[bool], column: int, w: float
+    ) -> tuple[Calls, State]:
+        """Plan to learn a scored row in all experts, given which memories erred."""
         updates: list[tuple[Calls, State]] = []
-        errs = [False] * len(self._errors)
-        # No expert could predict a label that arrives for the first time.
-        if judged is not None:
-            errs = (judged[:, column] < np.maximum.reduce(judged, axis=1) - TIE_TOLERANCE).tolist()
-            recent = zip(self._errors, errs, strict=True)
-            left = LATE_ERROR_DECAY if late else ERROR_DECAY
-            changes["_errors"] = [left * errors + w * err for errors, err in recent]
-            if self._count % SCALE_SAMPLING_INTERVAL == 0:
-                likelihoods = self._likelihoods(self._mixture(judged), column)
-                changes["_losses"] = self._losses - w * np.log(likelihoods)
         targets = np.zeros(len(self._classes))
         targets[column] = 1.0
         for view, row in enumerate(scored.views):
             long, short = 2 * view, 2 * view + 1
-            # With late labels, a short memory that was better is already out of date.
-            difference = 0 if late else errs[long] - errs[short]
-            both = scored.scores[long : short + 1]
+            both, difference = scored.scores[long : short + 1], errs[long] - errs[short]
             updates.append(self._memories[view].plan(row, targets, both, difference, w))
             if self._softmaxes:
                 # W += 0.01 w z (y - softmax(z'W))', in place.
                 gradient = targets - scored.scores[len(EXPERTS) + view]
                 given = w * GRADIENT_RATE, row, gradient, 1, 1, self._softmaxes[view], 0, 0, 1
                 updates.append((((dger, *given),), ()))
-        return joined(*updates), changes
+        return joined(*updates)
 
-    def _with_late_experts(self) -> Self:
-        """Return a draft of the model with the experts for late labels.
+    def _add_late_experts(self) -> None:
+        """Add the experts for late labels to a draft of the model.
 
-        Its scale is that of the rows predicted before the first label, if that scale has learnt
-        more rows and knows all features: the rows are then learnt as they were predicted.
+        Its scale becomes that of the rows predicted before the first label, if that scale has
+        learnt more rows and knows all features: the rows are then learnt as they were predicted.
         """
-        model, waiting = shallow_copy(self), self._waiting
+        waiting = self._waiting
         fits = waiting.columns.names == self._columns.names
         is_scaled = fits and waiting.scaler.n_rows > self._count
         if is_scaled:
-            model._scaler = waiting.scaler
+            self._scaler = waiting.scaler
         n_known = len(waiting.columns.names) if is_scaled else 0
-        model._waiting = waiting.with_first(
+        self._waiting = waiting.with_first(
             lambda values: _without_scores(ForecastInputs.of(values).features[:n_known], is_scaled)
         )
-        model._softmaxes = [np.zeros(each.shape, order="F") for each in self._memories]
-        model._errors = self._errors + [max(self._errors)] * len(LATE_EXPERTS)
-        model._seen = None
-        return model
+        self._softmaxes = [np.zeros(each.shape, order="F") for each in self._memories]
+        self._errors = self._errors + [max(self._errors)] * len(LATE_EXPERTS)
+        self._seen = None
 
-    def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
-        """Return a draft of the model with room for new features and classes."""
-        model = self._in_columns(columns)
-        model._classes = classes
-        model._cells = self._cells.grown(columns.names, len(classes), columns.n_crowded)
-        sizes = len(classes), columns.n_crowded
-        model._activations = activations = self._activations.grown(columns.names, *sizes)
-        widths = activations.n_wide, activations.n_narrow
+    def _grow(self, columns: StreamColumns, classes: Classes) -> None:
+        """Make room in a draft of the model for new features and classes."""
+        self._extend_columns(columns)
+        self._classes, sizes = classes, (len(classes), columns.n_crowded)
+        self._cells = self._cells.grown(columns.names, *sizes)
+        self._activations = self._activations.grown(columns.names, *sizes)
+        widths = self._activations.n_wide, self._activations.n_narrow
         pairs = zip(self._memories, widths, strict=True)
-        model._memories = [each.grown(size, len(classes)) for each, size in pairs]
+        self._memories = [each.grown(size, len(classes)) for each, size in pairs]
         # There are none before the first late label.
         late = zip(self._softmaxes, widths, strict=False)
-        model._softmaxes = [enlarged(each, size, len(classes)) for each, size in late]
-        return model
+        self._softmaxes = [enlarged(each, size, len(classes)) for each, size in late]
 
     def _score(self, row: StreamRow, last: int | None) -> Scored:
         """Return a row, after a label, with its scores; they are reused if it is learnt next."""
@@ -583,42 +560,42 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         row = self._columns.row(x)
         return self._mixture(self._forecast(sample_key(x), row))
 
-    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:  # noqa: C901
-        samples, source = self._read_asked(X), source_of(X)
-        if not samples:
-            return source, np.zeros((0, len(self.classes)))
-        if not self._recent:
-            waiting = copy.deepcopy(self._waiting)
-            for x in samples_of(X):
-                waiting.watch(x, _without_scores)
-            apply(((), ((self, "_waiting", waiting),)))
-            return source, np.zeros((len(samples), 0))
-        rows = self._columns.placed(samples)
-        # The scaler may have learnt rows that were predicted before.
-        first = 0 if self._softmaxes else max(0, len(rows) - MAX_WAITING_FORECASTS)
+    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
+        samples, draft = self._read_asked(X), shallow_copy(self)
+        rows, draft._waiting = self._columns.placed(samples), copy.deepcopy(self._waiting)
+        is_late = bool(self._softmaxes)
+        # While labels are late, the scaler may have learnt rows that were predicted before.
+        first = 0 if is_late else max(0, len(rows) - MAX_WAITING_FORECASTS)
         keys = [sample_key(x) for x in islice(samples_of(X), first, None)]
         has_repeats = len(set(keys)) < len(keys) or any(key in self._waiting for key in keys)
-        if (self._softmaxes and has_repeats) or any(row.texts for row in rows):
-            pairs = zip((sample_key(x) for x in samples_of(X)), rows, strict=True)
-            return source, np.array([self._mixture(self._forecast(*each)) for each in pairs])
-        values, last, parts = np.array([row.values for row in rows]), self._recent[-1], []
-        forecasts, scaler = deque[Floats](maxlen=MAX_WAITING_FORECASTS), self._scaler
-        all_features = scaler.transform(values)
+        if (
+            (is_late and has_repeats)
+            or not (rows and self._recent)
+            or any(row.texts for row in rows)
+        ):
+            each = [draft._row_scores(x) for x in samples_of(X)]
+            scores = np.array(each).reshape(len(rows), len(self.classes))
+        else:
+            scores = draft._block_scores(rows, keys)
+        self._become(draft)
+        return source_of(X), scores
+
+    def _block_scores(self, rows: list[StreamRow], keys: list[int]) -> Floats:
+        """Return the scores of rows without texts; store their forecasts in a draft."""
+        last = self._recent[-1]
+        features = self._scaler.transform(np.array([row.values for row in rows]))
         if self._delay:
-            for row, scaled in zip(rows, all_features, strict=True):
-                scaled[:] = scaler.transform(row.values)
-                scaler = scaler.learnt(row.values, row.gaps)
+            for row, scaled in zip(rows, features, strict=True):
+                scaled[:] = self._scaler.transform(row.values)
+                self._scaler, self._seen = self._scaler.learnt(row.values, row.gaps), None
+        forecasts, parts = deque[Floats](maxlen=MAX_WAITING_FORECASTS), []
         for some in row_blocks(len(rows), 4 * self._activations.n_wide):
-            features = all_features[some]
-            scores = self._score_features(features, last).scores
-            forecasts.extend(packed(features, scores, last, bool(self._delay)))
+            scores = self._score_features(features[some], last).scores
+            forecasts.extend(packed(features[some], scores, last, bool(self._delay)))
             parts.append(self._mixture(scores))
-        waiting = self._waiting.with_added(keys[-MAX_WAITING_FORECASTS:], forecasts, self._count)
-        changes = {"_waiting": waiting, "_scaler": scaler}
-        if self._delay:
-            changes["_seen"] = None
-        apply(((), tuple((self, *each) for each in changes.items())))
-        return source, np.concatenate(parts)
+        for key, forecast in zip(keys[-MAX_WAITING_FORECASTS:], forecasts, strict=True):
+            self._waiting.add(key, forecast, self._count)
+        return np.concatenate(parts)
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from river import base
@@ -22,7 +23,7 @@ from onlinels.linear.regressors import (
     normals_like,
     read_numbers,
 )
-from onlinels.numerics import Calls, State, apply, becoming, enlarged, joined
+from onlinels.numerics import enlarged, joined, shallow_copy
 from onlinels.rows.batch import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import Memories, StreamModel, shares_of
@@ -272,7 +273,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     ==============================  ===============================================================
     learn a row                     about ``6 ((M + 160)^2 + 2 M^2)`` operations
-    `learn_many`                    the time of as many calls of `learn_one`
+    `learn_many`                    the time of as many calls of `learn_one`, and the memory of a
+                                    second model during the call
     memory                          ``16 ((M + 160)^2 + 2 M^2)`` bytes
     for every stored forecast       ``8 M + 500`` bytes more
     for every row of `label_delay`  ``96 M + 5,300`` bytes more
@@ -307,7 +309,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         self._waiting = Waiting()
         # The scaler of targets and of their changes.
         self._targets = RunningScaler().grown(2)
-        self._memories = self._memories_grown([Memories() for _ in INPUTS_BY_PAIR])
+        self._memories = [Memories() for _ in INPUTS_BY_PAIR]
         # Recent losses of every expert, in mean errors of the forecast.
         self._losses = [0.0] * len(EXPERTS)
         # The smallest and the largest target.
@@ -319,6 +321,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         self._past: tuple[Past, ...] = ()
         # The states that predicted the last rows, whose targets have not arrived yet.
         self._delayed: deque[Forecaster] = deque(maxlen=min(self.label_delay, sys.maxsize))
+        self._grow(self._columns)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -365,13 +368,13 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         array([0. , 4. , 7.8])
         """
         with self._lock:
-            source, later, answers = self._answered(StreamRegressor._answer, X, y, w)
-            means, deviations = np.array(answers).reshape(-1, 2).T
-            if with_dist:
-                predicted = normals_like(source, means, deviations**2)
-            else:
-                predicted = numbers_like(source, means)
-            apply(((), becoming(self, later)))
+            later, pairs = self._answered(StreamRegressor._mean_and_variance, X, y, w)
+            means, variances = np.array(pairs).reshape(-1, 2).T
+            source = source_of(X)
+            predicted = (
+                normals_like(source, means, variances) if with_dist else numbers_like(source, means)
+            )
+            self._become(later)
             return predicted
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[float]:
@@ -379,13 +382,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         self._activations.grown(self._columns.extended(samples).names, 0)
         return targets
 
-    def _answer(self, sample: Sample, key: int) -> tuple[float, float]:
-        """Return the mean and the standard deviation of a new target."""
-        row = self._columns.placed([sample])[0]
-        # The row is learnt next: an earlier forecast is no longer needed.
-        apply((self._waiting.plan_take(key), ()))
-        given = self._forecast(row)
-        return given.value, given.deviation
+    def _mean_and_variance(self, x: Any) -> tuple[float, float]:
+        """Return the mean and the variance of a new target."""
+        return self._forecast_one(x), self._deviation() ** 2
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -417,8 +416,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         (300, True)
         """
         with self._lock:
-            forecast = self._forecast_one(x)
-            return gaussian(forecast, self._deviation() ** 2) if with_dist else forecast
+            mean, variance = self._mean_and_variance(x)
+            return gaussian(mean, variance) if with_dist else mean
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
         """Return the prediction for every row as if it were the next, or a normal distribution.
@@ -509,25 +508,21 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             check_mapping(x)
             # Values are not checked before the first learnt row.
             with suppress(Exception):
-                apply((self._waiting.plan_add(sample_key(x), EMPTY_PAST, 0), ()))
+                self._waiting.add(sample_key(x), EMPTY_PAST, 0)
             return 0.0
         given = self._forecast(self._columns.row(x))
-        apply((self._waiting.plan_add(sample_key(x), given.packed(), self._count), ()))
+        self._waiting.add(sample_key(x), given.packed(), self._count)
         return given.value
 
     def _forecast_many(self, X: Any) -> tuple[Any, Floats]:
         """Return the source of a batch and the forecasts (n_rows,), and store the forecasts."""
-        rows = self._columns.placed(self._read_asked(X))
+        rows, waiting = self._columns.placed(self._read_asked(X)), copy.deepcopy(self._waiting)
         forecaster, forecasts = self._forecaster(), np.empty(len(rows))
-
-        def packed() -> Iterator[Floats]:
-            for number, row in enumerate(rows):
-                given = forecaster.forecast(row.values)
-                forecasts[number] = given.value
-                yield given.packed()
-
-        keys = map(sample_key, samples_of(X))
-        self._waiting = self._waiting.with_added(keys, packed(), self._count)
+        for number, (x, row) in enumerate(zip(samples_of(X), rows, strict=True)):
+            given = forecaster.forecast(row.values)
+            forecasts[number] = given.value
+            waiting.add(sample_key(x), given.packed(), self._count)
+        self._waiting = waiting
         return source_of(X), forecasts
 
     def _past_forecast(self, row: Floats, key: int) -> tuple[Forecast | None, int]:
@@ -574,44 +569,48 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         # Infinity times the quantile of a level near 0 would be NaN.
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
-    def _plan(
-        self, columns: StreamColumns, known: StreamRow, y: Any, key: int, w: float
-    ) -> tuple[Calls, State]:
-        """Plan to learn a row of weight w in given columns.
-
-        `key` is the key of its sample, for which a forecast may be stored.
-        """
-        row, target = known.values, read_number("y", y, TARGET_REMEDY)
-        model = self if columns is self._columns else self._grown(columns)
+    def _learn(self, columns: StreamColumns, known: StreamRow, y: Any, key: int, w: float) -> None:
+        row, target, draft = known.values, read_number("y", y, TARGET_REMEDY), shallow_copy(self)
+        if columns is not self._columns:
+            draft._grow(columns)
         past, (judged, delay) = self._past, self._past_forecast(row, key)
         if delay:
             # Learnt with the last rows at the forecast, but with the current scales and weights.
             past = past if judged is None else judged.past
-            forecast = model._forecaster()._replace(past=past).forecast(row)
+            forecast = draft._forecaster()._replace(past=past).forecast(row)
         else:
-            forecast = model._forecast(known)
+            forecast = draft._forecast(known)
             judged = forecast if past else None
         both = np.array([target, target - past[-1][0] if past else math.nan])
-        errors = None if judged is None else np.abs(judged.of_experts - target).tolist()
-        memories = model._plan_memories(forecast, errors, self._targets.transform(both), w)
-        changes = vars(model).copy() if model is not self else {}
-        if judged is not None and errors is not None:
-            changes |= self._errors_after(judged, target, errors, w, delay)
-        low, high = self._limits if self._count else (target, target)
-        changes |= {
-            "_limits": (min(low, target), max(high, target)),
-            "_scaler": model._scaler.learnt(row, known.gaps),
-            "_targets": self._targets.learnt(both),
-            "_past": (*self._past, (target, row))[-2:],
-            "_count": self._count + 1,
-            "_seen": None,
-        }
-        calls = self._waiting.plan_take(key)
+        differences = [0] * len(INPUTS_BY_PAIR)
+        if judged is not None:
+            errors = np.abs(judged.of_experts - target).tolist()
+            differences = self._differences(errors)
+            draft._judge(judged, target, errors, w, delay)
+        scaled = self._targets.transform(both)
+        given = zip(
+            forecast.rows, INPUTS_BY_PAIR.values(), forecast.scores, differences, strict=True
+        )
+        calls, state = joined(
+            *(
+                memories.plan(seen, scaled[targets], scores, difference, w)
+                for memories, (seen, targets, scores, difference) in zip(
+                    draft._memories, given, strict=True
+                )
+            )
+        )
+        calls += self._waiting.plan_take(key)
         if self.label_delay:
             now = self._forecaster()
             weights = tuple((long.copy("F"), short.copy("F")) for long, short in now.weights)
             calls = *calls, (self._delayed.append, now._replace(weights=weights))
-        return joined(memories, (calls, tuple((self, *each) for each in changes.items())))
+        low, high = self._limits if self._count else (target, target)
+        draft._limits = min(low, target), max(high, target)
+        draft._scaler = draft._scaler.learnt(row, known.gaps)
+        draft._targets = self._targets.learnt(both)
+        draft._past = (*self._past, (target, row))[-2:]
+        draft._count, draft._seen = self._count + 1, None
+        self._become(draft, calls, state)
 
     def _differences(self, errors: list[float]) -> list[int]:
         """Return for every pair 1 if its long memory errs more, -1 if its short memory does, or 0.
@@ -625,62 +624,32 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             differences.append((errors[long] > errors[short]) - (errors[long] < errors[short]))
         return differences
 
-    def _plan_memories(
-        self, forecast: Forecast, errors: list[float] | None, scaled: Floats, w: float
-    ) -> tuple[Calls, State]:
-        """Plan to learn a row with its forecast in the memories."""
-        differences = [0] * len(INPUTS_BY_PAIR) if errors is None else self._differences(errors)
-        pairs = zip(
-            self._memories,
-            INPUTS_BY_PAIR.values(),
-            differences,
-            forecast.rows,
-            forecast.scores,
-            strict=True,
-        )
-        return joined(
-            *(
-                memories.plan(seen, scaled[targets], scores, difference, w)
-                for memories, targets, difference, seen, scores in pairs
-            )
-        )
-
-    def _errors_after(
+    def _judge(
         self, judged: Forecast, target: float, errors: list[float], w: float, delay: int
-    ) -> dict[str, Any]:
-        """Return the attributes that describe forecasts, after the errors of one more forecast.
-
-        Its target arrived `delay` rows late, and its row weighs w.
-        """
+    ) -> None:
+        """Count the errors of a forecast, whose target arrived `delay` rows late, in a draft."""
         error, deviation = abs(judged.value - target), judged.deviation
         pace = 1.0 / math.sqrt(1.0 + delay)
-        weight = ERROR_DECAY**pace * self._weight + w
+        self._weight = ERROR_DECAY**pace * self._weight + w
         known = min(error, MAX_RELATIVE_ERROR * self._error) if self._error > 0.0 else error
-        mean = self._error + w * (known - self._error) / weight if weight else 0.0
-        losses, most = self._losses, MAX_RELATIVE_ERROR * mean
+        mean = self._error + w * (known - self._error) / self._weight if self._weight else 0.0
+        self._error, most = mean, MAX_RELATIVE_ERROR * mean
         if mean > 0.0:
-            pairs = zip(losses, errors, strict=True)
-            losses = [ERROR_DECAY * loss + w * min(each, most) / mean for loss, each in pairs]
-        width = self._width
+            pairs = zip(self._losses, errors, strict=True)
+            self._losses = [ERROR_DECAY * loss + w * min(each, most) / mean for loss, each in pairs]
         if math.isfinite(deviation):
             missed = error > INTERVAL_DEVIATIONS * deviation
             # Larger weights would make the width oscillate.
-            width += min(w, 1.0) * WIDTH_STEP * pace * (missed - (1.0 - INTERVAL_PROBABILITY))
-            width = min(max(width, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
-        news = {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
-        return news | {"_n_errors": self._n_errors + (w > 0.0)}
+            step = min(w, 1.0) * WIDTH_STEP * pace * (missed - (1.0 - INTERVAL_PROBABILITY))
+            self._width = min(max(self._width + step, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
+        self._n_errors += w > 0.0
 
-    def _memories_grown(self, memories: Sequence[Memories]) -> list[Memories]:
-        """Return memories grown to the sizes of the activations."""
+    def _grow(self, columns: StreamColumns) -> None:
+        """Make room in a draft of the model for new features."""
+        self._extend_columns(columns)
+        self._activations = self._activations.grown(columns.names, 0)
         n_wide = self._activations.n_wide
         n_narrow = n_wide - N_UNITS
         sizes = N_LAGS + n_wide, n_narrow, N_LAGS + n_narrow
-        shapes = zip(memories, sizes, N_TARGETS_BY_PAIR, strict=True)
-        return [each.grown(*shape) for each, *shape in shapes]
-
-    def _grown(self, columns: StreamColumns) -> Self:
-        """Return a draft of the model with room for new features."""
-        model = self._in_columns(columns)
-        model._activations = self._activations.grown(columns.names, 0)
-        model._memories = model._memories_grown(self._memories)
-        return model
+        shapes = zip(self._memories, sizes, N_TARGETS_BY_PAIR, strict=True)
+        self._memories = [each.grown(*shape) for each, *shape in shapes]

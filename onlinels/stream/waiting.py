@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
@@ -99,14 +99,10 @@ class Waiting:
 
     Examples
     --------
-    >>> from onlinels.numerics import apply
     >>> waiting, key = Waiting(), sample_key({"a": 1.0})
-    >>> apply((waiting.plan_add(key, np.array([0.3]), count=20), ()))
+    >>> waiting.add(key, np.array([0.3]), count=20)
     >>> waiting.find(key, count=25)
     (array([0.3]), 5)
-    >>> apply((waiting.plan_take(key), ()))
-    >>> waiting.find(key, count=25) is None
-    True
     """
 
     def __init__(self) -> None:
@@ -117,7 +113,7 @@ class Waiting:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def __contains__(self, key: int | None) -> bool:
+    def __contains__(self, key: int) -> bool:
         return key in self._waiting
 
     def plan_add(self, key: int, forecast: Floats, count: int) -> Calls:
@@ -132,12 +128,9 @@ class Waiting:
             return (add,)
         return (waiting.pop, next(iter(waiting))), add
 
-    def with_added(self, keys: Iterable[int], forecasts: Iterable[Floats], count: int) -> Self:
-        """Return a copy with further forecasts, made after `count` rows were learnt."""
-        new = copy.deepcopy(self)
-        for key, forecast in zip(keys, forecasts, strict=True):
-            apply((new.plan_add(key, forecast, count), ()))
-        return new
+    def add(self, key: int, forecast: Floats, count: int) -> None:
+        """Store a forecast that was made after `count` rows were learnt."""
+        apply((self.plan_add(key, forecast, count), ()))
 
     def watch(self, x: Mapping[Any, Any], made_of_features: Callable[[Floats], Floats]) -> None:
         """Store a sample predicted before the first learnt row, in place; the scaler learns it.
@@ -166,15 +159,15 @@ class Waiting:
         new.columns, new.scaler = StreamColumns(), RunningScaler()
         return new
 
-    def find(self, key: int | None, count: int) -> PackedForecast | None:
+    def find(self, key: int, count: int) -> PackedForecast | None:
         """Return a stored forecast and the number of rows learnt since, or None.
 
         `count` is the number of rows learnt in all.
         """
-        found = None if key is None else self._waiting.get(key)
+        found = self._waiting.get(key)
         return None if found is None else (found[0], count - found[1])
 
-    def plan_take(self, key: int | None) -> Calls:
+    def plan_take(self, key: int) -> Calls:
         """Plan to remove a forecast."""
         return ((self._waiting.pop, key, None),)
 
