@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.meta import WrappedClassifier
 from onlinels.pipelines import copied, steps_of
 from onlinels.rows.batch import check_mapping
 
@@ -83,8 +82,6 @@ def named_scores(model: Any, x: Any) -> dict[Any, float]:
     *steps, last = steps_of(model)
     for step in steps:
         x = step.transform_one(x)
-    if isinstance(last, WrappedClassifier):
-        return named_scores(last.classifier, x)
     if hasattr(last, "scores_one"):
         return dict(last.scores_one(x))
     if not isinstance(last, (base.Regressor, base.MultiTargetRegressor)):

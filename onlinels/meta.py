@@ -61,7 +61,6 @@ from onlinels.rows.batch import (
     read_sample,
     samples_of,
     source_of,
-    table_like,
 )
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import locked_copy, locked_state, savable, save_method, settings_hold
@@ -123,8 +122,16 @@ class MetaClassifier(base.Classifier):
         return {"classifier"}
 
 
-class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
-    """Predict like the wrapped classifier or pipeline; subclasses define how it learns."""
+class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
+    """Score like the wrapped classifier or pipeline; subclasses define how it learns."""
+
+    classifier: Any
+
+    save = save_method
+    __copy__ = locked_copy
+    __setattr__ = checked_assignment
+    __getstate__ = locked_state
+    _mutable_attributes = MetaClassifier._mutable_attributes
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -255,21 +262,31 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         """Number of rows that the wrapped model has learnt, regardless of their weights now."""
         return int(last_step(self.classifier).count)
 
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the wrapped model's label for one sample, None before anything is learnt.
-
-        Before anything is learnt, values are not read and transformers are not called.
-        """
-        with self._lock:
-            if is_blank(self.classifier):
-                check_mapping(x)
-                return None
-            return self.classifier.predict_one(x, **kwargs)
+    # River requires that the methods of a wrapper accept further arguments.
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
         """Return the wrapped model's label for every row, in the kind of `X`."""
-        with self._lock:
-            return self.classifier.predict_many(X, **kwargs)
+        return super().predict_many(X)
+
+    def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
+        """Return probabilities, a column per class, in the kind of `X`."""
+        return super().predict_proba_many(X)
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        # Before anything is learnt, values are not read and transformers are not called.
+        if is_blank(self.classifier):
+            check_mapping(x)
+            return np.zeros(0)
+        return np.asarray(last_step(self.classifier)._row_scores(self._row_features(x)))
+
+    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
+        features = self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
+        source, scores = last_step(self.classifier)._batch_scores(features)
+        return source, scores
+
+    def _probabilities(self, scores: Floats) -> Floats:
+        probabilities: Floats = last_step(self.classifier)._probabilities(scores)
+        return probabilities
 
 
 def in_kind(ask: str, source: Any, answers: list[Any], classes: Sequence[Label]) -> Any:
@@ -283,7 +300,7 @@ Detector = base.DriftDetector | base.BinaryDriftDetector
 
 
 @savable(settings_hold)
-class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
+class DriftAwareClassifier(WrappedClassifier):
     """Reduce the weight of past rows of a classifier whenever a drift detector raises an alarm.
 
     Every row is predicted before it is learnt, and the detector is updated with the error: 1 if the
@@ -460,19 +477,6 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         state = (self.detector, "__dict__", vars(detector)), (self, "_n_alarms", n_alarms)
         return answers, own, (*becoming(last, own), *state)
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the wrapped model's probabilities for one sample, {} before anything is learnt."""
-        with self._lock:
-            if is_blank(self.classifier):
-                check_mapping(x)
-                return {}
-            return dict(self.classifier.predict_proba_one(x, **kwargs))
-
-    def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
-        """Return the wrapped model's probabilities, a column per class, in the kind of `X`."""
-        with self._lock:
-            return self.classifier.predict_proba_many(X, **kwargs)
-
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""
         return type(self)(emptied(self.classifier), self.detector.clone(), self.keep)
@@ -545,7 +549,7 @@ class CalibratedClassifier(WrappedClassifier):
 
     def __init__(self, classifier: base.Estimator) -> None:
         last = last_step(classifier)
-        scores = isinstance(last, ScoringClassifier)
+        scores = isinstance(last, ScoringClassifier) and not isinstance(last, WrappedClassifier)
         # StreamClassifier learns a scale of its own, and does not merge.
         if not scores or not hasattr(last, "merge"):
             got = f"{type(last).__name__}{', which calibrates itself' if scores else ''}"
@@ -560,17 +564,6 @@ class CalibratedClassifier(WrappedClassifier):
     def scale(self) -> float:
         """The current scale a; 4 before anything is learnt."""
         return best_scale(self._losses)
-
-    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        if is_blank(self.classifier):
-            check_mapping(x)
-            return np.zeros(0)
-        return np.asarray(last_step(self.classifier)._row_scores(self._row_features(x)))
-
-    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        features = self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
-        source, scores = last_step(self.classifier)._batch_scores(features)
-        return source, scores
 
     def _scores_before(self, X: Any) -> Floats:
         """Return the scores of rows that are learnt next, from which columns may be absent."""
@@ -690,14 +683,6 @@ class CalibratedClassifier(WrappedClassifier):
         else:
             made = table_before(answers, probabilities)
         return made, self._state_after(answers, losses)
-
-    predict_proba_one = ScoringClassifier.predict_proba_one
-
-    def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
-        """Return probabilities, a column per class, in the kind of `X`."""
-        with self._lock:
-            source, scores = self._batch_scores(X)
-            return table_like(source, self.classes, self._probabilities(scores))
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, self.scale, self.count) if scores.shape[1] else scores
