@@ -184,7 +184,7 @@ def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
         [(x, recordings.labels[number]) for x in recordings.rows(number)]
         for number in range(WARM_UP)
     ]
-    windows = np.concatenate([windows_of(each, WINDOW, HOP)[0] for each in first])
+    windows = np.concatenate([windows_of(each, window=WINDOW, hop=HOP)[0] for each in first])
     looks: dict[str, Any] = {
         "MiniRocket": MiniRocketFeatures.from_examples(windows, n_features=N_FEATURES),
         "single readings": HiddenLayer(N_FEATURES),

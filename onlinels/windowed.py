@@ -247,10 +247,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         check_choice("label_rule", label_rule, LABEL_RULES)
         check_positive("largest_gap", largest_gap)
         if largest_gap < 1.0:
-            raise ValueError(
-                f"largest_gap={largest_gap!r} must be at least 1 sampling period. Pass a number "
-                ">= 1."
-            )
+            fault = f"largest_gap={largest_gap!r} must be at least 1 sampling period"
+            raise ValueError(f"{fault}. Pass a number >= 1.")
         if sample_rate is not None:
             check_positive("sample_rate", sample_rate)
             if timestamp is None:
@@ -497,13 +495,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
 
 def windows_of(
-    stream: Iterable[tuple[Mapping[Any, Any], Any]],
-    window: int = 64,
-    hop: int = 16,
-    timestamp: Name | None = None,
-    sample_rate: float | None = None,
-    largest_gap: float = 4.0,
-    label_rule: str = "last",
+    stream: Iterable[tuple[Mapping[Any, Any], Any]], **settings: Any
 ) -> tuple[Floats, list[Label]]:
     """Cut a stream of readings into the windows that a `WindowedClassifier` would learn.
 
@@ -516,8 +508,8 @@ def windows_of(
         Readings as dicts with their labels, as in river's streams. For arrays, pass
         ``river.stream.iter_array(X, y)``. The stream is read to its end: pass only the beginning of
         an endless stream.
-    window, hop, timestamp, sample_rate, largest_gap, label_rule
-        Settings of `WindowedClassifier`.
+    **settings
+        Settings of `WindowedClassifier`, such as `window` and `hop`.
 
     Returns
     -------
@@ -537,9 +529,7 @@ def windows_of(
     >>> windows.shape, labels
     ((4, 8, 2), [False, True, True, True])
     """
-    model = WindowedClassifier(
-        LeastSquaresClassifier(), window, hop, timestamp, sample_rate, largest_gap, label_rule
-    )
+    model = WindowedClassifier(LeastSquaresClassifier(), **settings)
     pairs = list(stream)
     for each in pairs:
         if not isinstance(each, (tuple, list)) or len(each) != 2:
@@ -548,11 +538,9 @@ def windows_of(
     rows = [reading for x, _ in pairs for reading in one_reading(x)]
     due: list[Labelled] = []
     labels = [(read_label(y, f"The label of reading {n}"),) for n, (_, y) in enumerate(pairs)]
-    for _ in model._follow(rows, labels, due) if rows else ():
-        pass
+    deque(model._follow(rows, labels, due) if rows else (), maxlen=0)
     if not due:
-        fault = f"{len(rows)} readings fill no window of {window} that has a label"
-        raise ValueError(
-            f"{fault}, expected at least one. Pass more readings, or a shorter window."
-        )
+        fault = f"{len(rows)} readings fill no window of {model.window} that has a label"
+        remedy = "Pass more readings, or a shorter window."
+        raise ValueError(f"{fault}, expected at least one. {remedy}")
     return np.stack([sample["window"] for sample, _ in due]), [label for _, label in due]
