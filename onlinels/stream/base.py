@@ -24,8 +24,8 @@ from onlinels.sums.recursion import Recursion
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
 
-SHARED_ATTRIBUTES = {"_lock", "_columns", "_classes", "_scaler", "_activations"}
-"""Attributes that a copy shares: a lock, and objects that never change."""
+IN_PLACE = "_memories", "_cells", "_softmaxes", "_waiting", "_recent", "_delayed"
+"""Attributes that change in place; all others are replaced."""
 
 RIDGE = 1.0
 """Ridge on every weight.
@@ -74,11 +74,6 @@ class Memories:
     def __init__(self) -> None:
         self.long, self.short = (Recursion(0, 0, RIDGE, MIN_RIDGE_SHARE) for _ in range(2))
         self._lead = self._squares = 0.0
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of features and targets."""
-        return self.long.n_features, self.long.n_targets
 
     def grown(self, n_features: int, n_targets: int) -> Self:
         """Return memories with room for features and targets that were 0 in every earlier row."""
@@ -245,10 +240,11 @@ class StreamModel(ABC):
         check_aligned(X, y=y, w=w)
         samples, answers = read_stream_batch(X), []
         targets, weights = self._read_targets(samples, y), read_weights(w, len(samples)).tolist()
-        unchanging = [each for name, each in vars(self).items() if name in SHARED_ATTRIBUTES]
-        # Forecasters of a regressor with a label delay.
-        unchanging += getattr(self, "_delayed", ())
-        later = copy.deepcopy(self, {id(each): each for each in unchanging})
+        later = shallow_copy(self)
+        own = {name: vars(self)[name] for name in IN_PLACE if hasattr(self, name)}
+        # Forecasters of a regressor with a label delay never change.
+        shared = {id(each): each for each in getattr(self, "_delayed", ())}
+        vars(later).update(copy.deepcopy(own, shared))
         for x, target, weight in zip(samples_of(X), targets, weights, strict=True):
             answers.append(answer(later, x))
             later.learn_one(x, target, weight)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -70,12 +70,7 @@ class Lookup(NamedTuple):
     texts: Sequence[int]
 
 
-def _cells_fit(made: Any) -> bool:
-    fits = made._seen.shape == made._shifts.shape == BINS.shape
-    return bool(fits and made._ranks.shape[1:] == made._weights.shape == (N_PARTITIONS,))
-
-
-@savable(_cells_fit)
+@savable()
 class Cells:
     """Store the shares of the classes among the latest rows in every cell of a stream.
 

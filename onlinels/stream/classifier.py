@@ -81,7 +81,8 @@ LATE_EXPERTS = (*(f"{view}, by gradient" for view in VIEWS), "cells")
 class Scored(NamedTuple):
     """Rows with their scores before they are learnt."""
 
-    # The contents of the rows' cells.
+    # The scaled features, and the contents of the rows' cells.
+    features: Floats
     found: Lookup
     # The input of each view, (..., n_activations), and the scores of the 4 or 7 experts,
     # (n_experts, ..., n_classes).
@@ -458,7 +459,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._waiting = waiting.with_first(
             lambda values: _without_scores(ForecastInputs.of(values).features[:n_known], is_scaled)
         )
-        self._softmaxes = [np.zeros(each.shape, order="F") for each in self._memories]
+        self._softmaxes = [np.zeros(each.long.weights.shape, order="F") for each in self._memories]
         self._errors = self._errors + [max(self._errors)] * len(LATE_EXPERTS)
         self._seen = None
 
@@ -509,7 +510,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             np.exp(softmaxes, out=softmaxes)
             softmaxes /= np.add.reduce(softmaxes, axis=-1, keepdims=True)
             scores[-1, ..., : mixture.shape[-1]] = mixture + 1.0 / mixture.shape[-1]
-        return Scored(found, views, scores)
+        return Scored(features, found, views, scores)
 
     def _mixture(self, scores: Floats) -> Floats:
         """Return the forecast (..., n_classes) of the scores of experts (4, ..., n_classes)."""
@@ -546,8 +547,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if self._delay and not is_scaled:
             scaler, is_scaled = self._scaler.learnt(row.values, row.gaps), True
             state = (self, "_scaler", scaler), (self, "_seen", None)
-        features = self._activations.features_in(scored.views[0])
-        forecast = packed(features, scored.scores, last, is_scaled)
+        forecast = packed(scored.features, scored.scores, last, is_scaled)
         apply((self._waiting.plan_add(key, forecast, self._count), state))
         return scored.scores
 

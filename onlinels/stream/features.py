@@ -41,11 +41,7 @@ MAX_GAP_NAMES = 4096
 """Maximum number of names whose gaps are counted: the first ones."""
 
 
-@savable(
-    lambda made: (
-        {each.shape for each in (made.counts, made._n_far, made.variances)} == {(len(made.means),)}
-    )
-)
+@savable()
 class RunningScaler:
     """Standardise rows by the mean and variance of the rows learnt before them.
 
@@ -188,13 +184,7 @@ MAX_SPARSE_INPUTS = 2
 """Maximum number of features of a sparse unit; the unit is as steep in them as a rule."""
 
 
-def _features_fit(made: Any) -> bool:
-    n, found = len(made._features), (made._drawn, made._weights, made._biases, made._n_seen)
-    expected = [(n, N_UNITS + N_SPARSE), (n, N_UNITS), (N_UNITS,), (N_SPARSE,)]
-    return [each.shape for each in found] == expected
-
-
-@savable(_features_fit)
+@savable()
 class Activations:
     """Arrange rows as [units, 1, then features, last labels and shares in order of arrival].
 
@@ -305,11 +295,6 @@ class Activations:
         """Write the shares of classes (n_names, n_labels) of texts; names are given by number."""
         for name, of_text in zip(names, shares, strict=True):
             wide[self._texts[name]] = of_text
-
-    def features_in(self, wide: Floats) -> Floats:
-        """Return the standardised features (..., n_features) from activations."""
-        features: Floats = wide.take(self._features, axis=-1)
-        return features
 
     def narrow(self, wide: Floats) -> Floats:
         """Return activations without units and mixture: [1, features, last labels, texts]."""
