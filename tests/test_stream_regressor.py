@@ -151,25 +151,6 @@ def test_intervals_of_90_percent_hold_90_percent(noise, name, delay):
     assert np.mean(inside[200:]) == pytest.approx(0.9, abs=0.05 if delay else 0.03), name
 
 
-def test_drift_is_followed():
-    X, y = drawn(1000, seed=3, turned=600)
-    errors = errors_of(StreamRegressor(), as_rows(X, y))
-    assert errors[300:600].mean() < 0.4
-    assert errors[900:].mean() < 0.4
-
-
-def test_late_targets_do_not_mislead_if_it_is_said_how_late():
-    """A wave of period 40: what came 20 rows ago is the opposite of what comes."""
-    wave = np.sin(np.arange(800) * np.pi / 20) + 0.1 * np.random.default_rng(0).normal(size=800)
-    rows = [({"nothing": 1.0}, y) for y in wave.tolist()]
-    unsaid, said = (
-        errors_of(StreamRegressor(label_delay=delay), rows, late=20)[300:].mean()
-        for delay in (0, 20)
-    )
-    assert said < 0.2
-    assert unsaid > 2.0 * said
-
-
 def test_nothing_learnt():
     model = StreamRegressor()
     assert (model.predict_one({"a": 1.0}), model.count, model.feature_names) == (0.0, 0, ())
