@@ -456,9 +456,15 @@ def progressive_val_score(
         counted.windowed = counted.blank.clone()
     n_rows, n_metrics = len(rows), len(metrics_in(metric))
     shape = (n_rows, n_metrics) if isinstance(metric, UserList) else (n_rows,)
-    curves = (np.array(values, dtype=float).reshape(shape) for values in (cumulative, windowed))
-    ends_of_windows, times = np.array(rows, dtype=np.intp), np.array(seconds)
-    return ProgressiveScore(name, metric, window, ends_of_windows, *curves, times)
+    return ProgressiveScore(
+        name,
+        metric,
+        window,
+        rows=np.array(rows, dtype=np.intp),
+        cumulative=np.array(cumulative).reshape(shape),
+        windowed=np.array(windowed).reshape(shape),
+        seconds=np.array(seconds),
+    )
 
 
 def check_metric(model: Any, metric: Any) -> None:

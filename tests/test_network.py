@@ -12,7 +12,6 @@ from onlinels import (
     ShallowConvClassifier,
 )
 from onlinels.images import Patches
-from onlinels.network import PRESETS
 from support import laws, strategies
 from support.digits_network import IMAGES, LABELS, learn, small
 from support.slow import the_rest_slow
@@ -60,51 +59,6 @@ def test_weights_count_from_the_first_row_on():
     w, model = np.arange(50) % 3, small()
     model.learn_many(IMAGES[:50], LABELS[:50], w)
     assert_is_batch_solution(model, IMAGES[:50], LABELS[:50], w)
-
-
-def test_features_can_be_fixed_early_or_by_a_shorter_warm_up():
-    model = small(warm_up=1000)
-    with pytest.raises(ValueError, match="learnt 0 images"):
-        model.fix_features()
-    learn(model, 40)
-    model.fix_features()
-    model.fix_features()
-    assert model.features_fixed
-    assert small(input_weights="gaussian").features_fixed
-    assert_learnt(model, 40)
-    model = small(learnt=12)
-    with pytest.raises(AttributeError, match=r"warm_up cannot change .* clone"):
-        model.warm_up = 5
-    model.fix_features()
-    assert_learnt(learn(model, 12, 30), 30)
-
-
-def test_presets_can_be_overridden():
-    model = ShallowConvClassifier.from_preset(
-        "mnist", n_hidden=77, stride=4, ridge=2.0, warm_up=9, dtype="float64", seed=5
-    )
-    assert (model.hidden.n_hidden, model.hidden.seed, model.hidden.dtype) == (77, 5, "float64")
-    assert (model.features.stride, model.features.dtype) == (4, "float64")
-    assert (model.classifier.ridge, model.warm_up) == (2.0, 9)
-    for name, overrides, message in [
-        ("minst", {}, "name='minst' is not known"),
-        ("mnist", {"n_hiden": 3}, "'n_hiden' is not a setting"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            ShallowConvClassifier.from_preset(name, **overrides)
-
-
-def test_presets_have_a_number_as_ridge_so_that_single_images_update_the_solution():
-    ridges = {name: settings["ridge"] for name, settings in PRESETS.items()}
-    assert ridges.pop("mnist-paper") == "paper"
-    assert all(isinstance(ridge, float) for ridge in ridges.values())
-
-
-def test_the_digits_preset_reads_digits():
-    model = ShallowConvClassifier.from_preset("digits")
-    for start in range(0, 1200, 100):
-        learn(model, start, start + 100)
-    assert np.mean(model.predict_many(IMAGES[1200:]) != LABELS[1200:]) < 0.03
 
 
 ONE = np.ones((1, 8, 8))

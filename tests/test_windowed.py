@@ -22,7 +22,6 @@ from support.laws import (
     assert_is_batch_solution,
     assert_refused,
     assert_same_model,
-    peak_of,
     settings_refused,
 )
 from support.strategies import Rows, splits
@@ -455,27 +454,3 @@ test_bad_settings = settings_refused(
         ({"largest_gap": "long"}, TypeError, "largest_gap='long'"),
     ],
 )
-
-
-def test_no_more_windows_are_held_than_are_learnt_or_answered_together():
-    mean = compose.FuncTransformer(lambda x: {"mean": x["window"].mean()})
-    model = WindowedClassifier(mean | naive_bayes.GaussianNB(), window=1000, hop=10_000)
-    X = np.zeros((2000, 1))
-    model.learn_many(X[:1], [0])
-    for act in (lambda: model.learn_many(X, np.zeros(2000, int)), lambda: model.predict_many(X)):
-        assert peak_of(act) < 1000 * 8 * 1000
-
-
-def test_copies_and_memory():
-    model = learnt(**RATED)
-    x = GOOD | {"t": 6.0}
-    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert twin.predict_proba_one(x) == model.predict_proba_one(x)
-        twin.learn_one(x, 1)
-        assert (twin.n_windows, model.n_windows) == (5, 4)
-    assert model.clone().predict_one(x) is None
-    sizes = []
-    for k in range(6, 600):
-        model.learn_one(GOOD | {"t": float(k)}, k % 2)
-        sizes.append(len(pickle.dumps(model._state)))
-    assert sizes[-1] <= sizes[10] + 8
