@@ -32,8 +32,7 @@ from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_o
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import Memories, StreamModel, shares_of
-from onlinels.stream.cells import Cells, Lookup
-from onlinels.stream.features import row_products
+from onlinels.stream.features import Cells, Lookup, row_products
 from onlinels.stream.rows import N_TEXT_HASHES, Sample, StreamColumns, StreamRow
 from onlinels.stream.waiting import MAX_WAITING_FORECASTS, Waiting, sample_key
 
