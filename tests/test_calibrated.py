@@ -84,6 +84,7 @@ def test_losses_equal_those_of_stored_scores_and_labels_are_unchanged(rows, sett
     np.testing.assert_allclose(plain.output_weights, model.classifier.output_weights, atol=1e-6)
     labels = model.classifier.predict_many(rows.X).tolist()
     assert model.predict_many(rows.X).tolist() == labels
+    np.testing.assert_array_equal(model.scores_many(rows.X), model.classifier.scores_many(rows.X))
     table = model.predict_proba_many(rows.X)
     np.testing.assert_allclose(table.sum(axis=1), 1.0, rtol=1e-12)
     assert table.min() > 0.0
