@@ -149,6 +149,8 @@ def test_rows_that_are_only_counted_join_as_they_stand():
         (1.0, 2, [1.0], ValueError, r"t has shape \(1,\)"),
         (1.0, 2, [1.0, np.nan], ValueError, "t holds nan"),
         (1.0, 1, np.inf, ValueError, "t holds inf"),
+        (1.0, 1, np.ma.masked, ValueError, "t holds masked times"),
+        (1.0, 1, np.ma.array([1.0], mask=[True]), ValueError, "t holds masked times"),
         (1.0, 1, "noon", TypeError, "'noon'"),
         (1.0, 1, True, TypeError, "True"),
         (1.0, 1, datetime(2026, 1, 1), TypeError, "expected numbers"),

@@ -54,10 +54,10 @@ def state(model):
     return read(json.loads(content["model.json"])["model"])
 
 
-class Buffers:
-    """The buffers of a pickle of protocol 5."""
+class Memory:
+    """The memory that a model was restored from."""
 
-    def __init__(self, buffers):
+    def __init__(self, *buffers):
         self.buffers = buffers
 
     def content(self):
@@ -70,31 +70,19 @@ class Buffers:
                 memory[:] = GARBAGE * len(memory)
 
 
-class File:
-    """A file whose arrays are mapped into memory."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def content(self):
-        return self.path.read_bytes()
-
-    def spoil(self):
-        with self.path.open("rb+") as file:
-            file.write(GARBAGE * self.path.stat().st_size)
-
-
 def in_buffers(of_array, model, folder):
+    """Restore a model from the buffers of a pickle of protocol 5."""
     found = []
     content = pickle.dumps(model, protocol=5, buffer_callback=found.append)
     buffers = [of_array(each.raw()) for each in found]
-    return pickle.loads(content, buffers=buffers), Buffers(buffers)
+    return pickle.loads(content, buffers=buffers), Memory(*buffers)
 
 
 def mapped(mode, model, folder):
+    """Restore a model from a file whose arrays are mapped into memory."""
     path = folder / f"model {mode}"
     joblib.dump(model, path)
-    return joblib.load(path, mmap_mode=mode), File(path)
+    return joblib.load(path, mmap_mode=mode), Memory(np.memmap(path, np.uint8, "r+"))
 
 
 def at_an_odd_address(memory):
@@ -109,8 +97,8 @@ WAYS = {
     # The restored model would share the memory of the model itself.
     "own memory": functools.partial(in_buffers, lambda memory: memory),
     **{f"mapped {mode}": functools.partial(mapped, mode) for mode in ("r", "r+", "c")},
-    "deep copy": lambda model, folder: (copy.deepcopy(model), Buffers([])),
-    "copy": lambda model, folder: (copy.copy(model), Buffers([])),
+    "deep copy": lambda model, folder: (copy.deepcopy(model), Memory()),
+    "copy": lambda model, folder: (copy.copy(model), Memory()),
 }
 
 
@@ -304,6 +292,3 @@ def test_arrays_that_were_returned_stay_as_they_are(name):
         learn(other, np.random.default_rng(1))
         for attribute, array in taken.items():
             np.testing.assert_array_equal(array, before[attribute])
-
-
-# -- the workers of joblib ------------------------------------------------------------------------

@@ -14,20 +14,14 @@ from scipy import sparse
 from onlinels import (
     CalibratedClassifier,
     ConvolutionalFeatures,
-    DriftAwareClassifier,
     Embedding,
     HiddenLayer,
-    KFold,
     LeastSquaresClassifier,
-    LeastSquaresMultiTargetRegressor,
-    LeastSquaresRegressor,
     MiniRocketFeatures,
-    ShallowConvClassifier,
-    StreamClassifier,
-    StreamRegressor,
     WindowedClassifier,
 )
 from onlinels.images import ImagePreprocessing, Patches
+from support import models
 from support.laws import assert_refused
 
 ROWS = np.column_stack([np.arange(40) % 7, np.arange(40) % 5, np.arange(40) % 3]).astype(float)
@@ -61,45 +55,16 @@ LABELS = [("low", "middle", "high")[k % 3] for k in range(40)]
 NUMBERS = [float(k % 11) for k in range(40)]
 SEVERAL = [{"p": float(k % 4), "q": float(k % 9)} for k in range(40)]
 
-LINEAR = LeastSquaresClassifier()
 MODELS = {
-    "gram": (LeastSquaresClassifier, LABELS),
     "truth": (LeastSquaresClassifier, [k % 2 == 0 for k in range(40)]),
     "whole numbers": (LeastSquaresClassifier, [k % 3 for k in range(40)]),
-    "orthogonal": (lambda: LeastSquaresClassifier(1.0, "orthogonal"), LABELS),
-    "recursive": (lambda: LeastSquaresClassifier(accumulator="recursive"), LABELS),
-    "priors": (lambda: LeastSquaresClassifier(priors="learnt"), LABELS),
-    "half-life": (lambda: LeastSquaresClassifier(half_life=9.0), LABELS),
-    "folds": (lambda: LeastSquaresClassifier(KFold(2)), LABELS),
-    "regressor": (LeastSquaresRegressor, NUMBERS),
-    "targets": (LeastSquaresMultiTargetRegressor, SEVERAL),
-    "stream": (StreamClassifier, LABELS),
-    "delayed": (lambda: StreamClassifier(label_delay=2), LABELS),
-    "stream of numbers": (StreamRegressor, NUMBERS),
-    "pipeline": (lambda: HiddenLayer(9) | LeastSquaresClassifier(1.0), LABELS),
-    "calibrated": (lambda: CalibratedClassifier(LeastSquaresClassifier()), LABELS),
-    "drift": (lambda: DriftAwareClassifier(LeastSquaresClassifier()), LABELS),
-    "drift, hidden": (lambda: DriftAwareClassifier(HiddenLayer(9) | LINEAR.clone()), LABELS),
-    "windows": (lambda: WindowedClassifier(LeastSquaresClassifier(), window=4, hop=2), LABELS),
+    **{name: (make, LABELS) for name, make in models.CLASSIFIERS.items()},
+    **{
+        name: (make, SEVERAL if "several" in name else NUMBERS)
+        for name, make in models.REGRESSORS.items()
+        if "hidden" not in name
+    },
 }
-QUESTIONS = "predict", "predict_proba", "scores", "margin", "variance", "predict_interval"
-
-
-def asked(model, question, X):
-    """Return the answer of a method; "with_dist" is predict_many with this argument."""
-    if question == "with_dist":
-        return model.predict_many(X, with_dist=True)
-    return getattr(model, question)(X)
-
-
-def questions_of(model):
-    """Return the questions that a model answers."""
-    known = [f"{name}_many" for name in QUESTIONS if hasattr(type(model), f"{name}_many")]
-    if isinstance(model, Pipeline):
-        known = ["predict_many", "predict_proba_many", "transform_many"]
-    if getattr(model, "priors", None) is not None:
-        known.remove("variance_many")
-    return known + ["with_dist"] * hasattr(model, "predict_interval_many")
 
 
 def kind_of(answer):
@@ -149,20 +114,19 @@ def test_no_rows_are_answered_as_a_row_and_teach_nothing(name, form):
     make, y = MODELS[name]
     model, rows, y = make(), FORMS[form](ROWS), targets_like(y, form)
     for none in NONE_OF[form]:
-        for question in questions_of(model):
-            assert n_rows(asked(model, question, none)) == 0
+        for ask in models.questions_of(model).values():
+            assert n_rows(ask(none)) == 0
         assert_teaches_nothing(model, none, y[:0])
     model.learn_many(rows, y)
     row = FORMS[form](ROWS[:1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        answers = {question: asked(model, question, row) for question in questions_of(model)}
+        answers = {question: ask(row) for question, ask in models.questions_of(model).items()}
         for none in NONE_OF[form]:
             before = pickle.dumps(model)
-            for question, answer in answers.items():
-                of_none = asked(model, question, none)
-                assert n_rows(of_none) == 0
-                assert kind_of(of_none) == kind_of(answer), question
+            for question, ask in models.questions_of(model).items():
+                assert n_rows(ask(none)) == 0
+                assert kind_of(ask(none)) == kind_of(answers[question]), question
             assert pickle.dumps(model) == before
             assert_teaches_nothing(model, none, y[:0])
 
@@ -179,16 +143,12 @@ def test_targets_of_no_rows_are_refused(name):
 IMAGES = np.arange(24 * 64, dtype=float).reshape(24, 8, 8) % 11
 
 
-def network(**settings):
-    return ShallowConvClassifier.from_preset("digits", n_hidden=9, image_shape=(8, 8), **settings)
-
-
-IMAGE_MODELS = {
-    "network": lambda: network(warm_up=10),
-    "warming up": lambda: network(warm_up=100),
-    "calibrated network": lambda: CalibratedClassifier(network(warm_up=10)),
-}
 GREY = {"image_shape": (8, 8)}
+IMAGE_MODELS = {
+    "network": lambda: models.digits_network(10, **GREY),
+    "warming up": lambda: models.digits_network(100, **GREY),
+    "calibrated network": lambda: CalibratedClassifier(models.digits_network(10, **GREY)),
+}
 WHITENING = ImagePreprocessing.from_examples(IMAGES, whitening=0.001, **GREY)
 ROCKET = MiniRocketFeatures.from_examples(IMAGES.reshape(24, 64), window_shape=(64,), n_features=84)
 TRANSFORMERS = {
@@ -201,9 +161,9 @@ TRANSFORMERS = {
 }
 
 
-def forms_of(images, names):
-    """Yield images as arrays, samples and rows of pixels of every kind, as from `names`."""
-    pixels = images.reshape(len(images), 64)
+def forms_of(images):
+    """Yield images as arrays, samples and rows of pixels of every kind."""
+    pixels, names = images.reshape(len(images), 64), [f"p{number}" for number in range(64)]
     yield images
     yield images.astype(np.uint8)
     yield pixels
@@ -214,21 +174,15 @@ def forms_of(images, names):
     yield pa.table(dict(zip(names, pixels.T, strict=True)))
 
 
-PIXELS = [f"p{number}" for number in range(64)]
-
-
 @pytest.mark.parametrize("name", IMAGE_MODELS)
 def test_no_images_are_answered_as_an_image_and_teach_nothing(name):
     model, y = IMAGE_MODELS[name](), LABELS[:24]
     for _ in range(2):
-        for one, none in zip(
-            forms_of(IMAGES[:1], PIXELS), forms_of(IMAGES[:0], PIXELS), strict=True
-        ):
-            for question in ("predict_many", "predict_proba_many"):
-                of_none = asked(model, question, none)
-                assert n_rows(of_none) == 0
+        for one, none in zip(forms_of(IMAGES[:1]), forms_of(IMAGES[:0]), strict=True):
+            for ask in (model.predict_many, model.predict_proba_many):
+                assert n_rows(ask(none)) == 0
                 if model.classes:
-                    assert kind_of(of_none) == kind_of(asked(model, question, one))
+                    assert kind_of(ask(none)) == kind_of(ask(one))
             assert_teaches_nothing(model, none, [])
         if name == "network" and model.classes:
             assert model.transform_many(IMAGES[:0]).shape == (0, 9)
@@ -241,7 +195,7 @@ def test_no_images_are_answered_as_an_image_and_teach_nothing(name):
 def test_no_rows_are_transformed_as_a_row(name):
     step, shape = TRANSFORMERS[name]
     all_of = IMAGES.reshape(24, *shape)
-    for one, none in zip(forms_of(all_of[:1], PIXELS), forms_of(all_of[:0], PIXELS), strict=True):
+    for one, none in zip(forms_of(all_of[:1]), forms_of(all_of[:0]), strict=True):
         model = step.clone()
         of_none = model.transform_many(none)
         assert n_rows(of_none) == 0
@@ -255,12 +209,9 @@ def embed(items):
 
 
 def test_no_items_are_embedded_as_an_item():
-    for kind in (
-        list,
-        lambda items: pd.DataFrame({"text": items}),
-        lambda items: pl.DataFrame({"text": items}),
-    ):
-        of_one, of_none = (Embedding(embed).transform_many(kind(texts)) for texts in (["a"], []))
+    for table in (lambda items: items["text"], pd.DataFrame, pl.DataFrame):
+        forms = (table({"text": items}) for items in (["a"], []))
+        of_one, of_none = map(Embedding(embed).transform_many, forms)
         assert (n_rows(of_none), kind_of(of_none)) == (0, kind_of(of_one))
     assert Embedding(embed).transform_many(np.array([])).shape == (0, 2)
 

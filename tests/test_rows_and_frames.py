@@ -32,7 +32,7 @@ from onlinels import (
     StreamClassifier,
     StreamRegressor,
 )
-from support import laws, strategies
+from support import laws, models, strategies
 from support.laws import peak_of
 
 # -- rows, batches, and their columns by name -----------------------------------------------------
@@ -97,28 +97,21 @@ BAD_BATCHES = [
 ]
 
 
-MODELS = [
-    (LeastSquaresClassifier, "u"),
-    (LeastSquaresRegressor, 1.0),
-    (LeastSquaresMultiTargetRegressor, {"u": 1.0}),
-]
+MODELS = {"gram": "u", "regressor": 1.0, "several": {"u": 1.0}}
 
 
 @pytest.mark.parametrize(("x", "error", "message"), BAD_ROWS, ids=str)
 def test_bad_rows_are_refused_by_all_that_reads_rows(x, error, message):
     layer = HiddenLayer(3)
     laws.assert_refused(lambda: layer.transform_one(x), layer, message, error)
-    for make, y in MODELS:
-        model = make()
+    for kind, y in MODELS.items():
+        model = models.MODELS[kind]()
         for _ in range(2):
             laws.assert_refused(lambda: model.learn_one(x, y), model, message, error)  # noqa: B023
             model.learn_one({"a": 1.0, "h0": 1.0, "h1": 1.0}, y)
-        for question in (
-            *("predict_one", "predict_proba_one", "predict_interval_one"),
-            *("scores_one", "margin_one", "variance_one", "debug_one"),
-        ):
-            if hasattr(model, question):
-                ask = functools.partial(getattr(model, question), x)
+        for question in (*models.QUESTIONS, "debug"):
+            if hasattr(model, f"{question}_one"):
+                ask = functools.partial(getattr(model, f"{question}_one"), x)
                 laws.assert_refused(ask, model, message, error)
 
 
@@ -126,8 +119,8 @@ def test_bad_rows_are_refused_by_all_that_reads_rows(x, error, message):
 def test_bad_batches_are_refused_by_all_that_reads_batches(X, error, message):
     layer, n_rows = HiddenLayer(3), X.shape[0] if hasattr(X, "shape") else 2
     laws.assert_refused(lambda: layer.transform_many(X), layer, message, error)
-    for make, y in MODELS:
-        model = make()
+    for kind, y in MODELS.items():
+        model = models.MODELS[kind]()
         learn = functools.partial(model.learn_many, X, [y] * n_rows)
         laws.assert_refused(learn, model, message, error)
 
@@ -247,16 +240,8 @@ def test_weights_and_times_of_a_series_in_another_order_are_refused():
 # -- answers in the form of the rows --------------------------------------------------------------
 
 COLUMNS = {"a": [0.0, 1.0, 2.0, 3.0], "b": [1.0, 0.0, 1.0, 5.0]}
-YES_AND_NO = ["no", "no", "yes", "yes"]
-ANSWERING = {
-    "classifier": (LeastSquaresClassifier, YES_AND_NO),
-    "stream": (StreamClassifier, YES_AND_NO),
-    "calibrated": (lambda: CalibratedClassifier(LeastSquaresClassifier()), YES_AND_NO),
-    "drift": (lambda: DriftAwareClassifier(LeastSquaresClassifier()), YES_AND_NO),
-    "pipeline": (lambda: HiddenLayer(3) | LeastSquaresClassifier(), YES_AND_NO),
-    "regressor": (LeastSquaresRegressor, [0.5, 1.5, 2.25, 4.0]),
-    "several": (LeastSquaresMultiTargetRegressor, {"u": [0.5, 1.5, 2.0, 4.0], "v": COLUMNS["b"]}),
-}
+ANSWERING = "gram", "stream", "calibrated", "drift", "pipeline", "regressor", "several"
+TARGETS = {"several": {"u": [0.5, 1.5, 2.0, 4.0], "v": COLUMNS["b"]}, "regressor": [0.5, 1, 2, 4]}
 
 
 def entries_of(answer):
@@ -278,8 +263,7 @@ def entries_of(answer):
 )
 @pytest.mark.parametrize("kind", ANSWERING)
 def test_answers_come_in_the_form_of_the_rows(kind, library):
-    make, y = ANSWERING[kind]
-    model, X = make(), library(COLUMNS)
+    model, X, y = models.MODELS[kind](), library(COLUMNS), TARGETS.get(kind, [*"nnyy"])
     model.learn_many(X, library(y) if isinstance(y, dict) else y)
     for question in ("predict", "predict_proba", "scores", "margin", "variance"):
         if hasattr(model, f"{question}_many"):
@@ -296,13 +280,9 @@ def test_answers_come_in_the_form_of_the_rows(kind, library):
 
 def twice(X):
     """Return a sparse matrix each entry of which is the sum of two."""
-    half = sparse.coo_array(X / 2)
-    rows, columns = half.coords
-    both = np.concatenate([half.data, half.data]), (np.tile(rows, 2), np.tile(columns, 2))
-    made = sparse.coo_array(both, shape=X.shape)
-    order = np.argsort(made.coords[0], kind="stable")
-    starts = np.searchsorted(made.coords[0][order], np.arange(len(X) + 1))
-    return sparse.csr_array((made.data[order], made.coords[1][order], starts), shape=X.shape)
+    half = sparse.csr_array(X / 2)
+    data, columns = np.repeat(half.data, 2), np.repeat(half.indices, 2)
+    return sparse.csr_array((data, columns, 2 * half.indptr), shape=X.shape)
 
 
 MATRICES = {
@@ -361,13 +341,9 @@ def test_rows_of_every_kind_are_the_same_rows(way, rows, form, data):
         assert other.count == model.count - len(rows)
 
 
-def few(random, n_rows=12):
-    return np.round(random.random((n_rows, 3)) * (random.random((n_rows, 3)) < 0.5), 2)
-
-
 @pytest.mark.parametrize("matrix", [sparse.csr_array, sparse.coo_matrix])
 def test_sparse_matrices_go_where_arrays_go(matrix):
-    X, y = few(np.random.default_rng(0)), [0, 1, 1] * 4
+    X, y = whole_numbers(12, 3).clip(0.0), [0, 1, 1] * 4
     layer = HiddenLayer(5)
     for make in (
         StreamClassifier,
@@ -489,17 +465,7 @@ class Same(base.MiniBatchTransformer):
         return X
 
 
-OF_CLASSES = "predict_many", "predict_proba_many", "scores_many", "margin_many"
-OF_NUMBERS = "predict_many", "predict_interval_many", "with_dist"
-ASKED = {
-    "classifier": (LeastSquaresClassifier, (*OF_CLASSES, "variance_many")),
-    "recursive": (lambda: LeastSquaresClassifier(1.0, "recursive"), OF_CLASSES),
-    "regressor": (LeastSquaresRegressor, OF_NUMBERS),
-    "several": (LeastSquaresMultiTargetRegressor, OF_NUMBERS),
-    "drift": (lambda: DriftAwareClassifier(LeastSquaresClassifier()), OF_CLASSES[:2]),
-    "calibrated": (lambda: CalibratedClassifier(LeastSquaresClassifier()), OF_CLASSES[:2]),
-    "pipeline": (lambda: Same() | LeastSquaresClassifier(), OF_CLASSES[:2]),
-}
+ASKED = "gram", "recursive", "regressor", "several", "drift", "calibrated", "pipeline"
 TABLES = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
 
 
@@ -511,19 +477,13 @@ def said(call, *arguments, **how):
     return [str(each.message) for each in caught]
 
 
-def ask(model, how):
-    """Return the method that answers batches in one of the ways."""
-    if how == "with_dist":
-        return lambda X: model.predict_many(X, with_dist=True)
-    return getattr(model, how)
-
-
 @pytest.mark.parametrize("kind", ASKED)
 @strategies.examples(8)
 @given(st.sampled_from([*TABLES.values()]), st.data())
 def test_a_frame_that_lacks_columns_is_named(kind, table, data):
-    make, ways = ASKED[kind]
-    model = make()
+    model = models.MODELS[kind]()
+    if kind == "pipeline":
+        model = Same() | LeastSquaresClassifier()
     names = [f"c{k}" for k in range(data.draw(st.integers(1, 6)))]
     frame = pd.DataFrame(whole_numbers(9, len(names)), columns=names)
     y = pd.DataFrame({"u": frame.sum(axis=1)}) if kind == "several" else np.arange(9) % 3
@@ -540,7 +500,8 @@ def test_a_frame_that_lacks_columns_is_named(kind, table, data):
         kept = frame[[name for name in names if changed[name] != "dropped"]].rename(columns=changed)
         if kept.empty:
             kept["new"] = 1.0
-        call = ask(model, data.draw(st.sampled_from(ways)))
+        asked = [name for name in models.questions_of(model) if name != "transform_many"]
+        call = models.questions_of(model)[data.draw(st.sampled_from(asked))]
         messages = said(call, table(kept))
         assert len(messages) == bool(lacking)
         if lacking:

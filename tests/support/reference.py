@@ -43,8 +43,6 @@ from onlinels import (
 )
 from onlinels.sklearn import HiddenLayerTransformer, IncrementalRidge, IncrementalRidgeClassifier
 
-answers_only = getattr(export, "answers_only", None) or onlinels.answers_only
-
 Arrays = dict[str, np.ndarray]
 
 ENTRIES: dict[str, Callable[[], Arrays]] = {}
@@ -55,6 +53,13 @@ def entry(function: Callable[[], Any]) -> Callable[[], Any]:
     """Add an entry with the name of a function."""
     ENTRIES[function.__name__.replace("_", " ")] = function
     return function
+
+
+def entries(name: str, function: Callable[..., Arrays], *settings: dict[str, Any]) -> None:
+    """Add an entry for each of some settings of a function, which end its name."""
+    for each in settings:
+        text = ", ".join(f"{key}={value}" for key, value in each.items())
+        ENTRIES[f"{name}, {text}"] = partial(function, **each)
 
 
 # Data
@@ -184,18 +189,8 @@ PRIORS: list[dict[str, Any]] = [
 ]
 
 
-def text_of(settings: dict[str, Any]) -> str:
-    """Return settings as part of a name."""
-    return ", ".join(f"{name}={value}" for name, value in settings.items())
-
-
-ENTRIES |= {
-    f"classifier, {text_of(settings)}": partial(classifier, **settings)
-    for settings in SETTINGS + PRIORS
-}
-ENTRIES |= {
-    f"regressor, {text_of(settings)}": partial(regressor, **settings) for settings in SETTINGS
-}
+entries("classifier", classifier, *SETTINGS, *PRIORS)
+entries("regressor", regressor, *SETTINGS)
 
 
 @entry
@@ -260,17 +255,16 @@ def framed(X: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(X, columns=list("abcdefghij")[: X.shape[1]])
 
 
-ENTRIES |= {
-    f"classifier row by row, {text_of(settings)}": partial(classifier_row_by_row, **settings)
-    for settings in (
-        {},
-        {"ridge": 1.0},
-        {"accumulator": "recursive"},
-        {"accumulator": "recursive", "ridge": 1.0, "forgetting_factor": 0.97},
-        {"accumulator": "orthogonal", "ridge": 0.5, "scaling": "standard"},
-        {"ridge": "paper", "priors": "equal"},
-    )
-}
+entries(
+    "classifier row by row",
+    classifier_row_by_row,
+    {},
+    {"ridge": 1.0},
+    {"accumulator": "recursive"},
+    {"accumulator": "recursive", "ridge": 1.0, "forgetting_factor": 0.97},
+    {"accumulator": "orthogonal", "ridge": 0.5, "scaling": "standard"},
+    {"ridge": "paper", "priors": "equal"},
+)
 
 
 def classifier_before_learning(**settings: Any) -> Arrays:
@@ -285,19 +279,16 @@ def classifier_before_learning(**settings: Any) -> Arrays:
     return classified(model, framed(X[130:])) | named(first=texts, before=answers)
 
 
-ENTRIES |= {
-    f"classifier before learning, {text_of(settings)}": partial(
-        classifier_before_learning, **settings
-    )
-    for settings in (
-        {},
-        {"ridge": 1.0},
-        {"accumulator": "recursive"},
-        {"accumulator": "orthogonal", "ridge": 1.0},
-        {"ridge": 1.0, "half_life": 25.0},
-        {"priors": "learnt"},
-    )
-}
+entries(
+    "classifier before learning",
+    classifier_before_learning,
+    {},
+    {"ridge": 1.0},
+    {"accumulator": "recursive"},
+    {"accumulator": "orthogonal", "ridge": 1.0},
+    {"ridge": 1.0, "half_life": 25.0},
+    {"priors": "learnt"},
+)
 
 
 def regressor_before_learning(**settings: Any) -> Arrays:
@@ -311,18 +302,15 @@ def regressor_before_learning(**settings: Any) -> Arrays:
     )
 
 
-ENTRIES |= {
-    f"regressor before learning, {text_of(settings)}": partial(
-        regressor_before_learning, **settings
-    )
-    for settings in (
-        {},
-        {"ridge": 1.0},
-        {"ridge": 1.0, "accumulator": "recursive"},
-        {"ridge": 1.0, "accumulator": "recursive", "forgetting_factor": 0.98},
-        {"ridge": 0.5, "scaling": "standard"},
-    )
-}
+entries(
+    "regressor before learning",
+    regressor_before_learning,
+    {},
+    {"ridge": 1.0},
+    {"ridge": 1.0, "accumulator": "recursive"},
+    {"ridge": 1.0, "accumulator": "recursive", "forgetting_factor": 0.98},
+    {"ridge": 0.5, "scaling": "standard"},
+)
 
 
 @entry
@@ -400,16 +388,15 @@ def merged(**settings: Any) -> Arrays:
     return regressed(first + second, X[160:170])
 
 
-ENTRIES |= {
-    f"merged, {text_of(settings)}": partial(merged, **settings)
-    for settings in (
-        {},
-        {"ridge": KFold(5)},
-        {"accumulator": "orthogonal"},
-        {"accumulator": "recursive", "ridge": 1.0},
-        {"ridge": 1.0, "forgetting_factor": 0.99},
-    )
-}
+entries(
+    "merged",
+    merged,
+    {},
+    {"ridge": KFold(5)},
+    {"accumulator": "orthogonal"},
+    {"accumulator": "recursive", "ridge": 1.0},
+    {"ridge": 1.0, "forgetting_factor": 0.99},
+)
 
 
 @entry
@@ -433,10 +420,7 @@ def unlearnt(**settings: Any) -> Arrays:
     return regressed(model, X[120:130])
 
 
-ENTRIES |= {
-    f"unlearnt, {text_of(settings)}": partial(unlearnt, **settings)
-    for settings in ({}, {"ridge": 1.0}, {"accumulator": "recursive", "ridge": 1.0})
-}
+entries("unlearnt", unlearnt, {}, {"ridge": 1.0}, {"accumulator": "recursive", "ridge": 1.0})
 
 
 @entry
@@ -486,7 +470,7 @@ def answers_without_sums() -> Arrays:
     X, y = iris()
     model = LeastSquaresClassifier(priors="learnt")
     model.learn_many(X[:100], y[:100])
-    small = answers_only(model)
+    small = export.answers_only(model)
     return named(labels=small.predict_many(X[100:]), scores=small.scores_many(X[100:]))
 
 
@@ -594,19 +578,15 @@ def stream_classifier(rows: list[tuple[Any, Any]], **settings: Any) -> Arrays:
     return named(probabilities=answers, labels=labels, classes=list(map(str, model.classes)))
 
 
-@entry
-def stream_of_phishing_sites() -> Arrays:
-    return stream_classifier(stream(datasets.Phishing, 200))
-
-
-@entry
-def stream_of_image_segments() -> Arrays:
-    return stream_classifier(stream(datasets.ImageSegments, 160), seed=5)
-
-
-@entry
-def stream_with_delayed_labels() -> Arrays:
-    return stream_classifier(stream(datasets.Phishing, 160), label_delay=5)
+ENTRIES |= {
+    "stream of phishing sites": lambda: stream_classifier(stream(datasets.Phishing, 200)),
+    "stream of image segments": lambda: stream_classifier(
+        stream(datasets.ImageSegments, 160), seed=5
+    ),
+    "stream with delayed labels": lambda: stream_classifier(
+        stream(datasets.Phishing, 160), label_delay=5
+    ),
+}
 
 
 def words() -> list[tuple[Any, Any]]:
@@ -618,9 +598,7 @@ def words() -> list[tuple[Any, Any]]:
     return rows
 
 
-@entry
-def stream_of_texts_and_gaps() -> Arrays:
-    return stream_classifier(words())
+ENTRIES["stream of texts and gaps"] = lambda: stream_classifier(words())
 
 
 @entry
@@ -649,24 +627,16 @@ def stream_regressor(rows: list[tuple[Any, float]], delay: int = 0, **settings: 
     return named(before=found[::3], batch=batch, after=model.predict_many(X[40:]))
 
 
-@entry
-def stream_of_approval() -> Arrays:
-    return stream_regressor(stream(datasets.TrumpApproval, 180))
-
-
-@entry
-def stream_of_weights() -> Arrays:
-    return stream_regressor(stream(datasets.ChickWeights, 180), seed=2)
-
-
-@entry
-def stream_of_numbers_with_late_targets() -> Arrays:
-    return stream_regressor(stream(datasets.TrumpApproval, 180), delay=6)
-
-
-@entry
-def stream_of_numbers_with_delayed_targets() -> Arrays:
-    return stream_regressor(stream(datasets.TrumpApproval, 180), label_delay=4)
+ENTRIES |= {
+    "stream of approval": lambda: stream_regressor(stream(datasets.TrumpApproval, 180)),
+    "stream of weights": lambda: stream_regressor(stream(datasets.ChickWeights, 180), seed=2),
+    "stream of numbers with late targets": lambda: stream_regressor(
+        stream(datasets.TrumpApproval, 180), delay=6
+    ),
+    "stream of numbers with delayed targets": lambda: stream_regressor(
+        stream(datasets.TrumpApproval, 180), label_delay=4
+    ),
+}
 
 
 @entry
@@ -695,24 +665,14 @@ def network(
     return found | named(probabilities=model.predict_proba_many(images[-10:])), model
 
 
-@entry
-def network_of_digits() -> Arrays:
-    return network("digits", *digits(150))[0]
-
-
-@entry
-def network_of_digits_with_learnt_priors() -> Arrays:
-    return network("digits", *digits(150), priors=None, ridge="auto")[0]
-
-
-@entry
-def network_of_mnist() -> Arrays:
-    return network("mnist", *digits(120, 2), ridge=1e-3)[0]
-
-
-@entry
-def network_of_the_paper() -> Arrays:
-    return network("mnist-paper", *digits(120, 2), ridge=1e-3)[0]
+ENTRIES |= {
+    "network of digits": lambda: network("digits", *digits(150))[0],
+    "network of digits with learnt priors": lambda: network(
+        "digits", *digits(150), priors=None, ridge="auto"
+    )[0],
+    "network of mnist": lambda: network("mnist", *digits(120, 2), ridge=1e-3)[0],
+    "network of the paper": lambda: network("mnist-paper", *digits(120, 2), ridge=1e-3)[0],
+}
 
 
 @entry
@@ -729,14 +689,10 @@ def colours(n_images: int) -> tuple[np.ndarray, np.ndarray]:
     return 8.0 * images[..., None] * [1.0, 1.5, 0.5] + 60.0 * noise, labels
 
 
-@entry
-def network_of_house_numbers() -> Arrays:
-    return network("svhn", *colours(80), ridge=1e-5)[0]
-
-
-@entry
-def network_of_photos() -> Arrays:
-    return network("cifar10", *colours(120), warm_up=100, ridge=1e-6)[0]
+ENTRIES |= {
+    "network of house numbers": lambda: network("svhn", *colours(80), ridge=1e-5)[0],
+    "network of photos": lambda: network("cifar10", *colours(120), warm_up=100, ridge=1e-6)[0],
+}
 
 
 @entry
@@ -816,9 +772,7 @@ def windowed(timestamp: str | None, **settings: Any) -> Arrays:
     return linear(inner) | named(answers=table([*before[::3], *after], ("rest", "walk")))
 
 
-@entry
-def windows() -> Arrays:
-    return windowed(None)
+ENTRIES["windows"] = partial(windowed, None)
 
 
 @entry
@@ -832,14 +786,8 @@ def windows_through_minirocket() -> Arrays:
     return named(probabilities=answers)
 
 
-@entry
-def windows_of_resampled_readings() -> Arrays:
-    return windowed("t", sample_rate=9.5)
-
-
-@entry
-def windows_of_one_label() -> Arrays:
-    return windowed(None, label_rule="unanimous")
+ENTRIES["windows of resampled readings"] = partial(windowed, "t", sample_rate=9.5)
+ENTRIES["windows of one label"] = partial(windowed, None, label_rule="unanimous")
 
 
 # Wrappers and evaluation
@@ -907,17 +855,16 @@ def two_targets(y: np.ndarray) -> np.ndarray:
     return np.column_stack((y, (y / 100.0) ** 2))
 
 
-ENTRIES |= {
-    f"IncrementalRidge, {text_of(settings)}": partial(incremental, **settings)
-    for settings in (
-        {},
-        {"alpha": 1.0},
-        {"alpha": 1.0, "solver": "orthogonal"},
-        {"alpha": 1.0, "solver": "recursive"},
-        {"alpha": 0.1, "scaling": "standard"},
-        {"alpha": 1.0, "fit_intercept": False, "forgetting_factor": 0.99},
-    )
-}
+entries(
+    "IncrementalRidge",
+    incremental,
+    {},
+    {"alpha": 1.0},
+    {"alpha": 1.0, "solver": "orthogonal"},
+    {"alpha": 1.0, "solver": "recursive"},
+    {"alpha": 0.1, "scaling": "standard"},
+    {"alpha": 1.0, "fit_intercept": False, "forgetting_factor": 0.99},
+)
 
 
 def incremental_of_two_targets() -> Arrays:

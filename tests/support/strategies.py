@@ -577,6 +577,7 @@ LABEL_FORMS = {
     "pandas objects": lambda labels: pd.Series(labels, dtype=object),
     "pandas": lambda labels: pd.Series([None if pd.isna(y) else y for y in labels]),
     "category": lambda labels: pd.Series(labels, dtype="category"),
+    "categories": pd.Categorical,
     "index": lambda labels: pd.Index(labels, dtype=object),
     "polars": lambda labels: pl.Series([None if pd.isna(y) else y for y in labels]),
     "pyarrow": lambda labels: pa.array([None if pd.isna(y) else y for y in labels]),
