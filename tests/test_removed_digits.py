@@ -5,7 +5,6 @@ The truth are sums of the rows that stay in long double, which never knew the ot
 
 import functools
 import pickle
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -30,17 +29,44 @@ CODES = "one feature", "all features", "scale", "level", "target", "none"
 """How the rows that are unlearnt differ from the others."""
 
 
-@dataclass(frozen=True)
 class Ledger:
-    """The rows that a model holds, with their current weights, and which of them are to go."""
+    """A model, and the rows that it holds, with their current weights; some of them are to go."""
 
-    X: np.ndarray
-    y: np.ndarray
-    w: np.ndarray
-    goes: np.ndarray
+    def __init__(self, model, n_features):
+        self.model, self.X = model, np.zeros((0, n_features))
+        self.y, self.w, self.goes = np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)
 
-    def rows(self, which):
+    def rows(self, which=slice(None)):
         return self.X[which], self.y[which], self.w[which]
+
+    def learn(self, X, y, step, goes=False):
+        """Let the model learn rows in batches."""
+        factor = self.model.forgetting_factor
+        for start in range(0, len(X), step):
+            part, targets = X[start : start + step], y[start : start + step]
+            self.model.learn_many(part, targets)
+            self.X, self.y = np.vstack([self.X, part]), np.append(self.y, targets)
+            ages = np.arange(len(part) - 1.0, -1.0, -1.0)
+            self.w = np.append(self.w * factor ** len(part), factor**ages)
+            self.goes = np.append(self.goes, np.full(len(part), goes))
+
+    def unlearn(self, step):
+        """Unlearn the rows that are to go; stop at a refusal, and tell whether there was none."""
+        gone = np.flatnonzero(self.goes)
+        for start in range(0, len(gone), step):
+            before = pickle.dumps(self.model)
+            try:
+                self.model.unlearn_many(*self.rows(gone[start : start + step]))
+            except ValueError as error:
+                refusal = str(error)
+            else:
+                continue
+            assert "Learn the rows that are to stay again" in refusal
+            assert pickle.dumps(self.model) == before
+            return False
+        self.X, self.y, self.w = self.rows(~self.goes)
+        self.goes = self.goes[~self.goes]
+        return True
 
 
 def drawn_rows(random, code):
@@ -84,39 +110,6 @@ def coded(random, X, y, code):
     return X, y
 
 
-def learn(model, ledger, X, y, step, goes):
-    """Let a model learn rows in batches, and return the ledger with them."""
-    factor = model.forgetting_factor
-    for start in range(0, len(X), step):
-        part, targets = X[start : start + step], y[start : start + step]
-        model.learn_many(part, targets)
-        ages = np.arange(len(part) - 1.0, -1.0, -1.0)
-        ledger = Ledger(
-            np.vstack([ledger.X, part]),
-            np.append(ledger.y, targets),
-            np.append(ledger.w * factor ** len(part), factor**ages),
-            np.append(ledger.goes, np.full(len(part), goes)),
-        )
-    return ledger
-
-
-def unlearn(model, ledger, step):
-    """Unlearn the rows that are to go; stop at the first refusal, and say whether there was one."""
-    gone = np.flatnonzero(ledger.goes)
-    for start in range(0, len(gone), step):
-        before = pickle.dumps(model)
-        try:
-            model.unlearn_many(*ledger.rows(gone[start : start + step]))
-        except ValueError as error:
-            refusal = str(error)
-        else:
-            continue
-        assert "Learn the rows that are to stay again" in refusal
-        assert pickle.dumps(model) == before
-        return True
-    return False
-
-
 @strategies.examples(150)
 @given(
     code=st.sampled_from(CODES),
@@ -137,28 +130,25 @@ def test_six_digits_are_left_or_the_rows_stay(
     model = LeastSquaresRegressor(
         ridge, "gram", fit_intercept, forgetting_factor=factor, scaling=scaling
     )
-    n_features = kept[0].shape[1]
-    ledger = Ledger(np.zeros((0, n_features)), *np.zeros((2, 0)), np.zeros(0, dtype=bool))
-    n_first, steps = int(random.integers(1, len(kept[0]) + 1)), random.choice([1, 10, 1000], 2)
-    ledger = learn(model, ledger, kept[0][:n_first], kept[1][:n_first], int(steps[0]), False)
+    ledger, (X, y) = Ledger(model, kept[0].shape[1]), kept
+    n_first, steps = int(random.integers(1, len(X) + 1)), random.choice([1, 10, 1000], 2).tolist()
+    ledger.learn(X[:n_first], y[:n_first], steps[0])
     if random.random() < 0.15:
         keep = 10.0 ** -random.uniform(0.0, 9.0)
         model.fade(keep)
-        ledger = Ledger(ledger.X, ledger.y, keep * ledger.w, ledger.goes)
+        ledger.w *= keep
     for cycle in range(cycles):
-        ledger = learn(model, ledger, *gone, int(steps[0]), True)
-        if not cycle:
-            rest = slice(n_first, len(kept[0]) if random.random() < 0.5 else n_first)
-            ledger = learn(model, ledger, kept[0][rest], kept[1][rest], int(steps[0]), False)
-        if unlearn(model, ledger, int(steps[1])):
+        ledger.learn(*gone, steps[0], goes=True)
+        if not cycle and random.random() < 0.5:
+            ledger.learn(X[n_first:], y[n_first:], steps[0])
+        if not ledger.unlearn(steps[1]):
             return
-        ledger = Ledger(*ledger.rows(~ledger.goes), ledger.goes[~ledger.goes])
     rows = strategies.Rows(ledger.X, ledger.y.tolist(), ledger.w)
     error = laws.error_of_fit(model, rows)
     if error > 1e-6:
         # Unless the rows that stay are as hard by themselves.
         fresh = LeastSquaresRegressor(model.ridge_, "gram", fit_intercept)
-        fresh.learn_many(*ledger.rows(slice(None)))
+        fresh.learn_many(*ledger.rows())
         assert error < 30.0 * laws.error_of_fit(fresh, rows)
 
 

@@ -175,16 +175,6 @@ def test_degenerate_rows_give_a_ridge(X, Y):
         assert ridge_of(empty.grown(3, 2)) == ridge_of(empty) == 1.0
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_ridge_does_not_depend_on_how_the_rows_came(seed):
-    X, Y = noisy_rows(200, 20, seed)
-    X[:, 3] = X[:, 4] + X[:, 5]
-    assert len({chosen(X, Y, step=step) for step in (1, 13, 100, 200)}) == 1
-    X, Y = np.full((60, 2), [0.1, 9.81]), np.arange(60.0)[:, None] % 7
-    w = np.random.default_rng(seed).random(60)
-    assert {chosen(X, Y, w, step=step) for step in (1, 7, 60)} == {1.0}
-
-
 @pytest.mark.parametrize("weight", [0.5, 0.3, 0.55])
 def test_no_more_rows_than_free_parameters_are_left(weight):
     """Nothing but the mean can be told: the largest ridge."""

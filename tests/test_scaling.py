@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.linear_model import Ridge
-from sklearn.preprocessing import StandardScaler
 
 import onlinels
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
@@ -65,6 +63,7 @@ def draw_pieces(data, n_rows):
 def test_the_ridge_acts_on_features_standardised_over_all_rows(form, data, seed, ridge):
     n_rows = data.draw(st.integers(2, 90))
     rows = mixed_rows(seed, n_rows)
+    rows = rows.weighing(np.random.default_rng(seed).integers(1, 4, n_rows) * 0.5)
     model = LeastSquaresClassifier(ridge=ridge, scaling="standard", **form)
     learn_in_pieces(model, rows, *draw_pieces(data, n_rows))
     units = units_of(model, rows)
@@ -73,22 +72,9 @@ def test_the_ridge_acts_on_features_standardised_over_all_rows(form, data, seed,
     factors = np.divide(1.0, units, out=np.zeros(len(units)), where=units > 0.0)
     scaled = strategies.Rows(rows.X * factors, rows.y, rows.w)
     plain = LeastSquaresClassifier(ridge=ridge, scaling=None, **form)
-    plain.learn_many(scaled.X, scaled.y)
+    plain.learn_many(scaled.X, scaled.y, scaled.w)
     found, wanted = model.scores_many(rows.X), plain.scores_many(scaled.X)
     np.testing.assert_allclose(found, wanted, atol=1e-8 * (1.0 + np.abs(wanted).max()))
-
-
-def test_it_is_scikit_learns_standard_scaler_and_ridge():
-    rows = mixed_rows(0, 200)
-    random = np.random.default_rng(1)
-    w = random.integers(1, 4, 200).astype(float)
-    y = rows.X[:, 0] / 3.0 + random.normal(size=200)
-    model = LeastSquaresRegressor(ridge=2.5, scaling="standard")
-    model.learn_many(rows.X, y, w)
-    scaler = StandardScaler().fit(rows.X, sample_weight=w)
-    wanted = Ridge(alpha=2.5).fit(scaler.transform(rows.X), y, sample_weight=w)
-    expected = wanted.predict(scaler.transform(rows.X))
-    np.testing.assert_allclose(model.predict_many(rows.X), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -152,26 +138,13 @@ def test_no_cutting_of_the_stream_changes_ridge_or_units(form, data, seed):
 
 
 @pytest.mark.parametrize("form", SELECTED, ids=str)
-@strategies.examples(12)
+@strategies.examples(40)
 @given(data=st.data(), X=strategies.few_rows(), seed=st.integers(0, 2**32 - 1))
 def test_no_cutting_of_few_rows_changes_ridge_or_units(form, data, X, seed):
     """Rounding errors do not select between units in which the rows are equally likely."""
     labels = np.random.default_rng(seed).integers(0, data.draw(st.integers(2, 3)), len(X))
     rows = strategies.Rows(X, labels.tolist(), np.ones(len(X)))
     assert_cutting_changes_nothing(form, rows, data)
-
-
-@pytest.mark.parametrize("form", SELECTED[:3], ids=str)
-@strategies.examples(80)
-@given(n_features=st.integers(2, 5), n_rows=st.integers(2, 4), seed=st.integers(0, 2**32 - 1))
-def test_one_hot_rows_tie_between_units(form, n_features, n_rows, seed):
-    random = np.random.default_rng(seed)
-    X = np.eye(n_features)[random.integers(0, n_features, n_rows)]
-    y = random.integers(0, 2, n_rows).tolist()
-    whole, single = LeastSquaresClassifier(**form), LeastSquaresClassifier(**form)
-    whole.learn_many(X, y)
-    learn_in_pieces(single, strategies.Rows(X, y, np.ones(n_rows)), [[k] for k in range(n_rows)], y)
-    np.testing.assert_allclose(single.ridge_diagonal, whole.ridge_diagonal, rtol=1e-6)
 
 
 def assert_cutting_changes_nothing(form, rows, data):
@@ -240,16 +213,10 @@ def test_variances_are_those_of_standardised_rows(form):
     plain.learn_many(rows.X * factors, rows.y)
     wanted = plain.variance_many(rows.X * factors)
     np.testing.assert_allclose(model.variance_many(rows.X), wanted, rtol=1e-6)
-    beside = rows.X[:1].copy()
-    beside[0, -1] = 0.3
-    more = model.variance_many(beside) - model.variance_many(rows.X[:1])
-    noise = LeastSquaresClassifier(ridge=2.0, scaling="standard", **form)
-    noise.learn_many(rows.X[:, :-1], rows.y)
-    unit = noise.variance_many(np.zeros((1, 5)) + rows.X[:1, :-1])
-    assert (more > 0.0).all()
-    assert np.isfinite(unit).all()
-    far = model.variance_many(beside * np.where(np.arange(6) == 5, 1e6, 1.0))
-    np.testing.assert_allclose(far, model.variance_many(beside), rtol=1e-9)
+    known, beside, far = (np.append(rows.X[0, :-1], last) for last in (rows.X[0, -1], 0.3, 3e5))
+    variances = model.variance_many(np.array([known, beside, far]))
+    assert (variances[1] > variances[0]).all()
+    np.testing.assert_allclose(variances[2], variances[1], rtol=1e-9)
 
 
 def test_folds_have_scales_of_their_training_rows():

@@ -19,12 +19,6 @@ from support.laws import learnt
 from support.strategies import kinds
 
 
-def assert_is_as_good_as_new(model, fresh):
-    """Assert that a regressor has the weights of one that has learnt only the rows it kept."""
-    np.testing.assert_allclose(model.output_weights, fresh.output_weights, atol=1e-7)
-    np.testing.assert_allclose(model.intercept, fresh.intercept, atol=1e-7)
-
-
 @kinds
 @given(st.data())
 def test_any_subset_is_unlearnt(kind, data):
@@ -52,7 +46,9 @@ def test_any_subset_is_unlearnt(kind, data):
     if "labels" in kind:
         assert set(model.classes) == set(kept.y)
     else:
-        assert_is_as_good_as_new(model, learnt(make, kept))
+        fresh = learnt(make, kept)
+        np.testing.assert_allclose(model.output_weights, fresh.output_weights, atol=1e-7)
+        np.testing.assert_allclose(model.intercept, fresh.intercept, atol=1e-7)
     if kind == "labels with priors" and taken:
         part = rows.take(taken)
         model.learn_many(part.X, part.y, part.w)
@@ -102,30 +98,23 @@ def test_decayed_rows_are_taken_out_with_the_weight_that_is_left(data, rows, fac
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize(
-    ("X", "y", "w", "error", "message"),
+    ("X", "y", "w", "message"),
     [
-        ([{"a": 1.0}], ["never seen"], None, ValueError, "y holds 'never seen'"),
-        ([{"a": 1.0}] * 2, ["x", "x"], None, ValueError, "'x' 2 times, expected at most the 1"),
-        ([{"new": 1.0}], ["x"], None, ValueError, r"x\['new'\] is not 0"),
-        (
-            [{"new": 0.0, "other": 0.0}, {"new": 0.0, "other": 1.0}],
-            ["x", "y"],
-            None,
-            ValueError,
-            r"x\['other'\] is not 0",
-        ),
-        ([{"a": 1.0}], ["x"], 9.0, ValueError, "weight of the rows to remove is 9"),
-        ([{"a": 99.0}], ["x"], None, ValueError, "sum of squares of feature"),
-        ([{"a": 0.0}], ["x"], 2.5, ValueError, "sum of squares of target"),
-        ([{"a": 1.0}], ["x"], -1.0, ValueError, "at least 0"),
-        ([{"a": None}], ["x"], None, ValueError, "None"),
-        ([{"a": 1.0}], [["x"]], None, TypeError, "hashable"),
+        ([{"a": 1.0}], ["never seen"], None, "y holds 'never seen'"),
+        ([{"a": 1.0}] * 2, ["x", "x"], None, "'x' 2 times, expected at most the 1"),
+        ([{"new": 1.0}], ["x"], None, r"x\['new'\] is not 0"),
+        ([{"new": 0.0, "b": 0.0}, {"b": 1.0}], ["x", "y"], None, r"x\['b'\] is not 0"),
+        ([{"a": 1.0}], ["x"], 9.0, "weight of the rows to remove is 9"),
+        ([{"a": 99.0}], ["x"], None, "sum of squares of feature"),
+        ([{"a": 0.0}], ["x"], 2.5, "sum of squares of target"),
+        ([{"a": 1.0}], ["x"], -1.0, "at least 0"),
+        ([{"a": None}], ["x"], None, "None"),
     ],
 )
-def test_more_than_was_learnt_cannot_be_unlearnt(fit_intercept, X, y, w, error, message):
+def test_more_than_was_learnt_cannot_be_unlearnt(fit_intercept, X, y, w, message):
     model = LeastSquaresClassifier(ridge=1.0, fit_intercept=fit_intercept)
     model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], ["x", "y", "y"])
-    laws.assert_refused(lambda: model.unlearn_many(X, y, w), model, message, error)
+    laws.assert_refused(lambda: model.unlearn_many(X, y, w), model, message)
 
 
 def halves(make, X, y):
@@ -154,10 +143,8 @@ def test_rows_may_be_taken_out_in_part(accumulator):
         answers = [each.scores_one({"a": 4.0}) for each in (merged, both)]
         assert answers[0] == pytest.approx(answers[1], rel=1e-9)
     make = functools.partial(LeastSquaresRegressor, 1.0, accumulator)
-    spreads = [
-        each.predict_one({"a": 3.0}, with_dist=True).sigma
-        for each in halves(make, rows * 4, [0.0, 1.0, 2.5] * 4)
-    ]
+    both = halves(make, rows * 4, [0.0, 1.0, 2.5] * 4)
+    spreads = [each.predict_one({"a": 3.0}, with_dist=True).sigma for each in both]
     assert spreads[0] == pytest.approx(spreads[1])
 
 
