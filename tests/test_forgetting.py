@@ -38,14 +38,8 @@ def test_weights_decay_by_one_step_per_row(kind, data, factor):
 @given(st.data(), half_lives)
 def test_weights_decay_by_age_in_any_order(kind, data, half_life):
     rows, make = data.draw(strategies.cases(kind))
-    times = data.draw(times_of(rows, -20, 20))
-    model = make(half_life=half_life)
-    for batch in data.draw(strategies.splits(len(rows))):
-        part, t = rows.take(batch), times[batch]
-        if len(batch) == 1 and data.draw(st.booleans()):
-            model.learn_one(part.dicts()[0], part.y[0], part.w[0], t=t[0])
-        else:
-            model.learn_many(part.X, part.y, part.w, t=t)
+    times, model = data.draw(times_of(rows, -20, 20)), make(half_life=half_life)
+    laws.learn_in_batches(model, rows, data, singly=True, times=times)
     age = times.max() - times
     laws.assert_is_batch_solution(model, rows.weighing(rows.w * 0.5 ** (age / half_life)))
 
@@ -89,21 +83,16 @@ DAYS = [datetime(2026, 3, 1, 12), datetime(2026, 3, 2, 12), datetime(2026, 3, 2,
 
 
 @pytest.mark.parametrize(
-    "t",
-    [
-        DAYS,
-        np.array(DAYS, dtype="M8[ns]"),
-        pd.Series(DAYS),
-        pl.Series(DAYS),
-        [day.replace(tzinfo=UTC) for day in DAYS],
-    ],
+    "form",
+    [list, np.array, pd.Series, pl.Series, lambda days: [day.replace(tzinfo=UTC) for day in days]],
 )
 @pytest.mark.parametrize("singly", [False, True])
-def test_dates_of_any_kind(t, singly):
+def test_dates_of_any_kind(form, singly):
     model = LeastSquaresClassifier(ridge=1.0, half_life=timedelta(hours=12))
     expected = LeastSquaresClassifier(ridge=1.0)
     rows, labels = [{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], ["x", "y", "x"]
     expected.learn_many(rows, labels, [0.25, 1.0, 0.5])
+    t = form(DAYS)
     if singly:
         for x, label, each in zip(rows, labels, t, strict=True):
             model.learn_one(x, label, t=each)
@@ -113,13 +102,6 @@ def test_dates_of_any_kind(t, singly):
     with pytest.raises(ValueError, match="t is None"):
         model.learn_one({"a": 1.0}, "x")
     assert model.count == 3
-
-
-def test_times_do_not_matter_without_a_half_life():
-    plain, timed = LeastSquaresClassifier(), LeastSquaresClassifier()
-    plain.learn_one({"a": 1.0}, "x")
-    timed.learn_one({"a": 1.0}, "x", t="whenever")
-    laws.assert_same_model(plain, timed)
 
 
 @given(st.data(), strategies.rows(whole=True), st.sampled_from([0.5, 0.9]), st.booleans())
@@ -135,6 +117,8 @@ def test_rows_that_are_only_counted_join_as_they_stand():
     """Without timestamps a half-life is a forgetting factor, and merging brings no time."""
     by_factor = LeastSquaresClassifier(ridge=1.0, forgetting_factor=0.5)
     by_half_life = LeastSquaresClassifier(ridge=1.0, half_life=1.0)
+    by_factor.learn_one({"a": 1.0}, "x", t="whenever")  # Without a half-life no time matters.
+    by_half_life.learn_one({"a": 1.0}, "x")
     for model in (by_factor, by_half_life):
         other = model.empty()
         model.learn_many([{"a": float(k)} for k in range(10)], ["x", "y"] * 5)
@@ -170,10 +154,7 @@ def test_bad_times(half_life, n_rows, t, error, message):
 def test_merged_rows_count_by_time_once_any_of_them_has():
     """The later clock may be that of rows without times."""
     random = np.random.default_rng(0)
-    rows, y = (
-        [{"a": a, "b": b} for a, b in random.normal(size=(8, 2)).tolist()],
-        random.normal(size=8),
-    )
+    rows, y = strategies.Rows(random.normal(size=(8, 2)), [], None).dicts(), random.normal(size=8)
     model, timed, late = (LeastSquaresRegressor(ridge=1.0, half_life=5.0) for _ in range(3))
     for x, target in zip(rows[:6], y[:6], strict=True):
         model.learn_one(x, target)

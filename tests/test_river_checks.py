@@ -7,7 +7,7 @@ import itertools
 import random
 
 import pytest
-from river import checks, drift, preprocessing
+from river import checks, compose, drift, preprocessing
 from sklearn.datasets import load_digits
 
 from onlinels import (
@@ -29,55 +29,34 @@ from support.slow import the_rest_slow
 ACCUMULATORS = "gram", "orthogonal", "recursive"
 
 
-def drawn_settings(n_settings):
+def drawn(number):
     """Draw hyperparameters of a linear model and a hidden layer, the same ones on every run."""
-    draw = random.Random(0)
-    return [
-        (
-            model_settings(draw, ACCUMULATORS[number % 3]),
-            {
-                "n_hidden": draw.randint(1, 40),
-                "input_weights": draw.choice(["gaussian", "uniform", "bipolar"]),
-                "activation": draw.choice(["square", "relu", "logistic"]),
-                "seed": draw.randint(0, 1000),
-            },
-        )
-        for number in range(n_settings)
-    ]
-
-
-def model_settings(draw, accumulator):
-    """Draw hyperparameters of a classifier or a regressor that go with an accumulator."""
+    draw, accumulator = random.Random(number), ACCUMULATORS[number % 3]
     # Squares of raw features grow to 1e11, beside which the recursive form holds no ridge of 0.01.
     ridges = ["paper", "auto", 10 ** draw.uniform(0 if accumulator == "recursive" else -3, 3)]
     if accumulator != "recursive":
         ridges += [0.0, 10 ** draw.uniform(-6, -3)]
     if accumulator == "gram":
         ridges += [KFold(2), KFold(5)]
-    return {
+    linear = {
         "ridge": draw.choice(ridges),
         "fit_intercept": draw.random() < 0.5,
         "accumulator": accumulator,
         **draw.choice([{}, {"forgetting_factor": 0.99}, {"half_life": 30.0}]),
     }
-
-
-def scaled_hidden(settings):
-    layer = HiddenLayer(**settings[1])
-    return preprocessing.StandardScaler() | layer | LeastSquaresClassifier(**settings[0])
+    hidden = {
+        "n_hidden": draw.randint(1, 40),
+        "input_weights": draw.choice(["gaussian", "uniform", "bipolar"]),
+        "activation": draw.choice(["square", "relu", "logistic"]),
+        "seed": draw.randint(0, 1000),
+    }
+    return linear, hidden
 
 
 # Defaults, with fewer hidden units: the long run has the 300 of the default, too.
-SETTINGS = [({}, {"n_hidden": 20}), *drawn_settings(18), ({}, {})]
-REGRESSORS = LeastSquaresRegressor, LeastSquaresMultiTargetRegressor
-DRAW = random.Random(1)
-REGRESSOR_SETTINGS = [
-    SETTINGS[0],
-    *((model_settings(DRAW, ACCUMULATORS[k % 3]), SETTINGS[k + 1][1]) for k in range(7)),
-]
-
-PRIORS = [({"priors": priors}, {}) for priors in ("equal", "learnt", {True: 0.1})]
-
+SETTINGS = [({}, {"n_hidden": 20}), *map(drawn, range(12)), ({}, {})]
+LINEAR = LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor
+STREAMS = StreamClassifier, StreamRegressor
 
 # River's StandardScaler scales a whole batch by its end, a row by what came before it.
 WHOLE_BATCHES = {"check_learn_many_matches_learn_one"}
@@ -105,31 +84,24 @@ DRIFT_AWARE = [
     ),
     HiddenLayer(10) | DriftAwareClassifier(LeastSquaresClassifier(1.0), drift.binary.HDDMA()),
 ]
+PRIORS = [LeastSquaresClassifier(priors=each) for each in ("equal", "learnt", {True: 0.1})]
 MODELS = [
-    *the_rest_slow([LeastSquaresClassifier(**linear) for linear, _ in [*SETTINGS, *PRIORS]], 1),
-    *the_rest_slow([StreamClassifier(seed) for seed in (0, 7)], 1),
-    *the_rest_slow([StreamRegressor(seed) for seed in (0, 7)], 1),
-    *(
-        model
-        for kind in REGRESSORS
-        for model in the_rest_slow([kind(**linear) for linear, _ in REGRESSOR_SETTINGS], 1)
-    ),
-    *(
-        model
-        for kind in REGRESSORS
-        for model in the_rest_slow(
-            [HiddenLayer(**hidden) | kind(**linear) for linear, hidden in REGRESSOR_SETTINGS], 0
-        )
-    ),
-    *the_rest_slow(DRIFT_AWARE, 1),
-    *the_rest_slow([HiddenLayer(**hidden) for _, hidden in SETTINGS], 1),
-    *the_rest_slow(
-        [HiddenLayer(**hidden) | LeastSquaresClassifier(**linear) for linear, hidden in SETTINGS], 0
-    ),
+    *the_rest_slow([HiddenLayer(**hidden) for _, hidden in SETTINGS]),
+    *the_rest_slow(DRIFT_AWARE),
+    *the_rest_slow(PRIORS, 0),
 ]
+for kind in STREAMS:
+    MODELS += the_rest_slow([kind(seed) for seed in (0, 7)])
+for kind in LINEAR:
+    MODELS += the_rest_slow([kind(**linear) for linear, _ in SETTINGS])
+    MODELS += the_rest_slow([HiddenLayer(**hidden) | kind(**it) for it, hidden in SETTINGS], 0)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: " ".join(str(model).split()))
+def spelt(model):
+    return " ".join(str(model).split())
+
+
+@pytest.mark.parametrize("model", MODELS, ids=spelt)
 def test_models(model):
     run_suite(model)
 
@@ -138,11 +110,15 @@ def test_models(model):
 @pytest.mark.parametrize(
     "model",
     [
-        preprocessing.StandardScaler() | StreamClassifier(),
-        preprocessing.StandardScaler() | StreamRegressor(),
-        *(scaled_hidden(settings) for settings in SETTINGS[:8]),
+        *(preprocessing.StandardScaler() | kind() for kind in STREAMS),
+        *(
+            preprocessing.StandardScaler()
+            | HiddenLayer(**hidden)
+            | LeastSquaresClassifier(**linear)
+            for linear, hidden in SETTINGS[:8]
+        ),
     ],
-    ids=lambda model: " ".join(str(model).split()),
+    ids=spelt,
 )
 def test_models_behind_a_scaler(model):
     run_suite(model, WHOLE_BATCHES)
@@ -150,16 +126,7 @@ def test_models_behind_a_scaler(model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "model",
-    [
-        LeastSquaresClassifier(),
-        StreamClassifier(),
-        StreamRegressor(),
-        HiddenLayer(),
-        *(kind() for kind in REGRESSORS),
-        DRIFT_AWARE[0],
-    ],
-    ids=lambda model: " ".join(str(model).split()),
+    "model", [HiddenLayer(), DRIFT_AWARE[0], *(kind() for kind in LINEAR + STREAMS)], ids=spelt
 )
 def test_river_itself_finds_nothing(model):
     checks.check_estimator(model)
@@ -188,7 +155,8 @@ def network(features, weights, warm_up=25, **before):
 
 SMALL = conv(normalize=False, image_shape=(8, 8))
 SQUARE = {"image_shape": (8, 8)}
-TRANSFORMERS = {
+PREPROCESSED = ImagePreprocessing(scale=16.0, **SQUARE)
+IMAGE_MODELS = {
     "small": lambda: SMALL,
     "general": lambda: conv(
         before_pooling=1.0, after_pooling=1.0, channels="joint", pooling="gaussian", **SQUARE
@@ -199,8 +167,6 @@ TRANSFORMERS = {
     "whitened": lambda: ImagePreprocessing.from_examples(
         [x for x, _ in digit_stream(100)], downsample=2, scale=16.0, whitening=0.01, **SQUARE
     ),
-}
-NETWORKS = {
     # Fixed in the middle of the stream, at once, or never within it.
     **{
         f"{weights}, {warm_up}": lambda weights=weights, warm_up=warm_up: ShallowConvClassifier(
@@ -227,10 +193,8 @@ NETWORKS = {
         ),
         "gaussian",
     ),
-}
-PIPELINES = {
-    "preprocessed": lambda: ImagePreprocessing(scale=16.0, **SQUARE) | SMALL,
-    "hidden": lambda: SMALL | HiddenLayer(30),
+    "preprocessed": lambda: PREPROCESSED | SMALL | LeastSquaresClassifier(ridge=1.0),
+    "hidden": lambda: SMALL | HiddenLayer(30) | LeastSquaresClassifier(ridge=1.0),
 }
 
 
@@ -241,7 +205,7 @@ IN_THE_DEFAULT_RUN = {"small", "whitened", "difference, 25"}
     "name",
     [
         pytest.param(name, marks=() if name in IN_THE_DEFAULT_RUN else pytest.mark.slow)
-        for name in (*TRANSFORMERS, *NETWORKS, *PIPELINES)
+        for name in IMAGE_MODELS
     ],
 )
 def test_images_of_digits(name, monkeypatch):
@@ -249,13 +213,11 @@ def test_images_of_digits(name, monkeypatch):
     monkeypatch.setattr(
         checks, "_yield_datasets", lambda model, scale=1: iter([list(digit_stream(60 * scale))])
     )
-    if name in PIPELINES:
-        run_suite(PIPELINES[name]() | LeastSquaresClassifier(ridge=1.0))
-    elif name in NETWORKS:
-        ran = run_suite(NETWORKS[name]())
+    model = IMAGE_MODELS[name]()
+    ran = run_suite(model)
+    if isinstance(model, ShallowConvClassifier):
         assert "check_learn_many_matches_learn_one" in ran
         assert "check_predict_proba_many_matches_predict_proba_one" in ran
-    else:
-        ran = run_suite(TRANSFORMERS[name]())
+    elif not isinstance(model, compose.Pipeline):
         assert "check_transform_many_matches_transform_one" in ran
         assert "check_shuffle_features_no_impact" in ran

@@ -367,14 +367,15 @@ def step(model, make, what, one, some):
     return answer, outcome(model.learn_one, x, one.y[0], one.w[0])
 
 
-def learn_in_batches(model, rows, data, ask=False, singly=False):
+def learn_in_batches(model, rows, data, ask=False, singly=False, times=None):
     """Learn rows in drawn batches, of one row perhaps by learn_one; return the model."""
     for batch in data.draw(splits(len(rows))):
-        part = rows.take(batch)
+        part, t = rows.take(batch), {} if times is None else {"t": times[batch]}
         if singly and len(batch) == 1 and data.draw(st.booleans()):
-            model.learn_one(part.dicts()[0], part.y[0], part.w[0])
+            t = {name: each[0] for name, each in t.items()}
+            model.learn_one(part.dicts()[0], part.y[0], part.w[0], **t)
         else:
-            model.learn_many(part.X, part.y, part.w)
+            model.learn_many(part.X, part.y, part.w, **t)
         if ask:
             model.predict_many(part.X)
     return model
