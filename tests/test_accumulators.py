@@ -74,19 +74,6 @@ def test_a_row_without_weight_does_not_make_a_feature_vary(accumulator, constant
 
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
-def test_means_far_from_zero_keep_the_digits_of_the_deviations(accumulator):
-    """Rows that float64 holds exactly, 1e9 away from 0: as good as without the offset."""
-    random = np.random.default_rng(0)
-    X = random.integers(-1000, 1000, (500, 3)) / 256.0
-    y = X @ [1.0, 2.0, 3.0] + random.integers(-8, 8, 500) / 16.0
-    here, there = (LeastSquaresRegressor(0.0, accumulator) for _ in range(2))
-    for row, target in zip(X, y, strict=True):
-        here.learn_many(row[None], [target])
-        there.learn_many(row[None] + 2.0**30, [target + 2.0**33])
-    np.testing.assert_allclose(there.output_weights, here.output_weights, rtol=1e-13)
-
-
-@pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
 @pytest.mark.parametrize("w", [1e-200, 1e-20])
 def test_faint_weights_count_in_proportion(accumulator, w):
     faint, plain = (LeastSquaresClassifier(0.0, accumulator) for _ in range(2))
@@ -185,9 +172,6 @@ def test_many_sparse_rows_are_learnt_as_an_array():
     model.learn_many(rows, y)
     expected.learn_many(rows.toarray(), y)
     np.testing.assert_allclose(model.output_weights, expected.output_weights, rtol=1e-9)
-    with pytest.raises(ValueError, match="nan"):
-        model.learn_many(rows * np.nan, y)
-    assert model.count == 3000
 
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])

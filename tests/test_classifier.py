@@ -28,22 +28,6 @@ def test_labels_that_read_alike_need_an_array_or_pandas():
         model.predict_proba_many(frame)
 
 
-def test_order_of_keys_and_columns_never_matters():
-    """Equal to the last bit, for learning and for predicting."""
-    values = np.random.default_rng(0).normal(size=(30, 9))
-    labels = (values.sum(axis=1) > 0).tolist()
-    frame = pd.DataFrame(values, columns=[f"f{k}" for k in range(9)])
-    shuffled = frame.iloc[:, np.random.default_rng(1).permutation(9)]
-    one, other = LeastSquaresClassifier(), LeastSquaresClassifier()
-    one.learn_many(frame, labels)
-    other.learn_many(shuffled, labels)
-    assert one.feature_names == other.feature_names
-    assert (one.output_weights == other.output_weights).all()
-    assert (one.scores_many(shuffled).values == other.scores_many(shuffled).values).all()
-    x = frame.iloc[0].to_dict()
-    assert one.scores_one(x) == one.scores_one(dict(reversed(x.items())))
-
-
 def test_array_values_in_dicts():
     model, other = LeastSquaresClassifier(), LeastSquaresClassifier()
     for row, label in zip(X, Y, strict=True):

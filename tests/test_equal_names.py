@@ -249,11 +249,15 @@ def test_frames_of_answers_name_classes_by_their_plain_labels(make, labels):
 
 @pytest.mark.parametrize("make", [LeastSquaresClassifier, StreamClassifier])
 def test_frames_name_columns_by_any_equal_object(make):
-    rows, known = np.random.default_rng(0).normal(size=(20, 3)), []
-    for names in (["temp", 1, "humid"], [Sensor.TEMP, True, np.str_("humid")]):
+    """The order of columns does not matter either, to the last bit."""
+    rows, known = np.random.default_rng(0).normal(size=(20, 9)), []
+    names = ["temp", 1, "humid", *"abcdef"]
+    equal = [Sensor.TEMP, True, np.str_("humid"), *"abcdef"]
+    for columns, order in ((names, slice(None)), (equal, [3, 8, 1, 0, 4, 2, 7, 6, 5])):
         model = make()
-        model.learn_many(pd.DataFrame(rows, columns=pd.Index(names, dtype=object)), ["a", "b"] * 10)
-        known.append(facts(model))
+        frame = pd.DataFrame(rows, columns=pd.Index(columns, dtype=object)).iloc[:, order]
+        model.learn_many(frame, ["a", "b"] * 10)
+        known.append([facts(model), np.asarray(model.predict_proba_many(frame)).tolist()])
     assert known[0] == known[1]
 
 

@@ -80,40 +80,36 @@ def row_weights(order, n_rows, decay):
 
 def solved(system, targets):
     """Return the solution of linear equations, by elimination with pivots."""
-    lines, size = [[*a, *b] for a, b in zip(system, targets, strict=True)], len(system)
+    lines, size = np.hstack([system, targets]), len(system)
     for k in range(size):
-        pivot = max(range(k, size), key=lambda i, k=k: abs(lines[i][k]))
-        lines[k], lines[pivot] = lines[pivot], lines[k]
-        for i in range(size):
-            if i != k:
-                factor = lines[i][k] / lines[k][k]
-                lines[i] = [a - factor * b for a, b in zip(lines[i], lines[k], strict=True)]
-    return [[entry / line[k] for entry in line[size:]] for k, line in enumerate(lines)]
+        pivot = k + np.argmax(np.abs(lines[k:, k]))
+        lines[[k, pivot]] = lines[[pivot, k]]
+        lines[k] /= lines[k, k]
+        others = np.arange(size) != k
+        lines[others] -= np.outer(lines[others, k], lines[k])
+    return lines[:, size:]
+
+
+exact = np.frompyfunc(Decimal, 1, 1)
 
 
 def definition(table, n_rows, decay, ridges):
     """Return weights of the definition (A'A + c I) W = A'Y, and the intercept below them."""
     rows, labels, order = table
     with localcontext(prec=60):
-        n_columns = N_FEATURES + 1
-        system = [[Decimal(0)] * n_columns for _ in range(n_columns)]
-        targets = [[Decimal(0)] * N_CLASSES for _ in range(n_columns)]
-        for which, weight in row_weights(order, n_rows, Decimal(decay)).items():
-            row = [*map(Decimal, rows[which].tolist()), Decimal(1)]
-            for i, left in enumerate(row):
-                targets[i][labels[which]] += weight * left
-                system[i] = [s + weight * left * a for s, a in zip(system[i], row, strict=True)]
-        for feature, ridge in enumerate(ridges.tolist()):
-            system[feature][feature] += Decimal(ridge)
-        return np.array(solved(system, targets), dtype=float)
+        weights = row_weights(order, n_rows, Decimal(decay))
+        A = exact(np.column_stack([rows, np.ones(len(rows))])[[*weights]])
+        Y = exact(np.eye(N_CLASSES)[labels[[*weights]]])
+        weighted = A.T * np.array([*weights.values()])
+        return solved(weighted @ A + np.diag(exact(np.append(ridges, 0.0))), weighted @ Y)
 
 
 def error_of(model, table, decay):
     """Return the largest error of the weights, relative to the largest weight."""
     found = np.zeros((N_FEATURES + 1, N_CLASSES))
     found[:, list(model.classes)] = np.vstack([model.output_weights, model.intercept])
-    exact = definition(table, model.count, decay, model.ridge_diagonal)
-    return np.abs(found - exact).max() / np.abs(exact).max()
+    expected = definition(table, model.count, decay, model.ridge_diagonal).astype(float)
+    return np.abs(found - expected).max() / np.abs(expected).max()
 
 
 def make_model(kind, accumulator, decay):

@@ -9,13 +9,10 @@ import pytest
 
 from onlinels import (
     ConvolutionalFeatures,
-    HiddenLayer,
     LeastSquaresClassifier,
-    ShallowConvClassifier,
-    StreamClassifier,
-    StreamRegressor,
     WindowedClassifier,
 )
+from support import models
 
 
 def learn(model, n_rows, random):
@@ -26,21 +23,14 @@ def learn(model, n_rows, random):
             model.predict_many(X[:2])
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        LeastSquaresClassifier(),
-        pytest.param(LeastSquaresClassifier(fit_intercept=False), marks=pytest.mark.slow),
-        LeastSquaresClassifier(accumulator="orthogonal"),
-        HiddenLayer(30) | LeastSquaresClassifier(),
-        ShallowConvClassifier.from_preset(
-            "digits", image_shape=(3, 4), n_hidden=40, warm_up=100, drop_ring=0, padding=6
-        ),
-    ],
-    ids=["intercept", "no intercept", "orthogonal", "hidden", "network"],
-)
-def test_size_does_not_depend_on_the_length_of_the_stream(model):
-    random = np.random.default_rng(0)
+SMALL = {"image_shape": (3, 4), "drop_ring": 0, "padding": 6}
+SIZED = {kind: models.MODELS[kind] for kind in ("gram", "orthogonal", "pipeline")}
+SIZED["network"] = lambda: models.digits_network(100, **SMALL)
+
+
+@pytest.mark.parametrize("kind", SIZED)
+def test_size_does_not_depend_on_the_length_of_the_stream(kind):
+    random, model = np.random.default_rng(0), SIZED[kind]()
     learn(model, 1000, random)
     size, memory = len(pickle.dumps(model)), model._raw_memory_usage
     tracemalloc.start()
@@ -57,14 +47,9 @@ def test_size_does_not_depend_on_the_length_of_the_stream(model):
     assert abs(grown) < 100_000
 
 
-@pytest.mark.parametrize(
-    "model",
-    [LeastSquaresClassifier(), StreamClassifier(), StreamRegressor(label_delay=5)],
-    ids=repr,
-)
-def test_one_by_one_keeps_nothing_either(model):
-    random = np.random.default_rng(0)
-    sizes = []
+@pytest.mark.parametrize("kind", ["gram", "stream", "delayed stream regressor"])
+def test_one_by_one_keeps_nothing_either(kind):
+    random, model, sizes = np.random.default_rng(0), models.MODELS[kind](), []
     for n_rows in (1000, 2000):
         for row in random.normal(size=(n_rows, 5)).tolist():
             model.learn_one(dict(enumerate(row)), row[0] > 0)

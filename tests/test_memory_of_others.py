@@ -39,6 +39,8 @@ def state(model):
 
     Unlike the bytes of the file, it is the same if two parts hold equal arrays in place of one.
     """
+    if hasattr(model, "to_river"):
+        return model.coef_.tolist(), state(model.to_river())
     with zipfile.ZipFile(io.BytesIO(saved(model))) as file:
         content = {name: file.read(name) for name in file.namelist()}
 
@@ -105,12 +107,34 @@ WAYS = {
 OTHER_WAYS = [way for way in WAYS if way not in ("shared buffers", "deep copy")]
 
 
-@pytest.mark.parametrize("name", savable_models.MODELS)
+def fit(estimator, random):
+    """Learn rows one by one and in a batch; return what solves them, which is restored, too."""
+    X = random.normal(size=(20, 5))
+    y = X[:, 0] > 0
+    estimator.partial_fit(X, y).partial_fit(X[:1], y[:1])
+    return estimator.coef_
+
+
+def estimators(kind, **settings):
+    """Return what makes an estimator of scikit-learn, and how it learns."""
+    return lambda random: kind(**settings), fit
+
+
+MODELS = savable_models.MODELS | {
+    "estimator": estimators(IncrementalRidge),
+    "recursive estimator": estimators(IncrementalRidge, alpha=1.0, solver="recursive"),
+    "classifying estimator": estimators(IncrementalRidgeClassifier),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("in_all_ways", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_restored_model_goes_on_in_memory_of_its_own(tmp_path, name, in_all_ways):
-    model, (_, learn) = savable_models.learnt(name), savable_models.MODELS[name]
+    (make, learn), random = MODELS[name], np.random.default_rng(0)
+    model = make(random)
+    learn(model, random)
     # Without all ways: shared buffers, a deep copy, and one of the others in turn.
-    turn = [*savable_models.MODELS].index(name) % len(OTHER_WAYS)
+    turn = [*MODELS].index(name) % len(OTHER_WAYS)
     ways = [*WAYS] if in_all_ways else ["shared buffers", "deep copy", OTHER_WAYS[turn]]
     before, ahead = state(model), pickle.loads(pickle.dumps(model))
     learn(ahead, np.random.default_rng(7))
@@ -163,43 +187,6 @@ def test_any_steps_of_a_restored_model_are_in_memory_of_its_own(tmp_path_factory
         assert state(found) == state(twin)
         assert memory.content() == content
     assert state(model) == before
-
-
-X = np.random.default_rng(0).normal(size=(60, 5))
-ESTIMATORS = {
-    "ridge": lambda: IncrementalRidge(1.0).partial_fit(X, X[:, :2]),
-    "auto": lambda: IncrementalRidge().partial_fit(X, X.sum(axis=1)),
-    "recursive": lambda: IncrementalRidge(1.0, solver="recursive").partial_fit(X, X[:, 0]),
-    "classifier": lambda: IncrementalRidgeClassifier().partial_fit(
-        X, X[:, 0] > 0, classes=[False, True]
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_restored_estimator_goes_on_in_memory_of_its_own(tmp_path, name):
-    def seen(estimator):
-        answers = estimator.coef_.tolist(), estimator.predict(X).tolist()
-        return answers, state(estimator.to_river())
-
-    def go_on(estimator):
-        targets = estimator.predict(X[:9])
-        estimator.partial_fit(X[:9], targets).partial_fit(X[9:10], targets[:1])
-
-    model = ESTIMATORS[name]()
-    before, ahead = seen(model), copy.deepcopy(model)
-    go_on(ahead)
-    for way, restored in WAYS.items():
-        found, memory = restored(model, tmp_path)
-        content = memory.content()
-        # The last solution is restored, too.
-        assert seen(found) == before, way
-        go_on(found)
-        assert memory.content() == content, way
-        if way != "own memory":
-            memory.spoil()
-        assert seen(found) == seen(ahead), way
-        assert seen(model) == before, way
 
 
 # -- arrays that go in and come out ---------------------------------------------------------------
