@@ -156,16 +156,10 @@ def typed(values):
     return [(type(value), repr(value)) for value in values]
 
 
-def entries(values):
-    """Return the entries of an array, series or list as Python values."""
-    read = (getattr(values, name, None) for name in ("to_pylist", "to_list", "tolist"))
-    return values if isinstance(values, list) else next(filter(None, read))()
-
-
 def assert_answers(model, table, expected):
     """Assert that labels are exactly these, or that the library of a table has no such series."""
     try:
-        answers = entries(model.predict_many(table))
+        answers = laws.entries(model.predict_many(table))
     except ValueError as error:
         answers = str(error)
     if isinstance(answers, str):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
+from onlinels import LeastSquaresRegressor
 from support import laws, strategies
 
 EPS = np.finfo(np.float64).eps
@@ -219,18 +219,3 @@ def test_an_intercept_by_centring():
         expected = with_ridge(A, T, ridge)
         for model in (whole, merged):
             np.testing.assert_allclose(laws.weights_at(model, ridge), expected, rtol=1e-6)
-
-
-def test_the_classifier_separates_what_the_gram_cannot():
-    """A polynomial of degree 6 on [2, 3]: its powers are dependent to a Gram in float64."""
-    x = np.linspace(2.0, 3.0, 200)
-    X = x[:, None] ** np.arange(1, 7)
-    labels = (np.arange(200) // 25 % 2).tolist()
-    exact = np.polynomial.Chebyshev.fit(x, np.array(labels, float), 6)(x)
-    errors = {}
-    for accumulator in ("gram", "orthogonal"):
-        model = LeastSquaresClassifier(ridge=0.0, accumulator=accumulator)
-        model.learn_many(X, labels)
-        scores = model.scores_many(X)[:, model.classes.index(1)]
-        errors[accumulator] = np.abs(scores - exact).max()
-    assert errors["orthogonal"] < 1e-6 < 1e-3 < errors["gram"]

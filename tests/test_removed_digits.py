@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from onlinels import (
     KFold,
-    LeastSquaresClassifier,
-    LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     dumps,
     loads,
@@ -22,6 +20,8 @@ from onlinels import (
 from onlinels.export import answers_only
 from onlinels.sklearn import IncrementalRidge
 from support import laws, strategies
+from support.models import LINEAR, MODELS
+from support.slow import the_rest_slow
 
 RIDGES = 0.0, 1e-6, 1.0, 1e3, "auto", "paper", KFold(3)
 
@@ -193,15 +193,11 @@ def test_a_feature_that_became_constant_comes_back(ridge):
     np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-9)
 
 
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (1e-3, 0.0), (1.0, 1e3), (1e3, 1e6)])
 @pytest.mark.parametrize(
-    ("scale", "offset", "n_rows", "window", "step"),
-    [
-        *((scale, 0.0, 500, 50, 1) for scale in (1.0, 1e-3)),
-        *((scale, 1e3 * scale, 500, 50, 1) for scale in (1.0, 1e3)),
-        pytest.param(1.0, 0.0, 1_000_000, 500, 10, marks=pytest.mark.slow),
-    ],
+    ("n_rows", "window", "step"), the_rest_slow([(500, 50, 1), (1_000_000, 500, 10)])
 )
-def test_ordinary_sliding_windows_are_never_refused(scale, offset, n_rows, window, step):
+def test_ordinary_sliding_windows_are_never_refused(n_rows, window, step, scale, offset):
     """The newest rows are learnt, the oldest ones unlearnt, and nothing drifts."""
     random = np.random.default_rng(0)
     X = scale * random.normal(size=(n_rows + window, 3)) + offset
@@ -349,34 +345,27 @@ def named_rows(random, n_rows):
     ]
 
 
-NAMING_MODELS = [
-    functools.partial(LeastSquaresClassifier, 1.0),
-    LeastSquaresClassifier,
-    functools.partial(LeastSquaresClassifier, "auto", "recursive"),
-    functools.partial(LeastSquaresClassifier, priors="equal"),
-    functools.partial(LeastSquaresRegressor, 1.0, "recursive"),
-    functools.partial(LeastSquaresRegressor, KFold(2)),
-    functools.partial(LeastSquaresRegressor, fit_intercept=False),
-    LeastSquaresMultiTargetRegressor,
-]
+NAMING_MODELS = (
+    *("gram", "no intercept", "recursive", "recursive, auto", "priors"),
+    *("regressor", "regressor of folds", "several"),
+)
 
 
-def drawn_targets(random, model, n_rows):
-    if isinstance(model, LeastSquaresMultiTargetRegressor):
-        return [{"p": float(random.normal()), "q": float(row)} for row in range(n_rows)]
-    if isinstance(model, LeastSquaresClassifier):
+def targets_for(kind, random, n_rows):
+    if kind in LINEAR:
         return [f"class-{random.integers(5)}" for _ in range(n_rows)]
-    return random.normal(size=n_rows).tolist()
+    y = random.normal(size=n_rows).tolist()
+    return [{"p": target, "q": 2.0 * target} for target in y] if kind == "several" else y
 
 
 @pytest.mark.filterwarnings("ignore:.*selected after rows were removed:UserWarning")
-@pytest.mark.parametrize("make", NAMING_MODELS)
+@pytest.mark.parametrize("kind", NAMING_MODELS)
 @strategies.examples(15)
 @given(data=st.data(), seed=st.integers(0, 2**16), merges=st.booleans(), asks=st.booleans())
-def test_no_name_that_only_removed_rows_had_is_left(make, data, seed, merges, asks):
+def test_no_name_that_only_removed_rows_had_is_left(kind, data, seed, merges, asks):
     """Whatever the order, the batches and the mergers; files have none either."""
-    random, n_rows, model = np.random.default_rng(seed), data.draw(st.integers(1, 15)), make()
-    X, y = named_rows(random, n_rows), drawn_targets(random, model, n_rows)
+    random, n_rows, make = np.random.default_rng(seed), data.draw(st.integers(1, 15)), MODELS[kind]
+    model, X, y = make(), named_rows(random, n_rows), targets_for(kind, random, n_rows)
     n_mine = data.draw(st.integers(0, n_rows)) if merges else n_rows
     model.learn_many(X[:n_mine], y[:n_mine])
     if merges:

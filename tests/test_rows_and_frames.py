@@ -226,15 +226,12 @@ def test_targets_of_the_index_of_the_frame_come_in_its_order(kind, data, index):
 
 
 def test_weights_and_times_of_a_series_in_another_order_are_refused():
-    X = pd.DataFrame({"a": [0.0, 1.0, 2.0]})
-    turned = pd.Series([1.0, 2.0, 3.0], index=[2, 1, 0])
-    linear = LeastSquaresClassifier(half_life=2.0)
-    for model in (linear, DriftAwareClassifier(linear.clone())):
-        with pytest.raises(ValueError, match="w has the index of X in another order"):
-            model.learn_many(X, [0, 1, 0], w=turned)
-        model.learn_many(X, [0, 1, 0], w=turned.to_numpy())
-    with pytest.raises(ValueError, match="t has the index of X in another order"):
-        LeastSquaresClassifier(half_life=2.0).learn_many(X, [0, 1, 0], t=turned)
+    X, turned = pd.DataFrame({"a": [0.0, 1.0]}), pd.Series([1.0, 2.0], index=[1, 0])
+    for kind, name in (("half-life", "w"), ("half-life", "t"), ("drift", "w")):
+        model = models.MODELS[kind]()
+        with pytest.raises(ValueError, match=f"{name} has the index of X in another order"):
+            model.learn_many(X, [0, 1], **{name: turned})
+        model.learn_many(X, [0, 1], **{name: turned.to_numpy()})
 
 
 # -- answers in the form of the rows --------------------------------------------------------------
@@ -242,14 +239,6 @@ def test_weights_and_times_of_a_series_in_another_order_are_refused():
 COLUMNS = {"a": [0.0, 1.0, 2.0, 3.0], "b": [1.0, 0.0, 1.0, 5.0]}
 ANSWERING = "gram", "stream", "calibrated", "drift", "pipeline", "regressor", "several"
 TARGETS = {"several": {"u": [0.5, 1.5, 2.0, 4.0], "v": COLUMNS["b"]}, "regressor": [0.5, 1, 2, 4]}
-
-
-def entries_of(answer):
-    """Return the entries of a series as a list, or the rows of a table as dicts."""
-    if isinstance(answer, pd.DataFrame):
-        return answer.to_dict("records")
-    ways = (getattr(answer, way, None) for way in ("to_pylist", "to_dicts", "to_list"))
-    return answer if isinstance(answer, list) else next(filter(None, ways))()
 
 
 @pytest.mark.parametrize(
@@ -271,7 +260,7 @@ def test_answers_come_in_the_form_of_the_rows(kind, library):
             assert type(answer).__module__.split(".")[0] == type(X).__module__.split(".")[0]
             one = getattr(model, f"{question}_one")
             expected = [pytest.approx(one(x)) for x in pd.DataFrame(COLUMNS).to_dict("records")]
-            assert entries_of(answer) == expected
+            assert laws.entries(answer) == expected
             assert not isinstance(X, pd.DataFrame) or answer.index.tolist() == list("wxyz")
 
 
@@ -521,18 +510,9 @@ def whole_numbers(n_rows, n_columns):
     return np.random.default_rng(0).integers(-5, 6, (n_rows, n_columns)).astype(float)
 
 
-def test_arrays_and_models_that_know_nothing_warn_of_no_columns():
-    frame = pd.DataFrame(whole_numbers(9, 3), columns=list("abc"))
-    model = LeastSquaresRegressor()
-    assert said(model.predict_many, frame) == []
-    model.learn_many(frame.to_numpy(), np.arange(9.0))
-    assert said(model.predict_many, frame.to_numpy()[:, :2]) == []
-    assert said(model.predict_many, sparse.csr_array(frame.to_numpy()[:, :2])) == []
-
-
-def test_warnings_leave_no_trace_in_files_and_are_short():
-    model = LeastSquaresRegressor(1.0)
-    X = pd.DataFrame(whole_numbers(9, 80))
+def test_warnings_of_columns_are_short_leave_no_trace_and_are_not_of_arrays():
+    model, X = LeastSquaresRegressor(1.0), pd.DataFrame(whole_numbers(9, 80))
+    assert said(model.predict_many, X) == []
     model.learn_many(X, np.arange(9.0))
     model.predict_many(X)
     before = onlinels.dumps(model)
@@ -540,6 +520,8 @@ def test_warnings_leave_no_trace_in_files_and_are_short():
     assert onlinels.dumps(model) == before
     assert "X lacks 78 of the 80 columns" in message
     assert len(message) < 300
+    few = X.to_numpy()[:, :2]
+    assert said(model.predict_many, few) == said(model.predict_many, sparse.csr_array(few)) == []
 
 
 @pytest.mark.parametrize("drop_zeros", [False, True])

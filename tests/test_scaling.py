@@ -41,22 +41,6 @@ def units_of(model, rows):
     return units if model.fit_intercept else np.sqrt(weights @ X**2)
 
 
-def learn_in_pieces(model, rows, pieces, asks):
-    for batch, asked in zip(pieces, asks, strict=True):
-        part = rows.take(batch)
-        if len(batch) == 1 and part.w[0] == 1.0:
-            model.learn_one(part.dicts()[0], part.y[0])
-        else:
-            model.learn_many(part.X, part.y, part.w)
-        if asked:
-            model.predict_one(part.dicts()[0])
-
-
-def draw_pieces(data, n_rows):
-    pieces = data.draw(strategies.splits(n_rows))
-    return pieces, data.draw(st.lists(st.booleans(), min_size=len(pieces), max_size=len(pieces)))
-
-
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @strategies.examples(15)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1), ridge=st.floats(1e-2, 1e2))
@@ -65,7 +49,7 @@ def test_the_ridge_acts_on_features_standardised_over_all_rows(form, data, seed,
     rows = mixed_rows(seed, n_rows)
     rows = rows.weighing(np.random.default_rng(seed).integers(1, 4, n_rows) * 0.5)
     model = LeastSquaresClassifier(ridge=ridge, scaling="standard", **form)
-    learn_in_pieces(model, rows, *draw_pieces(data, n_rows))
+    laws.learn_in_batches(model, rows, data, ask=True, singly=True)
     units = units_of(model, rows)
     np.testing.assert_allclose(model.ridge_diagonal, ridge * units**2, rtol=1e-9)
     assert not model.output_weights[units == 0.0].any()
@@ -96,12 +80,10 @@ def test_units_of_features_do_not_matter(form, ridge, data, seed):
     others = (X + shifts) * factors
     settings = {"ridge": ridge, "scaling": "standard", **form}
     model, other = (LeastSquaresClassifier(**settings) for _ in range(2))
-    pieces = data.draw(strategies.splits(n_rows))
-    for batch in pieces:
-        rows = list(batch)
-        labels = [y[row] for row in rows]
-        model.learn_many(X[rows], labels)
-        other.learn_many(others[rows], labels)
+    for batch in data.draw(strategies.splits(n_rows)):
+        part = slice(batch.start, batch.stop)
+        model.learn_many(X[part], y[part])
+        other.learn_many(others[part], y[part])
     found, wanted = other.scores_many(others), model.scores_many(X)
     np.testing.assert_allclose(found, wanted, atol=1e-6 * (1.0 + np.abs(wanted).max()))
 
@@ -151,7 +133,7 @@ def assert_cutting_changes_nothing(form, rows, data):
     """Assert that a drawn cutting gives the ridge, the units and the answers of one batch."""
     whole, cut = LeastSquaresClassifier(**form), LeastSquaresClassifier(**form)
     whole.learn_many(rows.X, rows.y, rows.w)
-    learn_in_pieces(cut, rows, *draw_pieces(data, len(rows)))
+    laws.learn_in_batches(cut, rows, data, ask=True, singly=True)
     assert cut.ridge_ == pytest.approx(whole.ridge_, rel=1e-6)
     np.testing.assert_allclose(cut.ridge_diagonal, whole.ridge_diagonal, rtol=1e-6)
     size = 1.0 + np.abs(whole.scores_many(rows.X)).max()

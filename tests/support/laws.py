@@ -10,6 +10,7 @@ import zipfile
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import strategies as st
 
@@ -376,9 +377,17 @@ def learn_in_batches(model, rows, data, ask=False, singly=False, times=None):
             model.learn_one(part.dicts()[0], part.y[0], part.w[0], **t)
         else:
             model.learn_many(part.X, part.y, part.w, **t)
-        if ask:
+        if ask and data.draw(st.booleans()):
             model.predict_many(part.X)
     return model
+
+
+def entries(values):
+    """Return the entries of an array, series or list as Python values, rows of a table as dicts."""
+    if isinstance(values, pd.DataFrame):
+        return values.to_dict("records")
+    read = (getattr(values, way, None) for way in ("to_pylist", "to_dicts", "to_list", "tolist"))
+    return values if isinstance(values, list) else next(filter(None, read))()
 
 
 def merged_in_any_tree(models, data):

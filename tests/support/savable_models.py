@@ -81,33 +81,36 @@ def learn_words(model, random):
         model.predict_one(sample)
 
 
+def mixed(random, n_rows):
+    """Return samples of a number, a text and gaps, and their labels."""
+    X, y = rows(random, n_rows)
+    gaps = (None if row[2] > 0 else 1.0 for row in X)
+    return [
+        {"a": row[0], "text": str(label), "gap": gap}
+        for row, label, gap in zip(X, y, gaps, strict=True)
+    ], y.tolist()
+
+
 def learn_mixed(model, random):
-    X, y = rows(random, 40)
-    for row, label in zip(X, y, strict=True):
-        sample = {"a": row[0], "text": str(label), "gap": None if row[2] > 0 else 1.0}
+    for sample, label in zip(*mixed(random, 40), strict=True):
         model.predict_one(sample)
-        model.learn_one(sample, ("class", int(label)))
+        model.learn_one(sample, ("class", label))
 
 
 def learn_late(model, random):
     """Learn rows, some late, some at once, and leave forecasts waiting."""
-    X, y = rows(random, 40)
-    samples = [
-        {"a": row[0], "text": str(label), "b": row[1]} for row, label in zip(X, y, strict=True)
-    ]
+    samples, y = mixed(random, 40)
     for row, sample in enumerate(samples):
         model.predict_one(sample)
         if row >= 6 and row % 5:
-            model.learn_one(samples[row - 6], int(y[row - 6]))
+            model.learn_one(samples[row - 6], y[row - 6])
     model.predict_many(samples[:3])
 
 
 def learn_mixed_numbers(model, random):
-    X, _ = rows(random, 30)
-    for row in X:
-        sample = {"a": row[0], "text": str(row[1] > 0), "gap": None if row[2] > 0 else 1.0}
+    for sample, label in zip(*mixed(random, 30), strict=True):
         model.predict_one(sample)
-        model.learn_one(sample, row[0] + row[3])
+        model.learn_one(sample, sample["a"] + label)
 
 
 def learn_late_numbers(model, random):
