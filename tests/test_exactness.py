@@ -1,6 +1,5 @@
 """The promise: online equals batch, whatever the cutting, the order and the tree of merges."""
 
-import copy
 import functools
 import operator
 
@@ -76,26 +75,6 @@ def test_weights_are_repeated_rows(kind, data):
     repeated = rows.take(np.repeat(np.arange(len(rows)), rows.w.astype(int)))
     plain = learnt(make, repeated.weighing(None))
     laws.assert_same_model(learnt(make, rows), plain, count=False)
-
-
-@pytest.mark.parametrize("kind", ["labels", "numbers"])
-@given(st.data(), strategies.positive_ridges)
-def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(kind, data, ridge):
-    """Weights are a function of the sums and of the order of classes, which is given here."""
-    rows, make = data.draw(strategies.cases(kind, whole=True))
-    whole, parts = make(ridge=ridge, fit_intercept=False, accumulator="gram"), []
-    if kind == "labels":
-        classes = list(dict.fromkeys(rows.y))
-        whole.learn_many(np.zeros((len(classes), rows.X.shape[1])), classes, 0.0)
-    for batch in data.draw(strategies.splits(len(rows))):
-        part = rows.take(batch)
-        parts.append(copy.deepcopy(whole))
-        parts[-1].learn_many(part.X, part.y, part.w)
-    whole.learn_many(rows.X, rows.y, rows.w)
-    for order in (parts, parts[::-1]):
-        merged = functools.reduce(operator.add, order)
-        assert laws.outputs_of(merged) == laws.outputs_of(whole)
-        assert (merged.output_weights == whole.output_weights).all()
 
 
 @kinds

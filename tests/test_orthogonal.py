@@ -1,6 +1,5 @@
 """The orthogonal form against batch definitions: solutions at every ridge, in any units."""
 
-import functools
 
 import numpy as np
 import pytest
@@ -200,22 +199,3 @@ def test_leverages_within_the_row_space_whatever_a_row_has_beside_it(ridge):
     _, deviations = model.predict_many(np.vstack([np.zeros(4), rows]), with_dist=True)
     found = (deviations[1:] / deviations[0]) ** 2 - 1.0
     np.testing.assert_allclose(found, expected, rtol=1e-8)
-
-
-def test_an_intercept_by_centring():
-    """Means far away, nearly dependent features: the factor of the centred rows."""
-    random = np.random.default_rng(0)
-    X = random.integers(-1000, 1000, (300, 3)) / 256.0
-    X[:, 2] = X[:, 0] + X[:, 2] * 2.0**-20
-    Y = X @ np.array([[1.0], [2.0], [3.0]]) + random.integers(-8, 8, (300, 1)) / 16.0
-    shifted, singly = (X + 2.0**20, Y), np.arange(300)[:, None]
-    whole = laws.taught(*shifted, None, 0.0, "orthogonal", True, singly)
-    parts = [
-        laws.taught(*shifted, None, 0.0, "orthogonal", True, singly[part::3]) for part in range(3)
-    ]
-    merged = functools.reduce(lambda left, right: left.merge(right), parts)
-    A, T = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    for ridge in (0.0, 1e-12, 1e-6):
-        expected = with_ridge(A, T, ridge)
-        for model in (whole, merged):
-            np.testing.assert_allclose(laws.weights_at(model, ridge), expected, rtol=1e-6)

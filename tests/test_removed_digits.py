@@ -21,7 +21,6 @@ from onlinels.export import answers_only
 from onlinels.sklearn import IncrementalRidge
 from support import laws, strategies
 from support.models import LINEAR, MODELS
-from support.slow import the_rest_slow
 
 RIDGES = 0.0, 1e-6, 1.0, 1e3, "auto", "paper", KFold(3)
 
@@ -193,11 +192,17 @@ def test_a_feature_that_became_constant_comes_back(ridge):
     np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (1e-3, 0.0), (1.0, 1e3), (1e3, 1e6)])
+UNITS = (1.0, 0.0), (1e-3, 0.0), (1.0, 1e3), (1e3, 1e6)
+
+
 @pytest.mark.parametrize(
-    ("n_rows", "window", "step"), the_rest_slow([(500, 50, 1), (1_000_000, 500, 10)])
+    ("scale", "offset", "n_rows", "window", "step"),
+    [
+        *((*units, 500, 50, 1) for units in UNITS),
+        pytest.param(1.0, 0.0, 1_000_000, 500, 10, marks=pytest.mark.slow),
+    ],
 )
-def test_ordinary_sliding_windows_are_never_refused(n_rows, window, step, scale, offset):
+def test_ordinary_sliding_windows_are_never_refused(scale, offset, n_rows, window, step):
     """The newest rows are learnt, the oldest ones unlearnt, and nothing drifts."""
     random = np.random.default_rng(0)
     X = scale * random.normal(size=(n_rows + window, 3)) + offset

@@ -136,26 +136,6 @@ def test_merging_and_unlearning_select_anew(setting):
     assert merged.ridge_ == pytest.approx(ridge_of(faded, setting))
 
 
-@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
-def test_a_setting_that_changes_takes_effect(accumulator):
-    """The number that was selected, too: it then acts on features as they are."""
-    rows = stream(380)
-    model = LeastSquaresClassifier(accumulator=accumulator)
-    model.learn_many(rows.X[:300], rows.y[:300])
-    for stop, ridge in ((340, 7.0), (380, model.ridge_)):
-        model.mutate({"ridge": ridge})
-        part = rows.take(range(stop - 40, stop))
-        for x, y in zip(part.dicts(), part.y, strict=True):
-            np.testing.assert_array_equal(model.ridge_diagonal, ridge)
-            model.predict_one(x)
-            model.learn_one(x, y)
-        other = LeastSquaresClassifier(1.0, accumulator)
-        other.learn_many(rows.X[:stop], rows.y[:stop])
-        for each in (model, other):
-            each.mutate({"ridge": "auto"})
-        assert model.ridge_ == pytest.approx(other.ridge_)
-
-
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
 @pytest.mark.parametrize("setting", ["paper", "auto", 7.0])
 @pytest.mark.parametrize("when", [(0,), (3, 64)])

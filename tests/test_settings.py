@@ -108,15 +108,6 @@ def test_parts_never_change(part):
     assert pickle.dumps(part) == before
 
 
-@examples(100)
-@given(st.sampled_from(sorted(OWN)), st.from_regex(r"[^\W_]\w{0,6}", fullmatch=True), st.integers())
-def test_no_name_that_is_made_up_is_taken(name, attribute, value):
-    model = made(name)
-    if not hasattr(model, attribute):
-        refused(model, attribute, value)
-        assert not hasattr(model, attribute)
-
-
 def with_ridge(model, ridge):
     """Return an untaught estimator that is made with a ridge."""
     if isinstance(model, ShallowConvClassifier):

@@ -58,12 +58,6 @@ def taught(
     return model
 
 
-def weights_at(model, ridge):
-    """Return the output weights of a model at another ridge, which stays."""
-    model.ridge = ridge
-    return model.output_weights
-
-
 def one_hot(y, classes):
     """Return targets (n, n_classes)."""
     return np.array([[float(label == other) for other in classes] for label in y])
