@@ -1,6 +1,5 @@
 """The orthogonal form against batch definitions: solutions at every ridge, in any units."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -92,7 +92,6 @@ BAD_CALLS = [
     ("learn_one", (ROW, float("nan")), ValueError, "y is nan"),
     ("learn_one", (ROW, float("-inf")), ValueError, "y is -inf"),
     ("learn_one", (ROW, 1e151), ValueError, "magnitude at most 1e.150"),
-    ("learn_one", (ROW, 10**400), ValueError, "y is inf"),
     ("learn_one", (ROW, 1j), TypeError, "complex"),
     ("learn_one", (ROW, [1.0]), TypeError, "list"),
     ("learn_one", (ROW, {"y": 1.0}), TypeError, "LeastSquaresMultiTargetRegressor"),

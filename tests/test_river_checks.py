@@ -143,16 +143,6 @@ def conv(**settings):
     return ConvolutionalFeatures(pool_size=3, stride=4, padding=3, **settings)
 
 
-def network(features, weights, warm_up=25, **before):
-    return ShallowConvClassifier(
-        features,
-        HiddenLayer(40, weights),
-        LeastSquaresClassifier(ridge=1.0, fit_intercept=False),
-        warm_up=warm_up,
-        preprocessing=ImagePreprocessing(**before) if before else None,
-    )
-
-
 SMALL = conv(normalize=False, image_shape=(8, 8))
 SQUARE = {"image_shape": (8, 8)}
 PREPROCESSED = ImagePreprocessing(scale=16.0, **SQUARE)
@@ -175,23 +165,12 @@ IMAGE_MODELS = {
         for weights in ("difference", "gaussian")
         for warm_up in (25, 5, 1000)
     },
-    "whitened, with patches": lambda: network(
-        conv(filters=("hand-designed", Patches(5, size=3))),
-        "centred-difference",
-        **{"scale": 16.0, "whitening": 0.1, **SQUARE},
-    ),
-    "downsampled, with whitened patches": lambda: network(
-        conv(filters=Patches(5, 3, whitening=1.0, n_sample=200), channels="joint"),
-        "difference",
-        **{"downsample": 2, **SQUARE},
-    ),
-    "with clusters": lambda: network(
-        conv(
-            filters=Patches(5, 3, whitening=1.0, n_iterations=10, n_sample=200),
-            normalize="image",
-            **SQUARE,
-        ),
-        "gaussian",
+    "whitened, with patches": lambda: ShallowConvClassifier(
+        conv(filters=("hand-designed", Patches(5, 3, whitening=1.0, n_sample=200))),
+        HiddenLayer(40, "centred-difference"),
+        LeastSquaresClassifier(ridge=1.0, fit_intercept=False),
+        warm_up=25,
+        preprocessing=ImagePreprocessing(downsample=2, scale=16.0, whitening=0.1, **SQUARE),
     ),
     "preprocessed": lambda: PREPROCESSED | SMALL | LeastSquaresClassifier(ridge=1.0),
     "hidden": lambda: SMALL | HiddenLayer(30) | LeastSquaresClassifier(ridge=1.0),

@@ -8,7 +8,6 @@ import decimal
 import functools
 import re
 import warnings
-from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -43,7 +42,6 @@ BAD_ROWS = [
     ({"a": pd.NA}, ValueError, r"x\['a'\] is <NA>.*StatImputer"),
     ({"a": float("-inf")}, ValueError, r"x\['a'\] is -inf.*1e\+150.*rescale"),
     ({"a": 1e200}, ValueError, r"1e\+200.*1e\+150.*rescale"),
-    ({"a": 10**400}, ValueError, "magnitude"),
     ({"a": decimal.Decimal("sNaN")}, ValueError, "magnitude"),
     ({"a": "red"}, TypeError, r"x\['a'\] is 'red' of type str.*OneHotEncoder"),
     ({"a": np.complex128(1j)}, TypeError, "complex128, expected a number.*OneHotEncoder"),
@@ -79,17 +77,12 @@ BAD_BATCHES = [
     (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "of one name(.|\n)*'a'"),
     (pa.table([[1.0], [2.0]], names=["a", "a"]), ValueError, "of one name"),
     (pd.DataFrame({"a": [1.5]}, dtype=object), TypeError, "column 'a'"),
-    (pd.DataFrame({"a": ["1"]}, dtype="category"), TypeError, "column 'a'"),
-    (pd.DataFrame({"a": [date(2020, 1, 1)]}), TypeError, "column 'a'"),
     (pd.DataFrame({"a": pd.arrays.SparseArray(["x"])}), TypeError, "column 'a'"),
     (np.ma.array([[1.0, 2.0]], mask=[[True, False]]), TypeError, "masked"),
     ([{float("nan"): 1.0}, {"a": 1.0}], ValueError, "name is NaN"),
     ([{"h0": 1.0, 0: 2.0}, {"b": 1.0}], ValueError, "stand for one feature"),
     ([{"h": np.ones(2)}, {"h": np.ones(3)}], ValueError, "has 3 values, expected 2 as in other"),
-    (pl.DataFrame({"a": ["x"]}), TypeError, "OneHotEncoder"),
-    (pl.DataFrame({"a": [1, None]}), ValueError, "StatImputer"),
     (pl.DataFrame({"a": [1.0]}).lazy(), TypeError, "LazyFrame"),
-    (pa.table({"a": ["x"]}), TypeError, "OneHotEncoder"),
     (sparse.csr_array([[0.0, 1.0], [np.nan, 0.0]]), ValueError, r"nan at position \(1, 0\)"),
     (sparse.csc_array([[0.0, 1e200]]), ValueError, r"1e\+200 at position \(0, 1\)"),
     (sparse.csr_array([[0.0, 1j]]), TypeError, "complex"),
