@@ -183,7 +183,6 @@ def test_a_rare_change_of_a_feature_far_from_0_has_a_weight(accumulator, ridge):
     y[-1] = 5.0
     difference = x[-1] - x[0]
     squares = difference**2 * 0.999
-    model = LeastSquaresRegressor(ridge, accumulator)
-    model.learn_many(x[:, None], y)
+    model = laws.fitted(LeastSquaresRegressor(ridge, accumulator), x[:, None], y)
     expected = 5.0 * difference * 0.999 / (squares + ridge)
     assert model.output_weights.item() == pytest.approx(expected, rel=1e-6)

@@ -14,9 +14,7 @@ ROW = {"a": 1.0, "b": 2.0}
 
 
 def trained(**settings):
-    model = LeastSquaresClassifier(**settings)
-    model.learn_many(pd.DataFrame(X, columns=["a", "b"]), Y)
-    return model
+    return laws.fitted(LeastSquaresClassifier(**settings), pd.DataFrame(X, columns=["a", "b"]), Y)
 
 
 def test_labels_that_read_alike_need_an_array_or_pandas():

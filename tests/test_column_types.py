@@ -18,7 +18,7 @@ from onlinels import (
 )
 from onlinels.from_sums import regressor_from_sums
 from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
-from support import models
+from support import laws, models
 
 VALUES = [1, 2, 4, 5]
 DECIMALS = list(map(decimal.Decimal, VALUES))
@@ -124,8 +124,7 @@ def test_numbers_of_every_type_are_numbers(name, place):
     is_arrow = type(column).__module__ == "pyarrow.lib"
     like = pa.array(VALUES, pa.float64()) if is_arrow else type(column)(VALUES, dtype=float)
     for each in (column, like):
-        model = models.MODELS[kind]()
-        model.learn_many(*arguments(each))
+        model = laws.fitted(models.MODELS[kind](), *arguments(each))
         model.predict_learn_many(*arguments(each))
         answers.append(np.asarray(model.predict_many(arguments(column)[0])))
     assert (answers[0] == answers[1]).all()
@@ -144,8 +143,7 @@ def test_all_else_is_refused_by_a_message_of_this_package(name):
     for place, (kind, arguments) in PLACES.items():
         if place == "X of a stream":
             continue  # Texts are features of streams, and gaps are known to be gaps.
-        model = models.MODELS[kind]()
-        model.learn_many(*arguments(pl.Series([1.0, 2.0, 4.0, 5.0])))
+        model = laws.fitted(models.MODELS[kind](), *arguments(pl.Series([1.0, 2.0, 4.0, 5.0])))
         before = pickle.dumps(model)
         for learn in (model.learn_many, model.predict_learn_many):
             assert is_refused_in_style(lambda: learn(*arguments(OTHERS[name]))), place  # noqa: B023

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import sys
 import time
 
 import numpy as np
@@ -16,8 +15,8 @@ pytest.importorskip("confluent_kafka", reason="needs confluent-kafka: pip instal
 import kafka_stream
 from kafka_stream import Learner, MockBroker, Session
 
-from support.killable_demo import CONTEXT, Death, live
-from support.processes import PATIENCE, ended
+from support.killable_demo import Death, outcome, start
+from support.processes import PATIENCE
 
 SAVE_EVERY = 40
 REFUSED = [b"", b"[" * 10_000, b"[]", b"{}", b'{"x": {"a": "red"}, "y": 1}', None]
@@ -56,23 +55,6 @@ def learn_to_the_end(broker, state, topic):
     return session.learner
 
 
-@pytest.fixture
-def killed(broker, tmp_path, monkeypatch):
-    """Return what runs the demo until a death."""
-    # For the process that all of them are copies of.
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-
-    def run(topic, state, death):
-        words = ["--learn", "--until-end", "--bootstrap", broker.address, "--topic", topic]
-        words += ["--state", str(state), "--save-every", str(SAVE_EVERY)]
-        output = tmp_path / "output"
-        life = CONTEXT.Process(target=live, args=(words, output, death, "kafka_stream"))
-        life.start()
-        assert ended(life) == -signal.SIGKILL, (death, output.read_text())
-
-    return run
-
-
 DEATHS = [
     Death("kafka_stream:Learner.handle", 45, before=True),
     # The second save is not in its place, or just is.
@@ -82,10 +64,13 @@ DEATHS = [
 
 
 @pytest.mark.skipif(os.name != "posix", reason="processes are killed as on POSIX")
-def test_kills_change_no_bit_of_what_one_partition_teaches(broker, tmp_path, killed):
+def test_kills_change_no_bit_of_what_one_partition_teaches(broker, tmp_path):
     publish(broker, "one", 400, 1)
+    words = ["--learn", "--until-end", "--bootstrap", broker.address, "--topic", "one"]
+    words += ["--state", tmp_path / "killed", "--save-every", SAVE_EVERY]
     for death in DEATHS:
-        killed("one", tmp_path / "killed", death)
+        code, output = outcome(start(tmp_path, "kafka_stream", words, death))
+        assert code == -signal.SIGKILL, (death, output)
     learner = learn_to_the_end(broker, tmp_path / "killed", "one")
     whole = learn_to_the_end(broker, tmp_path / "whole", "one")
     assert (whole.learnt, whole.refused, whole.offsets) == (400, 8, {0: 408})

@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 
@@ -23,9 +22,9 @@ pytest.importorskip("paho.mqtt", reason="needs paho-mqtt: pip install '.[mqtt]'"
 from mqtt_sensors.learner import Label, Learner, Reading, Topics, read_message
 from mqtt_sensors.simulator import labelled_rows, publish, script
 
-from support.killable_demo import CONTEXT, Death, live
+from support.killable_demo import Death, outcome, start
 from support.pictures import is_drawn
-from support.processes import PATIENCE, ended
+from support.processes import PATIENCE, started
 from support.strategies import deliveries
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
@@ -111,12 +110,9 @@ def running_broker(folder, settings="allow_anonymous true"):
         port = free.getsockname()[1]
     conf = folder / "mosquitto.conf"
     conf.write_text(f"listener {port} 127.0.0.1\n{settings}\nmax_queued_messages 0\n")
-    with subprocess.Popen([MOSQUITTO, "-c", str(conf)], stderr=subprocess.DEVNULL) as broker:
-        try:
-            wait_until(lambda: answers(port), [])
-            yield port
-        finally:
-            broker.terminate()
+    with started([MOSQUITTO, "-c", str(conf)], stderr=subprocess.DEVNULL):
+        wait_until(lambda: answers(port), [])
+        yield port
 
 
 def answers(port):
@@ -130,28 +126,9 @@ def port(tmp_path_factory):
         yield port
 
 
-@pytest.fixture
-def start(tmp_path, monkeypatch):
-    """Start lives of the demo, and end what is left of them."""
-    # For the process that all of them are copies of.
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    lives, picture = [], ["--output", str(tmp_path / "picture.png")]
-
-    def begin(words, death=None):
-        output = tmp_path / f"output {len(lives)}"
-        lives.append(CONTEXT.Process(target=live, args=([*words, *picture], output, death)))
-        lives[-1].output = output
-        lives[-1].start()
-        return lives[-1]
-
-    yield begin
-    for life in lives:
-        kill(life)
-
-
 def options(port, state, topics=TOPICS):
     words = ["--port", port, "--state", state, "--client-id", state.name]
-    return [str(word) for word in [*words, "--prefix", topics.prefix, "--save-every", 40]]
+    return [*words, "--prefix", topics.prefix, "--save-every", 40]
 
 
 def wait_until(condition, lives):
@@ -168,19 +145,18 @@ def kill(life):
     life.join()
 
 
-def outcome(life, number=0):
-    """Return how a life ended, after a signal, and all that it said, in one line."""
-    os.kill(life.pid, number)
-    return ended(life), " ".join(life.output.read_text().split())
+def begin(words, folder, death=None):
+    words = [*words, "--output", folder / "picture.png"]
+    return start(folder, "mqtt_sensors.__main__", words, death)
 
 
 @needs_broker
-def test_kills_lose_and_double_nothing(tmp_path, port, start):
+def test_kills_lose_and_double_nothing(tmp_path, port):
     messages = script(500)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
 
     def learner_of(state):
-        learner = start(["--learn", *options(port, state)])
+        learner = begin(["--learn", *options(port, state)], tmp_path)
         wait_until(state.exists, [learner])
         return learner
 
@@ -191,7 +167,7 @@ def test_kills_lose_and_double_nothing(tmp_path, port, start):
     kill(learner_of(killed))
     send(messages[:700], 1000)
     for death in DEATHS:
-        code, output = outcome(start(["--learn", *options(port, killed)], death))
+        code, output = outcome(begin(["--learn", *options(port, killed)], tmp_path, death))
         assert code == -signal.SIGKILL, (death, output)
     learner = learner_of(killed)
     send(messages[700:900])
@@ -216,9 +192,9 @@ def test_kills_lose_and_double_nothing(tmp_path, port, start):
 
 
 @needs_broker
-def test_the_demo_as_its_user_runs_it(tmp_path, port, start):
-    words = [*options(port, tmp_path / "demo", Topics("demo")), "--rows", "400", "--rate", "60000"]
-    code, output = outcome(start(words))
+def test_the_demo_as_its_user_runs_it(tmp_path, port):
+    words = [*options(port, tmp_path / "demo", Topics("demo")), "--rows", 400, "--rate", 60000]
+    code, output = outcome(begin(words, tmp_path))
     assert code == 0, output
     assert f"{len(labelled_rows(script(400)))}; 0" in output
     found = re.search(r"Difference to batch weights ([\d.]+e[+-]\d+)", output)
@@ -227,11 +203,12 @@ def test_the_demo_as_its_user_runs_it(tmp_path, port, start):
 
 
 @needs_broker
-def test_brokers_that_are_not_there_or_refuse_are_one_sentence(tmp_path, start):
+def test_brokers_that_are_not_there_or_refuse_are_one_sentence(tmp_path):
     with running_broker(tmp_path, "allow_anonymous false") as port:
-        code, output = outcome(start(["--learn", *options(port, tmp_path / "state")]))
+        words = ["--learn", *options(port, tmp_path / "state")]
+        code, output = outcome(begin(words, tmp_path))
     assert code == 2
     assert "the broker refuses this client: Not authorized" in output
-    code, output = outcome(start(["--learn", *options(port, tmp_path / "state")]))
+    code, output = outcome(begin(words, tmp_path))
     assert code == 2
     assert f"no broker answers at localhost:{port}. Start one: mosquitto -c" in output

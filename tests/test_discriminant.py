@@ -127,8 +127,7 @@ def test_priors_change_at_any_time_and_only_answers(data, case):
 
 @pytest.mark.parametrize("priors", [None, *PRIORS])
 def test_bad_priors_are_refused_and_change_nothing(priors):
-    model = LeastSquaresClassifier(priors=priors)
-    model.learn_many([{"x": 1.0}, {"x": 2.0}], ["a", "b"])
+    model = laws.fitted(LeastSquaresClassifier(priors=priors), [{"x": 1.0}, {"x": 2.0}], ["a", "b"])
     for bad, error, message in (
         ("balanced", ValueError, "priors='balanced' is not known. Pass None, \"learnt\""),
         (True, ValueError, "priors=True is not known"),

@@ -27,7 +27,7 @@ from onlinels.export import to_sklearn
 from onlinels.pipelines import last_step
 from onlinels.sklearn import IncrementalRidgeClassifier
 from onlinels.stream.waiting import sample_key
-from support import models, strategies
+from support import laws, models, strategies
 
 PLAIN_NAMES = ["temp", "h7", "\u00e9", 0, 1, -3, 0.5, ("h", 2), ("site", (1, 0.25)), None]
 """Names that a file can hold."""
@@ -241,8 +241,7 @@ def test_exports_and_estimators_have_plain_labels():
 def test_frames_of_answers_name_classes_by_their_plain_labels(make, labels):
     frame, answers = pl.DataFrame({"a": [0.0, 1.0]}), []
     for given_labels in (labels, [*map(plain_value, labels)]):
-        model = make()
-        model.learn_many(frame, given_labels)
+        model = laws.fitted(make(), frame, given_labels)
         answers.append((model.predict_proba_many(frame), model.predict_many(frame).to_frame()))
     assert all(map(pl.DataFrame.equals, *answers))
 

@@ -14,9 +14,7 @@ ROWS = [{"up": up, "down": down} for up, down in Y.tolist()]
 
 
 def trained(**settings):
-    model = LeastSquaresMultiTargetRegressor(**settings)
-    model.learn_many(SAMPLES, ROWS)
-    return model
+    return laws.fitted(LeastSquaresMultiTargetRegressor(**settings), SAMPLES, ROWS)
 
 
 def test_order_of_targets_never_matters():

@@ -12,7 +12,6 @@ from river import compose, feature_extraction, linear_model, preprocessing, stat
 import onlinels
 from onlinels import (
     CalibratedClassifier,
-    DriftAwareClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
@@ -176,7 +175,6 @@ def test_what_does_not_merge_is_refused_by_name():
         (LINEAR, LeastSquaresClassifier(2.0), ValueError, "other has different settings"),
         (StreamClassifier(), StreamClassifier(), TypeError, "StreamClassifier, expected a model"),
         ([LINEAR, LINEAR], LINEAR, TypeError, r"type list, expected .* Pass .* merge\(\*models\)"),
-        (DriftAwareClassifier(LINEAR.clone()), LINEAR, TypeError, "DriftAwareClassifier, expected"),
         (linear_model.LogisticRegression(), LINEAR, TypeError, "LogisticRegression, expected a"),
     ]
     for one, other, error, message in table:

@@ -22,9 +22,7 @@ ROW = {"a": 1.0, "b": 2.0}
 
 
 def trained(**settings):
-    model = LeastSquaresRegressor(**settings)
-    model.learn_many(pd.DataFrame(X, columns=["a", "b"]), Y)
-    return model
+    return laws.fitted(LeastSquaresRegressor(**settings), pd.DataFrame(X, columns=["a", "b"]), Y)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -166,8 +166,7 @@ def test_a_code_that_would_leave_its_digits_stays(ridge, column, value, mean):
         target[0] = value
     else:
         row[0, column] = value
-    model = LeastSquaresRegressor(ridge)
-    model.learn_many(np.vstack([X, row]), np.append(y, target))
+    model = laws.fitted(LeastSquaresRegressor(ridge), np.vstack([X, row]), np.append(y, target))
     name = "target 'y'" if column is None else "feature 0"
     refused = f"outweigh the rows that stay in {name}"
     laws.assert_refused(lambda: model.unlearn_many(row, target), model, refused)
@@ -181,8 +180,7 @@ def test_a_feature_that_became_constant_comes_back(ridge):
     X[:100, 1] = 431.0
     X[100:, 1] += 800.0
     y = X.sum(axis=1)
-    model = LeastSquaresRegressor(ridge)
-    model.learn_many(X, y)
+    model = laws.fitted(LeastSquaresRegressor(ridge), X, y)
     model.unlearn_many(X[100:], y[100:])
     assert model.output_weights[1].item() == 0.0
     more = random.normal(size=(50, 2)) + np.array([0.0, 431.0])
@@ -207,14 +205,12 @@ def test_ordinary_sliding_windows_are_never_refused(scale, offset, n_rows, windo
     random = np.random.default_rng(0)
     X = scale * random.normal(size=(n_rows + window, 3)) + offset
     y = X.sum(axis=1) + random.normal(size=len(X))
-    model = LeastSquaresRegressor(1.0)
-    model.learn_many(X[:window], y[:window])
+    model = laws.fitted(LeastSquaresRegressor(1.0), X[:window], y[:window])
     for start in range(0, n_rows, step):
         new, old = slice(start + window, start + window + step), slice(start, start + step)
         model.learn_many(X[new], y[new])
         model.unlearn_many(X[old], y[old])
-    fresh = LeastSquaresRegressor(1.0)
-    fresh.learn_many(X[n_rows:], y[n_rows:])
+    fresh = laws.fitted(LeastSquaresRegressor(1.0), X[n_rows:], y[n_rows:])
     rtol = 1e-9 if step == 1 else 1e-8
     np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=rtol)
 
@@ -229,8 +225,7 @@ def test_ordinary_removals_are_never_refused(seed, ridge):
     y = X @ random.normal(size=n_features) + random.normal(size=300)
     site = slice(0, int(random.integers(1, 250)))
     X[site] += random.uniform(0.0, 10.0) * X.std(axis=0)
-    model = LeastSquaresRegressor(ridge)
-    model.learn_many(X, y)
+    model = laws.fitted(LeastSquaresRegressor(ridge), X, y)
     model.unlearn_many(X[site], y[site])
     rows = strategies.Rows(X[site.stop :], y[site.stop :].tolist(), np.ones(300 - site.stop))
     assert laws.error_of_fit(model, rows) < 1e-9
@@ -240,8 +235,7 @@ def test_a_smaller_ridge_needs_more_digits_than_a_removal_has_left():
     random = np.random.default_rng(0)
     X, outlier = random.normal(size=(50, 3)), 3e5 * random.normal(size=(1, 3))
     y = X.sum(axis=1) + random.normal(size=50)
-    model = LeastSquaresRegressor(1e6)
-    model.learn_many(np.vstack([X, outlier]), np.append(y, 0.0))
+    model = laws.fitted(LeastSquaresRegressor(1e6), np.vstack([X, outlier]), np.append(y, 0.0))
     model.unlearn_many(outlier, [0.0])
     change = functools.partial(setattr, model, "ridge", 1e-6)
     laws.assert_refused(change, model, "ridge=1e-06 leaves about")
@@ -318,8 +312,7 @@ def test_whole_numbers_beside_fractions_round_too(seed, power):
         [random.integers(0, 5, 40), 10.0 ** random.uniform(0, 5) * random.random(40)]
     )
     y = X @ [1.0, 0.01] + random.normal(size=40)
-    model = LeastSquaresRegressor(1e-3, fit_intercept=False)
-    model.learn_many(X, y)
+    model = laws.fitted(LeastSquaresRegressor(1e-3, fit_intercept=False), X, y)
     code = np.array([[2.0**power, 1e4 * random.random()]])
     model.learn_many(code, [0.5])
     try:
@@ -409,8 +402,7 @@ def test_arrays_and_positions_keep_their_features_together():
     model.learn_one({"v": np.array([3.0, 2.0]), "b": 1.0}, 1.0)
     model.unlearn_many([{"v": np.array([1.0, 0.0])}, {"v": np.array([3.0, 2.0]), "b": 1.0}], [1, 1])
     assert model.feature_names == ()
-    plain = LeastSquaresRegressor(1.0)
-    plain.learn_many(np.array([[1.0, 0.0], [1.0, 2.0]]), [1.0, 2.0])
+    plain = laws.fitted(LeastSquaresRegressor(1.0), np.array([[1.0, 0.0], [1.0, 2.0]]), [1.0, 2.0])
     plain.unlearn_many(np.array([[1.0, 2.0]]), [2.0])
     assert plain.feature_names == (0, 1)
 
@@ -456,8 +448,7 @@ def test_a_feature_varies_as_float64_says(exponent, n_units, step, n_rows, accum
 def test_a_warning_names_features_that_count_as_constant(accumulator):
     first = 1.7e18
     x = [{"time": first + 256.0 * (row % 2), "a": float(row)} for row in range(20)]
-    model = LeastSquaresRegressor(0.0, accumulator)
-    model.learn_many(x, np.arange(20.0) % 7)
+    model = laws.fitted(LeastSquaresRegressor(0.0, accumulator), x, np.arange(20.0) % 7)
     with pytest.warns(UserWarning, match=r"1 of 2 features vary by rounding alone.*'time'"):
         weights = model.output_weights
     assert (weights.ravel() == 0.0).tolist() == [name == "time" for name in model.feature_names]

@@ -94,8 +94,7 @@ def test_after_rows_were_taken_out_a_batch_meets_the_checkpoints_of_its_rows():
 )
 def test_the_ridge_is_that_of_the_last_checkpoint(n_rows, checkpoint):
     rows = stream(n_rows)
-    model = LeastSquaresClassifier(ridge="auto")
-    model.learn_many(rows.X, rows.y)
+    model = laws.fitted(LeastSquaresClassifier(ridge="auto"), rows.X, rows.y)
     assert model.ridge_ == pytest.approx(ridge_of(rows.take(range(checkpoint))))
     laws.assert_is_batch_solution(model, rows)
 
@@ -164,8 +163,7 @@ def test_few_rows_get_a_ridge_that_is_about_as_good_as_cross_validation(n_rows, 
         X, fresh = random.normal(size=(n_rows, 6)), random.normal(size=(300, 6))
         weights = random.normal(size=6) * (random.random(6) < 0.5)
         y, units = X @ weights + random.normal(size=n_rows), 10.0 ** random.integers(-4, 5, 6)
-        model = LeastSquaresRegressor(scaling=scaling)
-        model.learn_many(X * units, y)
+        model = laws.fitted(LeastSquaresRegressor(scaling=scaling), X * units, y)
         theirs = RidgeCV(np.logspace(-3, 4, 29)).fit(X, y)
         answers = model.predict_many(fresh * units), theirs.predict(fresh)
         errors.append([np.mean((each - fresh @ weights) ** 2) for each in answers])
@@ -226,8 +224,7 @@ def test_the_ridge_is_the_best_of_cross_validation(n_folds, noise):
     random = np.random.default_rng(n_folds)
     X = random.normal(size=(79, 8)) + 0.5
     y = X @ random.normal(size=8) + noise * random.normal(size=79)
-    model = LeastSquaresRegressor(ridge=KFold(n_folds))
-    model.learn_many(X, y)
+    model = laws.fitted(LeastSquaresRegressor(ridge=KFold(n_folds)), X, y)
     folds = hashed_folds(name_hashes(range(X.shape[1])), X, n_folds)
     ridges = model.ridge_ * 2.0 ** np.arange(-8.0, 9.0)
     errors = [explicit_error(X, y, folds, ridge, n_folds) for ridge in ridges]

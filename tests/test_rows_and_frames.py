@@ -346,8 +346,7 @@ def test_wide_sparse_rows_are_never_made_dense_at_once(monkeypatch):
     names = [f"word {column}" for column in range(100)]
     frame = pd.DataFrame.sparse.from_spmatrix(X, columns=names).fillna(0.0)
     for rows in (X, frame):
-        model = LeastSquaresRegressor(ridge=1.0)
-        model.learn_many(rows[:100], np.ones(100))
+        model = laws.fitted(LeastSquaresRegressor(ridge=1.0), rows[:100], np.ones(100))
         assert peak_of(lambda: model.learn_many(rows, np.ones(len(frame)))) < dense / 3  # noqa: B023
         assert peak_of(lambda: model.predict_many(rows)) < dense / 4  # noqa: B023
 
@@ -364,8 +363,7 @@ def test_booleans_are_numbers(dtype):
         pl.DataFrame(of_a),
     )
     for table in (*tables, pa.table(of_a), [{"a": value} for value in plain[:, 0]]):
-        model = LeastSquaresRegressor(0.0, fit_intercept=False)
-        model.learn_many(table, [2.0, 0.0, 2.0])
+        model = laws.fitted(LeastSquaresRegressor(0.0, fit_intercept=False), table, [2.0, 0.0, 2.0])
         assert model.output_weights[0] == pytest.approx(2.0)
 
 

@@ -4,7 +4,13 @@ import importlib
 import multiprocessing
 import os
 import signal
+import sys
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from support.processes import ended
 
 CONTEXT = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
 # Imported once, not in every life.
@@ -20,15 +26,32 @@ class Death:
     before: bool = False
 
 
-def live(words, output, death, demo="mqtt_sensors.__main__"):
-    """Run the demo, with what it prints in a file."""
+def start(folder, demo, words, death=None):
+    """Start a process that runs a demo, with what it prints in a file of a folder."""
+    output = Path(tempfile.mkdtemp(dir=folder)) / "output"
+    life = CONTEXT.Process(target=live, args=(demo, words, output, death), daemon=True)
+    life.output = output
+    # For the process that all of them are copies of.
+    with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):
+        life.start()
+    return life
+
+
+def outcome(life, number=0):
+    """Return how a life ended, after a signal, and all that it said, in one line."""
+    os.kill(life.pid, number)
+    return ended(life), " ".join(life.output.read_text().split())
+
+
+def live(demo, words, output, death):
+    """Run the demo in a process of its own."""
     with open(output, "w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     main = importlib.import_module(demo).main
     if death is not None:
         arrange(death)
-    main(words)
+    main([str(word) for word in words])
 
 
 def arrange(death):

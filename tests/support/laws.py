@@ -316,11 +316,15 @@ def small_blocks(monkeypatch):
         monkeypatch.setattr(name, size)
 
 
+def fitted(model, *batch):
+    """Let a model learn a batch, and return it."""
+    model.learn_many(*batch)
+    return model
+
+
 def learnt(make, rows):
     """Return a model that learnt rows as one batch."""
-    model = make()
-    model.learn_many(rows.X, rows.y, rows.w)
-    return model
+    return fitted(make(), rows.X, rows.y, rows.w)
 
 
 def unlearn(model, rows):
