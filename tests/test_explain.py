@@ -103,16 +103,14 @@ def test_pixels_have_effects():
     assert len(effects[0]) == 64
 
 
+ONE = [({"a": 1.0}, 1.0)]
+
+
 @pytest.mark.parametrize(
     ("model", "x", "error", "match"),
     [
         (LeastSquaresRegressor(), [1.0], TypeError, "expected a dict"),
-        (
-            taught(LeastSquaresRegressor(), [({"a": 1.0}, 1.0)]),
-            {"a": "red"},
-            TypeError,
-            r"x\['a'\] is 'red'",
-        ),
+        (taught(LeastSquaresRegressor(), ONE), {"a": "red"}, TypeError, r"x\['a'\] is 'red'"),
         (preprocessing.StandardScaler(), {"a": 1.0}, TypeError, "model ends in a StandardScaler"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import operator
 import pickle
 import re
 from decimal import Decimal
@@ -14,12 +15,14 @@ from hypothesis import strategies as st
 
 from onlinels import (
     CalibratedClassifier,
+    ConvolutionalFeatures,
     DriftAwareClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
     StreamClassifier,
     StreamRegressor,
+    WindowedClassifier,
 )
 from onlinels import checks as memory
 from support import laws, models, strategies
@@ -218,22 +221,40 @@ def test_features_that_cannot_fit_are_refused_before_anything_changes(kind, room
     assert model.count == 3
 
 
-def test_what_cannot_fit_together_is_not_merged(room):
-    north, south = LeastSquaresClassifier(), LeastSquaresClassifier()
-    north.learn_one({("north", number): 1.0 for number in range(200)}, "a")
-    south.learn_one({("south", number): 1.0 for number in range(200)}, "b")
+def sites(*names):
+    """Return models of 200 features each."""
+    samples = ({(name, number): 1.0 for number in range(200)} for name in names)
+    return [laws.fitted(LeastSquaresClassifier(), [x], ["a"]) for x in samples]
+
+
+IMAGE, WIDE = np.ones((1, 8, 8)), [dict.fromkeys(range(100), 1.0)]
+GAPS = {"window": 4, "hop": 1, "timestamp": "t", "sample_rate": 20.0, "largest_gap": 1e12}
+TOO_LARGE = [
+    (lambda: HiddenLayer(10**7), r"n_hidden=10,000,000 .* Pass a smaller n_hidden"),
+    (lambda: HiddenLayer(10**4, bias=True).transform_many(WIDE), "n_hidden=10,000 with 100 feat"),
+    (lambda: operator.add(*sites("north", "south")), "400 features with 1 targets"),
+    (
+        lambda: ConvolutionalFeatures(padding=600).transform_many(IMAGE),
+        r"1,208 x 1,208 with padding.*Lower padding",
+    ),
+    (lambda: ConvolutionalFeatures(padding=2**40).transform_many(IMAGE), "Lower padding"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), TOO_LARGE)
+def test_what_cannot_fit_is_refused(room, call, message):
     room(1.5e6)
-    laws.assert_refused(lambda: north.merge(south), north, "400 features with 2 targets")
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
-@pytest.mark.usefixtures("room")
-def test_hidden_units_that_cannot_fit_are_refused():
-    with pytest.raises(ValueError, match=r"n_hidden=1,000,000 .* Pass a smaller n_hidden"):
-        HiddenLayer(10**6)
-    layer, wide = HiddenLayer(10**4, bias=True), dict.fromkeys(range(100), 1.0)
-    layer.transform_one({"a": 1.0})
-    message = r"n_hidden=10,000 with 101 features"
-    laws.assert_refused(lambda: layer.transform_one(wide), layer, message)
+def test_gaps_that_cannot_be_filled_are_refused(room):
+    room(1e8)
+    model = WindowedClassifier(LeastSquaresClassifier(), **GAPS)
+    for number in range(4):
+        model.learn_one({"t": number / 20, "a": 1.0}, "u")
+    late = functools.partial(model.learn_one, {"t": 1e7, "a": 1.0}, "u")
+    laws.assert_refused(late, model, r"A gap of 199,9\d\d,\d+ samples takes .*largest_gap")
 
 
 @pytest.mark.parametrize("model", [LeastSquaresClassifier(), LeastSquaresRegressor()])

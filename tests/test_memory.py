@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from onlinels import (
-    ConvolutionalFeatures,
     LeastSquaresClassifier,
-    WindowedClassifier,
 )
 from support import models
 
@@ -89,21 +87,3 @@ def test_learning_and_solving_take_two_grams():
     tracemalloc.stop()
     assert learning < 1.05 * gram + 4 * batch
     assert solving < 2.1 * gram
-
-
-def test_maps_and_gaps_that_cannot_fit_are_refused(monkeypatch):
-    monkeypatch.setattr("onlinels.checks.memory_limit", lambda: 1e8)
-    image = np.ones((1, 8, 8))
-    with pytest.raises(ValueError, match=r"1,208 x 1,208 with padding.*Lower padding"):
-        ConvolutionalFeatures(padding=600).transform_many(image)
-    with pytest.raises(ValueError, match="Lower padding"):
-        ConvolutionalFeatures(padding=2**40).transform_many(image)
-    assert ConvolutionalFeatures(padding=4).transform_many(image).shape[0] == 1
-    settings = {"window": 4, "hop": 1, "timestamp": "t", "sample_rate": 20.0, "largest_gap": 1e12}
-    model = WindowedClassifier(LeastSquaresClassifier(), **settings)
-    for number in range(4):
-        model.learn_one({"t": number / 20, "a": 1.0}, "u")
-    with pytest.raises(ValueError, match=r"A gap of 199,9\d\d,\d+ samples takes .*largest_gap"):
-        model.learn_one({"t": 1e7, "a": 1.0}, "u")
-    model.learn_one({"t": 0.2, "a": 1.0}, "u")
-    assert model.n_windows == 2
