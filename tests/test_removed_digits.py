@@ -172,24 +172,6 @@ def test_a_code_that_would_leave_its_digits_stays(ridge, column, value, mean):
     laws.assert_refused(lambda: model.unlearn_many(row, target), model, refused)
 
 
-@pytest.mark.parametrize("ridge", [1.0, 0.0])
-def test_a_feature_that_became_constant_comes_back(ridge):
-    """Its sums are rounding errors until rows in which it varies outweigh them."""
-    random = np.random.default_rng(0)
-    X = random.normal(size=(200, 2))
-    X[:100, 1] = 431.0
-    X[100:, 1] += 800.0
-    y = X.sum(axis=1)
-    model = laws.fitted(LeastSquaresRegressor(ridge), X, y)
-    model.unlearn_many(X[100:], y[100:])
-    assert model.output_weights[1].item() == 0.0
-    more = random.normal(size=(50, 2)) + np.array([0.0, 431.0])
-    model.learn_many(more, more.sum(axis=1))
-    fresh = LeastSquaresRegressor(ridge)
-    fresh.learn_many(np.vstack([X[:100], more]), np.append(y[:100], more.sum(axis=1)))
-    np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-9)
-
-
 UNITS = (1.0, 0.0), (1e-3, 0.0), (1.0, 1e3), (1e3, 1e6)
 
 

@@ -4,6 +4,7 @@ import pickle
 import re
 from decimal import Decimal
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -73,6 +74,18 @@ def ridge_of(rows, setting="auto"):
     model.learn_many(rows.X[:-1], rows.y[:-1], rows.w[:-1])
     last.learn_many(rows.X[-1:], rows.y[-1:], rows.w[-1:])
     return (model + last).ridge_
+
+
+def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
+    rows, model = stream(105), LeastSquaresClassifier()
+    with monkeypatch.context() as patch:
+        patch.setattr("onlinels.linear.penalty.select", mock.Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            model.learn_many(rows.X, rows.y)
+        with pytest.raises(MemoryError):
+            model.predict_one(rows.dicts()[0])
+    assert model.ridge_ == pytest.approx(ridge_of(rows))
+    laws.assert_is_batch_solution(model, rows)
 
 
 def test_after_rows_were_taken_out_a_batch_meets_the_checkpoints_of_its_rows():
