@@ -165,10 +165,8 @@ def test_few_rows_of_many_features_are_solved_by_rank(ridge, fit_intercept, monk
     monkeypatch.setattr(solve, "_cholesky_factor", None)
     for k, row in enumerate(X):
         model.learn_one(dict(enumerate(row.tolist())), float(y[k]))
-        A, targets, ridge_ = X[: k + 1], y[: k + 1], model.ridge_
-        if fit_intercept:
-            A, targets = A - A.mean(0), targets - targets.mean()
         if k >= 4:
-            expected = A.T @ np.linalg.solve(A @ A.T + ridge_ * np.eye(k + 1), targets)
-            weights = model.output_weights.ravel()
-            np.testing.assert_allclose(weights, expected, rtol=1e-7, atol=1e-9)
+            rows = X[: k + 1], y[: k + 1, None], np.ones(k + 1)
+            A, T, _, _ = laws.weighted_centred(*rows, fit_intercept)
+            expected = A.T @ np.linalg.solve(A @ A.T + model.ridge_ * np.eye(k + 1), T)
+            np.testing.assert_allclose(model.output_weights, expected, rtol=1e-7, atol=1e-9)

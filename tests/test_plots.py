@@ -66,8 +66,8 @@ def test_a_picture_is_saved(tmp_path):
     centres = [int((k + 0.5) * step) for k in range(8)]
     across = [int((k + 0.5) * picture.shape[1] / 36) for k in range(36)]
     np.testing.assert_allclose(picture[np.ix_(centres, across)], expected, atol=1 / 254)
-    plot_filters("hand-designed", str(tmp_path / "hand.pdf"))
-    assert (tmp_path / "hand.pdf").stat().st_size
+    plot_filters("hand-designed", str(tmp_path / "hand.PDF"))
+    assert (tmp_path / "hand.PDF").stat().st_size
     assert pyplot.get_fignums() == open_figures
 
 
@@ -92,8 +92,6 @@ def test_what_cannot_be_drawn_or_saved(tmp_path):
             plot_filters(filters, place)
     with pytest.raises(ValueError, match="n_columns=0"):
         plot_filters("hand-designed", n_columns=0)
-    plot_filters("hand-designed", tmp_path / "capitals.PNG")
-    assert (tmp_path / "capitals.PNG").exists()
 
 
 def test_without_matplotlib(monkeypatch):

@@ -156,15 +156,11 @@ def test_any_statistics_give_a_ridge(rows, data, centred):
 @pytest.mark.parametrize(
     ("X", "Y"),
     [
-        (np.ones((1, 3)), np.ones((1, 2))),
         (np.full((30, 3), 0.7), np.arange(30.0)[:, None]),
         (np.arange(30.0)[:, None], np.zeros((30, 1))),
         (np.arange(30.0)[:, None], np.full((30, 1), 0.1)),
-        (np.zeros((5, 2)), np.ones((5, 1))),
         (np.arange(1e140, 1e141, 1e140)[:, None], np.arange(9.0)[:, None] * 1e149),
-        (np.arange(9.0)[:, None] * 1e-140, np.arange(9.0)[:, None] * 1e-140),
         (np.arange(9.0)[:, None] * 1e-160, np.arange(9.0)[:, None] * 1e-160),
-        (np.arange(9.0)[:, None] ** [1, 1, 2], np.arange(9.0)[:, None]),
     ],
 )
 def test_degenerate_rows_give_a_ridge(X, Y):
