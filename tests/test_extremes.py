@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import operator
 import pickle
 import re
 from decimal import Decimal
@@ -220,36 +219,35 @@ def test_features_that_cannot_fit_are_refused_before_anything_changes(kind, room
     assert model.count == 3
 
 
-def sites(*names):
-    """Return models of 200 features each."""
-    samples = ({(name, number): 1.0 for number in range(200)} for name in names)
-    return [laws.fitted(LeastSquaresClassifier(), [x], ["a"]) for x in samples]
+def site(name):
+    """Return a model of 200 features of its own."""
+    names = ((name, number) for number in range(200))
+    return laws.fitted(LeastSquaresClassifier(), [dict.fromkeys(names, 1.0)], ["a"])
 
 
-IMAGE, WIDE = np.ones((1, 8, 8)), [dict.fromkeys(range(100), 1.0)]
-GAPS = {"window": 4, "hop": 1, "timestamp": "t", "sample_rate": 20.0, "largest_gap": 1e12}
+IMAGE, WIDE = np.ones((1, 8, 8)), dict.fromkeys(range(100), 1.0)
 TOO_LARGE = [
-    (lambda: HiddenLayer(10**7), r"n_hidden=10,000,000 .* Pass a smaller n_hidden"),
-    (lambda: HiddenLayer(10**4, bias=True).transform_many(WIDE), "n_hidden=10,000 with 100 feat"),
-    (lambda: operator.add(*sites("north", "south")), "400 features with 1 targets"),
-    (
-        lambda: ConvolutionalFeatures(padding=600).transform_many(IMAGE),
-        r"1,208 x 1,208 with padding.*Lower padding",
+    (HiddenLayer(10**4, bias=True), lambda layer: layer.transform_one(WIDE), "10,000 with 100 fea"),
+    (site("north"), lambda north: north.merge(site("south")), "400 features with 1 targets"),
+    *(
+        (ConvolutionalFeatures(padding=each), lambda layer: layer.transform_many(IMAGE), message)
+        for each, message in ((600, r"1,208 x 1,208 with padding"), (2**40, "Lower padding"))
     ),
-    (lambda: ConvolutionalFeatures(padding=2**40).transform_many(IMAGE), "Lower padding"),
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), TOO_LARGE)
-def test_what_cannot_fit_is_refused(room, call, message):
+@pytest.mark.parametrize(("model", "call", "message"), TOO_LARGE)
+def test_what_cannot_fit_is_refused(room, model, call, message):
     room(1.5e6)
-    with pytest.raises(ValueError, match=message):
-        call()
+    laws.assert_refused(lambda: call(model), model, message)
+    with pytest.raises(ValueError, match=r"n_hidden=1,000,000 .* Pass a smaller n_hidden"):
+        HiddenLayer(10**6)
 
 
 def test_gaps_that_cannot_be_filled_are_refused(room):
     room(1e8)
-    model = WindowedClassifier(LeastSquaresClassifier(), **GAPS)
+    timed = {"timestamp": "t", "sample_rate": 20.0, "largest_gap": 1e12}
+    model = WindowedClassifier(LeastSquaresClassifier(), window=4, hop=1, **timed)
     for number in range(4):
         model.learn_one({"t": number / 20, "a": 1.0}, "u")
     late = functools.partial(model.learn_one, {"t": 1e7, "a": 1.0}, "u")

@@ -230,17 +230,6 @@ def test_settings_that_do_not_fit_are_refused():
         assert model.ridge == 1.0
 
 
-def test_with_a_number_the_default_is_that_number():
-    rows = mixed_rows(0, 50)
-    for ridge in (1.0, "paper", 0.0):
-        default = LeastSquaresClassifier(ridge=ridge)
-        plain = LeastSquaresClassifier(ridge=ridge, scaling=None)
-        for model in (default, plain):
-            model.learn_many(rows.X, rows.y)
-        assert (default.ridge_diagonal == default.ridge_).all()
-        assert np.array_equal(default.output_weights, plain.output_weights)
-
-
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
 def test_models_of_other_features_merge_while_they_are_standardised(accumulator, tmp_path):
     """The merged model is saved, and learns on in a batch, before anybody asks it."""

@@ -55,18 +55,6 @@ def test_any_subset_is_unlearnt(kind, data):
         laws.assert_is_batch_solution(model, rows, size=size)
 
 
-@given(strategies.cases("labels", unlearns=True))
-def test_a_model_that_has_unlearnt_everything_starts_anew(case):
-    rows, make = case
-    model = learnt(make, rows)
-    model.unlearn_many(rows.X, rows.y, rows.w)
-    assert (model.classes, model.count) == ((), 0)
-    assert model.predict_one({0: 1.0}) is None
-    model.learn_many(rows.X, rows.y, rows.w)
-    laws.assert_is_batch_solution(model, rows)
-    assert model.ridge_ == pytest.approx(learnt(make, rows).ridge_, rel=1e-9)
-
-
 @pytest.mark.parametrize("ridge", ["auto", "paper"])
 def test_a_ridge_of_removed_rows_does_not_stay(ridge):
     model, X = LeastSquaresRegressor(ridge, "recursive"), np.arange(300.0)[:, None]

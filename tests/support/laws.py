@@ -86,10 +86,10 @@ def weighted_centred(X, Y, w, fit_intercept):
     return root * (X - x_mean), root * (Y - y_mean), x_mean, y_mean
 
 
-def at_priors(model, priors):
-    """Return a copy of a model with other priors."""
+def at(model, **settings):
+    """Return a copy of a model with other settings."""
     twin = copy.deepcopy(model)
-    twin.mutate({"priors": priors})
+    twin.mutate(settings)
     return twin
 
 
@@ -198,7 +198,7 @@ def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
     """
     if getattr(model, "priors", None) is not None:
         assert_is_discriminant(model, rows, columns, size)
-        model = at_priors(model, None)
+        model = at(model, priors=None)
     assert model.count == (len(rows) if count is None else count)
     X = rows.X.astype(np.float64)[:, list(model.feature_names if columns is None else columns)]
     Y = targets_of(model, rows.y)
@@ -275,13 +275,6 @@ def stored_bytes(model):
     return b"".join(archive.read(name) for name in archive.namelist())
 
 
-def at_ridge(model, ridge):
-    """Return a copy of a model at another ridge."""
-    twin = copy.deepcopy(model)
-    twin.mutate({"ridge": ridge})
-    return twin
-
-
 def aligned_weights(model, like):
     """Return a model's weights in the order of features and outputs of another."""
     features = [model.feature_names.index(name) for name in like.feature_names]
@@ -296,11 +289,11 @@ def assert_same_model(a, b, count=True):
     """
     assert a.count == b.count or not count
     if getattr(a, "priors", None) is not None:
-        a, b = at_priors(a, None), at_priors(b, None)
+        a, b = at(a, priors=None), at(b, priors=None)
     assert set(outputs_of(a)) == set(outputs_of(b))
     assert set(a.feature_names) == set(b.feature_names)
     for ridge in (1.0, 1e3, LARGEST):
-        one, other = at_ridge(a, ridge), at_ridge(b, ridge)
+        one, other = at(a, ridge=ridge), at(b, ridge=ridge)
         expected, found = one.output_weights, aligned_weights(other, one)
         allowed = (1e-10 + 10.0 * EPS * LARGEST / ridge) * np.abs(expected).max(initial=0.0)
         allowed += 1e-10 * (1.0 + np.abs(one.intercept).max(initial=0.0)) / ridge
