@@ -89,15 +89,8 @@ def hidden_settings(draw):
     }
 
 
-@dataclass(frozen=True)
-class Differences:
-    """Examples of at least two classes, and how input weights are made from them."""
-
-    X: np.ndarray
-    y: list[Any]
-    kind: str
-    n_hidden: int
-    seed: int
+Differences = namedtuple("Differences", "X y kind n_hidden seed")
+"""Examples of at least two classes, and how input weights are made from them."""
 
 
 @st.composite
@@ -235,17 +228,11 @@ def cases(draw, kind, unlearns=False, **sizes):
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A trained linear model, the rows that it has learnt, exact in single precision, and others.
+Trained = namedtuple("Trained", "model X y others")
+"""A trained linear model, the rows that it has learnt, exact in single precision, and others.
 
-    Labels are of a type of which numpy has arrays.
-    """
-
-    model: Any
-    X: np.ndarray
-    y: list[Any]
-    others: np.ndarray
+Labels are of a type of which numpy has arrays.
+"""
 
 
 @st.composite
@@ -325,12 +312,8 @@ def lopsided_rows(draw, max_rows=40, max_features=5):
     return Rows(X, y.tolist(), w)
 
 
-@dataclass(frozen=True)
-class LabelledImages:
-    """Images (n, height, width, n_channels) with labels."""
-
-    images: np.ndarray
-    labels: list[Any]
+LabelledImages = namedtuple("LabelledImages", "images labels")
+"""Images (n, height, width, n_channels) with labels."""
 
 
 @st.composite
@@ -561,13 +544,8 @@ def cuts(draw, n_rows):
     return (*np.diff(ends, prepend=0).tolist(), n_rows - int(ends[-1]))
 
 
-@dataclass(frozen=True)
-class MissingLabels:
-    """Labels of which some are missing, in one form, and the places of these."""
-
-    y: Any
-    missing: list[int]
-    labels: list[Any]
+MissingLabels = namedtuple("MissingLabels", "y missing labels")
+"""Labels of which some are missing, in one form, and the places of these."""
 
 
 LABEL_FORMS = {
