@@ -17,7 +17,10 @@ from onlinels import (
     Embedding,
     HiddenLayer,
     LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
     MiniRocketFeatures,
+    StreamRegressor,
     WindowedClassifier,
 )
 from onlinels.images import ImagePreprocessing, Patches
@@ -58,12 +61,14 @@ SEVERAL = [{"p": float(k % 4), "q": float(k % 9)} for k in range(40)]
 MODELS = {
     "truth": (LeastSquaresClassifier, [k % 2 == 0 for k in range(40)]),
     "whole numbers": (LeastSquaresClassifier, [k % 3 for k in range(40)]),
-    **{name: (make, LABELS) for name, make in models.CLASSIFIERS.items()},
     **{
-        name: (make, SEVERAL if "several" in name else NUMBERS)
-        for name, make in models.REGRESSORS.items()
-        if "hidden" not in name
+        name: (make, LABELS)
+        for name, make in models.CLASSIFIERS.items()
+        if name not in ("no intercept", "recursive", "calibrated pipeline")
     },
+    "regressor": (LeastSquaresRegressor, NUMBERS),
+    "stream regressor": (StreamRegressor, NUMBERS),
+    "several": (LeastSquaresMultiTargetRegressor, SEVERAL),
 }
 
 
