@@ -150,19 +150,20 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
             sites[name] = found[name]
     if not sites:
         raise ValueError("paths has no file to merge, expected saves of sites. Pass their paths.")
+    sites = dict(sorted(sites.items()))
     if sites == known and output.exists() and _sha256(output) == outputs[0]:
         for name, site in sites.items():
             tell(f"{saves[name]}: same as before, {site.rows:,} rows")
         tell(f"{output.name}: nothing new, left as it is")
         return
     merged = None
-    for name, site in sorted(sites.items()):
+    for name, site in sites.items():
         model = load(saves[name])
         merged = _joined(merged, model, saves[name])
         sites[name] = site._replace(rows=last_step(model).count)
         del model  # Free its memory before the next model is read.
         tell(f"{saves[name]}: {_compared(sites[name], known.get(name))}")
-    _write_output(output, merged, outputs, dict(sorted(sites.items())))
+    _write_output(output, merged, outputs, sites)
     rows = sum(site.rows for site in sites.values())
     tell(f"{output.name}: {rows:,} rows of {len(sites)} sites")
 

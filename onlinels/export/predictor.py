@@ -284,7 +284,8 @@ def answers_only(model: Any) -> Any:
 
     Examples
     --------
-    >>>     >>> from onlinels import LeastSquaresClassifier, dumps
+    >>> import numpy as np
+    >>> from onlinels import LeastSquaresClassifier, dumps
     >>> X, y = np.random.default_rng(0).normal(size=(500, 64)), ["a", "b"] * 250
     >>> model = LeastSquaresClassifier()
     >>> model.learn_many(X, y)
