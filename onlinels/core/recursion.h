@@ -39,6 +39,11 @@ typedef REAL real;
 #else
 #define KERNEL static
 #endif
+#if defined(__cplusplus) || defined(_MSC_VER)
+#define RESTRICT __restrict
+#else
+#define RESTRICT restrict
+#endif
 #if defined(__clang__)
 #define REORDER _Pragma("clang fp reassociate(on) contract(fast)")
 #else
@@ -60,7 +65,8 @@ KERNEL real dot(ptrdiff_t m, const real *x, const real *y)
 }
 
 /* A = decay A + f x y', for A (m, n) */
-KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const real *x, const real *y, real *a)
+KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const real *x, const real *y,
+                      real *RESTRICT a)
 {
     REORDER
     for (ptrdiff_t j = 0; j < n; j++, a += m) {
@@ -71,7 +77,7 @@ KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const real *
 }
 
 /* A = decay A + f x x', for a symmetric A (m, m) */
-KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real *a)
+KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real *RESTRICT a)
 {
     REORDER
     for (ptrdiff_t j = 0; j < m; j++, a += m) {
@@ -84,13 +90,14 @@ KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real *a)
 /* A = A + f u u', then y = A x, for a symmetric A (m, m), in one pass over A.
  *
  * Four columns at a time, so that y is read and written once for four columns. */
-KERNEL void add_square_and_multiply(ptrdiff_t m, real f, const real *u, real *a, const real *x, real *y)
+KERNEL void add_square_and_multiply(ptrdiff_t m, real f, const real *RESTRICT u, real *RESTRICT a,
+                                    const real *RESTRICT x, real *RESTRICT y)
 {
     REORDER
     ptrdiff_t j = 0;
     memset(y, 0, (size_t)m * sizeof(real));
     for (; j + 4 <= m; j += 4) {
-        real *a0 = a + j * m, *a1 = a0 + m, *a2 = a1 + m, *a3 = a2 + m;
+        real *RESTRICT a0 = a + j * m, *RESTRICT a1 = a0 + m, *RESTRICT a2 = a1 + m, *RESTRICT a3 = a2 + m;
         const real f0 = f * u[j], f1 = f * u[j + 1], f2 = f * u[j + 2], f3 = f * u[j + 3];
         const real x0 = x[j], x1 = x[j + 1], x2 = x[j + 2], x3 = x[j + 3];
         real sum[4], s0 = 0, s1 = 0, s2 = 0, s3 = 0;
