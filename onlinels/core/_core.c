@@ -364,6 +364,23 @@ static PyObject *SingleRows_learn_sample(SingleRows *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Calls for one C loop that learn a sample: plan_sample(sample, w, decay, is_restored). */
+static PyObject *SingleRows_plan_sample(SingleRows *self, PyObject *args)
+{
+    PyObject *learn = PyObject_GetAttrString((PyObject *)self, "learn_sample"), *sample, *rest;
+    if (!learn || !PyArg_ParseTuple(args, "OOOO", &sample, &rest, &rest, &rest))
+        return NULL;
+    PyObject *call = PyTuple_New(5);
+    for (Py_ssize_t i = 0; call && i < 4; i++) {
+        rest = PyTuple_GetItem(args, i);
+        Py_INCREF(rest);
+        PyTuple_SetItem(call, i + 1, rest);
+    }
+    if (call)
+        PyTuple_SetItem(call, 0, learn);
+    return call ? Py_BuildValue("(N)", call) : NULL;
+}
+
 /* Compute the scores of the row that is read. */
 static void answer_read(SingleRows *self)
 {
@@ -655,6 +672,8 @@ static PyMethodDef rows_methods[] = {
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, "Learn a dict: learn(x, y, w)."},
     {"learn_sample", (PyCFunction)SingleRows_learn_sample, METH_VARARGS,
      "Learn a checked sample: learn_sample(sample, w, decay, is_restored)."},
+    {"plan_sample", (PyCFunction)SingleRows_plan_sample, METH_VARARGS,
+     "Return calls for one C loop that learn a checked sample."},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS,
      "Predict rows, each before it is learnt: predict_learn(X, targets, w, scores)."},
     {NULL, NULL, 0, NULL}};

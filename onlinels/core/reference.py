@@ -384,10 +384,15 @@ class SingleRows:
             further.append((self._counts.__setitem__, column, self._counts[column] + 1))
         made_at_once(*further, *self._learning(w, self._decay, is_restored))
 
-    def learn_sample(self, sample: Numbers, w: float, decay: float, is_restored: bool) -> None:
-        """Learn a sample of features and targets that other code has checked."""
+    def plan_sample(
+        self, sample: Numbers, w: float, decay: float, is_restored: bool
+    ) -> tuple[Call, ...]:
+        """Return calls that learn a sample of features and targets, which other code has checked.
+
+        They write into memory, cannot fail, and are to be made in one C loop.
+        """
         self._values[:] = sample
-        made_at_once(*self._learning(w, decay, is_restored))
+        return tuple(self._learning(w, decay, is_restored))
 
     def _learning(self, w: float, decay: float, is_restored: bool) -> list[Call]:
         """Return the calls that learn the row."""
@@ -397,10 +402,10 @@ class SingleRows:
         total = past + w
         share, heft = w / total, w if self._origin is None else past * (w / total)
         calls: list[Call] = []
-        since = count - marks[PREDICTED_AT]
-        follows = self._inverse is not None and not is_restored and count < marks[VALID_UNTIL]
-        if follows and (since == 0 or since + 1.0 <= self._patience):
-            calls = self._following(sample, heft, decay)
+        if self._inverse is not None and not is_restored and count < marks[VALID_UNTIL]:
+            since = count - marks[PREDICTED_AT]
+            if since == 0 or since + 1.0 <= self._patience:
+                calls = self._following(sample, heft, decay)
         if self._inverse is not None and not calls:
             calls = [(marks.__setitem__, VALID_UNTIL, 0.0)]
         row, targets = sample[:size], sample[size:]

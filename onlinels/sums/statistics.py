@@ -321,8 +321,7 @@ class Statistics:
             return self._plan_many(rows, decay)
         rounding, single = self._rounding, self.single_rows(following=following)
         is_restored = following is not None and following.is_restored
-        sample = rows.sample(self.n_targets)
-        calls = ((single.learn_sample, *sample, decay, is_restored),)
+        calls = single.plan_sample(*rows.sample(self.n_targets), decay, is_restored)
         if rounding.weight and decay != 1.0:
             return calls, ((self, "_rounding", rounding.scaled(decay)),)
         return calls, ()
