@@ -234,6 +234,12 @@ class HiddenLayer(FixedTransformer):
     bias: bool = True
     prefix: str = ""
 
+    # The last known row and its output: a pipeline transforms a row to predict and to learn it.
+    _last = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_last"}
+
     def __post_init__(self) -> None:
         check_count("n_hidden", self.n_hidden, 1)
         check_units(self.n_hidden, 1)
@@ -379,10 +385,17 @@ class HiddenLayer(FixedTransformer):
         with self._lock:
             row = self._columns.row(x)
             if row is not None:
-                activations = self._activate_known(row)
-                if activations is not None:
-                    as_array = len(x) == 1 and type(next(iter(x.values()))) is np.ndarray
-                    return output_row(activations, as_array, self.prefix)
+                as_array = len(x) == 1 and type(next(iter(x.values()))) is np.ndarray
+                key = as_array, row.tobytes()
+                if self._last is None or self._last[0] != key:
+                    found = self._activate_known(row)
+                    output = None if found is None else output_row(found, as_array, self.prefix)
+                    self._last = None if output is None else (key, output)
+                if self._last is not None:
+                    output = self._last[1]
+                    if as_array:
+                        return {name: values.copy() for name, values in output.items()}
+                    return output.copy()
             batch = read_sample(x)
             activations = self._activate(batch)[0]
             self._columns.note(batch.layouts[0])
