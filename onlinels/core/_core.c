@@ -541,6 +541,60 @@ done:
     return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(k);
 }
 
+/* Learn the rows of an array (k, m), whose values Python code has not checked, each with weight 1:
+ * learn_many(rows, targets). Targets are (k, n) by rows, or columns of the labels (k,) as int64. */
+static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *args)
+{
+    const sums_t *s = &self->sums;
+    row_t *row = &self->row;
+    const ptrdiff_t m = s->m, n = s->n, per_row = self->counts ? 1 : n;
+    Py_buffer rows, targets;
+    PyObject *X, *Y, *answer = NULL;
+    real weights[ROWS_AT_ONCE];
+    if (!PyArg_ParseTuple(args, "OO", &X, &Y) || PyObject_GetBuffer(X, &rows, PyBUF_C_CONTIGUOUS))
+        return NULL;
+    if (PyObject_GetBuffer(Y, &targets, PyBUF_C_CONTIGUOUS)) {
+        PyBuffer_Release(&rows);
+        return NULL;
+    }
+    const Py_ssize_t k = rows.len / (m * (Py_ssize_t)sizeof(real)), bytes = k * per_row * (Py_ssize_t)sizeof(real);
+    int can = targets.len == bytes && s->cross && s->n_panels == 1 && self->decay == 1.0
+              && 1.0 <= MUCH_HEAVIER * s->tally[1] && s->tally[0] + (double)k < self->marks[NEXT_DUE]
+              && dot(k * m, rows.buf, rows.buf) <= MAX_SQUARES
+              && (self->counts || dot(k * n, targets.buf, targets.buf) <= MAX_SQUARES);
+    for (Py_ssize_t i = 0; can && self->constants && i < k; i++) {
+        memcpy(row->values, (real *)rows.buf + i * m, (size_t)m * sizeof(real));
+        can = is_constant_where_known(self);
+    }
+    for (Py_ssize_t i = 0; can && i < k; i++) {
+        memcpy(row->values, (real *)rows.buf + i * m, (size_t)m * sizeof(real));
+        memcpy(row->values + m, (real *)targets.buf + i * per_row, (size_t)per_row * sizeof(real));
+        if (self->counts) {
+            const int64_t column = ((int64_t *)targets.buf)[i];
+            memset(row->values + m, 0, (size_t)n * sizeof(real));
+            row->values[m + column] = 1.0;
+            self->counts[column]++;
+        }
+        prepare_sums(s, row, 1.0, 1.0);
+        weights[i % ROWS_AT_ONCE] = row->weight;
+        memcpy(row->block + i % ROWS_AT_ONCE * m, row->about, (size_t)m * sizeof(real));
+        commit_all_but_gram(s, row, 1.0);
+        if (i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1)
+            add_squares(m, weights, row->block, s->panels->corner);
+        else if (i == k - 1)
+            for (Py_ssize_t j = 0; j <= i % ROWS_AT_ONCE; j++)
+                add_square(m, 1.0, weights[j], row->block + j * m, s->panels->corner);
+    }
+    if (can) {
+        self->marks[PREDICTED_AT] = -HUGE_VAL;
+        self->marks[VALID_UNTIL] = 0.0;
+    }
+    answer = PyBool_FromLong(can);
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&targets);
+    return answer;
+}
+
 /* The next of the model's arrays, as memory to write to; NULL for None or if it does not fit. */
 static void *next_array(SingleRows *self, Py_ssize_t size)
 {
@@ -623,13 +677,14 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
     const panel_t *last = s->panels + s->n_panels - 1;
     if (!PyErr_Occurred() && s->cross && (!s->n_panels || last->start + last->width != s->m))
         PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
-    row->about = PyMem_Calloc(3 * (s->m + s->n) + 1, sizeof(real));
+    row->about = PyMem_Calloc(3 * (s->m + s->n) + ROWS_AT_ONCE * s->m + 1, sizeof(real));
     if (!row->about)
         PyErr_NoMemory();
     row->image = row->about + s->m + s->n;
     row->imaged = row->image + s->m;
     row->imaged_at = -1.0;
-    row->scores = row->imaged + s->m;
+    row->block = row->imaged + s->m;
+    row->scores = row->block + ROWS_AT_ONCE * s->m;
     row->errors = row->scores + s->n;
     if (!PyErr_Occurred())
         return (PyObject *)self;
@@ -672,6 +727,8 @@ static PyMethodDef rows_methods[] = {
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, "Learn a dict: learn(x, y, w)."},
     {"learn_sample", (PyCFunction)SingleRows_learn_sample, METH_VARARGS,
      "Learn a checked sample: learn_sample(sample, w, decay, is_restored)."},
+    {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS,
+     "Learn the rows of an array: learn_many(X, targets); return whether that was possible."},
     {"plan_sample", (PyCFunction)SingleRows_plan_sample, METH_VARARGS,
      "Return calls for one C loop that learn a checked sample."},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS,

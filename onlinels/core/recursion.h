@@ -31,13 +31,16 @@
 #endif
 typedef REAL real;
 
-/* The compiler may reorder a sum, and use the widest vectors of the machine at hand. */
+/* Kernels use the widest vectors of the machine at hand. In sums of products, the compiler may also
+ * reorder the terms. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-#define KERNEL                                                                                     \
-    __attribute__((noinline, target_clones("arch=x86-64-v3", "default"),                           \
-                   optimize("O3,associative-math,no-signed-zeros,no-trapping-math"))) static
+#define CLONES noinline, target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")
+#define KERNEL __attribute__((CLONES, optimize("O3"))) static
+#define SUM_KERNEL                                                                                 \
+    __attribute__((CLONES, optimize("O3,associative-math,no-signed-zeros,no-trapping-math"))) static
 #else
 #define KERNEL static
+#define SUM_KERNEL static
 #endif
 #if defined(__cplusplus) || defined(_MSC_VER)
 #define RESTRICT __restrict
@@ -55,7 +58,7 @@ typedef REAL real;
 /* ---- Products ---------------------------------------------------------------------------------- */
 
 /* x'y */
-KERNEL real dot(ptrdiff_t m, const real *x, const real *y)
+SUM_KERNEL real dot(ptrdiff_t m, const real *x, const real *y)
 {
     REORDER
     real sum = 0;
@@ -65,8 +68,8 @@ KERNEL real dot(ptrdiff_t m, const real *x, const real *y)
 }
 
 /* A = decay A + f x y', for A (m, n) */
-KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const real *x, const real *y,
-                      real *RESTRICT a)
+SUM_KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const real *x, const real *y,
+                          real *RESTRICT a)
 {
     REORDER
     for (ptrdiff_t j = 0; j < n; j++, a += m) {
@@ -77,7 +80,7 @@ KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const real *
 }
 
 /* A = decay A + f x x', for a symmetric A (m, m) */
-KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real *RESTRICT a)
+SUM_KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real *RESTRICT a)
 {
     REORDER
     for (ptrdiff_t j = 0; j < m; j++, a += m) {
@@ -87,10 +90,24 @@ KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real *RES
     }
 }
 
+/* A = A + sum_k f_k x_k x_k' over ROWS_AT_ONCE rows x_k (m,), for a symmetric A (m, m), in one pass
+ * over A: rows of a batch cost half of single rows at 64 features. */
+#define ROWS_AT_ONCE 4
+SUM_KERNEL void add_squares(ptrdiff_t m, const real *f, const real *x, real *RESTRICT a)
+{
+    REORDER
+    const real *x0 = x, *x1 = x0 + m, *x2 = x1 + m, *x3 = x2 + m;
+    for (ptrdiff_t j = 0; j < m; j++, a += m) {
+        const real f0 = f[0] * x0[j], f1 = f[1] * x1[j], f2 = f[2] * x2[j], f3 = f[3] * x3[j];
+        for (ptrdiff_t i = 0; i <= j; i++)
+            a[i] += f0 * x0[i] + f1 * x1[i] + f2 * x2[i] + f3 * x3[i];
+    }
+}
+
 /* A = A + f u u', then y = A x, for a symmetric A (m, m), in one pass over A.
  *
  * Four columns at a time, so that y is read and written once for four columns. */
-KERNEL void add_square_and_multiply(ptrdiff_t m, real f, const real *RESTRICT u, real *RESTRICT a,
+SUM_KERNEL void add_square_and_multiply(ptrdiff_t m, real f, const real *RESTRICT u, real *RESTRICT a,
                                     const real *RESTRICT x, real *RESTRICT y)
 {
     REORDER
@@ -186,6 +203,7 @@ typedef struct {
     real *image;      /* (m): B z, */
     real *imaged;     /* (m): of this z, */
     double imaged_at; /* after this number of rows */
+    real *block;      /* (ROWS_AT_ONCE, m): z of the last rows of a batch */
     real *scores;     /* (n): W'z */
     real *errors;     /* (n): v - W'z */
     double decay;     /* factor on all earlier weights */
@@ -194,11 +212,21 @@ typedef struct {
     double gain;
 } row_t;
 
-/* Prepare scores: z = x - mean, then W'z, to which the mean of y is added later. */
+/* z = x - mean, for the first `size` numbers of a row. */
+KERNEL void centre(const sums_t *s, row_t *row, ptrdiff_t size)
+{
+    const real *x = row->values, *origin = s->origin, *offset = s->offset;
+    real *RESTRICT z = row->about;
+    if (!origin)
+        memcpy(z, x, (size_t)size * sizeof(real));
+    for (ptrdiff_t i = 0; origin && i < size; i++)
+        z[i] = (x[i] - origin[i]) - offset[i];
+}
+
+/* Prepare scores: W'z, to which the mean of y is added later. */
 static void prepare_scores(const sums_t *s, const recursion_t *r, row_t *row)
 {
-    for (ptrdiff_t i = 0; i < s->m; i++)
-        row->about[i] = s->origin ? (row->values[i] - s->origin[i]) - s->offset[i] : row->values[i];
+    centre(s, row, s->m);
     for (ptrdiff_t j = 0; j < s->n; j++)
         row->scores[j] = dot(s->m, r->weights + j * s->m, row->about);
 }
@@ -250,8 +278,7 @@ static void prepare_sums(const sums_t *s, row_t *row, double w, double decay)
     row->past = s->tally[1] * decay;
     row->total = row->past + w;
     row->weight = s->origin ? row->past * (w / row->total) : w;
-    for (ptrdiff_t i = 0; i < s->m + s->n; i++)
-        row->about[i] = s->origin ? (row->values[i] - s->origin[i]) - s->offset[i] : row->values[i];
+    centre(s, row, s->m + s->n);
 }
 
 /* Prepare P and W for the row too. Return 0 if the row outweighs earlier rows and ridge by more than
@@ -273,6 +300,7 @@ static int prepare_recursion(const sums_t *s, const recursion_t *r, row_t *row, 
 /* ---- Committing -------------------------------------------------------------------------------- */
 
 #define ROWS_BETWEEN_ORIGINS 64
+static const real one = 1;
 #define MIN_SCALE (1.0 / 4294967296.0)
 
 /* The hash of a value is the upper part of its first 44 bits times 2^64 / golden ratio
@@ -281,47 +309,55 @@ static int prepare_recursion(const sums_t *s, const recursion_t *r, row_t *row, 
 #define HASH_MULTIPLIER 0x9E3779B97F4A7C15ull
 #define HASH_DROPPED 43
 
+KERNEL void add_hashes(ptrdiff_t size, const real *values, uint64_t *RESTRICT prints)
+{
+    for (ptrdiff_t i = 0; i < size; i++) {
+        const double value = (double)values[i] + 0.0; /* -0.0 becomes 0.0 */
+        uint64_t hash;
+        memcpy(&hash, &value, sizeof(hash));
+        hash = (hash >> HASH_IGNORED) * HASH_MULTIPLIER >> HASH_DROPPED;
+        prints[i] += hash;
+        prints[size + i] += hash * hash;
+    }
+}
+
 /* Move the mean by the row's share of the way to the row. From time to time the mean becomes its own
  * origin, and the offset keeps what rounding takes. */
 static void commit_mean(const sums_t *s, const row_t *row, double share)
 {
-    const int settles = (int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS == 0;
-    for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
-        s->offset[i] += (real)(share * row->about[i]);
-        if (settles) {
-            const volatile real mean = s->origin[i] + s->offset[i];
-            const volatile real way = mean - s->origin[i];
-            s->offset[i] = (s->origin[i] - (mean - way)) + (s->offset[i] - way);
-            s->origin[i] = mean;
-        }
+    add_outer(s->m + s->n, 1, 1, (real)share, row->about, &one, s->offset);
+    for (ptrdiff_t i = 0; (int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS == 0 && i < s->m + s->n; i++) {
+        const volatile real mean = s->origin[i] + s->offset[i];
+        const volatile real way = mean - s->origin[i];
+        s->offset[i] = (s->origin[i] - (mean - way)) + (s->offset[i] - way);
+        s->origin[i] = mean;
     }
 }
 
-/* Learn a prepared row into the sums. */
-static void commit_sums(const sums_t *s, const row_t *row, double w)
+/* Learn a prepared row into all sums but A'A. */
+static void commit_all_but_gram(const sums_t *s, const row_t *row, double w)
 {
     const real decay = (real)row->decay, weight = (real)row->weight;
     const real *z = row->about, *v = row->about + s->m;
     s->tally[0] += 1.0;
     s->tally[1] = row->total;
-    for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
-        const double value = (double)row->values[i] + 0.0; /* -0.0 becomes 0.0 */
-        uint64_t hash;
-        memcpy(&hash, &value, sizeof(hash));
-        hash = (hash >> HASH_IGNORED) * HASH_MULTIPLIER >> HASH_DROPPED;
-        s->prints[i] += hash;
-        s->prints[s->m + s->n + i] += hash * hash;
-    }
+    add_hashes(s->m + s->n, row->values, s->prints);
     for (ptrdiff_t j = 0; j < s->n; j++)
         s->squares[j] = decay * s->squares[j] + weight * v[j] * v[j];
-    /* A'A = decay A'A + w z z' and A'Y = decay A'Y + w z v' */
-    for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++) {
+    add_outer(s->m, s->n, decay, weight, z, v, s->cross); /* A'Y = decay A'Y + w z v' */
+    if (s->origin)
+        commit_mean(s, row, w / row->total);
+}
+
+/* Learn a prepared row into the sums. */
+static void commit_sums(const sums_t *s, const row_t *row, double w)
+{
+    const real decay = (real)row->decay, weight = (real)row->weight, *z = row->about;
+    for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++) { /* A'A = decay A'A + w z z' */
         add_outer(p->start, p->width, decay, weight, z, z + p->start, p->above);
         add_square(p->width, decay, weight, z + p->start, p->corner);
     }
-    add_outer(s->m, s->n, decay, weight, z, v, s->cross);
-    if (s->origin)
-        commit_mean(s, row, w / row->total);
+    commit_all_but_gram(s, row, w);
 }
 
 /* Learn a prepared row into P, W and J. */

@@ -475,6 +475,10 @@ class SingleRows:
             calls.append((factors.__setitem__, slice(None), (scale, 0.0, kept)))
         return calls
 
+    def learn_many(self, X: Numbers, targets: Numbers) -> bool:
+        """Learn the rows of an array: BLAS learns them faster than this code."""
+        return False
+
     def predict_learn(self, X: Numbers, targets: Numbers, w: Numbers, scores: Numbers) -> int:
         """Predict rows, each before it is learnt, up to a row that other code must learn.
 

@@ -102,6 +102,9 @@ SUMS_BY_ACCUMULATOR: dict[str, Any] = {
 }
 """The class of sums for every value of the setting `accumulator`."""
 
+MAX_FEATURES_BY_ROW = 128
+"""Number of features up to which the core learns the rows of a batch, not BLAS."""
+
 N_SHOWN_FEATURES = 10
 """Number of features that `debug_one` shows for each output."""
 
@@ -492,9 +495,28 @@ class LinearModel(base.Estimator, ABC):
         array(['low', 'high'], dtype='<U4')
         """
         with self._lock:
+            if w is None and self._learn_array(X, y):
+                return
             rows = checked(self, *read_rows(self, X, y, w, t), t)
             if len(rows.targets):
                 learn_rows(self, rows)
+
+    def _learn_array(self, X: Any, y: Any) -> bool:
+        """Learn a plain array of known columns in one call of the core; return if it could."""
+        is_plain = type(X) is np.ndarray and X.dtype == np.float64 and X.flags.c_contiguous
+        shape = (len(y), len(self._columns)) if is_plain and hasattr(y, "__len__") else None
+        if shape is None or X.shape != shape or not 0 < shape[1] <= MAX_FEATURES_BY_ROW:
+            return False
+        rows = self._rows or self._single_rows()
+        if rows is None or not self._columns.are_positions:
+            return False
+        read = self._read_targets(y, len(X))
+        is_known = len(read.outputs) == len(self._outputs)
+        if not (is_known and rows.learn_many(X, np.ascontiguousarray(read.values))):
+            return False
+        if self._recursion is not None:
+            self._rows = self._recursion = None
+        return True
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one sample.

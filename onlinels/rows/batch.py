@@ -584,6 +584,13 @@ class Columns:
         known = self._reader.row(x) if len(self) else None
         return None if known is None else np.frombuffer(known)
 
+    @property
+    def are_positions(self) -> bool:
+        """Whether the columns are those of a plain array, in its order."""
+        if self._last is not None and isinstance(self._last[0], range):
+            return _is_in_place(self._last[1], len(self))
+        return False
+
     def note(self, layout: Layout) -> None:
         """Note the columns of the names of a dict that is read, for `onlinels.core`."""
         if isinstance(layout, range) or len(self.met) > 2 * len(self):

@@ -43,14 +43,13 @@ class Classes:
 
     def extended(self, labels: Iterable[Label]) -> Classes:
         """Return classes with these labels added, or this object if it already has all of them."""
-        index = self._index.copy()
-        for label in labels:
-            index.setdefault(label, len(index))
-        return Classes(index) if len(index) > len(self) else self
+        new = [label for label in dict.fromkeys(labels) if label not in self._index]
+        places = {label: column for column, label in enumerate(new, len(self))}
+        return Classes(self._index | places) if new else self
 
     def columns(self, labels: Sequence[Label]) -> Integers:
         """Return the columns of known labels, an array (len(labels),)."""
-        return np.fromiter((self._index[label] for label in labels), np.intp, len(labels))
+        return np.array(list(map(self._index.__getitem__, labels)), dtype=np.intp)
 
     @property
     def index(self) -> dict[Label, int]:
