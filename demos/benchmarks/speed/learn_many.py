@@ -13,6 +13,8 @@ for the weights, and so does onlinels in that comparison. All compute in float64
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from common import Array, Piece, compare, row_slices, speed_arguments, speed_parser
 
-from onlinels import LeastSquaresClassifier
+from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 
 N_CLASSES = 10
 
@@ -33,6 +35,7 @@ def main() -> None:
     arguments = speed_arguments(speed_parser(__doc__, repeats=5))
     n_features = 800 if arguments.quick else 6400
     by_batch_size(n_features, arguments.repeats)
+    of_few_features(arguments.repeats)
     by_threads(n_features, arguments.repeats)
     by_classes(n_features, arguments.repeats)
     against_peers(n_features // 4, arguments.repeats)
@@ -75,6 +78,29 @@ def by_batch_size(n_features: int, repeats: int) -> None:
     for batch_size in (2000, 1000, 200, 50):
         pieces[f"learn_many, {batch_size} rows"] = learner(2000, batch_size, n_features)
     compare("a row into the Gram", pieces, repeats, 2000, floor)
+
+
+def of_few_features(repeats: int) -> None:
+    """Compare batches of 1,000 rows of few features, with an intercept and one numeric target."""
+    for n_features in (10, 64):
+        X = np.random.default_rng(1).standard_normal((1000, n_features))
+        model = LeastSquaresRegressor(ridge=1.0)
+        model.learn_many(X, X[:, 0])
+        pieces = {
+            f"dsyrk, {n_features} features": a_hundred_times(Floor(n_features, 1000)),
+            "learn_many": a_hundred_times(partial(model.learn_many, X, X[:, 0])),
+        }
+        compare("a row in batches of 1,000", pieces, repeats, 100_000, next(iter(pieces)))
+
+
+def a_hundred_times(function: Callable[[], None]) -> Piece:
+    """Return a function that calls another a hundred times."""
+
+    def run() -> None:
+        for _ in range(100):
+            function()
+
+    return run
 
 
 def by_threads(n_features: int, repeats: int) -> None:
