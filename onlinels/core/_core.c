@@ -48,6 +48,14 @@ typedef struct {
     Py_ssize_t size;
 } Reader;
 
+/* Return 1 if a value is of one of some types. Types of a metaclass, which may hash and compare by
+ * Python code, are none of them. */
+static int is_one_of(PyObject *types, PyObject *value)
+{
+    PyObject *type = (PyObject *)Py_TYPE(value);
+    return Py_TYPE(type) == &PyType_Type && PySet_Contains(types, type) == 1;
+}
+
 /* Return 1 if a value is a number of a known type, and store it. */
 static int read_number(PyObject *types, PyObject *value, real *out)
 {
@@ -57,7 +65,7 @@ static int read_number(PyObject *types, PyObject *value, real *out)
         number = PyFloat_AsDouble(value);
     else if (type == &PyLong_Type || type == &PyBool_Type)
         number = PyLong_AsDouble(value);
-    else if (PySet_Contains(types, (PyObject *)type) == 1)
+    else if (is_one_of(types, value))
         number = PyFloat_AsDouble(value);
     else
         return 0;
@@ -257,10 +265,8 @@ static int read_target(SingleRows *self, PyObject *y, Py_ssize_t *column)
         return read_dict(self->targets, y) == self->sums.n;
     if (!self->columns)
         return read_number(self->features->types, y, targets);
-    if (PySet_Contains(self->label_types, (PyObject *)Py_TYPE(y)) != 1) {
-        PyErr_Clear();
+    if (!is_one_of(self->label_types, y))
         return 0;
-    }
     PyObject *found = PyDict_GetItemWithError(self->columns, y);
     *column = found ? PyLong_AsSsize_t(found) : -1;
     if (*column < 0 || *column >= self->sums.n) {

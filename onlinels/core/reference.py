@@ -146,9 +146,9 @@ class Reader:
                 pass
         known = [self._columns.get(name) for name in x if type(name) in (str, int)]
         row = np.zeros(len(self._values))
-        if len(x) == 1 and isinstance(known[0], tuple):
+        if len(x) == 1 == len(known) and isinstance(known[0], tuple):
             return self._with_array(row, known[0], *x.values())
-        are_numbers = self._types.issuperset(map(type, x.values()))
+        are_numbers = all(is_one_of(self._types, value) for value in x.values())
         if not are_numbers or set(map(type, known)) - {int} or len(set(known)) < len(x):
             return -1, None  # Unknown names, other values, or two names of one feature.
         places: Any = known
@@ -342,14 +342,14 @@ class SingleRows:
         if isinstance(known, Reader):
             return 0 if known.n_read(y) == len(targets) else None
         if known is None:
-            if type(y) not in self._features._types:
+            if not is_one_of(self._features._types, y):
                 return None
             try:
                 targets[0] = y
             except OverflowError:
                 return None
             return 0
-        column: int | None = known.get(y) if type(y) in self._label_types else None
+        column: int | None = known.get(y) if is_one_of(self._label_types, y) else None
         if column is not None:
             targets[:] = 0.0
             targets[column] = 1.0
@@ -506,6 +506,12 @@ class SingleRows:
             self._marks[PREDICTED_AT] = self._tally[0]
             self._learn_read(weight, 0 if self._counts is None else int(targets[row]))
         return len(w)
+
+
+def is_one_of(types: frozenset[type], value: Any) -> bool:
+    """Return whether a value is of one of these types; no Python code of a metaclass runs."""
+    kind = type(value)
+    return type(kind) is type and kind in types
 
 
 def made_at_once(*calls: Call) -> None:

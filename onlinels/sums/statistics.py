@@ -20,7 +20,7 @@ from onlinels.checks import (
     check_room,
 )
 from onlinels.core import SingleRows
-from onlinels.core.reference import EPS, MUCH_HEAVIER
+from onlinels.core.reference import EPS, MUCH_HEAVIER, is_one_of
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
@@ -363,6 +363,8 @@ class Statistics:
         recursion = following.recursion
         features = reader_of(columns or {}, values[:n_features])
         targets, labels = outputs
+        if targets and not all(is_one_of(LABEL_TYPES, name) for name in targets):
+            targets = {}  # No row is known: the names may be compared by Python code.
         if labels is None and targets is not None:
             targets = reader_of(targets, values[n_features:])
         cross, *panels = self._sums.row_arrays() or (None,)
