@@ -1,0 +1,53 @@
+/* Learn a stream by recursion.h alone: the first row is the mean, the others follow. */
+#include "recursion.h"
+#include <stdlib.h>
+
+#ifdef __cplusplus
+extern "C"
+#endif
+/* Predict rows (k, m + n), each before it is learnt. Return the number of rows that the weights
+ * followed, or -1 without memory. */
+ptrdiff_t
+learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, double decay, real *scores,
+      real *weights, real *criterion)
+{
+    const ptrdiff_t size = m + n, block = size * size, width = m / 2;
+    real *of = (real *)calloc((size_t)(16 * block), sizeof(real));
+    uint64_t *prints = (uint64_t *)calloc((size_t)(2 * size), sizeof(uint64_t));
+    double tally[2] = {1.0, 1.0}, factors[N_FACTORS] = {1.0, 0.0, 1.0};
+    panel_t panels[2] = {{0, width, of, of}, {width, m - width, of + block, of + 2 * block}};
+    sums_t s;
+    recursion_t r;
+    row_t row;
+    ptrdiff_t i = 1;
+    if (!of || !prints)
+        return -1;
+    memset(&s, 0, sizeof(s));
+    memset(&r, 0, sizeof(r));
+    memset(&row, 0, sizeof(row));
+    s.m = m, s.n = n, s.n_panels = 2, s.panels = panels, s.tally = tally, s.prints = prints;
+    s.origin = of + 3 * block, s.offset = of + 4 * block;
+    s.cross = of + 5 * block, s.squares = of + 6 * block;
+    r.inverse = of + 7 * block, r.pending = of + 8 * block, r.factors = factors;
+    r.weights = weights, r.criterion = criterion, r.penalties = of + 14 * block;
+    row.values = of + 9 * block, row.about = of + 10 * block, row.image = of + 11 * block;
+    row.scores = of + 12 * block, row.errors = of + 13 * block;
+    row.imaged = of + 15 * block, row.imaged_at = -1.0;
+    memcpy(s.origin, rows, (size_t)size * sizeof(real));
+    for (ptrdiff_t j = 0; j < m; j++)
+        r.inverse[j * m + j] = 1 / ridge;
+    for (; i < k; i++) {
+        memcpy(row.values, rows + i * size, (size_t)size * sizeof(real));
+        prepare_scores(&s, &r, &row);
+        for (ptrdiff_t j = 0; j < n; j++)
+            scores[i * n + j] = score_of(&s, &row, j);
+        prepare_sums(&s, &row, 1.0, decay);
+        if (!prepare_recursion(&s, &r, &row, 1e4))
+            break;
+        commit_recursion(&s, &r, &row);
+        commit_sums(&s, &row, 1.0);
+    }
+    free(of);
+    free(prints);
+    return i;
+}
