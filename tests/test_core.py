@@ -230,9 +230,11 @@ class Stream:
         rows = [self.row() for _ in range(choose([1, 3, 20]))]
         X, targets = [each for each, _ in rows], [each for _, each in rows]
         past, ridge = choose([*self.learnt, (x, y)]), choose([0.25, 2.0, 1.0])
+        # With priors, classes may be as likely as each other but for rounding.
+        tells = "priors" not in self.settings
         acts = [
             lambda m: m.learn_many(X, targets),
-            lambda m: m.predict_learn_many(X * 4, targets * 4),
+            lambda m: m.predict_learn_many(X * 4, targets * 4) if tells else None,
             lambda m: m.unlearn_one(*past),
             lambda m: m.unlearn_many(X[:1], targets[:1]),
             lambda m: m.merge(learn_all(m.empty(), rows)) and None,
@@ -248,7 +250,6 @@ class Stream:
         """Return a call that asks for answers to a row, then learns it."""
         choose = self.random.choice
         is_label, more = self.kind is LeastSquaresClassifier, []
-        # With priors, classes may be as likely as each other but for rounding.
         point = [] if "priors" in self.settings else POINT
         asks = choose([[], point, point * 2, *(ASKS_OF_LABELS if is_label else ASKS_OF_NUMBERS)])
         if is_odd and choose([True, False, False]):
@@ -296,7 +297,8 @@ def state_of(model):
     roots, target_roots = np.sqrt(np.abs(diagonal)), np.sqrt(np.abs(squares))
     numbers = [(np.triu(gram), np.outer(roots, roots)), (cross, np.outer(roots, target_roots))]
     mean, weights = sum(sums._mean or (np.zeros(1),)), []
-    numbers += [(squares, squares), (mean, mean)]
+    deviations = np.concatenate((roots, target_roots)) if sums.is_centred else 0.0
+    numbers += [(squares, squares), (mean, np.abs(mean) + deviations)]
     if recursion is not None:
         new, weights = recursion.copied(), recursion.weights
         roots = new.penalties**-0.5
@@ -334,7 +336,7 @@ def assert_same_streams(seed, n_acts, names):
     """Assert that models with two cores do the same; return how many acts raised no error."""
     stream = Stream(seed)
     models, n_good = [stream.kind(**stream.settings) for _ in names], 0
-    tolerance = 1e-8 if stream.is_plain else 1e-2
+    tolerance = (1e-5 if stream.odds else 1e-10) if stream.is_plain else 1e-2
     for step in range(n_acts):
         act, told = stream.act(), []
         for name, model in zip(names, models, strict=True):
@@ -353,7 +355,9 @@ def assert_same_streams(seed, n_acts, names):
 @compiled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("other", ["reference", "other code"])
-@pytest.mark.parametrize("seeds", [range(9), pytest.param(range(9, 999), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seeds", [[*range(9), 805], pytest.param(range(9, 999), marks=pytest.mark.slow)]
+)
 def test_hostile_streams(seeds, other):
     """Rows that are odd, and whatever comes between rows: alike in C, in numpy and by neither."""
     n_good = sum(assert_same_streams(seed, 45, ("compiled", other)) for seed in seeds)

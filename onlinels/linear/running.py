@@ -86,7 +86,7 @@ def begin_after_solving(
         return None
     # min |Y - A W|^2 + W'D W = Y'Y - W'A'Y
     explained = np.einsum("ij,ij->j", weights, statistics.products.row_arrays()[0])
-    recursion.criterion[:] = np.maximum(statistics.target_squares - explained, 0.0)
+    recursion.criterion[:] = statistics.target_squares - explained
     per_feature = RENEWAL_ROWS_PER_FEATURE << max(0, n_features - 1).bit_length()
     step = max(RENEWAL_ROWS, per_feature)
     marks[VALID_UNTIL] = (count // step + 1) * step
