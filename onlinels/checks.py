@@ -559,6 +559,8 @@ def check_weights(
     """
     if w is None:
         return 1.0
+    if type(w) is float and 0.0 <= w <= largest:
+        return w  # For speed: this takes 0.1 us, and the rest 5 us.
     weights = _weights_in(w, name)
     is_wrong = ~((weights >= 0.0) & (weights <= largest))
     if is_wrong.any():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
 
@@ -14,6 +13,7 @@ from river import base
 
 from onlinels.checks import (
     Floats,
+    Integers,
     by_row,
     check_between,
     check_mass,
@@ -23,15 +23,8 @@ from onlinels.checks import (
     row_blocks,
 )
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.model import LinearModel, checked, read_rows, scores_of
-from onlinels.linear.prequential import (
-    Answers,
-    alike,
-    labels_before,
-    probabilities_before,
-    sums_before,
-    table_before,
-)
+from onlinels.linear.model import LinearModel, scores_of
+from onlinels.linear.prequential import Answers, labels_before
 from onlinels.linear.scoring import (
     SOFTMAX_SCALES,
     ScoringClassifier,
@@ -49,10 +42,11 @@ from onlinels.pipelines import (
     join,
     last_step,
     learning_step,
+    steps_before,
     steps_of,
 )
 from onlinels.rows.batch import (
-    as_numpy,
+    Row,
     check_aligned,
     check_mapping,
     labels_like,
@@ -62,11 +56,15 @@ from onlinels.rows.batch import (
     samples_of,
     source_of,
 )
-from onlinels.rows.labels import Classes, Label, read_label, read_labels
-from onlinels.saving import locked_copy, locked_state, savable, save_method, settings_hold
-
-Before = tuple[Any, State]
-"""Predictions for rows before each is learnt, and the state after all of them."""
+from onlinels.rows.labels import Label, read_label, read_labels
+from onlinels.saving import (
+    locked_copy,
+    locked_state,
+    locks_of,
+    savable,
+    save_method,
+    settings_hold,
+)
 
 
 def is_blank(model: Any) -> bool:
@@ -74,19 +72,23 @@ def is_blank(model: Any) -> bool:
     return not getattr(last_step(model), "classes", True)
 
 
-@contextmanager
-def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
-    """Restore the state of models after any exception; costs a copy of the models that learn."""
-    learning = [model for model in models if not isinstance(model, FIXED_STEPS)]
+def all_parts(model: Any) -> list[Any]:
+    """Return the objects that a model or pipeline consists of, the last one last."""
+    return [*(step for _, step in steps_before(model)), last_step(model)]
+
+
+def aside(
+    model: Any, parts: Callable[[Any], list[Any]] = all_parts
+) -> tuple[Any, Callable[[], State]]:
+    """Return a copy of a model, and a function that returns how its parts become those of the copy.
+
+    Teach the copy, then apply what the function returns: the model learns all rows or none.
+    """
+    fixed = [part for part in parts(model) if isinstance(part, FIXED_STEPS)]
     # The locks are not copied: other threads may wait for them.
-    locks = [model._lock for model in learning if hasattr(model, "_lock")]
-    before = copy.deepcopy(learning, {id(lock): lock for lock in locks})
-    try:
-        yield
-    except BaseException:
-        for model, copied in zip(learning, before, strict=True):
-            model.__dict__ = vars(copied)
-        raise
+    copied = copy.deepcopy(model, {id(each): each for each in (*fixed, *locks_of(model))})
+    pairs = [*zip(parts(model), parts(copied), strict=True)]
+    return copied, lambda: tuple(change for pair in pairs for change in becoming(*pair))
 
 
 def learn_and_note(learn: Callable[[], Any], wrapper: Any, name: str, value: Any) -> None:
@@ -155,51 +157,56 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
     @property
     def _learning(self) -> list[Any]:
         """Objects that change in place with every row."""
-        return steps_of(self.classifier)
+        return all_parts(self.classifier)
 
-    def _one_by_one(
-        self, X: Any, y: Any, w: Any, others: dict[str, Any], ask: str | None = None
-    ) -> list[Any]:
-        """Learn rows one by one, all or none; return the result of `ask` before each row."""
+    def _rows_learnt(
+        self, ask: str | None, X: Any, y: Any, w: Any, others: dict[str, Any]
+    ) -> tuple[list[Any], Sequence[Label], State]:
+        """Teach a copy of the wrapper row by row; the wrapper does not change yet.
+
+        Return the result of `ask` before each row, and the classes and the new state after all.
+        """
         check_aligned(X, y=y, w=w, **others)
+        is_fixed = learning_step(self.classifier) is None
+        if is_fixed:
+            X = self._batch_features(X)
+            # All rows are read first, so that errors name their places in the batch.
+            read_batch(X)
         rows = list(samples_of(X))
         n_rows = len(rows)
         labels = read_labels(y, n_rows)
-        weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
         given = {name: by_row(name, value, n_rows) for name, value in others.items()}
-        wrapper: Any = self
-        answers, before = [], dict(vars(self))
-        try:
-            with restored_on_error(self._learning):
-                for row, x in enumerate(rows):
-                    if ask is not None:
-                        answers.append(getattr(wrapper, ask)(x))
-                    of_row = {name: values[row] for name, values in given.items()}
-                    wrapper.learn_one(x, labels[row], weights[row], **of_row)
-        except BaseException:
-            vars(self).update(before)
-            raise
-        return answers
+        weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
+        later, parts_after = aside(self, lambda wrapper: wrapper._learning)
+        if is_fixed:
+            vars(later)["classifier"] = last_step(later.classifier)
+        answers = []
+        for row, each in enumerate(zip(rows, labels, weights, strict=True)):
+            shares = later.predict_proba_one(each[0]) if ask == "predict_proba_one" else None
+            label = later._learn_row(*each, {name: given[name][row] for name in given})
+            answers.append(label if shares is None else shares)
+        own = ((self, name, value) for name, value in vars(later).items() if name[0] == "_")
+        return answers, later.classes, (*own, *parts_after())
 
     def _teach(self, x: Mapping[Any, Any], y: Any, **others: Any) -> None:
         """Teach the wrapped model a row; only the first row has not been checked before."""
         if not is_blank(self.classifier):
             self.classifier.learn_one(x, y, **others)
             return
-        with restored_on_error(steps_of(self.classifier)[:-1]):
-            self.classifier.learn_one(x, y, **others)
+        later, parts_after = aside(self.classifier)
+        later.learn_one(x, y, **others)
+        apply(Update(state=parts_after()))
 
     @abstractmethod
-    def _before(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        """Return the result of `ask` for every row before it is learnt, and the state after."""
+    def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
+        """Learn a row with a checked label and weight; return the label that was predicted."""
 
     def _answer_and_learn(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Any:
         """Learn rows; return the result of `ask` before each row, in the kind of `X`."""
         with self._lock:
-            if learning_step(self.classifier) is not None:
-                answers = self._one_by_one(X, y, w, others, ask)
-                return in_kind(ask, source_of(X), answers, self.classes)
-            made, state = self._before(ask, X, y, w, others)
+            answers, classes, state = self._rows_learnt(ask, X, y, w, others)
+            in_kind = labels_like if ask == "predict_one" else table_of
+            made = in_kind(source_of(X), answers, classes)
             apply(Update(state=state))
             return made
 
@@ -287,13 +294,6 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
     def _probabilities(self, scores: Floats) -> Floats:
         probabilities: Floats = last_step(self.classifier)._probabilities(scores)
         return probabilities
-
-
-def in_kind(ask: str, source: Any, answers: list[Any], classes: Sequence[Label]) -> Any:
-    """Return results of `predict_one` or `predict_proba_one` in the kind of the input."""
-    if ask == "predict_one":
-        return labels_like(source, answers, classes)
-    return table_of(source, answers, classes)
 
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
@@ -399,22 +399,24 @@ class DriftAwareClassifier(WrappedClassifier):
             If the wrapped model rejects the sample. The model is then unchanged.
         """
         with self._lock:
-            self._n_alarms += self._learn(x, read_label(y), check_weights(w, 1), kwargs)
+            self._learn_row(x, read_label(y), float(check_weights(w, 1)), kwargs)
 
-    def _learn(self, x: Mapping[Any, Any], y: Label, w: Any, others: dict[str, Any]) -> bool:
-        """Update the detector, fade the model on an alarm, learn the row; return the alarm."""
-        alarm, last = False, last_step(self.classifier)
+    def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
+        predicted, alarm, last = None, False, last_step(self.classifier)
         # Before the first row there is no error, and transformers may not return numbers yet.
         if last.classes:
             features = self._row_features(x)
             # Rows that the model rejects do not update the detector.
-            row = read_sample(features)
-            check_mass(row.values, w, lambda: [*names_of(row.layouts[0])])
-            alarm = alarms(self.detector, bool(last.predict_one(features) != y))
+            predicted = last.predict_one(features)
+            if w > 1.0:
+                row = read_sample(features)
+                check_mass(row.values, w, lambda: [*names_of(row.layouts[0])])
+            alarm = alarms(self.detector, predicted != y)
         if alarm:
             last.fade(self.keep)
         self._teach(x, y, w=w, **others)
-        return alarm
+        self._n_alarms += alarm
+        return predicted
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Learn a mini-batch, with the same result as `learn_one` in a loop, to rounding.
@@ -437,45 +439,8 @@ class DriftAwareClassifier(WrappedClassifier):
             If the wrapped model rejects a row. The model is then unchanged.
         """
         with self._lock:
-            if learning_step(self.classifier) is None:
-                *_, state = self._rows_learnt("predict_one", X, y, w, kwargs)
-                apply(Update(state=state))
-            else:
-                self._one_by_one(X, y, w, kwargs)
-
-    def _before(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        answers, last, state = self._rows_learnt(ask, X, y, w, others)
-        return in_kind(ask, source_of(X), answers, last.classes), state
-
-    def _rows_learnt(
-        self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]
-    ) -> tuple[list[Any], Any, State]:
-        """Teach a copy of the last step row by row; the model does not change yet.
-
-        Return the result of `ask` before each row, the copy and the new state.
-        """
-        check_aligned(X, y=y, w=w, **others)
-        X = as_numpy(self._batch_features(X))
-        last = last_step(self.classifier)
-        # All rows are read first, so that errors name their places in the batch.
-        batch, read, weights = read_rows(last, X, y, w)
-        checked(last, batch, read, weights, others.get("t"))
-        n_rows = len(batch)
-        labels = read_labels(y, n_rows)
-        given = {name: by_row(name, value, n_rows) for name, value in others.items()}
-        given["w"] = np.broadcast_to(weights, n_rows).tolist()
-        own, detector, n_alarms = last._independent(), copy.deepcopy(self.detector), self._n_alarms
-        answers = []
-        for row, (x, label) in enumerate(zip(samples_of(X), labels, strict=True)):
-            predicted = own.predict_one(x)
-            answers.append(predicted if ask == "predict_one" else own.predict_proba_one(x))
-            # Before the first row there is no error.
-            if own.classes and alarms(detector, predicted != label):
-                own.fade(self.keep)
-                n_alarms += 1
-            own.learn_one(x, label, **{name: values[row] for name, values in given.items()})
-        state = (self.detector, "__dict__", vars(detector)), (self, "_n_alarms", n_alarms)
-        return answers, own, (*becoming(last, own), *state)
+            *_, state = self._rows_learnt(None, X, y, w, kwargs)
+            apply(Update(state=state))
 
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""
@@ -573,51 +538,47 @@ class CalibratedClassifier(WrappedClassifier):
             return scores_of(last, read_batch(features))
         return np.asarray(last._batch_scores(features)[1])
 
-    def _learn(self, learn: Callable[[], Any], scores: Floats, labels: list[Label], w: Any) -> None:
-        """Call `learn`, and add the log-losses of the scores of the rows."""
-        index = {label: column for column, label in enumerate(self.classes)}
-        columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
-        weights, losses = np.broadcast_to(w, len(labels)), self._losses
-        for rows in row_blocks(len(scores), len(SOFTMAX_SCALES) * max(1, scores.shape[1])):
-            block = log_losses(scores[rows], columns[rows], weights[rows], self.count)
-            losses = losses + block.sum(axis=0)
-        learn_and_note(learn, self, "_losses", losses)
+    def _calibrated(
+        self, found: Answers, y: Any, w: Any, counts: Integers
+    ) -> tuple[Floats, Floats]:
+        """Return the probabilities of rows by the scale before each row, and the losses after all.
 
-    def _answered(
-        self, X: Any, y: Any, w: Any, others: dict[str, Any]
-    ) -> tuple[Answers, Floats, Floats]:
-        """Return scores before each row, probabilities by the scale before each row, and losses.
-
-        The losses are those after the last row. The model does not change.
+        `counts` are the numbers of rows that were learnt before the scores were computed.
         """
+        n_rows, n_known = len(found.known), np.maximum(found.known, 1)
+        index = {label: column for column, label in enumerate(found.model.classes)}
+        columns = np.array([index.get(label, -1) for label in read_labels(y, n_rows)], np.intp)
+        columns = np.where(columns < found.known, columns, -1)
+        scores = np.where(np.arange(len(index)) < n_known[:, None], found.scores, -np.inf)
+        weights = np.broadcast_to(check_weights(w, n_rows), n_rows)
+        losses, probabilities = self._losses, np.zeros(scores.shape)
+        for rows in row_blocks(n_rows, len(SOFTMAX_SCALES) * len(index)):
+            known = counts[rows], n_known[rows]
+            added = log_losses(scores[rows], columns[rows], weights[rows], *known)
+            running = np.cumsum(np.vstack((losses, added)), axis=0)
+            scales, losses = best_scales(running[:-1])[:, None], running[-1]
+            known = counts[rows, None], n_known[rows, None]
+            probabilities[rows] = calibrate(scores[rows], scales, *known)
+        return probabilities, losses
+
+    def _rows_learnt(
+        self, ask: str | None, X: Any, y: Any, w: Any, others: dict[str, Any]
+    ) -> tuple[list[Any], Sequence[Label], State]:
+        if learning_step(self.classifier) is not None:
+            return super()._rows_learnt(ask, X, y, w, others)
         check_aligned(X, y=y, w=w, **others)
         last = last_step(self.classifier)
-        count = last.count
         found = last._answered(self._batch_features(X), y, w, **others)
-        answers = found._replace(source=source_of(X))
-        classes, n_rows = Classes().extended(answers.model.classes), len(answers.known)
-        columns, counts = classes.columns(read_labels(y, n_rows)), count + np.arange(n_rows)
-        columns = np.where(columns < answers.known, columns, -1)
-        weights, losses = np.broadcast_to(check_weights(w, n_rows), n_rows), self._losses
-        probabilities = np.zeros(answers.scores.shape)
-        for block in row_blocks(n_rows, len(SOFTMAX_SCALES) * len(classes)):
-            part = answers._replace(scores=answers.scores[block], known=answers.known[block])
-            before, of_rows = counts[block], np.zeros((len(part.known), len(SOFTMAX_SCALES)))
-            for n_known, rows in alike(part.known):
-                of_label = columns[block][rows], weights[block][rows], before[rows]
-                of_rows[rows] = log_losses(part.scores[rows, :n_known], *of_label)
-            running = sums_before(losses, of_rows)
-            scales, losses = best_scales(running[:-1]), running[-1]
-            probabilities[block] = probabilities_before(
-                part,
-                lambda rows, scores: calibrate(scores, scales[rows, None], before[rows, None]),  # noqa: B023
-            )
-        return answers, probabilities, losses
-
-    def _state_after(self, answers: Answers, losses: Floats) -> State:
-        """Return the state after rows: that of the copy which has learnt them, and the losses."""
-        last = last_step(self.classifier)
-        return (*becoming(last, answers.model), (self, "_losses", losses))
+        counts = last.count + np.arange(len(found.known))
+        probabilities, losses = self._calibrated(found, y, w, counts)
+        classes = found.model.classes
+        answers: list[Any] = []
+        if ask == "predict_one":
+            answers = labels_before(found)
+        elif ask is not None:
+            rows = zip(probabilities.tolist(), found.known.tolist(), strict=True)
+            answers = [dict(zip(classes[:n], row, strict=False)) for row, n in rows]
+        return answers, classes, (*becoming(last, found.model), (self, "_losses", losses))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
         """Score one sample, then learn it.
@@ -639,9 +600,15 @@ class CalibratedClassifier(WrappedClassifier):
             If the wrapped model rejects the sample. The model is then unchanged.
         """
         with self._lock:
-            labels, weight = [read_label(y)], check_weights(w, 1)
-            scores = self._row_scores(x)[None]
-            self._learn(partial(self._teach, x, y, w=w, **kwargs), scores, labels, weight)
+            self._learn_row(x, read_label(y), float(check_weights(w, 1)), kwargs)
+
+    def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
+        scores, losses, classes = self._row_scores(x), self._losses, self.classes
+        if y in classes:
+            column = np.array([classes.index(y)])
+            losses = losses + log_losses(scores[None], column, w, self.count, len(classes))[0]
+        learn_and_note(partial(self._teach, x, y, w=w, **others), self, "_losses", losses)
+        return classes[scores.argmax()] if classes else None
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score every row of a mini-batch before it is learnt, then learn it.
@@ -666,23 +633,16 @@ class CalibratedClassifier(WrappedClassifier):
             # The linear layer of a network.
             linear = getattr(last, "classifier", last)
             if learning_step(self.classifier) is None and linear._settings.follows_rows:
-                answers, _, losses = self._answered(X, y, w, kwargs)
-                apply(Update(state=self._state_after(answers, losses)))
+                *_, state = self._rows_learnt(None, X, y, w, kwargs)
+                apply(Update(state=state))
                 return
-            n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-            labels, weights = read_labels(y, n_rows), check_weights(w, n_rows)
-            scores = self._scores_before(X) if n_rows else np.zeros((0, len(self.classes)))
+            losses, n_rows = self._losses, X.shape[0] if hasattr(X, "shape") else len(X)
+            if n_rows and self.classes:
+                known = np.full(n_rows, len(self.classes))
+                found = Answers(self, X, self._scores_before(X), known)
+                _, losses = self._calibrated(found, y, w, np.full(n_rows, self.count))
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
-            self._learn(learn, scores, labels, weights)
-
-    def _before(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        answers, probabilities, losses = self._answered(X, y, w, others)
-        if ask == "predict_one":
-            labels = labels_before(answers)
-            made = labels_like(answers.source, labels, answers.model.classes)
-        else:
-            made = table_before(answers, probabilities)
-        return made, self._state_after(answers, losses)
+            learn_and_note(learn, self, "_losses", losses)
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, self.scale, self.count) if scores.shape[1] else scores

@@ -25,8 +25,8 @@ from onlinels.checks import Floats, check_choice, check_count, check_positive, c
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
 from onlinels.linear.scoring import ScoringClassifier, table_of
-from onlinels.meta import MetaClassifier, is_blank, learn_and_note, restored_on_error
-from onlinels.numerics import Lock
+from onlinels.meta import MetaClassifier, aside, is_blank, learn_and_note
+from onlinels.numerics import Lock, Update, apply
 from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
 from onlinels.rows.batch import (
     Columns,
@@ -216,9 +216,10 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     **Cost.** Every reading copies ``8 window n_channels`` bytes.
 
     **Errors.** Several windows are learnt as one batch if all steps are features and least-squares
-    classifiers of this package. Otherwise they are learnt one by one, and a copy of the classifier
-    is kept meanwhile: if a window is rejected, the classifier is restored. The stored samples
-    change only after the windows have been learnt, so an error before that leaves them unchanged.
+    classifiers of this package. Otherwise a copy of the classifier learns them one by one; the
+    classifier becomes the copy afterwards, and is unchanged if a window is rejected. The stored
+    samples change only after the windows have been learnt, so an error before that leaves them
+    unchanged.
     If a single window is rejected by the last step, steps of other packages before it may have
     learnt the window.
 
@@ -465,15 +466,13 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
         """Teach the wrapped classifier the windows in order; of several windows all or none."""
         model = self.classifier
-        if len(due) < 2:
-            for sample, label in due:
-                model.learn_one(sample, label)
-        elif _takes_lists(model):
+        if len(due) > 1 and _takes_lists(model):
             model.learn_many([sample for sample, _ in due], [label for _, label in due])
-        else:
-            with restored_on_error(steps_of(model)):
-                for sample, label in due:
-                    model.learn_one(sample, label)
+            return
+        later, parts_after = aside(model) if len(due) > 1 else (model, tuple)
+        for sample, label in due:
+            later.learn_one(sample, label)
+        apply(Update(state=parts_after()))
 
     def _answer(self, method: str, nothing: Any, x: Any) -> Any:
         """Return the prediction for one reading; a blank model does not read its values."""

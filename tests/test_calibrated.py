@@ -16,7 +16,6 @@ from onlinels import (
 )
 from onlinels.linear.scoring import SCALE_PENALTIES, SOFTMAX_SCALES, best_scale, calibrate
 from support import laws, strategies
-from support.laws import BAD_ROWS, assert_refused
 from support.strategies import classifier_settings, rows, splits
 
 WRAPPERS = [
@@ -147,20 +146,6 @@ def test_nothing_learnt_yet():
     for scale in SOFTMAX_SCALES:
         shares = calibrate(np.array([[1e150, -1e150, 0.0]]), scale, 10)
         np.testing.assert_allclose(shares, [[11 / 13, 1 / 13, 1 / 13]])
-
-
-@BAD_ROWS
-def test_bad_input_changes_nothing(x, y, w):
-    model = CalibratedClassifier(LeastSquaresClassifier())
-    for k in range(9):
-        model.learn_one({"a": k % 4}, "yes" if k % 2 else "no")
-    # What is solved when it is first asked for is kept.
-    model.predict_one({"a": 1.0})
-    for call in (
-        lambda: model.learn_one(x, y, w=w),
-        lambda: model.learn_many([{"a": 1.0}, x], ["no", y], [1.0, w]),
-    ):
-        assert_refused(call, model, None, (TypeError, ValueError))
 
 
 def test_what_cannot_be_wrapped_or_merged():

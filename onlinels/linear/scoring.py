@@ -65,11 +65,9 @@ def probabilities_of(scores: Floats) -> Floats:
     # Relative to the highest score, so that very low scores do not cost the others their digits.
     scores = scores - scores.max(axis=1, keepdims=True)
     descending = -np.sort(-scores, axis=1)
-    excess = np.cumsum(descending, axis=1) - 1.0
-    kept = descending * np.arange(1, n_classes + 1) > excess
-    last = n_classes - 1 - kept[:, ::-1].argmax(axis=1)
-    threshold = np.take_along_axis(excess, last[:, None], axis=1) / (last[:, None] + 1)
-    shares = np.maximum(scores - threshold, 0.0)
+    # By the k highest scores alone, t would be (their sum - 1) / k; the largest of these holds.
+    thresholds = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, n_classes + 1)
+    shares = np.maximum(scores - thresholds.max(axis=1, keepdims=True), 0.0)
     probabilities: Floats = least + (1.0 - SPREAD_PROBABILITY) * shares
     return probabilities
 
@@ -84,7 +82,9 @@ SCALE_PENALTIES: Floats = 0.5 * np.log(SOFTMAX_SCALES / DEFAULT_SCALE) ** 2
 """Log-loss by which a scale must be better than the usual scale; a few rows outweigh it."""
 
 
-def calibrate(scores: Floats, scale: float | Floats, count: int | Integers) -> Floats:
+def calibrate(
+    scores: Floats, scale: float | Floats, count: int | Integers, n_classes: Any = None
+) -> Floats:
     """Return probabilities from scores by a scaled softmax and Laplace's rule of succession.
 
     Parameters
@@ -95,6 +95,9 @@ def calibrate(scores: Floats, scale: float | Floats, count: int | Integers) -> F
         The scale a, above 0.
     count : int, or ndarray that broadcasts against `scores`
         The number n of rows learnt before the scores were computed.
+    n_classes : int, or ndarray that broadcasts against `scores`, optional
+        The number N of classes that were known, which have the first scores. The other scores are
+        -inf, and their probabilities have no meaning.
 
     Returns
     -------
@@ -111,12 +114,17 @@ def calibrate(scores: Floats, scale: float | Floats, count: int | Integers) -> F
     # Relative to the highest score, so that exp does not overflow.
     likelihoods = np.exp(scale * (scores - np.maximum.reduce(scores, axis=-1, keepdims=True)))
     shares = likelihoods / np.add.reduce(likelihoods, axis=-1, keepdims=True)
-    probabilities: Floats = (count * shares + 1.0) / (count + scores.shape[-1])
+    n_classes = scores.shape[-1] if n_classes is None else n_classes
+    probabilities: Floats = (count * shares + 1.0) / (count + n_classes)
     return probabilities
 
 
 def log_losses(
-    scores: Floats, columns: Integers, weights: Floats, counts: int | Integers
+    scores: Floats,
+    columns: Integers,
+    weights: float | Floats,
+    counts: int | Integers,
+    n_classes: int | Integers,
 ) -> Floats:
     """Return the log-loss of every row at every scale in `SOFTMAX_SCALES`.
 
@@ -126,10 +134,12 @@ def log_losses(
         Scores of the rows, computed before the rows were learnt.
     columns : ndarray (n,)
         Column of each row's label, or -1 for a new label, for which the loss is 0 at every scale.
-    weights : ndarray (n,)
+    weights : float, or ndarray (n,)
         Weights of the rows.
     counts : int, or ndarray (n,)
         Number of rows learnt before the scores were computed.
+    n_classes : int, or ndarray (n,)
+        Number of classes that were known then; see `calibrate`.
 
     Returns
     -------
@@ -140,13 +150,11 @@ def log_losses(
     -----
     The cost is 41 softmaxes per row, which are all in memory.
     """
-    losses = np.zeros((len(scores), len(SOFTMAX_SCALES)))
-    known = np.flatnonzero(columns >= 0)
-    if known.size:
-        each = np.broadcast_to(counts, len(scores))[known, None, None]
-        probabilities = calibrate(scores[known, None, :], SOFTMAX_SCALES[:, None], each)
-        of_label = np.take_along_axis(probabilities, columns[known, None, None], axis=2)[..., 0]
-        losses[known] = -weights[known, None] * np.log(of_label)
+    each = (np.asarray(number)[..., None, None] for number in (counts, n_classes))
+    probabilities = calibrate(scores[:, None], SOFTMAX_SCALES[:, None], *each)
+    of_label = probabilities[np.arange(len(scores)), :, columns]
+    of_label[columns < 0] = 1.0
+    losses: Floats = -np.asarray(weights)[..., None] * np.log(of_label)
     return losses
 
 

@@ -13,5 +13,6 @@ from onlinels.saving.files import load as load
 from onlinels.saving.files import loads as loads
 from onlinels.saving.files import locked_copy as locked_copy
 from onlinels.saving.files import locked_state as locked_state
+from onlinels.saving.files import locks_of as locks_of
 from onlinels.saving.files import save as save
 from onlinels.saving.files import save_method as save_method

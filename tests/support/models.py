@@ -2,7 +2,7 @@
 
 import functools
 
-from river import compose, preprocessing
+from river import base, compose, preprocessing
 
 from onlinels import (
     CalibratedClassifier,
@@ -76,3 +76,16 @@ def questions_of(model):
 def digits_network(warm_up=2, **settings):
     """Return a small network of the preset for digits."""
     return ShallowConvClassifier.from_preset("digits", n_hidden=9, warm_up=warm_up, **settings)
+
+
+class Scheduled(base.DriftDetector):
+    """Alarm at given updates, counted from 1."""
+
+    def __init__(self, alarms=()):
+        super().__init__()
+        self.alarms = alarms
+        self.seen = []
+
+    def update(self, x):
+        self.seen.append(x)
+        self._drift_detected = len(self.seen) in self.alarms
