@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import reprlib
 from collections import UserList
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -26,8 +26,8 @@ from onlinels.checks import (
 )
 from onlinels.numerics import restore
 from onlinels.pipelines import FIXED_STEPS, steps_of
-from onlinels.rows.batch import as_frame, as_numpy, check_aligned, part_of, samples_of, source_of
-from onlinels.rows.labels import as_list
+from onlinels.rows.batch import as_numpy, check_aligned, part_of, samples_of, source_of
+from onlinels.rows.labels import as_list, check_one_column
 
 # river.metrics and river.evaluate, which import scipy.stats and scikit-learn, are imported where
 # they are used.
@@ -40,12 +40,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LabelledTable:
-    """Rows with their targets, as given and as a list, and arguments of `learn_one` by row."""
+    """Rows with a list of their targets, and arguments of `learn_one` by row."""
 
     X: Any
-    y: Any
-    truths: list[Any]
-    options: dict[str, Any]
+    targets: list[Any]
+    options: dict[str, Sequence[Any]]
 
     def samples(self, part: slice) -> Iterable[Any]:
         """Return rows as river samples."""
@@ -56,10 +55,9 @@ class LabelledTable:
     def stream(self) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
         """Yield the rows as a river stream."""
         # A thousand rows at a time become Python objects.
-        starts = range(0, len(self.truths), 1000)
+        starts = range(0, len(self.targets), 1000)
         samples = chain.from_iterable(self.samples(slice(at, at + 1000)) for at in starts)
-        options = map(as_list, self.options.values())
-        for x, y, *given in zip(samples, self.truths, *options, strict=True):
+        for x, y, *given in zip(samples, self.targets, *self.options.values(), strict=True):
             yield x, y, dict(zip(self.options, given, strict=True))
 
 
@@ -72,17 +70,18 @@ def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     source = source_of(X)
     n_rows = source.shape[0] if hasattr(source, "shape") else len(source)
     several = isinstance(model, (base.MultiTargetRegressor, base.MultiLabelClassifier))
-    truths = list(samples_of(y)) if several else as_list(y, "target per row")
+    if not several:
+        check_one_column(y)
+    targets = list(samples_of(y)) if several else as_list(y, "target per row")
     options: dict[str, Any] = {}
     if w is not None:
-        options["w"] = np.broadcast_to(check_weights(w, n_rows), n_rows)
+        options["w"] = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
     if t is not None:
         options["t"] = by_row("t", t, n_rows)
-    if len(truths) != n_rows:
-        problem = f"y has {len(truths)} values, expected {n_rows}"
+    if len(targets) != n_rows:
+        problem = f"y has {len(targets)} values, expected {n_rows}"
         raise ValueError(f"{problem}. Pass one for each row of X.")
-    # A list is read faster than a series.
-    return LabelledTable(X, y if several or isinstance(y, np.ndarray) else truths, truths, options)
+    return LabelledTable(X, targets, options)
 
 
 # Loops over rows
@@ -141,42 +140,27 @@ def by_batches(
     model: Any, method: str, table: LabelledTable, counted: Counted, window: int, batch_size: int
 ) -> Iterator[int]:
     """Predict and learn batches; yield the number of rows at the end of every window."""
-    n_rows, done = len(table.truths), 0
+    *steps, last = steps_of(model)
+    n_rows, done = len(table.targets), 0
     while done < n_rows:
         part = slice(done, min(done + batch_size, done - done % window + window, n_rows))
-        answers = predict_and_learn(model, method, table, part)
-        for y, answer in zip(table.truths[part], answers, strict=True):
+        # Predicted dicts hold the classes that were known before each row, also within a batch.
+        as_dicts = method == "predict_proba_learn_many"
+        X = list(table.samples(part)) if as_dicts else part_of(table.X, part)
+        options = {name: values[part] for name, values in table.options.items()}
+        try:
+            X = model.transform_many(X) if steps else X
+            answers = as_list(getattr(last, method)(X, table.targets[part], **options))
+        except (TypeError, ValueError) as error:
+            error.add_note(f"The batch has the rows {part.start} to {part.stop - 1}.")
+            raise
+        for y, answer in zip(table.targets[part], answers, strict=True):
             # As in river, what is predicted before anything is learnt does not count.
             if answer not in (None, {}):
                 counted.update(y, answer)
         done = part.stop
         if done % window == 0 or done == n_rows:
             yield done
-
-
-def predict_and_learn(model: Any, method: str, table: LabelledTable, part: slice) -> list[Any]:
-    """Predict some rows of a table, each before it is learnt, and learn them."""
-    *steps, last = steps_of(model)
-    several = isinstance(last, base.MultiTargetRegressor)
-    is_first = several and not last.target_names
-    # Predicted dicts hold the classes that were known before each row, also within a batch.
-    as_dicts = method == "predict_proba_learn_many"
-    X = list(table.samples(part)) if as_dicts else part_of(table.X, part)
-    options = {name: values[part] for name, values in table.options.items()}
-    try:
-        X = model.transform_many(X) if steps else X
-        answers = getattr(last, method)(X, part_of(table.y, part), **options)
-    except (TypeError, ValueError) as error:
-        error.add_note(f"The batch has the rows {part.start} to {part.stop - 1}.")
-        raise
-    if several and not isinstance(answers, list):
-        answers = answers if isinstance(answers, np.ndarray) else as_frame(answers).to_numpy()
-        answers = [dict(zip(last.target_names, row, strict=True)) for row in answers.tolist()]
-    answers = as_list(answers, "answer per row")
-    if is_first:
-        # A table has a column for every target, but before the first row none is known.
-        answers[0] = {}
-    return answers
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -369,7 +353,8 @@ def progressive_val_score(
     model : classifier, regressor or any other model that river evaluates
         The model to evaluate, which learns the rows. A model with `predict_learn_many`
         (`predict_proba_learn_many` for metrics of probabilities) predicts and learns a table in
-        batches. Streams and other models are evaluated by river's loop, row by row.
+        batches. Streams, several targets and other models are evaluated by river's loop, row by
+        row.
     X : array or sparse matrix (n_rows, n_features), array of images, frame, list of dicts, stream
         The rows. A stream is an iterable of pairs (x, y), or triples with a dict such as
         ``{"w": 2.0}``, like river's data sets.
@@ -446,23 +431,20 @@ def progressive_val_score(
         else:
             ends = by_rows(model, table.stream(), counted, window, moment, delay)
     name = str(model) if name is None else name
-    rows, cumulative, windowed, seconds = [], [], [], []
-    start = perf_counter()
+    points, start = [], perf_counter()
     for end in ends:
-        rows.append(end)
-        cumulative.append([value_of(each) for each in metrics_in(metric)])
-        windowed.append([value_of(each) for each in metrics_in(counted.windowed)])
-        seconds.append(perf_counter() - start)
+        curves = (map(value_of, metrics_in(each)) for each in (metric, counted.windowed))
+        points.append((end, *map(list, curves), perf_counter() - start))
         counted.windowed = counted.blank.clone()
-    n_rows, n_metrics = len(rows), len(metrics_in(metric))
-    shape = (n_rows, n_metrics) if isinstance(metric, UserList) else (n_rows,)
+    rows, cumulative, windowed, seconds = zip(*points, strict=True) if points else [()] * 4
+    shape = (len(rows), *([len(metric)] if isinstance(metric, UserList) else []))
     return ProgressiveScore(
         name,
         metric,
         window,
         rows=np.array(rows, dtype=np.intp),
-        cumulative=np.array(cumulative).reshape(shape),
-        windowed=np.array(windowed).reshape(shape),
+        cumulative=np.reshape(cumulative, shape),
+        windowed=np.reshape(windowed, shape),
         seconds=np.array(seconds),
     )
 
@@ -487,4 +469,5 @@ def batch_method(model: Any, metric: Any) -> str | None:
     probable = isinstance(model, base.Classifier) and not metric.requires_labels
     method = "predict_proba_learn_many" if probable else "predict_learn_many"
     fixed = all(isinstance(step, FIXED_STEPS) for step in steps)
-    return method if fixed and hasattr(last, method) else None
+    several = isinstance(model, base.MultiTargetRegressor)
+    return method if fixed and hasattr(last, method) and not several else None
