@@ -7,7 +7,7 @@ are fixed, and only the linear layer learns (`FixedNetwork`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import count, groupby
@@ -90,6 +90,17 @@ def cut(examples: Sequence[Example]) -> list[list[Example]]:
     return [run[part] for run in runs for part in slices(0, len(run), BLOCK_IMAGES)]
 
 
+def batch_of(
+    examples: Sequence[Example], rows_of: Callable[[Matrix], Matrix]
+) -> tuple[Matrix, Sequence[Label], Any, Any]:
+    """Return the arguments of `learn_many` of the classifier that learns the rows of images."""
+    images, labels, weights, times = zip(*examples, strict=True)
+    # One weight for all rows spares their multiplication.
+    w = np.array(weights) if any(weight != 1.0 for weight in weights) else 1.0
+    t = None if times[0] is None else times
+    return rows_of(np.stack(images)), labels, w, t
+
+
 @savable(lambda net: len(net.classifier.feature_names) in (0, net.hidden.n_hidden))
 @dataclass(eq=False)
 class FixedNetwork:
@@ -139,31 +150,8 @@ class FixedNetwork:
         # A later block may be refused or interrupted, so several blocks are learnt in a copy.
         layer = self.classifier if len(blocks) == 1 else copy.deepcopy(self.classifier)
         for block in blocks:
-            layer.learn_many(*self._batch(block))
+            layer.learn_many(*batch_of(block, self.activations))
         self.classifier = layer
-
-    def answered(self, examples: Sequence[Example]) -> tuple[FixedNetwork, list[Answers]]:
-        """Return a network that has learnt the images, and the scores of each before it did."""
-        layer, parts = self.classifier, []
-        for block in cut(examples):
-            part = answered(layer, *self._batch(block))
-            layer = part.model
-            # Intermediate models are not held.
-            parts.append(part._replace(model=None))
-        return replace(self, classifier=layer), parts
-
-    def _batch(self, examples: Sequence[Example]) -> tuple[Any, ...]:
-        """Return the arguments of the linear layer's `learn_many`."""
-        images, labels, weights, times = zip(*examples, strict=True)
-        # One weight for all rows spares their multiplication.
-        w = np.array(weights) if any(weight != 1.0 for weight in weights) else 1.0
-        t = None if times[0] is None else times
-        return self.activations(np.stack(images)), labels, w, t
-
-    @property
-    def fixed_settings(self) -> list[dict[str, Any]]:
-        """The settings of all parts except the linear layer."""
-        return [part._get_params() for part in (self.preprocessing, self.features, self.hidden)]
 
 
 # Presets
@@ -463,8 +451,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             self._of_pixels.priors = self.classifier.priors
             new = self._held[self._of_pixels.count :]
             if new:
-                images, labels, weights, _ = zip(*new, strict=True)
-                self._of_pixels.learn_many(_pixels(np.stack(images)), labels, np.array(weights))
+                self._of_pixels.learn_many(*batch_of(new, _pixels)[:3])
             return self._of_pixels
 
     @property
@@ -695,26 +682,22 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             images = read_images(X, self._given_shape)
             examples = self._examples(images.values, y, w, t)
-            new, parts = shallow_copy(self), []
-            if not examples:
-                none, known = np.zeros((0, len(self.classes))), np.zeros(0, dtype=np.intp)
-                return Answers(new, images.source, none, known)
-            if self._fixed is None:
-                n_held = min(self.warm_up - self.count, len(examples))
-                held, examples = examples[:n_held], examples[n_held:]
-                new._of_pixels = copy.copy(self._of_pixels)
-                _, labels, weights, _ = zip(*held, strict=True)
-                rows = _pixels(images.values[:n_held])
-                part = answered(new._linear_layer, rows, labels, np.array(weights), None)
-                new._of_pixels = part.model
-                new._learn(held)
+            new, none = shallow_copy(self), np.zeros(0, dtype=np.intp)
+            new._of_pixels = copy.copy(self._of_pixels)
+            parts = [Answers(None, None, np.zeros((0, len(self.classes))), none)]
+            n_held = self.warm_up - self.count if self._fixed is None else 0
+            held = [examples[:n_held]] if n_held and examples else []
+            for block in held + cut(examples[n_held:]):
+                layer, fixed = new._linear_layer, new._fixed
+                if fixed is None:
+                    part = answered(layer, *batch_of(block, _pixels)[:3], None)
+                    new._learn(block)
+                else:
+                    part = answered(layer, *batch_of(block, fixed.activations))
+                    new._fixed = replace(fixed, classifier=part.model)
+                    new._image_shape = block[0].image.shape
+                # Intermediate models are not held.
                 parts.append(part._replace(model=None))
-            if examples:
-                # The ridge in force is that of the linear layer.
-                fixed = replace(new._network, classifier=new._linear_layer)
-                new._image_shape = examples[0].image.shape
-                new._fixed, others = fixed.answered(examples)
-                parts += others
             return joined_answers(new, images.source, parts)
 
     def _learn(self, examples: Sequence[Example]) -> None:
@@ -829,7 +812,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 fixed.learn(self._held)
                 self._end_warm_up(fixed, shape)
             else:
-                if not all(map(same, self._fixed.fixed_settings, theirs.fixed_settings)):
+                parts = "preprocessing", "features", "hidden"
+                pairs = [(getattr(self._fixed, part), getattr(theirs, part)) for part in parts]
+                if not all(same(a._get_params(), b._get_params()) for a, b in pairs):
                     problem = "other has different fixed features, made from other images"
                     remedy = "Start both networks from the empty() of one"
                     raise ValueError(f"{problem}, expected the same. {remedy}.")
