@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,35 +151,6 @@ def labels_before(answers: Answers) -> list[Label | None]:
     return [classes[k] if n else None for k, n in zip(best, answers.known, strict=True)]
 
 
-def alike(known: Integers) -> Iterator[tuple[int, Integers]]:
-    """Yield each number of known classes above 0, with the rows that had this number."""
-    for n_known in np.unique(known[known > 0]).tolist():
-        yield n_known, np.flatnonzero(known == n_known)
-
-
-def probabilities_before(
-    answers: Answers, probabilities_of: Callable[[Integers, Floats], Floats]
-) -> Floats:
-    """Return the probabilities of every row, (n, n_classes): 0 for classes not known before it.
-
-    `probabilities_of` computes them from row numbers and the scores of the known classes.
-    """
-    probabilities = np.zeros(answers.scores.shape)
-    for n_known, rows in alike(answers.known):
-        probabilities[rows, :n_known] = probabilities_of(rows, answers.scores[rows, :n_known])
-    return probabilities
-
-
-def table_before(answers: Answers, probabilities: Floats) -> Any:
-    """Return a table in the kind of the input; dicts hold the classes known at their row."""
-    classes = answers.model.classes
-    table = table_like(answers.source, classes, probabilities)
-    if isinstance(answers.source, (list, tuple)):
-        met = zip(table, answers.known.tolist(), strict=True)
-        table = [{label: row[label] for label in classes[:n]} for row, n in met]
-    return table
-
-
 def label_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     """Return the label of every row before it is learnt, in the kind of `X`, and learn the rows."""
     answers = model._answered(X, y, w, t)
@@ -191,9 +162,18 @@ def label_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
 def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     """Return the probabilities of every row before it is learnt, and learn the rows."""
     answers = model._answered(X, y, w, t)
-    of_scores = answers.model._probabilities
-    probabilities = probabilities_before(answers, lambda _, scores: of_scores(scores))
-    table = table_before(answers, probabilities)
+    classes, known = answers.model.classes, answers.known
+    # Rows before which the same number of classes was known; other classes have 0.
+    probabilities = np.zeros(answers.scores.shape)
+    for n_known in np.unique(known[known > 0]).tolist():
+        rows = known == n_known
+        of_known = answers.model._probabilities(answers.scores[rows, :n_known])
+        probabilities[rows, :n_known] = of_known
+    table = table_like(answers.source, classes, probabilities)
+    if isinstance(answers.source, (list, tuple)):
+        # Dicts hold the classes that were known at their row.
+        met = zip(table, known.tolist(), strict=True)
+        table = [{label: row[label] for label in classes[:n]} for row, n in met]
     put_in_place(model, answers)
     return table
 
@@ -283,11 +263,6 @@ def _answer_rows(model: LinearModel, rows: Checked, start: int, scores: Floats) 
     return n_answered
 
 
-def sums_before(start: Floats, added: Floats) -> Floats:
-    """Return the sums before each row is added and after the last row, (n + 1, ...)."""
-    return np.cumsum(np.vstack((start, added)), axis=0)
-
-
 def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
     """Predict rows and learn them; return their number, 0 if no recursion can learn them."""
     current = _current_recursion(model)
@@ -344,7 +319,8 @@ def _make_discriminants(
     """
     n_targets, weighed = statistics.n_targets, rows.weights()[:, None]
     weighed = weighed * rows.dense_targets(n_targets)
-    weights = sums_before(statistics.held_targets(), weighed)
+    # The sums before each row is added, and after the last row.
+    weights = np.cumsum(np.vstack((statistics.held_targets(), weighed)), axis=0)
     centres = np.zeros(weights.shape)
     if statistics.is_centred:
         centres = weights / weights.sum(axis=1, keepdims=True)
