@@ -34,7 +34,7 @@ from onlinels.linear.scoring import (
     log_losses,
     table_of,
 )
-from onlinels.numerics import Lock, State, Update, all_held, apply, becoming, zero_added
+from onlinels.numerics import Calls, Lock, all_held, apply, zero_added
 from onlinels.pipelines import (
     FIXED_STEPS,
     emptied,
@@ -79,7 +79,7 @@ def all_parts(model: Any) -> list[Any]:
 
 def aside(
     model: Any, parts: Callable[[Any], list[Any]] = all_parts
-) -> tuple[Any, Callable[[], State]]:
+) -> tuple[Any, Callable[[], Calls]]:
     """Return a copy of a model, and a function that returns how its parts become those of the copy.
 
     Teach the copy, then apply what the function returns: the model learns all rows or none.
@@ -88,7 +88,7 @@ def aside(
     # The locks are not copied: other threads may wait for them.
     copied = copy.deepcopy(model, {id(each): each for each in (*fixed, *locks_of(model))})
     pairs = [*zip(parts(model), parts(copied), strict=True)]
-    return copied, lambda: tuple(change for pair in pairs for change in becoming(*pair))
+    return copied, lambda: tuple((vars(mine).update, vars(other)) for mine, other in pairs)
 
 
 def learn_and_note(learn: Callable[[], Any], wrapper: Any, name: str, value: Any) -> None:
@@ -161,7 +161,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
 
     def _rows_learnt(
         self, ask: str | None, X: Any, y: Any, w: Any, others: dict[str, Any]
-    ) -> tuple[list[Any], Sequence[Label], State]:
+    ) -> tuple[list[Any], Sequence[Label], Calls]:
         """Teach a copy of the wrapper row by row; the wrapper does not change yet.
 
         Return the result of `ask` before each row, and the classes and the new state after all.
@@ -185,8 +185,8 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
             shares = later.predict_proba_one(each[0]) if ask == "predict_proba_one" else None
             label = later._learn_row(*each, {name: given[name][row] for name in given})
             answers.append(label if shares is None else shares)
-        own = ((self, name, value) for name, value in vars(later).items() if name[0] == "_")
-        return answers, later.classes, (*own, *parts_after())
+        own = {name: value for name, value in vars(later).items() if name[0] == "_"}
+        return answers, later.classes, ((vars(self).update, own), *parts_after())
 
     def _teach(self, x: Mapping[Any, Any], y: Any, **others: Any) -> None:
         """Teach the wrapped model a row; only the first row has not been checked before."""
@@ -195,7 +195,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
             return
         later, parts_after = aside(self.classifier)
         later.learn_one(x, y, **others)
-        apply(Update(state=parts_after()))
+        apply(parts_after())
 
     @abstractmethod
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
@@ -204,10 +204,10 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
     def _answer_and_learn(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Any:
         """Learn rows; return the result of `ask` before each row, in the kind of `X`."""
         with self._lock:
-            answers, classes, state = self._rows_learnt(ask, X, y, w, others)
+            answers, classes, calls = self._rows_learnt(ask, X, y, w, others)
             in_kind = labels_like if ask == "predict_one" else table_of
             made = in_kind(source_of(X), answers, classes)
-            apply(Update(state=state))
+            apply(calls)
             return made
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
@@ -439,8 +439,7 @@ class DriftAwareClassifier(WrappedClassifier):
             If the wrapped model rejects a row. The model is then unchanged.
         """
         with self._lock:
-            *_, state = self._rows_learnt(None, X, y, w, kwargs)
-            apply(Update(state=state))
+            apply(self._rows_learnt(None, X, y, w, kwargs)[-1])
 
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""
@@ -563,7 +562,7 @@ class CalibratedClassifier(WrappedClassifier):
 
     def _rows_learnt(
         self, ask: str | None, X: Any, y: Any, w: Any, others: dict[str, Any]
-    ) -> tuple[list[Any], Sequence[Label], State]:
+    ) -> tuple[list[Any], Sequence[Label], Calls]:
         if learning_step(self.classifier) is not None:
             return super()._rows_learnt(ask, X, y, w, others)
         check_aligned(X, y=y, w=w, **others)
@@ -578,7 +577,8 @@ class CalibratedClassifier(WrappedClassifier):
         elif ask is not None:
             rows = zip(probabilities.tolist(), found.known.tolist(), strict=True)
             answers = [dict(zip(classes[:n], row, strict=False)) for row, n in rows]
-        return answers, classes, (*becoming(last, found.model), (self, "_losses", losses))
+        news = (vars(last), vars(found.model)), (vars(self), {"_losses": losses})
+        return answers, classes, tuple((held.update, values) for held, values in news)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
         """Score one sample, then learn it.
@@ -633,8 +633,7 @@ class CalibratedClassifier(WrappedClassifier):
             # The linear layer of a network.
             linear = getattr(last, "classifier", last)
             if learning_step(self.classifier) is None and linear._settings.follows_rows:
-                *_, state = self._rows_learnt(None, X, y, w, kwargs)
-                apply(Update(state=state))
+                apply(self._rows_learnt(None, X, y, w, kwargs)[-1])
                 return
             losses, n_rows = self._losses, X.shape[0] if hasattr(X, "shape") else len(X)
             if n_rows and self.classes:

@@ -42,7 +42,7 @@ from onlinels.linear.prequential import (
 )
 from onlinels.linear.scoring import ScoringClassifier
 from onlinels.meta import MetaClassifier
-from onlinels.numerics import Lock, Update, all_held, apply, shallow_copy, zero_added
+from onlinels.numerics import Lock, all_held, shallow_copy, zero_added
 from onlinels.rows.batch import Name, check_mapping
 from onlinels.rows.labels import Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
@@ -712,8 +712,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             self._fix(examples)
         else:
             held = [each._replace(image=each.image.copy()) for each in examples]
-            state = (self, "_held", (*self._held, *held)), (self, "_image_shape", shape)
-            apply(Update(state=state))
+            vars(self).update(_held=(*self._held, *held), _image_shape=shape)
 
     def _fix(self, new: Sequence[Example] = ()) -> None:
         """Fix the features from the first `warm_up` of the held and new images; learn them all."""
@@ -729,8 +728,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _end_warm_up(self, fixed: FixedNetwork, shape: Shape | None) -> None:
         """Replace the held images by a fixed network that has learnt them."""
         pixels = self._of_pixels.empty()
-        state = ("_fixed", fixed), ("_image_shape", shape), ("_held", ()), ("_of_pixels", pixels)
-        apply(Update(state=tuple((self, *each) for each in state)))
+        vars(self).update(_fixed=fixed, _image_shape=shape, _held=(), _of_pixels=pixels)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Unlearn one image; see `unlearn_many`."""

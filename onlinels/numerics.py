@@ -13,7 +13,7 @@ from itertools import chain, compress, repeat, starmap, takewhile
 from math import prod
 from operator import attrgetter, call, is_, methodcaller
 from threading import RLock, local
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -22,61 +22,36 @@ from scipy.linalg.blas import dgemm, dgemv, sgemm, sgemv
 from onlinels.checks import SPARSE_TYPES, Matrix, read_only
 
 Calls = tuple[tuple[Any, ...], ...]
-State = tuple[tuple[object, str, Any], ...]
+"""Planned changes: (function, *args) of C functions that write into memory and do not fail.
+
+New attributes of an object are one such call: (vars(object).update, attributes).
+"""
 
 
-class Update(NamedTuple):
-    """Planned changes that are not made yet."""
-
-    # (function, *args): C functions that write into existing memory and do not fail.
-    calls: Calls = ()
-    # (object, attribute, new value), for plain attributes.
-    state: State = ()
-
-
-def becoming(instance: Any, other: Any) -> State:
-    """Return the changes that give an object all attributes of another object."""
-    return tuple((instance, *item) for item in vars(other).items())
-
-
-def apply(update: tuple[Calls, State]) -> None:
-    """Make all changes of an update in one C loop; an interrupt comes before or after the loop.
-
-    Attributes are assigned by `object.__setattr__`, not by the `__setattr__` of a class, which
-    would be Python code.
+def apply(calls: Iterable[tuple[Any, ...]]) -> None:
+    """Make planned changes in one C loop: an interrupt comes before or after the loop.
 
     Examples
     --------
     >>> rows = []
-    >>> apply(Update(((rows.append, 1.5),)))
+    >>> apply([(rows.append, 1.5)])
     >>> rows
     [1.5]
     """
-    calls, state = update
-    deque(chain(starmap(call, calls), starmap(object.__setattr__, state)), maxlen=0)
-
-
-def joined(*updates: tuple[Calls, State]) -> tuple[Calls, State]:
-    """Return one update with the changes of several updates, in order."""
-    calls: Calls = ()
-    state: State = ()
-    for further_calls, further_state in updates:
-        calls += further_calls
-        state += further_state
-    return calls, state
+    deque(starmap(call, calls), maxlen=0)
 
 
 MAX_PLAN_ATTEMPTS = 3
 """Number of attempts to plan a block after earlier blocks are applied, if an attempt raises."""
 
 
-def apply_in_blocks(blocks: Iterable[Any], plan: Callable[[Any], tuple[Calls, State]]) -> None:
+def apply_in_blocks(blocks: Iterable[Any], plan: Callable[[Any], Calls]) -> None:
     """Apply the updates of all blocks; an exception between blocks is raised after the last block.
 
     Examples
     --------
     >>> rows = []
-    >>> apply_in_blocks([slice(0, 2), slice(2, 3)], lambda b: Update(((rows.append, b.stop),)))
+    >>> apply_in_blocks([slice(0, 2), slice(2, 3)], lambda block: ((rows.append, block.stop),))
     >>> rows
     [2, 3]
     """
@@ -87,10 +62,10 @@ def apply_in_blocks(blocks: Iterable[Any], plan: Callable[[Any], tuple[Calls, St
         # The loop is inside the try, because an interrupt may come between two iterations.
         try:
             while left:
-                calls, state = plan(left[0])
+                calls = plan(left[0])
                 # The block is removed from the queue in the same C loop as its changes.
-                apply(((*calls, (left.popleft,)), state))
-                del calls, state  # They hold a copy of the rows, as the next calls will.
+                apply((*calls, (left.popleft,)))
+                del calls  # They hold a copy of the rows, as the next calls will.
         except BaseException as error:
             n_tries += 1
             if len(left) == n_blocks or n_tries == MAX_PLAN_ATTEMPTS:

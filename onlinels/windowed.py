@@ -26,7 +26,7 @@ from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
 from onlinels.linear.scoring import ScoringClassifier, table_of
 from onlinels.meta import MetaClassifier, aside, is_blank, learn_and_note
-from onlinels.numerics import Lock, Update, apply
+from onlinels.numerics import Lock, apply
 from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
 from onlinels.rows.batch import (
     Columns,
@@ -472,7 +472,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         later, parts_after = aside(model) if len(due) > 1 else (model, tuple)
         for sample, label in due:
             later.learn_one(sample, label)
-        apply(Update(state=parts_after()))
+        apply(parts_after())
 
     def _answer(self, method: str, nothing: Any, x: Any) -> Any:
         """Return the prediction for one reading; a blank model does not read its values."""

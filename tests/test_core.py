@@ -468,7 +468,7 @@ def test_functions(targets, is_centred, monkeypatch):
             for single, _ in both:
                 found = getattr(single, method)(*arguments)
                 if method == "plan_sample":
-                    found = apply((found, ()))
+                    found = apply(found)
                 scores = arguments[-1][:found].copy() if method == "predict_learn" else None
                 answers.append([found, scores])
             assert are_close(*answers, 1e-12), (seed, method, arguments)

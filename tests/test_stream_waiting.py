@@ -54,9 +54,9 @@ def test_a_forecast_waits_once_and_is_the_latest():
     assert len(waiting) == 2
     forecast, since = waiting.find(7, 15)
     assert (forecast.tolist(), since) == ([3.0], 3)
-    apply((waiting.plan_take(7), ()))
+    apply(waiting.plan_take(7))
     assert waiting.find(7, 15) is None
-    apply((waiting.plan_take(7), ()))
+    apply(waiting.plan_take(7))
     assert len(waiting) == 1
 
 

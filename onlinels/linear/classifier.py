@@ -22,7 +22,7 @@ from onlinels.linear.model import (
 from onlinels.linear.penalty import Scaling
 from onlinels.linear.prequential import Answers, answered, label_and_learn, tabulate_and_learn
 from onlinels.linear.scoring import ScoringClassifier
-from onlinels.numerics import Update, apply, enlarged, product
+from onlinels.numerics import enlarged, product
 from onlinels.rows.batch import Batch, check_mapping, read_sample, table_like
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
@@ -219,7 +219,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         with self._lock:
             solution = self._solution and self._solution._replace(rule=None)
             settings = self._settings._replace(priors=priors)
-            apply(Update(state=((self, "_settings", settings), (self, "_solution", solution))))
+            vars(self).update(_settings=settings, _solution=solution)
 
     @property
     def _mutable_attributes(self) -> set[str]:

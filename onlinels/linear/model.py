@@ -61,10 +61,7 @@ from onlinels.linear.running import (
 from onlinels.numerics import (
     Calls,
     Lock,
-    State,
-    Update,
     all_held,
-    apply,
     apply_in_blocks,
     product,
     shallow_copy,
@@ -350,7 +347,7 @@ class LinearModel(base.Estimator, ABC):
                     statistics = statistics.without_folds()
                 news["_statistics"] = statistics
                 check_digits(self._draft(**news), statistics, f"ridge={ridge!r}")
-                apply(Update(state=self._new_state(**news)))
+                vars(self).update(self._new_state(**news))
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
@@ -559,15 +556,15 @@ class LinearModel(base.Estimator, ABC):
         """Return the new attributes that count rows by their targets."""
         return {}
 
-    def _new_state(self, **attributes: Any) -> State:
+    def _new_state(self, **attributes: Any) -> dict[str, Any]:
         """Return new attributes of the model; what depends on others is dropped if not given."""
         derived = {"_solution": None, "_recursion": None, "_rows": None, "_marks": new_marks()}
-        return tuple((self, name, value) for name, value in (derived | attributes).items())
+        return derived | attributes
 
     def _draft(self, **attributes: Any) -> Self:
         """Return a copy with new attributes, which shares all others and learns no rows."""
         new = shallow_copy(self)
-        vars(new).update({name: value for _, name, value in self._new_state(**attributes)})
+        vars(new).update(self._new_state(**attributes))
         return new
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -653,13 +650,12 @@ class LinearModel(base.Estimator, ABC):
 
     def _become_empty(self) -> None:
         """Forget everything but the settings."""
-        new = vars(self.empty()) | {"_lock": self._lock}
-        apply(Update(state=tuple((self, name, value) for name, value in new.items())))
+        vars(self).update(vars(self.empty()) | {"_lock": self._lock})
 
     def _put_in_place(self, statistics: Statistics, **attributes: Any) -> None:
         """Replace the statistics and other attributes at once; a choice of the ridge is due."""
         news = {"_statistics": statistics, "_penalty": Penalty()}
-        apply(Update(state=self._new_state(**(news | attributes))))
+        vars(self).update(self._new_state(**(news | attributes)))
 
     def merge(self, other: Self) -> Self:
         """Add the rows of another model, in place, matching features and outputs by name.
@@ -975,12 +971,12 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
     model._choose_if_due()
     n_rows, events, statistics = len(rows.targets), events_in(model, rows), model._statistics
     if events is None and takes_sparse(statistics, rows.values):
-        apply(Update(state=learnt_sparse(model, rows)))
+        vars(model).update(learnt_sparse(model, rows))
         return
     blocks = blocks_of(n_rows, rows.shape[0], 0 if events is None else events.due_at)
     lacking = list[MemoryError]()
 
-    def plan(block: slice) -> tuple[Calls, State]:
+    def plan(block: slice) -> Calls:
         """Choose a ridge that is due, then plan to learn a block of rows.
 
         Choosing a ridge needs more memory than learning. If the choice fails twice, it stays due,
@@ -1012,9 +1008,7 @@ def blocks_of(n_rows: int, n_features: int, due_at: int) -> Iterator[slice]:
             yield slice(start + block.start, start + block.stop)
 
 
-def plan_block(
-    model: LinearModel, rows: Checked, block: slice, events: Events | None
-) -> tuple[Calls, State]:
+def plan_block(model: LinearModel, rows: Checked, block: slice, events: Events | None) -> Calls:
     """Plan to learn a block of checked rows, with room for their columns and targets."""
     part, n_rows, shape = rows.part(block), block.stop - block.start, rows.shape
     clock, past, weights = model._clock.tick(part.w, n_rows, part.times)
@@ -1040,11 +1034,11 @@ def plan_block(
     if recursion is not None:
         marks[VALID_UNTIL] = before[VALID_UNTIL]
     is_restored = past != 1.0 and bool(marks[SHARE] >= before[SHARE])
-    calls, changes = statistics.plan(learnt, past, Following(recursion, marks, is_restored))
+    calls = statistics.plan(learnt, past, Following(recursion, marks, is_restored))
     news = {model._names_outputs: rows.outputs} | model._counts(part.targets, shape[1])
     news |= {"_columns": rows.columns, "_clock": clock, "_recursion": recursion, "_marks": marks}
     state = model._new_state(_statistics=statistics, _penalty=penalty, **news)
-    return calls, (*changes, *state)
+    return (*calls, (vars(model).update, state))
 
 
 def share_after(model: LinearModel, rows: Checked) -> float:
@@ -1060,7 +1054,7 @@ def share_after(model: LinearModel, rows: Checked) -> float:
     return decayed(share, factors.tolist())
 
 
-def learnt_sparse(model: LinearModel, rows: Checked) -> State:
+def learnt_sparse(model: LinearModel, rows: Checked) -> dict[str, Any]:
     """Return the state after learning sparse rows by sparse products, with new statistics."""
     n_rows, shape = len(rows.targets), rows.shape
     clock, past, weights = model._clock.tick(rows.w, n_rows, rows.times)

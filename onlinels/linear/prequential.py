@@ -22,7 +22,7 @@ from onlinels.linear.model import (
 )
 from onlinels.linear.penalty import is_selected
 from onlinels.linear.running import MIN_SHARE, is_answering
-from onlinels.numerics import Update, apply, becoming, enlarged
+from onlinels.numerics import enlarged
 from onlinels.rows.batch import Batch, labels_like, names_of, table_like
 from onlinels.rows.labels import Label
 from onlinels.sums.products import Rows
@@ -130,7 +130,7 @@ def answered(
 
 def put_in_place(model: Any, answers: Answers) -> None:
     """Replace the state of a model by that of its copy that has learnt, at once."""
-    apply(Update(state=becoming(model, answers.model)))
+    vars(model).update(vars(answers.model))
 
 
 def joined_answers(model: Any, source: Any, parts: Sequence[Answers]) -> Answers:

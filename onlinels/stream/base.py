@@ -13,7 +13,7 @@ import numpy as np
 from onlinels.checks import Floats, check_count, check_weights, checked_assignment
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
-from onlinels.numerics import Calls, Lock, State, apply, joined, shallow_copy
+from onlinels.numerics import Calls, Lock, apply, shallow_copy
 from onlinels.rows.batch import Name, as_numpy, check_aligned, samples_of, warn_of_absent
 from onlinels.saving import locked_copy, locked_state, savable, save_method
 from onlinels.stream.features import Activations, RunningScaler
@@ -89,7 +89,7 @@ class Memories:
 
     def plan(
         self, row: Floats, targets: Floats, scores: Floats, difference: float, w: float = 1.0
-    ) -> tuple[Calls, State]:
+    ) -> Calls:
         """Plan to learn a row (n_features,) of weight w in both memories together.
 
         `scores` (2, n_targets) are those of the row; `difference` is 1 if the short memory was
@@ -103,8 +103,8 @@ class Memories:
             long, for_long = self.short.copied(), errors[1]
             lead = squares = 0.0
         of_short = self.short.plan(row, errors[1], w, SHORT_FORGETTING_FACTOR)
-        own = (self, "long", long), (self, "_lead", lead), (self, "_squares", squares)
-        return joined(long.plan(row, for_long, w), of_short, ((), own))
+        own = {"long": long, "_lead": lead, "_squares": squares}
+        return (*long.plan(row, for_long, w), *of_short, (vars(self).update, own))
 
 
 def shares_of(losses: Sequence[float], rate: float) -> Floats:
@@ -250,9 +250,9 @@ class StreamModel(ABC):
             later.learn_one(x, target, weight)
         return later, answers
 
-    def _become(self, draft: Self, calls: Calls = (), state: State = ()) -> None:
+    def _become(self, draft: Self, calls: Calls = ()) -> None:
         """Take all attributes of a draft, and make further planned changes, at once."""
-        apply((calls, (*state, (self, "__dict__", vars(draft)))))
+        apply((*calls, (object.__setattr__, self, "__dict__", vars(draft))))
 
     @abstractmethod
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Any]:

@@ -22,10 +22,8 @@ from onlinels.linear.scoring import (
 )
 from onlinels.numerics import (
     Calls,
-    State,
     apply,
     enlarged,
-    joined,
     shallow_copy,
 )
 from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_of
@@ -384,11 +382,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if judged is not None:
             errs = draft._judge(judged, column, delay, w)
         # With late labels, a short memory that was better is already out of date.
-        calls, state = draft._plan_experts(scored, [False] * 4 if delay else errs, column, w)
+        calls = draft._plan_experts(scored, [False] * 4 if delay else errs, column, w)
         of_cells, draft._cells = draft._cells.plan(scored.found, column, is_new, w)
         draft._count, draft._seen, draft._delay = self._count + 1, None, delay
         calls = *calls, *of_cells, *draft._waiting.plan_take(key), (self._recent.append, column)
-        self._become(draft, calls, state)
+        self._become(draft, calls)
 
     def _score_as(
         self, forecast: ForecastInputs, row: StreamRow, column: int
@@ -425,23 +423,21 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._errors = [left * errors + w * err for errors, err in recent]
         return errs
 
-    def _plan_experts(
-        self, scored: Scored, errs: list[bool], column: int, w: float
-    ) -> tuple[Calls, State]:
+    def _plan_experts(self, scored: Scored, errs: list[bool], column: int, w: float) -> Calls:
         """Plan to learn a scored row in all experts, given which memories erred."""
-        updates: list[tuple[Calls, State]] = []
+        calls: Calls = ()
         targets = np.zeros(len(self._classes))
         targets[column] = 1.0
         for view, row in enumerate(scored.views):
             long, short = 2 * view, 2 * view + 1
             both, difference = scored.scores[long : short + 1], errs[long] - errs[short]
-            updates.append(self._memories[view].plan(row, targets, both, difference, w))
+            calls += self._memories[view].plan(row, targets, both, difference, w)
             if self._softmaxes:
                 # W += 0.01 w z (y - softmax(z'W))', in place.
                 gradient = targets - scored.scores[len(EXPERTS) + view]
                 given = w * GRADIENT_RATE, row, gradient, 1, 1, self._softmaxes[view], 0, 0, 1
-                updates.append((((dger, *given),), ()))
-        return joined(*updates)
+                calls += ((dger, *given),)
+        return calls
 
     def _add_late_experts(self) -> None:
         """Add the experts for late labels to a draft of the model.
@@ -534,7 +530,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     def _forecast(self, key: int, row: StreamRow) -> Floats:
         """Return the scores of the experts for a row, and store them until its label arrives."""
         waits, is_scaled = self._waiting.find(key, self._count), False
-        state: State = ()
+        watched: dict[str, Any] = {}
         if waits is not None:
             before = ForecastInputs.of(waits[0])
             is_scaled = before.is_scaled
@@ -545,9 +541,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         scored = self._score(row, last)
         if self._delay and not is_scaled:
             scaler, is_scaled = self._scaler.learnt(row.values, row.gaps), True
-            state = (self, "_scaler", scaler), (self, "_seen", None)
+            watched = {"_scaler": scaler, "_seen": None}
         forecast = packed(scored.features, scored.scores, last, is_scaled)
-        apply((self._waiting.plan_add(key, forecast, self._count), state))
+        adding = self._waiting.plan_add(key, forecast, self._count)
+        apply((*adding, (vars(self).update, watched)))
         return scored.scores
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:

@@ -248,7 +248,7 @@ class Cells:
     >>> cells, row = Cells(seed=0).grown(["a"], n_classes=2, n_names=0), np.array([0.5])
     >>> for _ in range(9):
     ...     calls, cells = cells.plan(cells.lookup(cells.of(row)), column=1)
-    ...     apply((calls, ()))
+    ...     apply(calls)
     >>> cells.mixture(cells.lookup(cells.of(row))).round(2)
     array([-0.43,  0.43])
     """

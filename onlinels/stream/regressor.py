@@ -23,7 +23,7 @@ from onlinels.linear.regressors import (
     normals_like,
     read_numbers,
 )
-from onlinels.numerics import enlarged, joined, shallow_copy
+from onlinels.numerics import Calls, enlarged, shallow_copy
 from onlinels.rows.batch import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import Memories, StreamModel, shares_of
@@ -591,14 +591,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         given = zip(
             forecast.rows, INPUTS_BY_PAIR.values(), forecast.scores, differences, strict=True
         )
-        calls, state = joined(
-            *(
-                memories.plan(seen, scaled[targets], scores, difference, w)
-                for memories, (seen, targets, scores, difference) in zip(
-                    draft._memories, given, strict=True
-                )
-            )
-        )
+        calls: Calls = ()
+        for memories, (seen, targets, scores, difference) in zip(
+            draft._memories, given, strict=True
+        ):
+            calls += memories.plan(seen, scaled[targets], scores, difference, w)
         calls += self._waiting.plan_take(key)
         if self.label_delay:
             now = self._forecaster()
@@ -610,7 +607,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         draft._targets = self._targets.learnt(both)
         draft._past = (*self._past, (target, row))[-2:]
         draft._count, draft._seen = self._count + 1, None
-        self._become(draft, calls, state)
+        self._become(draft, calls)
 
     def _differences(self, errors: list[float]) -> list[int]:
         """Return for every pair 1 if its long memory errs more, -1 if its short memory does, or 0.

@@ -130,7 +130,7 @@ class Waiting:
 
     def add(self, key: int, forecast: Floats, count: int) -> None:
         """Store a forecast that was made after `count` rows were learnt."""
-        apply((self.plan_add(key, forecast, count), ()))
+        apply(self.plan_add(key, forecast, count))
 
     def watch(self, x: Mapping[Any, Any], made_of_features: Callable[[Floats], Floats]) -> None:
         """Store a sample predicted before the first learnt row, in place; the scaler learns it.
@@ -147,8 +147,8 @@ class Waiting:
                 scaler = scaler.grown(len(columns.names), columns.columns_of)
             forecast = made_of_features(scaler.transform(row.values))
             scaler = scaler.learnt(row.values, row.gaps)
-            watched = (self, "columns", columns), (self, "scaler", scaler)
-            apply((self.plan_add(key, forecast, 0), watched))
+            watched = {"columns": columns, "scaler": scaler}
+            apply((*self.plan_add(key, forecast, 0), (vars(self).update, watched)))
 
     def with_first(self, changed: Callable[[Floats], Floats]) -> Self:
         """Return a copy in which the forecasts made before the first learnt row are changed."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix, check_count
-from onlinels.numerics import Calls, State, joined, shallow_copy
+from onlinels.numerics import Calls, shallow_copy
 from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
 from onlinels.sums.packed import is_growth
@@ -168,15 +168,13 @@ class FoldedStatistics(Statistics):
         places = self._places(rows.values, rows.w)
         return [rows.some(places == fold) for fold in range(self.n_folds)]
 
-    def plan(
-        self, rows: Rows, decay: float = 1.0, following: Following | None = None
-    ) -> tuple[Calls, State]:
+    def plan(self, rows: Rows, decay: float = 1.0, following: Following | None = None) -> Calls:
         """Plan to decay all rows and to learn new rows, in their folds too."""
-        changes = [super().plan(rows, decay, following)]
+        calls = super().plan(rows, decay, following)
         for fold, part in zip(self._folds, self._by_fold(rows), strict=True):
             if len(part.targets) or decay != 1.0:
-                changes.append(fold.plan(part, decay))
-        return joined(*changes)
+                calls += fold.plan(part, decay)
+        return calls
 
     # Rare changes: a new object aside.
 

@@ -9,7 +9,7 @@ from scipy.linalg.blas import dger
 from scipy.sparse import csr_array
 
 from onlinels.checks import Floats, Integers
-from onlinels.numerics import Calls, State, are_columns, product, shallow_copy
+from onlinels.numerics import Calls, are_columns, product, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric, gathered
 from onlinels.sums.products import Rows, SumsOfProducts
@@ -92,7 +92,7 @@ class GramSums(SumsOfProducts):
         """Return A'Y, and the panels of A'A."""
         return self.cross, *(part for panel in self.gram.panels for part in panel.parts)
 
-    def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+    def plan_rows(self, rows: Rows, decay: float) -> Calls:
         """Plan to decay all rows and to add or remove rows."""
         calls: Calls = ()
         if decay != 1.0:
@@ -100,7 +100,7 @@ class GramSums(SumsOfProducts):
         if self.cross.size and len(rows.values):
             products = self.gram.plan_products(rows.values, rows.w, rows.sign)
             calls = (*calls, *products, *self._plan_cross(rows))
-        return calls, ()
+        return calls
 
     def _plan_cross(self, rows: Rows) -> Calls:
         values, targets, weights = rows.values, rows.targets, rows.sign * rows.weights()

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks
-from onlinels.numerics import Calls, State, are_columns, enlarged, product, shallow_copy
+from onlinels.numerics import Calls, are_columns, enlarged, product, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered
 from onlinels.sums.products import Rows, SumsOfProducts
@@ -64,7 +64,7 @@ class FactorSums(SumsOfProducts):
         squares: Floats = np.einsum("ij,ij->j", self.factor, self.factor)
         return squares
 
-    def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+    def plan_rows(self, rows: Rows, decay: float) -> Calls:
         """Plan to decay all rows and to rotate new rows into the factor."""
         factor, rotated = self.factor, self.rotated
         if decay != 1.0:
@@ -76,7 +76,7 @@ class FactorSums(SumsOfProducts):
                 targets = rows._replace(targets=rows.targets[part]).dense_targets(self.shape[1])
                 new = rows.values[part] * root[part], targets * root[part]
                 factor, rotated = with_rows(factor, rotated, *new)
-        return (), ((self, "factor", factor), (self, "rotated", rotated))
+        return ((vars(self).update, {"factor": factor, "rotated": rotated}),)
 
     def add(self, other: Self) -> None:
         """Add sums of at most as many columns, in place: factor the stacked factors."""

@@ -66,9 +66,9 @@ class PackedSymmetric:
 
     Examples
     --------
-    >>> from onlinels.numerics import Update, apply
+    >>> from onlinels.numerics import apply
     >>> matrix = PackedSymmetric(2)
-    >>> apply(Update(matrix.plan_products(np.array([[1.0, 2.0]]), 1.0)))
+    >>> apply(matrix.plan_products(np.array([[1.0, 2.0]]), 1.0))
     >>> matrix.full()
     array([[1., 2.],
            [2., 4.]])

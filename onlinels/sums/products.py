@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.core.reference import MUCH_HEAVIER
-from onlinels.numerics import Calls, State, enlarged, product
+from onlinels.numerics import Calls, enlarged, product
 from onlinels.saving import savable
 from onlinels.sums.packed import PANEL_COLUMNS, gathered, stacked
 from onlinels.sums.recursion import Recursion
@@ -125,7 +125,7 @@ class SumsOfProducts(ABC):
         return ()
 
     @abstractmethod
-    def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+    def plan_rows(self, rows: Rows, decay: float) -> Calls:
         """Plan to decay all rows and to add or remove rows."""
 
     @abstractmethod

@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
 from onlinels.core.reference import GAIN, KEPT, MIN_SCALE, SCALE
-from onlinels.numerics import Calls, State, apply, are_columns, becoming, enlarged, shallow_copy
+from onlinels.numerics import Calls, apply, are_columns, enlarged, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, symmetric
 
@@ -150,11 +150,9 @@ class Recursion:
         gain = float(self.factors[GAIN])
         if gain:
             pending = dsyr, gain, self.pending, 0, 1, 0, self.n_features, self.inverse, 1
-            apply(((pending, (self.factors.__setitem__, GAIN, 0.0)), ()))
+            apply((pending, (self.factors.__setitem__, GAIN, 0.0)))
 
-    def plan(
-        self, row: Floats, errors: Floats, w: float = 1.0, decay: float = 1.0
-    ) -> tuple[Calls, State]:
+    def plan(self, row: Floats, errors: Floats, w: float = 1.0, decay: float = 1.0) -> Calls:
         """Plan to decay all rows and then to learn one row, in ``2 M^2`` operations.
 
         Parameters
@@ -196,7 +194,7 @@ class Recursion:
                 calls = (*calls, (np.divide, base, scale, base))
                 scale = 1.0
             calls = (*calls, (self.factors.__setitem__, slice(None), (scale, 0.0, kept)))
-        return calls, ()
+        return calls
 
     def times(self, columns: Floats) -> Floats:
         """Return P times columns (n_features, n)."""
@@ -204,14 +202,12 @@ class Recursion:
         step: Floats = dsymm(1.0 / self.factors[SCALE], self.inverse, columns)
         return step
 
-    def _plan_aside(
-        self, row: Floats, errors: Floats, w: float, decay: float
-    ) -> tuple[Calls, State]:
+    def _plan_aside(self, row: Floats, errors: Floats, w: float, decay: float) -> Calls:
         """Plan as `plan` does if the penalties are restored, or if there are no features."""
         new = self.scaled(decay)
         if len(row):
             apply(new.plan(row, errors + row @ self.weights - row @ new.weights, w))
-        return (), becoming(self, new)
+        return ((vars(self).update, vars(new)),)
 
     def with_penalties(self, features: Integers, penalties: Floats) -> Recursion:
         """Return a recursion with new penalties of features that were 0 so far."""

@@ -21,7 +21,7 @@ from onlinels.checks import (
 )
 from onlinels.core import SingleRows
 from onlinels.core.reference import EPS, MUCH_HEAVIER, is_one_of
-from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
+from onlinels.numerics import Calls, apply, enlarged, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, stacked
@@ -309,9 +309,7 @@ class Statistics:
         is_plain = MUCH_HEAVIER * self.weight * decay >= float(rows.weights()[0]) > 0.0
         return bool(is_plain and self.n_features and self.n_targets)
 
-    def plan(
-        self, rows: Rows, decay: float = 1.0, following: Following | None = None
-    ) -> tuple[Calls, State]:
+    def plan(self, rows: Rows, decay: float = 1.0, following: Following | None = None) -> Calls:
         """Plan to decay all rows and to learn or remove checked rows.
 
         Nothing changes before the update is applied. Without new rows, the update only decays. If a
@@ -323,8 +321,8 @@ class Statistics:
         is_restored = following is not None and following.is_restored
         calls = single.plan_sample(*rows.sample(self.n_targets), decay, is_restored)
         if rounding.weight and decay != 1.0:
-            return calls, ((self, "_rounding", rounding.scaled(decay)),)
-        return calls, ()
+            return (*calls, (vars(self).update, {"_rounding": rounding.scaled(decay)}))
+        return calls
 
     def single_rows(
         self,
@@ -380,7 +378,7 @@ class Statistics:
         most = MAX_RUNNING_LEVERAGE, least_share, patience, refines
         return SingleRows(features, targets, labels or (), LABEL_TYPES, arrays, decay, *most)
 
-    def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+    def _plan_many(self, rows: Rows, decay: float) -> Calls:
         """Plan as `plan` does, for any number of rows."""
         past, added = self.weight * decay, rows.sign * float(rows.weights().sum())
         mean, joining, difference = self._mean, rows, np.zeros(len(self._rounding.squares))
@@ -401,7 +399,7 @@ class Statistics:
                 past = added = decay = 0.0
                 mean = Mean.zero(len(mean.origin))
             squares = self._target_squares * decay
-        calls, state = self._sums.plan_rows(joining, decay)
+        calls = self._sums.plan_rows(joining, decay)
         n_rows, rounding = len(rows.targets), self._rounding.scaled(decay)
         had_weight = self._had_weight(rows)
         prints = rows.prints(self.n_targets, had_weight)
@@ -420,7 +418,7 @@ class Statistics:
             "_weightless": self._weightless + int(rows.sign) * int((~had_weight).sum()),
             "_rounding": rounding,
         }
-        return calls, (*state, *((self, *change) for change in changes.items()))
+        return (*calls, (vars(self).update, changes))
 
     def _had_weight(self, rows: Rows) -> NDArray[np.bool_]:
         """Return which rows have a weight, or had one when they were learnt."""
@@ -434,7 +432,7 @@ class Statistics:
         """Return the sums of squares of the features, followed by those of the targets."""
         return np.concatenate((self._sums.squares(), self._target_squares))
 
-    def _removal(self, rows: Rows, names: Names) -> tuple[Calls, State]:
+    def _removal(self, rows: Rows, names: Names) -> Calls:
         """Return the update that removes rows; raise if they cannot be removed."""
         weight, n_gone = float(rows.weights().sum()), len(rows.targets)
         self._check_holds(rows, weight, names)
@@ -478,13 +476,13 @@ class Statistics:
                     "their current weights."
                 )
 
-    def _clearing(self) -> tuple[Calls, State]:
+    def _clearing(self) -> Calls:
         """Return the update that removes everything, including rounding errors."""
-        calls, state = self._plan_many(Rows.none(self.n_features), 0.0)
+        calls = self._plan_many(Rows.none(self.n_features), 0.0)
         nothing: dict[str, Any] = {"_tally": np.zeros(2), "_weightless": 0}
         nothing["_prints"] = np.zeros_like(self._prints)
         nothing["_rounding"] = Rounding.none(len(self._rounding.squares))
-        return calls, (*state, *((self, *change) for change in nothing.items()))
+        return (*calls, (vars(self).update, nothing))
 
     # Rare changes, which make a new object.
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import onlinels
 from onlinels import LeastSquaresMultiTargetRegressor, StreamClassifier
-from onlinels.numerics import Update, apply
+from onlinels.numerics import apply
 from onlinels.stream.base import MIN_RIDGE_SHARE, RIDGE, SHORT_FORGETTING_FACTOR, Memories
 from onlinels.stream.waiting import Waiting
 from support.strategies import splits
@@ -533,20 +533,20 @@ def learn_logged(model, learn, forced=frozenset()):
     turns = itertools.cycle(logs)
 
     def plan(memories, activations, targets, scores, difference, w):
-        calls, state = original(memories, activations, targets, scores, difference, w)
+        calls = original(memories, activations, targets, scores, difference, w)
         log = next(turns)
         row = len(log.targets)
         log.activations.append(activations.copy())
         log.targets.append(targets.copy())
         log.w.append(w)
-        if {name: new for one, name, new in state if one is memories}["long"] is not memories.long:
+        if calls[-1][1]["long"] is not memories.long:
             log.takeovers.append(row)
         if row in forced:
             log.takeovers.append(row + 1)
-            apply(Update(calls, state))
+            apply(calls)
             memories.long = memories.short.copied()
-            return (), ()
-        return calls, state
+            return ()
+        return calls
 
     with mock.patch.object(Memories, "plan", plan):
         learn(model)
