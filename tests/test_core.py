@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import tracemalloc
 from contextlib import contextmanager
 from decimal import Decimal
@@ -620,24 +619,3 @@ def test_interrupts_at_any_time(n_rows):
     expected = learn_all(LeastSquaresClassifier(1.0), learnt)
     model._recursion, model._marks = None, expected._marks
     assert_same_state(model, expected, 0.0, n_interrupts)
-
-
-def test_one_teaches_and_others_ask(many_switches):
-    model, rows = trained(accumulator="recursive", forgetting_factor=0.99)
-    expected, asked, problems = copy.deepcopy(model), [True], []
-
-    def ask():
-        while asked:
-            scores = [*model.scores_one(rows[0][0]).values()]
-            problems.extend([scores] * (abs(sum(scores) - 1.0) > 1e-9))
-
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    learn_all(model, rows * 20)
-    asked.clear()
-    for thread in threads:
-        thread.join()
-    assert not problems
-    wanted = learn_all(expected, rows * 20).output_weights
-    np.testing.assert_allclose(model.output_weights, wanted, rtol=1e-8, atol=1e-9)
