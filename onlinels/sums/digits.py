@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinels.checks import Floats
 from onlinels.core.reference import EPS
-from onlinels.sums.packed import PackedSymmetric
+from onlinels.sums.gram import GramSums
 from onlinels.sums.removals import MAX_LOST, n_additions
 from onlinels.sums.solve import smallest_present_eigenvalue
 from onlinels.sums.statistics import Statistics
@@ -37,7 +37,7 @@ def lost_by_removals(
     Parameters
     ----------
     statistics : Statistics
-        Statistics from which rows were removed.
+        Statistics in the Gram form, from which rows were removed.
     ridge, diagonal
         Parameters of `Statistics.solve`.
 
@@ -48,14 +48,7 @@ def lost_by_removals(
     column : int
         Column of a feature or, from `n_features` on, of a target.
     """
-    if not statistics.rounding.squares.any():
-        return 0.0, 0
-    with np.errstate(over="ignore", invalid="ignore"):
-        losses = [
-            (np.nan_to_num(error, nan=np.inf), column)
-            for error, column in _losses(statistics, ridge, diagonal)
-        ]
-    return max(losses, key=itemgetter(0), default=(0.0, 0))
+    return _largest_loss(statistics, ridge, diagonal, statistics.solve(ridge, diagonal))
 
 
 def are_negligible(statistics: Statistics) -> bool:
@@ -64,91 +57,82 @@ def are_negligible(statistics: Statistics) -> bool:
     Also true if a model that learnt only the rows that stay would have about as few. False if that
     takes a solution: with W unknown, |W| is at most the length of the targets divided by sqrt(s).
     """
-    rounding, n_features = statistics.rounding, statistics.n_features
-    if not rounding.squares.any():
-        return True
     # The errors of the sums of squares if the rows were learnt in one batch.
     of_rows = EPS * np.sqrt(n_additions(statistics.count)) * np.abs(statistics.squares())
-    if (rounding.squares <= MAX_EXCESS * of_rows).all():
+    if (statistics.rounding.squares <= MAX_EXCESS * of_rows).all():
         return True
-    told = np.concatenate((statistics.diagonal, statistics.target_squares))
-    varies = told > 0.0
-    if not (varies | statistics.are_constant).all():
-        return False
-    if not varies[:n_features].any() or not varies[n_features:].all():
-        return False
-    with np.errstate(over="ignore"):
-        shares = np.where(varies, _ratio(rounding.squares, told), 0.0)
-        means = np.sqrt(_ratio(rounding.sums**2, statistics.weight * told))
-        means[~varies] = 0.0
-    error = float(np.linalg.norm(shares[:n_features]))
-    smallest, largest_zero = _smallest_eigenvalue(statistics, 0.0, told[:n_features])
-    losses = (
-        error / smallest,
-        float(np.sqrt(error * shares[n_features:].max() / smallest)),
-        float(shares[n_features:].max()) / LEAST_RESIDUAL,
-        float(np.linalg.norm(means) / np.sqrt(smallest)),
-    )
-    return largest_zero == np.inf and max(losses) <= MAX_LOST
+    return _largest_loss(statistics, 0.0, statistics.diagonal)[0] <= MAX_LOST
+
+
+def _largest_loss(
+    statistics: Statistics, ridge: float | Floats, diagonal: Floats, weights: Floats | None = None
+) -> tuple[float, int]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = [
+            (float(np.nan_to_num(error, nan=np.inf)), column)
+            for error, column in _losses(statistics, ridge, diagonal, weights)
+        ]
+    return max(losses, key=itemgetter(0))
 
 
 def _losses(
-    statistics: Statistics, ridge: float | Floats, diagonal: Floats
+    statistics: Statistics, ridge: float | Floats, diagonal: Floats, weights: Floats | None
 ) -> Iterator[tuple[float, int]]:
-    """Yield errors of the fit by their causes, and the columns of these causes."""
-    n_features, rounding = statistics.n_features, statistics.rounding
+    """Yield errors of the fit by their causes, and the columns of these causes.
+
+    Without weights, these are bounds for any weights and any ridge.
+    """
+    products, rounding, n_features = statistics.products, statistics.rounding, len(diagonal)
+    assert isinstance(products, GramSums)  # No other form removes rows.
     errors, of_targets = np.split(rounding.squares, [n_features])
     constant, constant_targets = np.split(statistics.are_constant, [n_features])
+    squares, weight = statistics.target_squares, statistics.weight or np.inf
     penalties = np.broadcast_to(ridge, n_features).astype(float)
-    weights = statistics.solve(ridge, diagonal)
-    squares, weight = statistics.target_squares, statistics.weight
     of_target = np.where(constant_targets, 0.0, _ratio(of_targets, squares))
+    worst_target = n_features + int(of_target.argmax())
+    of_mean, of_target_mean = np.split(rounding.sums / weight, [n_features])
 
     present = diagonal > 0.0
     if present.any():
-        shares = np.where(present, _ratio(errors, diagonal + penalties), 0.0)
-        error, cause = float(np.linalg.norm(shares)), int(shares.argmax())
-        smallest, largest_zero = _smallest_eigenvalue(statistics, ridge, diagonal)
+        system = np.where(present, diagonal + penalties, np.inf)
+        error, cause = float(np.linalg.norm(errors / system)), int((errors / system).argmax())
+        smallest, largest_zero = smallest_present_eigenvalue(products.gram, ridge, diagonal)
         # Errors that make dependent features look independent are themselves the smallest
         # eigenvalue. Errors far above the rank tolerance may also hide an independent feature.
         if error > min(MAX_SHARE_OF_EIGENVALUE * smallest, 10.0 * largest_zero):
             yield np.inf, cause
-        sizes = np.sqrt((diagonal + penalties) @ weights**2)
-        in_fit = error * _ratio(sizes, np.sqrt(squares)) / np.sqrt(smallest)
-        in_fit[constant_targets] = 0.0
-        yield float(in_fit.max(initial=0.0)), cause
-        in_fit = np.sqrt(error * of_target / smallest)
-        yield float(in_fit.max(initial=0.0)), n_features + int(of_target.argmax())
+        if weights is None and largest_zero < np.inf:
+            yield np.inf, cause  # A tiny ridge would amplify the errors.
+        # The length of W in these units, relative to that of the targets.
+        if weights is None:
+            lengths, of_means = np.full(len(squares), smallest**-0.5), of_mean / np.sqrt(system)
+            of_target_mean += np.linalg.norm(of_means) * lengths * np.sqrt(squares)
+        else:
+            lengths = np.sqrt(_ratio((diagonal + penalties) @ weights**2, squares))
+            of_target_mean += of_mean @ np.abs(weights)
+        lengths[constant_targets] = 0.0
+        yield error * float(lengths.max()) / smallest**0.5, cause
+        yield float(np.sqrt(error * of_target.max() / smallest)), worst_target
 
     hidden = ~present & ~constant & (errors > 0.0)
     if hidden.any():
         # The weights of these features are 0, as if they did not vary: they lack A'y / D.
-        cross = np.abs(statistics.products.gram_and_cross()[1])
-        cross += np.sqrt(np.outer(errors, of_targets + EPS * squares))
+        cross = np.abs(products.cross) + np.sqrt(np.outer(errors, of_targets + EPS * squares))
         missed = np.sqrt(_ratio(cross**2, np.outer(penalties, squares)))
         missed[:, constant_targets] = 0.0
         missed[~hidden] = 0.0
-        yield float(missed.max(initial=0.0)), int(missed.max(axis=1, initial=0.0).argmax())
-    if (of_target > MAX_LOST * LEAST_RESIDUAL).any():
-        # The noise variance, and with it every interval, comes from the residuals.
-        explained = statistics.products.explained_squares(weights)
-        residual = np.maximum(squares - explained, LEAST_RESIDUAL * squares)
-        shares = np.where(constant_targets, 0.0, _ratio(of_targets, residual))
-        yield float(shares.max()), n_features + int(shares.argmax())
-    if statistics.is_centred and weight > 0.0:
+        yield float(missed.max()), int(missed.max(axis=1).argmax())
+    # The noise variance, and with it every interval, comes from the residuals.
+    residual = LEAST_RESIDUAL * squares
+    if weights is not None and (of_target > MAX_LOST * LEAST_RESIDUAL).any():
+        residual = np.maximum(residual, squares - products.explained_squares(weights))
+    shares = np.where(constant_targets, 0.0, _ratio(of_targets, residual))
+    yield float(shares.max()), n_features + int(shares.argmax())
+    if statistics.is_centred:
         # Errors of the means are those of the intercept.
-        features, targets = np.split(rounding.sums / weight, [n_features])
-        whole = np.sqrt(squares / weight + statistics.target_mean**2)
-        shares = _ratio(targets + features @ np.abs(weights), whole)
+        shares = _ratio(of_target_mean, np.sqrt(squares / weight + statistics.target_mean**2))
         shares[statistics.are_zero[n_features:]] = 0.0
-        yield float(shares.max(initial=0.0)), n_features + int(shares.argmax())
-
-
-def _smallest_eigenvalue(
-    statistics: Statistics, ridge: float | Floats, diagonal: Floats
-) -> tuple[float, float]:
-    gram = PackedSymmetric.of(statistics.products.gram_and_cross()[0])
-    return smallest_present_eigenvalue(gram, ridge, diagonal)
+        yield float(shares.max()), n_features + int(shares.argmax())
 
 
 def _ratio(errors: Floats, squares: Floats) -> Floats:
