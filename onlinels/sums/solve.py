@@ -137,8 +137,8 @@ def solve_gram(
         solved = _solve_by_rank(gram, cross, penalties, scale, n_rows)
         if solved is not None:
             return solved
-    factor, smallest = _cholesky_factor(gram, scale) if penalties.any() else (gram, 0.0)
-    if not smallest < MIN_EIGENVALUE:
+    factor = _cholesky_factor(gram, scale, _least_eigenvalue(penalties))[0]
+    if factor is not None:
         return solve_factored(factor, cross * scale[:, None]) * scale[:, None]
     square = gram.upper()[np.ix_(active, active)]
     weights[active] = _solve_in_eigenbasis(square, cross[active], penalties[active], scale[active])
@@ -208,8 +208,8 @@ def invert_gram(
         return inverse, 0.0
     chosen, rank, own = np.ix_(active, active), float(active.size), penalties[active]
     scale = _scale_of(diagonal, penalties)
-    factor, smallest = _cholesky_factor(gram, scale) if penalties.any() else (gram, 0.0)
-    if smallest < MIN_EIGENVALUE:
+    factor = _cholesky_factor(gram, scale, _least_eigenvalue(penalties))[0]
+    if factor is None:
         square = gram.upper()[chosen]
         solved = _solve_in_eigenbasis(square, np.eye(active.size), own, scale[active])
         # The trace of a projection is its rank, up to rounding.
@@ -242,9 +242,10 @@ def smallest_present_eigenvalue(
     active = np.flatnonzero(diagonal > 0.0)
     if not active.size:
         return 1.0, np.inf
-    scale = _scale_of(diagonal, np.broadcast_to(ridge, diagonal.shape))
-    smallest = _cholesky_factor(gram, scale)[1]
-    if smallest > (MIN_EIGENVALUE if np.any(ridge) else active.size * RANK_TOLERANCE):
+    penalties = np.broadcast_to(ridge, diagonal.shape)
+    scale = _scale_of(diagonal, penalties)
+    factor, smallest = _cholesky_factor(gram, scale, _least_eigenvalue(penalties))
+    if factor is not None:
         return smallest, np.inf
     square = _scaled(gram.upper()[np.ix_(active, active)], scale[active])
     eigenvalues = eigvalsh(square, lower=False, overwrite_a=True)
@@ -267,12 +268,8 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float | Floats) -> tuple[Float
     if not 0 < gram.size <= MAX_COLUMNS_INVERTED_WHOLE:
         return None
     scale = 1.0 / np.sqrt(gram.diagonal() + ridge)
-    factor, smallest = _cholesky_factor(gram, scale)
-    return (
-        None
-        if smallest < MIN_EIGENVALUE_FOR_UPDATES
-        else (_scaled(inverse_of_factored(factor), scale), smallest)
-    )
+    factor, smallest = _cholesky_factor(gram, scale, MIN_EIGENVALUE_FOR_UPDATES)
+    return None if factor is None else (_scaled(inverse_of_factored(factor), scale), smallest)
 
 
 def _scale_of(diagonal: Floats, penalties: Floats) -> Floats:
@@ -288,16 +285,28 @@ def _scaled(gram: Floats, scale: Floats) -> Floats:
     return system
 
 
-def _cholesky_factor(gram: PackedSymmetric, scale: Floats) -> tuple[PackedSymmetric, float]:
-    """Return the factor of the scaled system, and its smallest eigenvalue; 0 without a factor.
+def _least_eigenvalue(penalties: Floats) -> float:
+    """Return the smallest eigenvalue of the scaled system at which no direction counts as 0.
 
-    Features without weight have a 1 on the diagonal, and 0 elsewhere.
+    The estimate may be up to M times too small.
+    """
+    return MIN_EIGENVALUE if penalties.any() else len(penalties) * RANK_TOLERANCE
+
+
+def _cholesky_factor(
+    gram: PackedSymmetric, scale: Floats, least: float
+) -> tuple[PackedSymmetric | None, float]:
+    """Return the Cholesky factor of the scaled system, and its smallest eigenvalue.
+
+    None, in place of the factor, if the eigenvalue is below the least. Features without weight have
+    a 1 on the diagonal, and 0 elsewhere.
     """
     system = gram.scaled(scale)
     # The diagonal of the scaled system, including the ridge, is 1.
     for panel in system.panels:
         np.fill_diagonal(panel.corner, 1.0)
-    return system, smallest_eigenvalue(system) if factor_in_place(system) else 0.0
+    smallest = smallest_eigenvalue(system) if factor_in_place(system) else 0.0
+    return (None if smallest < least else system), smallest
 
 
 def _solve_in_eigenbasis(gram: Floats, cross: Floats, penalties: Floats, scale: Floats) -> Floats:
