@@ -90,7 +90,7 @@ class GramSums(SumsOfProducts):
 
     def row_arrays(self) -> tuple[Floats, ...]:
         """Return A'Y, and the panels of A'A."""
-        return self.cross, *(part for panel in self.gram.panels for part in panel.parts)
+        return self.cross, *(part for panel in self.gram.panels for part in panel)
 
     def plan_rows(self, rows: Rows, decay: float) -> Calls:
         """Plan to decay all rows and to add or remove rows."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsymm, dsyr, dsyr2k, dsyrk, dtrsm
+from scipy.linalg.blas import dgemm, dsymm, dsyr2k, dsyrk, dtrsm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 
 from onlinels.checks import Floats, Integers, Matrix
@@ -26,28 +26,27 @@ MAX_COLUMNS_INVERTED_WHOLE = 16_384
 
 @savable(
     lambda panel: (
-        are_columns(panel.above, panel.corner)
-        and len(panel.above) == panel.start
-        and panel.corner.shape == (panel.above.shape[1], panel.above.shape[1])
+        are_columns(*panel) and panel.corner.shape == (panel.above.shape[1], panel.above.shape[1])
     )
 )
-class Panel:
-    """Some columns of the upper triangle: the diagonal block, and the rows above it."""
+class Panel(NamedTuple):
+    """Some columns of the upper triangle: the rows above the diagonal block, and the block.
 
-    def __init__(self, start: int, width: int) -> None:
-        self.start = start
-        # Fortran order: BLAS would silently work on a copy of an array in another order.
-        self.above, self.corner = (np.zeros((rows, width), order="F") for rows in (start, width))
+    Both are in Fortran order: BLAS would silently work on a copy of an array in another order.
+    """
+
+    above: Floats
+    corner: Floats
+
+    @property
+    def start(self) -> int:
+        """The first column of the panel in the whole matrix."""
+        return len(self.above)
 
     @property
     def columns(self) -> slice:
         """The columns of the panel in the whole matrix."""
         return slice(self.start, self.start + len(self.corner))
-
-    @property
-    def parts(self) -> tuple[Floats, Floats]:
-        """The rows above the diagonal block, and the block."""
-        return self.above, self.corner
 
 
 def _are_sound(matrix: Any) -> bool:
@@ -69,15 +68,17 @@ class PackedSymmetric:
     >>> from onlinels.numerics import apply
     >>> matrix = PackedSymmetric(2)
     >>> apply(matrix.plan_products(np.array([[1.0, 2.0]]), 1.0))
-    >>> matrix.full()
+    >>> matrix.upper()
     array([[1., 2.],
-           [2., 4.]])
+           [0., 4.]])
     """
 
     def __init__(self, size: int = 0) -> None:
-        self.panels = [
-            Panel(at, min(PANEL_COLUMNS, size - at)) for at in range(0, size, PANEL_COLUMNS)
-        ]
+        self.panels = []
+        for start in range(0, size, PANEL_COLUMNS):
+            width = min(PANEL_COLUMNS, size - start)
+            parts = (np.zeros((rows, width), order="F") for rows in (start, width))
+            self.panels.append(Panel(*parts))
 
     @classmethod
     def of(cls, matrix: Floats) -> Self:
@@ -92,14 +93,6 @@ class PackedSymmetric:
     def size(self) -> int:
         """Number of rows and of columns."""
         return self.panels[-1].columns.stop if self.panels else 0
-
-    def grown(self, size: int) -> Self:
-        """Return the matrix with columns of zeros appended; both share panels that fit."""
-        new = type(self)(size)
-        for panel, mine in zip(new.panels, self.panels, strict=False):
-            panel.above = enlarged(mine.above, *panel.above.shape)
-            panel.corner = enlarged(mine.corner, *panel.corner.shape)
-        return new
 
     def plan_products(self, rows: Matrix, w: float | Floats, sign: float = 1.0) -> Calls:
         """Return calls that add sign sum_k w_k a_k a_k' for rows (n, size)."""
@@ -118,30 +111,27 @@ class PackedSymmetric:
 
     @staticmethod
     def _to_corner(rows: Floats, w: float | Floats, sign: float, corner: Floats) -> tuple[Any, ...]:
+        # In their order in memory, transposed if necessary, BLAS makes no copy of the rows.
+        turned = int(rows.flags.f_contiguous)
+        factor = rows if turned else rows.T
         # Arguments by position: names cost half a microsecond. The 0 is for the upper triangle.
         if isinstance(w, float):
-            if len(rows) == 1:
-                # Measured: for one row, dsyrk takes twice as long.
-                return (dsyr, sign * w, rows[0], 0, 1, 0, len(corner), corner, 1)
-            # In their order in memory, transposed if necessary, BLAS makes no copy of the rows.
-            turned = int(rows.flags.f_contiguous)
-            return (dsyrk, sign * w, rows if turned else rows.T, 1.0, corner, turned, 0, 1)
+            return (dsyrk, sign * w, factor, 1.0, corner, turned, 0, 1)
         # w a a' as half of a (wa)' + (wa) a': without square roots, whole numbers stay exact.
-        turned = int(rows.flags.f_contiguous)
-        weighted = rows * w[:, None]
-        pair = (rows, weighted) if turned else (rows.T, weighted.T)
-        return (dsyr2k, 0.5 * sign, *pair, 1.0, corner, turned, 0, 1)
+        weighted = factor * (w[:, None] if turned else w)
+        return (dsyr2k, 0.5 * sign, factor, weighted, 1.0, corner, turned, 0, 1)
 
     def plan_scaling(self, factor: float) -> Calls:
         """Return calls that multiply the matrix by a factor."""
-        return tuple((np.multiply, part, factor, part) for p in self.panels for part in p.parts)
+        parts = (part for panel in self.panels for part in panel)
+        return tuple((np.multiply, part, factor, part) for part in parts)
 
     def add(self, other: Self) -> None:
         """Add a matrix of at most as many columns, in place."""
         for mine, theirs in zip(self.panels, other.panels, strict=False):
             n = len(theirs.corner)
             parts = mine.above[:, :n], mine.corner[:n, :n]
-            for here, there in zip(parts, theirs.parts, strict=True):
+            for here, there in zip(parts, theirs, strict=True):
                 here += there
 
     def scaled(self, scale: Floats) -> Self:
@@ -149,10 +139,10 @@ class PackedSymmetric:
         new = type(self)(self.size)
         for panel, mine in zip(new.panels, self.panels, strict=True):
             own = scale[panel.columns]
-            np.multiply(mine.above, own, out=panel.above)
-            panel.above *= scale[: panel.start, None]
-            np.multiply(mine.corner, own, out=panel.corner)
-            panel.corner *= own[:, None]
+            rows = scale[: panel.start], own
+            for part, old, factors in zip(panel, mine, rows, strict=True):
+                np.multiply(old, own, out=part)
+                np.multiply(part, factors[:, None], out=part)
         return new
 
     def diagonal(self) -> Floats:
@@ -187,15 +177,15 @@ class PackedSymmetric:
         square = self.upper()
         return square.copy(order="F") if len(self.panels) == 1 else square
 
-    def full(self) -> Floats:
-        """Return the symmetric matrix (size, size), a new array."""
-        return symmetric(self.upper())
-
     def reindexed(self, columns: Integers) -> Self:
         """Return the given rows and columns, see `gathered`; both matrices may share panels."""
-        if is_growth(columns, self.size):
-            return self.grown(len(columns))
-        return type(self).of(gathered(self.full(), columns, columns))
+        if not is_growth(columns, self.size):
+            return type(self).of(gathered(symmetric(self.upper()), columns, columns))
+        new = type(self)(len(columns))
+        for number, mine in enumerate(self.panels):
+            both = zip(mine, new.panels[number], strict=True)
+            new.panels[number] = Panel(*(enlarged(part, *larger.shape) for part, larger in both))
+        return new
 
     def times(self, columns: Floats) -> Floats:
         """Return the product with columns (size, n), in Fortran order."""
@@ -284,9 +274,8 @@ def factor_in_place(system: PackedSymmetric) -> bool:
                 np.subtract(own, left, out=left)
                 own[:] = dtrsm(1.0, earlier.corner, left, lower=0, trans_a=1, overwrite_b=1)
             panel.above[:] = by_row
-            panel.corner = dsyrk(-1.0, panel.above, 1.0, panel.corner, trans=1, overwrite_c=1)
-        panel.corner, failed = dpotrf(panel.corner, lower=0, overwrite_a=1, clean=0)
-        if failed:
+            dsyrk(-1.0, panel.above, 1.0, panel.corner, trans=1, overwrite_c=1)
+        if dpotrf(panel.corner, lower=0, overwrite_a=1, clean=0)[1]:
             return False
     return True
 
