@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Self
 
@@ -26,7 +25,7 @@ from onlinels.sums.selection import (
     held_out_errors,
     in_units,
     no_choice,
-    reciprocal,
+    varying_only,
 )
 from onlinels.sums.statistics import Names, Statistics, is_sound
 
@@ -156,16 +155,14 @@ class FoldedStatistics(Statistics):
         """Return the bytes needed to learn and to solve for these numbers of columns."""
         return (self.n_folds + 1) * super().bytes_for(n_features, n_targets)
 
-    def _places(self, values: Matrix, w: float | Floats) -> Integers:
-        """Return the folds of rows: of those of weight 0, which are in no sums, always the first.
-
-        A feature that only such rows have may leave before they do.
-        """
-        return np.where(np.asarray(w) > 0.0, hashed_folds(self._hashes, values, self.n_folds), 0)
-
     def _by_fold(self, rows: Rows) -> list[Rows]:
-        """Return the rows of every fold."""
-        places = self._places(rows.values, rows.w)
+        """Return the rows of every fold.
+
+        Rows of weight 0, which are in no sums, are always in the first fold: a feature that only
+        such rows have may leave before they do.
+        """
+        places = hashed_folds(self._hashes, rows.values, self.n_folds)
+        places[rows.weights() == 0.0] = 0
         return [rows.some(places == fold) for fold in range(self.n_folds)]
 
     def plan(self, rows: Rows, decay: float = 1.0, following: Following | None = None) -> Calls:
@@ -304,17 +301,9 @@ def cross_validation_errors(
                 train = first.copied()
                 for fold in others:
                     train.absorb(fold)
-                learnt = train.sums()
-                told = train.diagonal > 0.0
-                if not told.all():
-                    # What removed rows have left of features that do not vary is no sum of rows.
-                    gram, cross = np.where(np.outer(told, told), learnt.gram, 0.0), learnt.cross
-                    learnt = replace(learnt, gram=gram, cross=np.where(told[:, None], cross, 0.0))
-                sums = learnt, held_out.sums_about(train)
-                if standardised:
-                    factors = reciprocal(train.deviations)
-                    sums = in_units(sums[0], factors), in_units(sums[1], factors)
-                parts.append(held_out_errors(*sums))
+                units = train.deviations if standardised else None
+                sums = varying_only(train.sums(), train.diagonal), held_out.sums_about(train)
+                parts.append(held_out_errors(*(in_units(each, units) for each in sums)))
 
     def errors(ridges: Floats) -> Floats:
         """Return the sums of squared errors over all folds."""

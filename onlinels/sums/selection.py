@@ -47,16 +47,20 @@ class Sums:
     n_free: int = 0
 
 
-def in_units(sums: Sums, factors: Floats) -> Sums:
-    """Return sums of features multiplied by factors (n_features,), in the memory of the sums.
+def in_units(sums: Sums, deviations: Floats | None) -> Sums:
+    """Return sums of features divided by deviations (n_features,), in the memory of the sums.
+
+    Features with a deviation of 0 are left out. None: features as they are.
 
     Examples
     --------
     >>> sums = Sums(np.array([[4.0]]), np.array([[6.0]]), np.array([9.0]), 1.0)
-    >>> in_units(sums, np.array([0.5])).gram
+    >>> in_units(sums, np.array([2.0])).gram
     array([[1.]])
     """
-    gram = sums.gram
+    if deviations is None:
+        return sums
+    factors, gram = reciprocal(deviations), sums.gram
     gram *= factors
     gram *= factors[:, None]
     return replace(sums, gram=gram, cross=sums.cross * factors[:, None])
@@ -221,16 +225,12 @@ def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Cho
         choices = []
         for deviations in units:
             few = replace(sums, gram=part[0].copy(order="C"), cross=part[1].copy())
-            if deviations is not None:
-                few = in_units(few, reciprocal(deviations[::step]))
-            choices.append(select_ridge(few, n_rows))
+            own = None if deviations is None else deviations[::step]
+            choices.append(select_ridge(in_units(few, own), n_rows))
         which = first_best(choices)
         if step == 1:
             return choices[which], which
-    deviations = units[which]
-    if deviations is not None:
-        sums = in_units(sums, reciprocal(deviations))
-    return select_ridge(sums, n_rows), which
+    return select_ridge(in_units(sums, units[which]), n_rows), which
 
 
 def dependent_columns(gram: Floats) -> Integers:
