@@ -16,7 +16,7 @@ from onlinels.rows.batch import Columns, Name, plain_names, sorted_names
 from onlinels.rows.labels import Classes, as_list, read_label
 from onlinels.sums.gram import GramSums
 from onlinels.sums.products import Mean
-from onlinels.sums.removals import prints_of_counts, unknown_prints
+from onlinels.sums.removals import Prints, prints_of_counts, unknown_prints
 from onlinels.sums.selection import KFold
 from onlinels.sums.statistics import RowSums, Statistics
 
@@ -119,16 +119,16 @@ def classifier_from_sums(
     (3, 'a')
     """
     _check_model(model, (LeastSquaresClassifier,))
-    by_class = _numbers("sums_by_class", sums_by_class, ("n_classes", "n_features"))
-    n_classes, n_features = by_class.shape
-    names = _labels(labels, n_classes)
-    classes = Classes().extended(names)
+    found = as_list(labels, "label per class", "labels")
+    names = [read_label(each, f"labels[{place}]") for place, each in enumerate(found)]
+    classes, n_classes = Classes().extended(names), len(names)
     if len(classes) < n_classes:
         raise ValueError(
             f"labels={names!r} holds a label twice, expected different labels. Add up the sums and "
             "the counts of each label."
         )
-    weights = _counts("counts", counts, n_classes)
+    by_class = _numbers("sums_by_class", sums_by_class, (n_classes, "n_features"))
+    n_features, weights = by_class.shape[1], _counts("counts", counts, n_classes)
     n_rows = np.maximum(np.rint(weights), 1.0).astype(np.int64)
     sums = RowSums(
         _numbers("gram", gram, (n_features, n_features)),
@@ -141,8 +141,8 @@ def classifier_from_sums(
         np.zeros(n_classes),
     )
     news = {"_classes": classes, "_class_counts": n_rows}
-    order = np.arange(n_classes)
-    new: Classifier = _with_sums(model, sums, int(n_rows.sum()), feature_names, order, news)
+    prints, order = prints_of_counts(n_rows), np.arange(n_classes)
+    new: Classifier = _with_sums(model, sums, n_rows.sum(), feature_names, prints, order, news)
     return new
 
 
@@ -225,8 +225,8 @@ def regressor_from_sums(
         names = _names("target_names", target_names, n_targets)
         order = np.array([names.index(name) for name in sorted_names(names)])
         news["_target_names"] = tuple(names[place] for place in order)
-    n_rows = max(1, round(total))
-    new: Regressor = _with_sums(model, given, n_rows, feature_names, order, news)
+    prints, n_rows = unknown_prints(n_targets), max(1, round(total))
+    new: Regressor = _with_sums(model, given, n_rows, feature_names, prints, order, news)
     return new
 
 
@@ -243,17 +243,6 @@ def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
             'accumulator="gram" or "recursive" and no KFold: a factor and folds need the rows. '
             "Pass a model of other settings."
         )
-
-
-def _labels(labels: Any, n_classes: int) -> list[Any]:
-    found = as_list(labels, "label per class", "labels")
-    if len(found) != n_classes:
-        raise ValueError(
-            f"labels has length {len(found)} and sums_by_class has {n_classes} rows, expected a "
-            "row of sums for each label. Pass one label per class, and sums_by_class of shape "
-            "(n_classes, n_features)."
-        )
-    return [read_label(each, f"labels[{place}]") for place, each in enumerate(found)]
 
 
 def _numbers(name: str, values: Any, shape: tuple[int | str, ...]) -> Floats:
@@ -292,9 +281,7 @@ def _counts(name: str, values: Any, size: int) -> Floats:
 
 
 def _origin(name: str, values: Any, size: int) -> Floats:
-    if values is None:
-        return np.zeros(size)
-    origin = _numbers(name, values, (size,))
+    origin = _numbers(name, np.zeros(size) if values is None else values, (size,))
     check_values(name, origin)
     return origin
 
@@ -345,45 +332,32 @@ def _about_means(sums: RowSums) -> tuple[Floats, Floats, Floats]:
     return gram, cross, np.maximum(squares, 0.0)
 
 
-def _statistics(sums: RowSums, is_centred: bool, n_rows: int) -> Statistics:
-    """Return statistics in the Gram form of rows with checked sums."""
-    gram, cross, squares = _about_means(sums)
-    n, at, to = sums.weight, sums.origin, sums.target_origin
-    mean, target_mean = sums.sums / n, sums.target_sums / n
-    if not is_centred:
-        away, target_away = at + mean, to + target_mean
-        gram = gram + n * np.outer(away, away)
-        cross, squares = cross + n * np.outer(away, target_away), squares + n * target_away**2
-    made = Statistics(GramSums.of(gram, cross), is_centred)
-    made._tally[:], made._target_squares = (n_rows, float(n)), squares
-    if is_centred:
-        origin, offset = np.concatenate((at, to)), np.concatenate((mean, target_mean))
-        made._mean = Mean(origin, offset).settled()
-    made._prints = unknown_prints(len(made._rounding.squares))
-    return made
-
-
 def _with_sums(
     model: Any,
     sums: RowSums,
     n_rows: int,
     feature_names: Iterable[Name] | None,
+    target_prints: Prints,
     targets: Integers,
     news: dict[str, Any],
 ) -> Any:
     """Return a model that has learnt the rows, with its features in the order of `learn_many`."""
     names = _names("feature_names", feature_names, len(sums.sums))
     layout = range(len(names)) if feature_names is None else names
-    columns = Columns().extended([layout])
-    learnt = _statistics(sums, model.fit_intercept, n_rows)
-    if isinstance(model, LeastSquaresClassifier):
-        learnt._prints[:, learnt.n_features :] = prints_of_counts(news["_class_counts"])
-    order = np.argsort(columns.locate(layout))
-    learnt = learnt.reindexed(order, targets)
+    columns, n = Columns().extended([layout]), float(sums.weight)
+    gram, cross, squares = _about_means(sums)
+    origin = np.concatenate((sums.origin, sums.target_origin))
+    mean = Mean(origin, np.concatenate((sums.sums, sums.target_sums)) / n).settled()
+    if not model.fit_intercept:
+        at, to = np.split(mean.value, [len(names)])
+        gram, cross = gram + n * np.outer(at, at), cross + n * np.outer(at, to)
+        squares = squares + n * to**2
+    learnt = Statistics(GramSums.of(gram, cross), model.fit_intercept)
+    learnt._tally[:], learnt._target_squares = (n_rows, n), squares
+    learnt._mean = mean if model.fit_intercept else None
+    learnt._prints = np.hstack((unknown_prints(len(names)), target_prints))
+    learnt = learnt.reindexed(np.argsort(columns.locate(layout)), targets)
     new = model.empty()
-    size = learnt.n_features, learnt.n_targets
-    statistics = new._statistics.grown(*size).named(columns.names)
-    statistics.check_joins(learnt, *size)
-    statistics.absorb(learnt)
-    new._put_in_place(statistics, _columns=columns, **news)
+    new._statistics.check_joins(learnt, learnt.n_features, learnt.n_targets)
+    new._put_in_place(learnt, _columns=columns, **news)
     return new

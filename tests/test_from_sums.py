@@ -183,7 +183,7 @@ WRONG = [
     ({"gram": [[29.0, 17.0], [16.0, 11.0]]}, "gram is not symmetric"),
     ({"gram": [[29.0, 18.0], [18.0, 11.0]]}, "gram is indefinite"),
     ({"gram": INDEFINITE}, "gram is indefinite, expected sums of products of rows"),
-    ({"sums_by_class": [[2.0, 2.0]]}, "^labels has length 2 and sums_by_class has 1 rows"),
+    ({"sums_by_class": [[2.0, 2.0]]}, r"has the shape \(1, 2\), expected a shape \(2, n_f"),
     ({"sums_by_class": [[2.0, 2.0], [9.0, 3.0]]}, "gram is indefinite"),
     ({"sums_by_class": [[2.0, 20.0], [5.0, -15.0]]}, "The sums of products with target 0 explain"),
     ({"sums_by_class": np.zeros((0, 2)), "counts": []}, r"has the shape \(0, 2\)"),
