@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from onlinels.checks import SPARSE_TYPES, Floats
+from onlinels.checks import SPARSE_TYPES, Floats, dense
 from onlinels.core.reference import numbers_of
 from onlinels.numerics import product
 from onlinels.sums.gram import GramSums
-from onlinels.sums.products import Mean, target_prints
+from onlinels.sums.products import Mean, Rows, centred, target_prints
 from onlinels.sums.removals import Prints
 from onlinels.sums.statistics import Statistics
 
@@ -71,62 +71,50 @@ def sums_of_sparse(
     array([[ 0.5, -1.5],
            [ 0. ,  4.5]])
     """
-    weight, n_features = float(w.sum()), rows.shape[1]
+    weight, n_features, used = float(w.sum()), rows.shape[1], w > 0.0
     sums = GramSums(n_features, n_targets)
     made = Statistics(sums, is_centred)
     made._tally[:] = len(w), weight
-    used = w > 0.0
     made._weightless = len(w) - int(np.count_nonzero(used))
     made._prints = np.hstack((sparse_prints(rows[used]), target_prints(targets[used], n_targets)))
     if not weight:
         return made
-    rows = rows.astype(np.float64)
-    mean, target_mean = np.zeros(n_features), np.zeros(n_targets)
-    filled = np.empty(0, dtype=np.intp)
-    one_hot = None
-    if targets.ndim == 1:
-        shape = len(targets), n_targets
-        one_hot = sparse.csr_array((w, (np.arange(len(targets)), targets)), shape=shape)
+    rows, mean, filled = rows.astype(np.float64), np.zeros(n_features), np.empty(0, dtype=np.intp)
     if is_centred:
         mean = w @ rows / weight
         filled = np.flatnonzero(weight * mean**2 > MAX_MEAN_SHARE * (w @ rows.power(2)))
-        if one_hot is None:
-            targets, target_mean = _about_mean(targets, w)
-        else:
-            target_mean = one_hot.sum(axis=0) / weight
-    # Filled columns are centred as an array; for the other columns the product of the means is
-    # subtracted.
-    array, mean[filled] = _about_mean(rows[:, filled].toarray(), w)
+    # Filled columns and targets are centred as arrays; for the other columns the product of the
+    # means is subtracted.
+    beside, target_mean = Rows(rows[:, filled].toarray(), targets, w), np.zeros(n_targets)
+    made._target_squares = beside.with_target_squares(np.zeros(n_targets))
+    if is_centred:
+        nothing = Mean.zero(len(filled) + n_targets)
+        beside, centre, made._target_squares = centred(beside, n_targets, weight, nothing, 0.0)
+        mean[filled], target_mean = np.split(centre.value, [len(filled)])
+        made._mean = Mean(np.concatenate((mean, target_mean)), np.zeros(n_features + n_targets))
+    array, targets = beside.values, beside.targets
+    if targets.ndim == 1:
+        shape = len(targets), n_targets
+        outputs = sparse.csr_array((w, (np.arange(len(targets)), targets)), shape=shape)
+    else:
+        # About their mean already.
+        outputs, target_mean = targets * w[:, None], np.zeros(n_targets)
     is_sparse = np.ones(n_features)
     is_sparse[filled] = 0.0
     about = (rows * is_sparse).tocsr()
     weighted, shift = (about * w[:, None]).tocsr(), mean * is_sparse
-    beside = weighted.T @ array
-    beside[filled] = product(array.T, array * w[:, None])
+    of_filled = weighted.T @ array
+    of_filled[filled] = product(array.T, array * w[:, None])
     for panel in sums.gram.panels:
         stop, own = panel.columns.stop, panel.columns
         block = (about[:, :stop].T @ weighted[:, own]).toarray()
         block -= np.outer(weight * shift[:stop], shift[own])
         here, above = filled[(filled >= own.start) & (filled < stop)], filled < stop
-        block[:, here - own.start] = beside[:stop, np.isin(filled, here)]
-        block[filled[above]] = beside[own, above].T
+        block[:, here - own.start] = of_filled[:stop, np.isin(filled, here)]
+        block[filled[above]] = of_filled[own, above].T
         panel.above[:], panel.corner[:] = block[: panel.start], np.triu(block[panel.start :])
-    if one_hot is None:
-        by_weight = targets * w[:, None]
-        sums.cross[:] = about.T @ by_weight
-        sums.cross[filled] = product(array.T, by_weight)
-        made._target_squares = (targets * by_weight).sum(axis=0)
-    else:
-        sums.cross[:] = (about.T @ one_hot).toarray() - np.outer(weight * shift, target_mean)
-        sums.cross[filled] = (one_hot.T @ array).T
-        by_class = one_hot.sum(axis=0)
-        in_all = by_class.sum()
-        # As for dense rows: exactly 0 for one class.
-        others = (in_all - by_class) / in_all if is_centred else 1.0
-        made._target_squares = by_class * others
-    if is_centred:
-        origin = np.concatenate((mean, target_mean))
-        made._mean = Mean(origin, np.zeros(len(origin)))
+    sums.cross[:] = dense(about.T @ outputs) - np.outer(weight * shift, target_mean)
+    sums.cross[filled] = (outputs.T @ array).T
     return made
 
 
@@ -137,11 +125,3 @@ def sparse_prints(rows: Any) -> Prints:
     np.add.at(sums[0], rows.indices, numbers)
     np.add.at(sums[1], rows.indices, numbers * numbers)
     return sums
-
-
-def _about_mean(values: Floats, w: Floats) -> tuple[Floats, Floats]:
-    """Return columns about their mean, to the last digit, and the mean."""
-    first = values[0]
-    about = values - first
-    shift = w @ about / w.sum()
-    return about - shift, first + shift
