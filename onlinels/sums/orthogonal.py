@@ -11,7 +11,7 @@ from onlinels.numerics import Calls, are_columns, enlarged, product, shallow_cop
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered
 from onlinels.sums.products import Rows, SumsOfProducts
-from onlinels.sums.solve import invert_factor, solve_factor, with_rows
+from onlinels.sums.solve import invert_factor, solve_factor, triangular, with_rows
 
 
 @savable(
@@ -95,9 +95,7 @@ class FactorSums(SumsOfProducts):
         new.factor = gathered(self.factor, features, features)
         if (np.diff(features[features >= 0]) < 0).any():
             # The permuted factor is not triangular.
-            empty = FactorSums(len(features), len(targets))
-            parts = empty.factor, empty.rotated, new.factor, new.rotated
-            new.factor, new.rotated = with_rows(*parts)
+            new.factor, new.rotated = triangular(new.factor, new.rotated)
         return new
 
     def gram_and_cross(self) -> tuple[Floats, Floats]:

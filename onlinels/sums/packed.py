@@ -130,9 +130,8 @@ class PackedSymmetric:
         """Add a matrix of at most as many columns, in place."""
         for mine, theirs in zip(self.panels, other.panels, strict=False):
             n = len(theirs.corner)
-            parts = mine.above[:, :n], mine.corner[:n, :n]
-            for here, there in zip(parts, theirs, strict=True):
-                here += there
+            mine.above[:, :n] += theirs.above
+            mine.corner[:n, :n] += theirs.corner
 
     def scaled(self, scale: Floats) -> Self:
         """Return a new matrix with row and column k multiplied by scale[k]."""
@@ -151,16 +150,10 @@ class PackedSymmetric:
 
     def column(self, number: int) -> Floats:
         """Return a column of the symmetric matrix (size,), a new array."""
-        column, at = np.empty(self.size), number // PANEL_COLUMNS
-        for panel in self.panels[at:]:
-            own = number - panel.start
-            if own >= 0:
-                column[: panel.start] = panel.above[:, own]
-                column[panel.start : number] = panel.corner[:own, own]
-                column[number : panel.columns.stop] = panel.corner[own, own:]
-            else:
-                column[panel.columns] = panel.above[number]
-        return column
+        first, *later = self.panels[number // PANEL_COLUMNS :]
+        own = number - first.start
+        within = first.above[:, own], first.corner[:own, own], first.corner[own, own:]
+        return np.concatenate([*within, *(panel.above[number] for panel in later)])
 
     def upper(self) -> Floats:
         """Return the matrix (size, size) in Fortran order; only its upper triangle is defined."""

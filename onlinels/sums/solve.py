@@ -19,6 +19,7 @@ from onlinels.sums.packed import (
     solve_factored,
     symmetric,
 )
+from onlinels.sums.selection import reciprocal
 
 MIN_EIGENVALUE = 1e-14
 """Smallest eigenvalue of the system scaled to unit diagonal; below it Cholesky returns noise."""
@@ -132,7 +133,7 @@ def solve_gram(
     if not (active.size and cross.any()):
         return weights
     penalties = np.broadcast_to(ridge, diagonal.shape)
-    scale = _scale_of(diagonal, penalties)
+    scale = reciprocal(np.sqrt(np.where(diagonal > 0.0, diagonal + penalties, 0.0)))
     if are_few(n_rows, active.size) and (penalties * scale**2)[active].min() > MIN_RIDGE_BY_RANK:
         solved = _solve_by_rank(gram, cross, penalties, scale, n_rows)
         if solved is not None:
@@ -202,12 +203,12 @@ def invert_gram(
            [0.  , 1.  ]]), 0.75)
     """
     penalties = np.broadcast_to(ridge, diagonal.shape)
-    inverse = _of_penalties_alone(penalties)
+    inverse = np.diag(reciprocal(penalties))
     active = np.flatnonzero(diagonal > 0.0)
     if not active.size:
         return inverse, 0.0
     chosen, rank, own = np.ix_(active, active), float(active.size), penalties[active]
-    scale = _scale_of(diagonal, penalties)
+    scale = reciprocal(np.sqrt(np.where(diagonal > 0.0, diagonal + penalties, 0.0)))
     factor = _cholesky_factor(gram, scale, _least_eigenvalue(penalties))[0]
     if factor is None:
         square = gram.upper()[chosen]
@@ -243,7 +244,7 @@ def smallest_present_eigenvalue(
     if not active.size:
         return 1.0, np.inf
     penalties = np.broadcast_to(ridge, diagonal.shape)
-    scale = _scale_of(diagonal, penalties)
+    scale = reciprocal(np.sqrt(np.where(diagonal > 0.0, diagonal + penalties, 0.0)))
     factor, smallest = _cholesky_factor(gram, scale, _least_eigenvalue(penalties))
     if factor is not None:
         return smallest, np.inf
@@ -252,12 +253,6 @@ def smallest_present_eigenvalue(
     largest_zero = RANK_TOLERANCE * float(eigenvalues[-1])
     present = eigenvalues[eigenvalues > largest_zero]
     return float(present[0]), largest_zero if len(present) < len(eigenvalues) else np.inf
-
-
-def _of_penalties_alone(penalties: Floats) -> Floats:
-    """Return the inverse for features without data: one over the penalty, 0 without a penalty."""
-    nothing = np.zeros(len(penalties))
-    return np.diag(np.divide(1.0, penalties, out=nothing, where=penalties > 0.0))
 
 
 def inverse_of_gram(gram: PackedSymmetric, ridge: float | Floats) -> tuple[Floats, float] | None:
@@ -270,12 +265,6 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float | Floats) -> tuple[Float
     scale = 1.0 / np.sqrt(gram.diagonal() + ridge)
     factor, smallest = _cholesky_factor(gram, scale, MIN_EIGENVALUE_FOR_UPDATES)
     return None if factor is None else (_scaled(inverse_of_factored(factor), scale), smallest)
-
-
-def _scale_of(diagonal: Floats, penalties: Floats) -> Floats:
-    """Return the factors that scale the system to unit diagonal; 0 for features without weight."""
-    scale = np.zeros(len(diagonal))
-    return np.divide(1.0, np.sqrt(diagonal + penalties), out=scale, where=diagonal > 0.0)
 
 
 def _scaled(gram: Floats, scale: Floats) -> Floats:
@@ -419,7 +408,7 @@ def invert_factor(factor: Floats, ridge: float | Floats, diagonal: Floats) -> tu
            [0. , 1. ]]), 0.8)
     """
     penalties = np.broadcast_to(ridge, diagonal.shape)
-    inverse = _of_penalties_alone(penalties)
+    inverse = np.diag(reciprocal(penalties))
     active = np.flatnonzero(diagonal > 0.0)
     if not active.size:
         return inverse, 0.0
@@ -442,9 +431,7 @@ def _system(
     """
     system = np.asfortranarray(factor), np.asfortranarray(rotated)
     if active.size < len(factor):
-        # A triangle without some columns is made triangular again.
-        empty = np.zeros((active.size, active.size)), np.zeros((active.size, rotated.shape[1]))
-        system = with_rows(*empty, factor[:, active], rotated)
+        system = triangular(factor[:, active], rotated)
     squares, rows, penalties = diagonal[active], system[0], penalties[active]
     if penalties.any():
         more = np.zeros(rows.shape, order="F")
@@ -573,6 +560,12 @@ def with_rows(
     if rotated.size:
         rotated = dtpmqrt(n_triangular, reflectors, blocks, rotated, targets, trans="T")[0]
     return new, rotated
+
+
+def triangular(rows: Floats, targets: Floats) -> tuple[Floats, Floats]:
+    """Return the triangular factor of rows (n, n_features), and their rotated targets."""
+    size = rows.shape[1]
+    return with_rows(np.zeros((size, size)), np.zeros((size, targets.shape[1])), rows, targets)
 
 
 @dataclass(frozen=True)
