@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from onlinels.checks import Floats, Integers, check_values, readable
+from onlinels.checks import Floats, Integers, check_kind, check_values, readable
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.rows.batch import Columns, Name, plain_names, sorted_names
@@ -231,12 +231,9 @@ def regressor_from_sums(
 
 
 def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
-    if type(model) not in kinds:
-        names = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(
-            f"model is of type {type(model).__name__}, expected a {names}. For a pipeline, compute "
-            "sums of the transformed features, and pass its last step."
-        )
+    names = " or ".join(kind.__name__ for kind in kinds)
+    remedy = "For a pipeline, compute sums of the transformed features, and pass its last step."
+    check_kind("model", model, kinds, f"a {names}. {remedy}")
     if model.accumulator == "orthogonal" or isinstance(model.ridge, KFold):
         raise ValueError(
             f"model has accumulator={model.accumulator!r} and ridge={model.ridge!r}, expected "
@@ -310,13 +307,12 @@ def _about_means(sums: RowSums) -> tuple[Floats, Floats, Floats]:
     roots = np.sqrt(np.abs(raw))
     if (np.abs(gram - gram.T) > SYMMETRY_TOLERANCE * np.outer(roots, roots)).any():
         raise ValueError(f"gram is not symmetric, expected a symmetric matrix. {SUMS_REMEDY}")
-    constant = gram.diagonal() <= CONSTANT_SHARE * raw
-    impossible = gram.diagonal() < -CONSTANT_SHARE * np.abs(raw)
+    constant = np.abs(gram.diagonal()) <= CONSTANT_SHARE * raw
     gram[constant], gram[:, constant], cross[constant] = 0.0, 0.0, 0.0
     sizes = np.where(constant, 1.0, np.sqrt(np.abs(gram.diagonal())))
     scaled = gram / sizes / sizes[:, None] + CHECKED_RIDGE * np.eye(len(sizes))
     factor, n_failed = dpotrf(scaled, lower=True, overwrite_a=True)
-    if n_failed or impossible.any():
+    if n_failed:
         raise ValueError(
             f"gram is indefinite, expected sums of products of rows. {SUMS_REMEDY} {ORIGIN_REMEDY}"
         )

@@ -198,8 +198,8 @@ WRONG = [
     ({"origin": [0.0, 1e200]}, "origin"),
     ({"feature_names": ["x"]}, "expected 2 different names"),
     ({"feature_names": ["x", "x"]}, "expected 2 different names"),
-    ({"model": LeastSquaresClassifier}, r"^model is of type \w+, expected a Least"),
-    ({"model": LeastSquaresRegressor()}, "expected a LeastSquaresClassifier"),
+    ({"model": LeastSquaresClassifier}, "^model=.* must be a LeastSquaresClassifier. For a pip"),
+    ({"model": LeastSquaresRegressor()}, "must be a LeastSquaresClassifier"),
     ({"model": LeastSquaresClassifier(accumulator="orthogonal")}, "need the rows"),
     ({"model": LeastSquaresClassifier(KFold(3))}, "need the rows"),
 ]

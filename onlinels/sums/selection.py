@@ -690,8 +690,6 @@ def held_out_errors(train: Sums, held_out: Sums) -> Callable[[Floats], Floats]:
     array([1., 4.])
     """
     total = float(held_out.target_squares.sum())
-    if not train.cross.size:
-        return lambda ridges: np.full(len(ridges), total)
     eigenvalues, basis = eigh(train.gram, lower=False, driver="evd")
     # Held-out rows may lie in directions without training rows, where weights are rounding errors.
     present = present_directions(eigenvalues)
