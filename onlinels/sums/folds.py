@@ -206,10 +206,9 @@ class FoldedStatistics(Statistics):
 
     def without_folds(self) -> Statistics:
         """Return the statistics of all rows; both objects share memory."""
-        new = Statistics.__new__(Statistics)
-        held = vars(self).items()
-        others = ("_folds", "_hashes", "_n_named")
-        vars(new).update({name: part for name, part in held if name not in others})
+        new = Statistics(self._sums, self.is_centred)
+        for name in vars(new):
+            setattr(new, name, getattr(self, name))
         return new
 
     def absorb(self, other: Self) -> None:

@@ -218,9 +218,7 @@ def is_growth(places: Integers, size: int) -> bool:
 
 def growth(size: int, larger: int) -> Integers:
     """Return places to gather: all old places, then new places (-1)."""
-    places = np.arange(max(size, larger))
-    places[size:] = -1
-    return places
+    return origins(np.arange(size), max(size, larger))
 
 
 def stacked(features: Integers, targets: Integers, n_features: int) -> Integers:
