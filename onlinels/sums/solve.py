@@ -115,8 +115,8 @@ def solve_gram(
     Cholesky factor (the usual case)                 ``M^3 / 3``, and a copy of the Gram
     n rows, at most a sixteenth of the features,     ``n^2 M``
     and a ridge that is not tiny (`_solve_by_rank`)
-    ridge 0, or a smallest eigenvalue of the scaled  about ``10 M^3``, an
-    system that is estimated below 1e-14             eigendecomposition
+    a smallest eigenvalue of the scaled system that  about ``10 M^3`` more, an
+    is estimated below 1e-14, or M 1e-12 at ridge 0  eigendecomposition
     ===============================================  ====================================
 
     In the last case, directions with an eigenvalue of at most 1e-12 of the largest count as
