@@ -67,14 +67,6 @@ class Rounding(NamedTuple):
         """Return the errors of empty sums of squares of `size` features and targets."""
         return cls(*np.zeros((2, size)))
 
-    @property
-    def largest_squares(self) -> Floats:
-        """Sums of squares before removals, (n_features + n_targets,).
-
-        Up to the number of removals, and the root of the number of additions before.
-        """
-        return self.squares / EPS
-
     def scaled(self, decay: float) -> Rounding:
         """Return the errors of sums that are multiplied by a factor."""
         squares, sums, weight, offset = self
@@ -188,12 +180,6 @@ def prints_of_counts(counts: Integers) -> Prints:
 def unknown_prints(n_columns: int) -> Prints:
     """Return sums that no rows have, for rows that are not known: never 0, never constant."""
     return np.array([[1], [0]], np.uint64).repeat(n_columns, axis=1)
-
-
-def are_zero(prints: Prints) -> NDArray[np.bool_]:
-    """Return which columns are 0 in every row."""
-    zero: NDArray[np.bool_] = prints[0] == 0
-    return zero
 
 
 def are_constant(prints: Prints, count: int) -> NDArray[np.bool_]:

@@ -33,7 +33,7 @@ from onlinels.sums.products import (
     centred,
 )
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE, Following
-from onlinels.sums.removals import MAX_ROUNDING, Rounding, are_constant, are_zero
+from onlinels.sums.removals import MAX_ROUNDING, Rounding, are_constant
 from onlinels.sums.selection import Sums
 from onlinels.sums.solve import Covariance
 
@@ -248,8 +248,11 @@ class Statistics:
         return features, self._target_squares + self.weight * self.target_mean**2
 
     def largest_raw_squares(self) -> tuple[Floats, Floats]:
-        """Return `raw_squares` before removals; see `Rounding.largest_squares`."""
-        features, targets = np.split(self._rounding.largest_squares, [self.n_features])
+        """Return `raw_squares` before removals.
+
+        Up to the number of removals, and the root of the number of additions before.
+        """
+        features, targets = np.split(self._rounding.squares / EPS, [self.n_features])
         weight = self._rounding.weight / EPS
         return features + weight * self.feature_mean**2, targets + weight * self.target_mean**2
 
@@ -266,7 +269,8 @@ class Statistics:
     @property
     def are_zero(self) -> NDArray[np.bool_]:
         """Which features, then which targets, are 0 in every row that had a weight."""
-        return are_zero(self._prints)
+        zero: NDArray[np.bool_] = self._prints[0] == 0
+        return zero
 
     @property
     def are_gone(self) -> NDArray[np.bool_]:
