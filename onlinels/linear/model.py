@@ -502,7 +502,7 @@ class LinearModel(base.Estimator, ABC):
         """Learn a plain array of known columns in one call of the core; return if it could."""
         is_plain = type(X) is np.ndarray and X.dtype == np.float64 and X.flags.c_contiguous
         shape = (len(y), len(self._columns)) if is_plain and hasattr(y, "__len__") else None
-        if shape is None or X.shape != shape or not 0 < shape[1] <= MAX_FEATURES_BY_ROW:
+        if shape is None or X.shape != shape or 0 in shape or shape[1] > MAX_FEATURES_BY_ROW:
             return False
         rows = self._rows or self._single_rows()
         if rows is None or not self._columns.are_positions:

@@ -587,9 +587,8 @@ class Columns:
     @property
     def are_positions(self) -> bool:
         """Whether the columns are those of a plain array, in its order."""
-        if self._last is not None and isinstance(self._last[0], range):
-            return _is_in_place(self._last[1], len(self))
-        return False
+        layout = range(len(self))
+        return self._plain and _is_in_place(self.locate(layout), len(self))
 
     def note(self, layout: Layout) -> None:
         """Note the columns of the names of a dict that is read, for `onlinels.core`."""

@@ -109,6 +109,7 @@ def is_sound(statistics: Any) -> bool:
     mean, size = statistics._mean, len(statistics._rounding.squares)
     fits = len(statistics._target_squares) == shape[1] and size == sum(shape)
     fits = fits and statistics._prints.shape == (2, size) and statistics._tally.shape == (2,)
+    fits = fits and statistics._prints.flags.c_contiguous
     fits = fits and statistics._weightless <= statistics.count
     return fits and (mean is None or len(mean.origin) == sum(shape))
 
@@ -373,8 +374,6 @@ class Statistics:
         learnt: tuple[Any, ...] = None, None, weights, None, None, None
         if recursion is not None:
             learnt = recursion.arrays
-        if not self._prints.flags.c_contiguous:
-            self._prints = np.ascontiguousarray(self._prints)
         own = values, self._tally, *(mean or (None, None)), cross, self._target_squares
         arrays = *own, self._prints, *learnt, following.marks, *of_model, *panels
         patience = patience_of(n_features)
@@ -531,7 +530,7 @@ class Statistics:
             new._mean = self._mean.reindexed(self.n_features, features, targets)
         new._sums = self._sums.reindexed(features, targets)
         columns = stacked(features, targets, self.n_features)
-        new._prints = gathered(self._prints, np.arange(2), columns)
+        new._prints = np.ascontiguousarray(gathered(self._prints, np.arange(2), columns))
         new._rounding = self._rounding.reindexed(self.n_features, features, targets)
         new._target_squares = gathered(self._target_squares, targets)
         return new
@@ -572,7 +571,9 @@ class Statistics:
         self._absorb_mean(other, places)
         self._tally += other._tally
         self._weightless += other._weightless
-        self._prints = self._prints + gathered(other._prints, np.arange(2), columns)
+        self._prints = self._prints + np.ascontiguousarray(
+            gathered(other._prints, np.arange(2), columns)
+        )
 
     def _absorb_mean(self, other: Self, places: Sequence[Integers]) -> None:
         """Move the mean, in place; the sums learn the difference of both means as a row."""
