@@ -374,7 +374,7 @@ def checked_assignment(self: Any, name: str, value: Any) -> None:
     - a setting without a value, while the estimator is being made,
     - or an attribute of this object that is not a setting.
 
-    Private names can always be assigned. `onlinels.numerics.apply` does not call this function. A
+    Private names can always be assigned. `vars(model).update` does not call this function. A
     subclass with public attributes of its own needs ``__setattr__ = object.__setattr__``.
 
     Raises

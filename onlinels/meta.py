@@ -22,6 +22,7 @@ from onlinels.checks import (
     checked_assignment,
     row_blocks,
 )
+from onlinels.core.reference import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel, scores_of
 from onlinels.linear.prequential import Answers, labels_before
@@ -34,7 +35,7 @@ from onlinels.linear.scoring import (
     log_losses,
     table_of,
 )
-from onlinels.numerics import Calls, Lock, all_held, apply, zero_added
+from onlinels.numerics import Calls, Lock, all_held, zero_added
 from onlinels.pipelines import (
     FIXED_STEPS,
     emptied,

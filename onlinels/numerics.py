@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, compress, repeat, starmap, takewhile
+from itertools import chain, compress, repeat, takewhile
 from math import prod
 from operator import attrgetter, call, is_, methodcaller
 from threading import RLock, local
@@ -20,26 +20,10 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dgemv, sgemm, sgemv
 
 from onlinels.checks import SPARSE_TYPES, Matrix, read_only
+from onlinels.core.reference import apply
 
 Calls = tuple[tuple[Any, ...], ...]
-"""Planned changes: (function, *args) of C functions that write into memory and do not fail.
-
-New attributes of an object are one such call: (vars(object).update, attributes).
-"""
-
-
-def apply(calls: Iterable[tuple[Any, ...]]) -> None:
-    """Make planned changes in one C loop: an interrupt comes before or after the loop.
-
-    Examples
-    --------
-    >>> rows = []
-    >>> apply([(rows.append, 1.5)])
-    >>> rows
-    [1.5]
-    """
-    deque(starmap(call, calls), maxlen=0)
-
+"""Planned changes; see `onlinels.core.reference.apply`."""
 
 MAX_PLAN_ATTEMPTS = 3
 """Number of attempts to plan a block after earlier blocks are applied, if an attempt raises."""

@@ -22,11 +22,12 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats, check_choice, check_count, check_positive, check_room
+from onlinels.core.reference import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
 from onlinels.linear.scoring import ScoringClassifier, table_of
 from onlinels.meta import MetaClassifier, aside, is_blank, learn_and_note
-from onlinels.numerics import Lock, apply
+from onlinels.numerics import Lock
 from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
 from onlinels.rows.batch import (
     Columns,

@@ -29,8 +29,8 @@ from onlinels import (
     core,
 )
 from onlinels.core import reference
+from onlinels.core.reference import apply
 from onlinels.linear import prequential
-from onlinels.numerics import apply
 from onlinels.rows import batch
 from onlinels.sums import statistics
 from onlinels.sums.gram import GramSums

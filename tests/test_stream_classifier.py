@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import StreamClassifier, StreamRegressor, dumps, loads
-from onlinels.numerics import apply
+from onlinels.core.reference import apply
 from onlinels.stream.base import Memories
 from onlinels.stream.features import RunningScaler
 from support import laws, strategies

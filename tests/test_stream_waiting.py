@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.numerics import apply
+from onlinels.core.reference import apply
 from onlinels.saving.description import Builder, Writer
 from onlinels.stream.waiting import Waiting, sample_key
 from support import strategies

@@ -6,7 +6,7 @@ The tests compare both. Equations and sources stand in recursion.h.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap
 from operator import call, itemgetter
 from struct import Struct
@@ -322,7 +322,7 @@ class SingleRows:
         factors = self._factors
         if factors[GAIN]:
             settling = dsyr, factors[GAIN], self._pending, 0, 1, 0, self._size, self._inverse, 1
-            made_at_once(settling, (factors.__setitem__, GAIN, 0.0))
+            apply((settling, (factors.__setitem__, GAIN, 0.0)))
 
     # Learning.
 
@@ -382,7 +382,7 @@ class SingleRows:
             further.append((self._marks.__setitem__, SHARE, 1.0 if is_restored else share))
         if self._counts is not None:
             further.append((self._counts.__setitem__, column, self._counts[column] + 1))
-        made_at_once(*further, *self._learning(w, self._decay, is_restored))
+        apply((*further, *self._learning(w, self._decay, is_restored)))
 
     def plan_sample(
         self, sample: Numbers, w: float, decay: float, is_restored: bool
@@ -452,7 +452,7 @@ class SingleRows:
     def _following(self, sample: Numbers, w: float, decay: float) -> list[Call]:
         """Return the calls that learn a row into P, W and J; none if the row outweighs them."""
         self._settle()
-        size, factors, base = self._size, self._factors, self._inverse
+        size, factors, base, j = self._size, self._factors, self._inverse, self._criterion
         scale, row = float(factors[SCALE]) * decay, sample[:size]
         image = dsymv(1.0, base, row)
         total = scale + w * ddot(image, row)
@@ -461,11 +461,11 @@ class SingleRows:
         gain = w / total
         # Measured: one call by position takes 0.6 us; two views, a product and a difference 1.0.
         errors = dgemv(-1.0, self._weights, sample, 1.0, sample, 0, 1, size, 1, 1)[size:]
-        criterion = decay * self._criterion + gain * scale * errors**2
         calls: list[Call] = [
             (dsyr, -gain, image, 0, 1, 0, size, base, 1),
             (dger, gain, image, errors, 1, 1, self._weights, 0, 0, 1),
-            (np.copyto, self._criterion, criterion),
+            # J = decay J + gain scale e e': a product with the errors as a diagonal matrix.
+            (dsbmv, 0, gain * scale, errors[None], errors, 1, 0, decay, j, 1, 0, 0, 1),
         ]
         if decay != 1.0:
             if scale < MIN_SCALE:
@@ -514,6 +514,17 @@ def is_one_of(types: frozenset[type], value: Any) -> bool:
     return type(kind) is type and kind in types
 
 
-def made_at_once(*calls: Call) -> None:
-    """Make calls of C functions in one C loop: an interrupt comes before or after the loop."""
+def apply(calls: Iterable[Call]) -> None:
+    """Make planned changes in one C loop: an interrupt comes before or after the loop.
+
+    A planned change is (function, *args) of a C function that writes into memory and does not fail.
+    New attributes of an object are one: (vars(object).update, attributes).
+
+    Examples
+    --------
+    >>> rows = []
+    >>> apply([(rows.append, 1.5)])
+    >>> rows
+    [1.5]
+    """
     deque(starmap(call, calls), maxlen=0)

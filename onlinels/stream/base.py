@@ -11,9 +11,10 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.checks import Floats, check_count, check_weights, checked_assignment
+from onlinels.core.reference import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
-from onlinels.numerics import Calls, Lock, apply, shallow_copy
+from onlinels.numerics import Calls, Lock, shallow_copy
 from onlinels.rows.batch import Name, as_numpy, check_aligned, samples_of, warn_of_absent
 from onlinels.saving import locked_copy, locked_state, savable, save_method
 from onlinels.stream.features import Activations, RunningScaler
@@ -62,7 +63,7 @@ class Memories:
 
     Examples
     --------
-    >>> from onlinels.numerics import apply
+    >>> from onlinels.core.reference import apply
     >>> memories = Memories().grown(1, 1)
     >>> row, target = np.array([1.0]), np.array([4.0])
     >>> apply(memories.plan(row, target, memories.scores(row), difference=0.0))

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from onlinels.checks import Floats, row_blocks
+from onlinels.core.reference import apply
 from onlinels.linear.scoring import (
     SOFTMAX_SCALES,
     ScoringClassifier,
@@ -22,7 +23,6 @@ from onlinels.linear.scoring import (
 )
 from onlinels.numerics import (
     Calls,
-    apply,
     enlarged,
     shallow_copy,
 )

@@ -244,7 +244,7 @@ class Cells:
 
     Examples
     --------
-    >>> from onlinels.numerics import apply
+    >>> from onlinels.core.reference import apply
     >>> cells, row = Cells(seed=0).grown(["a"], n_classes=2, n_names=0), np.array([0.5])
     >>> for _ in range(9):
     ...     calls, cells = cells.plan(cells.lookup(cells.of(row)), column=1)

@@ -14,7 +14,8 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.numerics import Calls, apply, owned, shallow_copy
+from onlinels.core.reference import apply
+from onlinels.numerics import Calls, owned, shallow_copy
 from onlinels.rows.batch import Name, feature_key, key_text, plain_names
 from onlinels.saving import savable
 from onlinels.stream.features import RunningScaler

@@ -52,7 +52,7 @@ class GramSums(SumsOfProducts):
 
     Examples
     --------
-    >>> from onlinels.numerics import apply
+    >>> from onlinels.core.reference import apply
     >>> sums = GramSums(1, 1)
     >>> apply(sums.plan_rows(Rows(np.array([[3.0]]), np.array([[4.0]])), decay=1.0))
     >>> sums.gram_and_cross()

@@ -34,7 +34,7 @@ class FactorSums(SumsOfProducts):
 
     Examples
     --------
-    >>> from onlinels.numerics import apply
+    >>> from onlinels.core.reference import apply
     >>> sums = FactorSums(1, 1)
     >>> apply(sums.plan_rows(Rows(np.array([[3.0], [4.0]]), np.ones((2, 1))), decay=1.0))
     >>> np.abs(sums.factor)

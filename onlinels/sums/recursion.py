@@ -9,8 +9,8 @@ from scipy.linalg.blas import dasum, ddot, dgemm, dger, dsymm, dsymv, dsyr, dsyr
 from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
-from onlinels.core.reference import GAIN, KEPT, MIN_SCALE, SCALE
-from onlinels.numerics import Calls, apply, are_columns, enlarged, shallow_copy
+from onlinels.core.reference import GAIN, KEPT, MIN_SCALE, SCALE, apply
+from onlinels.numerics import Calls, are_columns, enlarged, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, symmetric
 
@@ -79,7 +79,7 @@ class Recursion:
 
     Examples
     --------
-    >>> from onlinels.numerics import apply
+    >>> from onlinels.core.reference import apply
     >>> recursion = Recursion(1, 1, ridge=1.0)
     >>> row, target = np.array([2.0]), np.array([5.0])
     >>> apply(recursion.plan(row, target - row @ recursion.weights))

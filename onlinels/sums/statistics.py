@@ -20,8 +20,8 @@ from onlinels.checks import (
     check_room,
 )
 from onlinels.core import SingleRows
-from onlinels.core.reference import EPS, MUCH_HEAVIER, is_one_of
-from onlinels.numerics import Calls, apply, enlarged, shallow_copy
+from onlinels.core.reference import EPS, MUCH_HEAVIER, apply, is_one_of
+from onlinels.numerics import Calls, enlarged, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, stacked
