@@ -253,7 +253,7 @@ def test_many_features_are_predicted_and_learnt_row_by_row(settings, fit_interce
 
 
 def test_a_solution_that_goes_on_is_made_anew_after_so_many_rows(monkeypatch):
-    """Predicting and learning in turn solves once in 8,192 rows, and not once a row."""
+    """Predicting and learning in turn solves once in 16,384 rows, and not once a row."""
     solved, solve = [], GramSums.solve
 
     def counted(self, *arguments):
@@ -261,11 +261,11 @@ def test_a_solution_that_goes_on_is_made_anew_after_so_many_rows(monkeypatch):
         return solve(self, *arguments)
 
     monkeypatch.setattr(GramSums, "solve", counted)
-    model, (X, y) = LeastSquaresClassifier(ridge=1.0), stream(8200)
+    model, (X, y) = LeastSquaresClassifier(ridge=1.0), stream(16_400)
     for x, label in zip(X, y, strict=True):
         model.predict_one(x)
         model.learn_one(x, label)
-    assert [count for count in solved if count > 1000] == [8192]
+    assert [count for count in solved if count > 1000] == [16_384]
     assert len(solved) < 20
 
 

@@ -535,10 +535,8 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *args)
             memcpy(self->row.values + m, (real *)found[1].buf + k * n, (size_t)n * sizeof(real));
         if (!can_answer(self) || !is_plain(self, w))
             break;
-        self->marks[PREDICTED_AT] = self->sums.tally[0];
-        prepare_scores(&self->sums, &self->recursion, &self->row);
-        for (ptrdiff_t j = 0; j < n; j++)
-            ((real *)found[3].buf)[k * n + j] = score_of(&self->sums, &self->row, j);
+        answer_read(self);
+        memcpy((real *)found[3].buf + k * n, self->row.scores, (size_t)n * sizeof(real));
         learn_read(self, w, column);
     }
 done:

@@ -290,10 +290,8 @@ static int prepare_recursion(const sums_t *s, const recursion_t *r, row_t *row, 
         return 0;
     /* gain: w P z / (1 + w z'P z) = gain image, with P = B / (scale decay) */
     row->gain = row->weight / (r->factors[SCALE] * row->decay * (1.0 + leverage));
-    for (ptrdiff_t j = 0; j < s->n; j++) {
-        row->scores[j] = dot(s->m, r->weights + j * s->m, row->about);
-        row->errors[j] = row->about[s->m + j] - row->scores[j];
-    }
+    for (ptrdiff_t j = 0; j < s->n; j++)
+        row->errors[j] = row->about[s->m + j] - dot(s->m, r->weights + j * s->m, row->about);
     return 1;
 }
 

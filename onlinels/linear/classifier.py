@@ -110,7 +110,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     **Predictions between single rows.** While at least one prediction is made in max(4, M/16) rows,
     the model updates its last solution with every row instead of solving again. It solves again at
-    multiples of max(8,192, 16 M rounded up to a power of two) rows, and after any change that is
+    multiples of max(16,384, 16 M rounded up to a power of two) rows, and after any change that is
     not a single row. The updated weights may differ from newly computed weights by rounding; the
     sums do not differ. With accumulator="orthogonal", ridge="paper" or 0.0, scaling="standard" or
     nearly collinear features, every prediction after a row solves for the weights; so it does in
