@@ -228,7 +228,7 @@ class Settings(NamedTuple):
         forgets = self.forgetting_factor != 1.0 or self.half_life is not None
         changes = (forgets and not self.is_recursive) or self.own_scaling == "standard"
         stays = (is_selected(self.ridge) or is_number) and not changes
-        return stays and bool(SUMS_BY_ACCUMULATOR[self.accumulator].allows_running_solution)
+        return stays and bool(SUMS_BY_ACCUMULATOR[self.accumulator].allows_recursion)
 
 
 def make_statistics(settings: Settings) -> Statistics:

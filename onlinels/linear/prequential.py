@@ -46,7 +46,7 @@ Measured, us per row, in blocks and one by one: 5.3 and 3.3 at 100 features, 11.
 """
 
 MAX_SQUARES_GROWTH = 16.0
-"""Growth of the sum of squares of a feature after which the running solution is checked again."""
+"""Growth of the sum of squares of a feature after which the recursion is checked again."""
 
 MIN_ROW_WEIGHT = 1e-200
 """Weight with which a row without weight is predicted among others."""
@@ -344,7 +344,7 @@ def _make_discriminants(
 
 
 def _sound_rows(statistics: Statistics, recursion: Recursion, trust: float, rows: Checked) -> int:
-    """Return the number of rows, at least 1, after which the running solution is checked again.
+    """Return the number of rows, at least 1, after which the recursion is checked again.
 
     Within these rows, no sum of squares of a feature grows more than `MAX_SQUARES_GROWTH`-fold.
     """

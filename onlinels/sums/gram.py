@@ -60,7 +60,7 @@ class GramSums(SumsOfProducts):
     """
 
     form = "gram"
-    allows_running_solution = True
+    allows_recursion = True
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         self.gram = PackedSymmetric(n_features)

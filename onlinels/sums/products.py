@@ -101,7 +101,7 @@ class SumsOfProducts(ABC):
     form: ClassVar[str]
     """Name of the form. Sums of one form add up."""
 
-    allows_running_solution: ClassVar[bool] = False
+    allows_recursion: ClassVar[bool] = False
     """Whether `recursion_of` returns a recursion that can learn rows beside the sums."""
 
     can_remove: ClassVar[bool] = True
