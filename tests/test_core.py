@@ -491,20 +491,16 @@ READ += [
 @compiled
 def test_readers():
     """A reader that has read anything reads what another in numpy reads."""
-    columns, values = (
-        {"x0": 0, "x1": 1, "x2": 2, 0: 0, 2: 2, "h": (0, 3)},
-        [np.zeros(3), np.zeros(3)],
-    )
+    columns = {"x0": 0, "x1": 1, "x2": 2, 0: 0, 2: 2, "h": (0, 3)}
     readers = [
-        kind(columns, place, batch.PLAIN_NUMBER_TYPES, np.ndarray)
-        for kind, place in zip((COMPILED.Reader, reference.Reader), values, strict=True)
+        kind(columns, np.zeros(3), batch.PLAIN_NUMBER_TYPES, np.ndarray)
+        for kind in (COMPILED.Reader, reference.Reader)
     ]
     for x in random.Random(0).choices(READ, k=3000):
         known, expected = (reader.row(x) for reader in readers)
         assert (known is None) == (expected is None), x
-        assert readers[0].read(x) == readers[1].read(x) == (known is not None)
         if known is not None:
-            np.testing.assert_array_equal([np.frombuffer(known), expected], values)
+            np.testing.assert_array_equal(np.frombuffer(known), expected)
 
 
 WAYS = {

@@ -149,13 +149,6 @@ static Py_ssize_t read_dict(Reader *self, PyObject *x)
     return i;
 }
 
-static PyObject *Reader_read(Reader *self, PyObject *x)
-{
-    const int is_read = read_dict(self, x) >= 0
-                        && dot(self->size, self->values, self->values) <= MAX_SQUARES;
-    return PyBool_FromLong(is_read);
-}
-
 static PyObject *Reader_row(Reader *self, PyObject *x)
 {
     if (read_dict(self, x) < 0 || !(dot(self->size, self->values, self->values) <= MAX_SQUARES))
@@ -348,24 +341,30 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
     Py_RETURN_NONE;
 }
 
-/* Learn a sample (m + n,) that Python code has checked, with a weight and a decay. */
+/* Load `size` numbers that Python code has checked into the row; -1 with an exception on failure. */
+static int load(SingleRows *self, PyObject *numbers, Py_ssize_t size)
+{
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(numbers, &buffer, PyBUF_ANY_CONTIGUOUS))
+        return -1;
+    const int fits = buffer.len == size * (Py_ssize_t)sizeof(real);
+    if (fits)
+        memcpy(self->row.values, buffer.buf, (size_t)buffer.len);
+    else
+        PyErr_Format(PyExc_ValueError, "a row has %zd bytes, expected %zd numbers", buffer.len, size);
+    PyBuffer_Release(&buffer);
+    return fits ? 0 : -1;
+}
+
+/* Learn a sample (m + n,) with a weight and a decay. */
 static PyObject *SingleRows_learn_sample(SingleRows *self, PyObject *args)
 {
     PyObject *sample;
-    Py_buffer buffer;
     double w, decay;
     int is_restored;
-    const Py_ssize_t size = self->sums.m + self->sums.n;
-    if (!PyArg_ParseTuple(args, "Oddp", &sample, &w, &decay, &is_restored))
+    if (!PyArg_ParseTuple(args, "Oddp", &sample, &w, &decay, &is_restored)
+        || load(self, sample, self->sums.m + self->sums.n))
         return NULL;
-    if (PyObject_GetBuffer(sample, &buffer, PyBUF_ANY_CONTIGUOUS))
-        return NULL;
-    if (buffer.len != size * (Py_ssize_t)sizeof(real)) {
-        PyBuffer_Release(&buffer);
-        return PyErr_Format(PyExc_ValueError, "sample has %zd bytes, expected %zd numbers", buffer.len, size);
-    }
-    memcpy(self->row.values, buffer.buf, (size_t)buffer.len);
-    PyBuffer_Release(&buffer);
     learn(self, w, decay, is_restored);
     Py_RETURN_NONE;
 }
@@ -434,20 +433,13 @@ static PyObject *SingleRows_scores(SingleRows *self, PyObject *x)
     return answer(self, x) ? list_of(self->sums.n, self->row.scores) : NOT_KNOWN;
 }
 
-/* The scores of an array (m,) that Python code has checked. */
+/* The scores of an array (m,). */
 static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
 {
-    Py_buffer buffer;
     if (!can_answer(self))
         return NOT_KNOWN;
-    if (PyObject_GetBuffer(row, &buffer, PyBUF_ANY_CONTIGUOUS))
+    if (load(self, row, self->sums.m))
         return NULL;
-    const int fits = buffer.len == self->sums.m * (Py_ssize_t)sizeof(real);
-    if (fits)
-        memcpy(self->row.values, buffer.buf, (size_t)buffer.len);
-    PyBuffer_Release(&buffer);
-    if (!fits)
-        return PyErr_Format(PyExc_ValueError, "a row has %zd bytes, expected %zd numbers", buffer.len, self->sums.m);
     answer_read(self);
     return list_of(self->sums.n, self->row.scores);
 }
@@ -499,104 +491,118 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
     return ends;
 }
 
-/* Predict each row of an array (k, m), then learn it, up to a row that Python code must learn.
- *
- * Arguments: rows (k, m), by rows; targets (k, n) by rows, or columns of the labels (k,) as int64;
- * weights (k,); scores (k, n) by rows, to write. Return the number of rows. */
-static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *args)
+/* Take the C-contiguous buffers of `count` arrays; -1 with an exception on failure. */
+static int take_all(PyObject *arrays, Py_buffer *buffers, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *array = PyTuple_GetItem(arrays, i);
+        if (!array || PyObject_GetBuffer(array, buffers + i, PyBUF_C_CONTIGUOUS | (i == 3 ? PyBUF_WRITABLE : 0))) {
+            while (i-- > 0)
+                PyBuffer_Release(buffers + i);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Load row k of an array, and its targets: numbers, or the column of its label, which is returned.
+ * Return -1 if the label has no column. */
+static Py_ssize_t load_row(SingleRows *self, const Py_buffer *rows, const Py_buffer *targets, Py_ssize_t k)
 {
     const ptrdiff_t m = self->sums.m, n = self->sums.n;
-    Py_buffer found[4];
-    PyObject *arrays[4];
-    Py_ssize_t k = 0, n_rows, n_found = 0;
-    if (!PyArg_ParseTuple(args, "OOOO", arrays, arrays + 1, arrays + 2, arrays + 3))
-        return NULL;
-    for (; n_found < 4; n_found++)
-        if (PyObject_GetBuffer(arrays[n_found], found + n_found,
-                               n_found == 3 ? PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS : PyBUF_C_CONTIGUOUS))
-            goto done;
-    n_rows = found[2].len / (Py_ssize_t)sizeof(real);
-    if (found[0].len != n_rows * m * (Py_ssize_t)sizeof(real) || found[3].len != n_rows * n * (Py_ssize_t)sizeof(real)
-        || found[1].len != n_rows * (self->counts ? 1 : n) * (Py_ssize_t)sizeof(real)) {
-        PyErr_SetString(PyExc_ValueError, "arrays have other sizes than expected");
-        goto done;
+    real *values = self->row.values;
+    memcpy(values, (real *)rows->buf + k * m, (size_t)m * sizeof(real));
+    if (!self->counts) {
+        memcpy(values + m, (real *)targets->buf + k * n, (size_t)n * sizeof(real));
+        return 0;
     }
-    for (; k < n_rows; k++) {
+    const Py_ssize_t column = (Py_ssize_t)((int64_t *)targets->buf)[k];
+    if (column < 0 || column >= n)
+        return -1;
+    memset(values + m, 0, (size_t)n * sizeof(real));
+    values[m + column] = 1.0;
+    return column;
+}
+
+/* Whether arrays have `count` rows, targets, and numbers for each of `n` targets. */
+static int fit(const SingleRows *self, const Py_buffer *found, Py_ssize_t count)
+{
+    const Py_ssize_t size = count * (Py_ssize_t)sizeof(real);
+    return found[0].len == size * self->sums.m && found[1].len == size * (self->counts ? 1 : self->sums.n);
+}
+
+/* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets,
+ * w, scores). X is (k, m), targets (k, n) or columns of labels (k,), w (k,), scores (k, n), to write.
+ * Return the number of rows. */
+static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
+{
+    Py_buffer found[4];
+    Py_ssize_t k = 0;
+    const ptrdiff_t n = self->sums.n;
+    if (take_all(arrays, found, 4))
+        return NULL;
+    const Py_ssize_t n_rows = found[2].len / (Py_ssize_t)sizeof(real);
+    const int fits = fit(self, found, n_rows) && found[3].len == n_rows * n * (Py_ssize_t)sizeof(real);
+    for (; fits && k < n_rows; k++) {
         const double w = ((double *)found[2].buf)[k];
-        Py_ssize_t column = 0;
-        memcpy(self->row.values, (real *)found[0].buf + k * m, (size_t)m * sizeof(real));
-        if (self->counts) {
-            column = (Py_ssize_t)((int64_t *)found[1].buf)[k];
-            if (column >= n)
-                break;
-            memset(self->row.values + m, 0, (size_t)n * sizeof(real));
-            self->row.values[m + column] = 1.0;
-        } else
-            memcpy(self->row.values + m, (real *)found[1].buf + k * n, (size_t)n * sizeof(real));
-        if (!can_answer(self) || !is_plain(self, w))
+        const Py_ssize_t column = load_row(self, found, found + 1, k);
+        if (column < 0 || !can_answer(self) || !is_plain(self, w))
             break;
         answer_read(self);
         memcpy((real *)found[3].buf + k * n, self->row.scores, (size_t)n * sizeof(real));
         learn_read(self, w, column);
     }
-done:
-    for (Py_ssize_t i = 0; i < n_found; i++)
+    for (int i = 0; i < 4; i++)
         PyBuffer_Release(found + i);
-    return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(k);
+    return fits ? PyLong_FromSsize_t(k) : PyErr_Format(PyExc_ValueError, "arrays have other sizes than expected");
 }
 
-/* Learn the rows of an array (k, m), whose values Python code has not checked, each with weight 1:
- * learn_many(rows, targets). Targets are (k, n) by rows, or columns of the labels (k,) as int64. */
-static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *args)
+/* Whether all rows of an array, each of weight 1, can be learnt here. */
+static int are_plain(SingleRows *self, const Py_buffer *found, Py_ssize_t k)
+{
+    const sums_t *s = &self->sums;
+    int can = fit(self, found, k) && s->cross && s->n_panels == 1 && self->decay == 1.0
+              && 1.0 <= MUCH_HEAVIER * s->tally[1] && s->tally[0] + (double)k < self->marks[NEXT_DUE]
+              && dot(k * s->m, found[0].buf, found[0].buf) <= MAX_SQUARES
+              && (self->counts || dot(k * s->n, found[1].buf, found[1].buf) <= MAX_SQUARES);
+    for (Py_ssize_t i = 0; can && (self->constants || self->counts) && i < k; i++)
+        can = load_row(self, found, found + 1, i) >= 0 && is_constant_where_known(self);
+    return can;
+}
+
+/* Learn the rows of an array (k, m), which Python code has not checked, all or none: learn_many(X,
+ * targets). Return whether that was possible. */
+static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
 {
     const sums_t *s = &self->sums;
     row_t *row = &self->row;
-    const ptrdiff_t m = s->m, n = s->n, per_row = self->counts ? 1 : n;
-    Py_buffer rows, targets;
-    PyObject *X, *Y, *answer = NULL;
+    Py_buffer found[2];
     real weights[ROWS_AT_ONCE];
-    if (!PyArg_ParseTuple(args, "OO", &X, &Y) || PyObject_GetBuffer(X, &rows, PyBUF_C_CONTIGUOUS))
+    if (take_all(arrays, found, 2))
         return NULL;
-    if (PyObject_GetBuffer(Y, &targets, PyBUF_C_CONTIGUOUS)) {
-        PyBuffer_Release(&rows);
-        return NULL;
-    }
-    const Py_ssize_t k = rows.len / (m * (Py_ssize_t)sizeof(real)), bytes = k * per_row * (Py_ssize_t)sizeof(real);
-    int can = targets.len == bytes && s->cross && s->n_panels == 1 && self->decay == 1.0
-              && 1.0 <= MUCH_HEAVIER * s->tally[1] && s->tally[0] + (double)k < self->marks[NEXT_DUE]
-              && dot(k * m, rows.buf, rows.buf) <= MAX_SQUARES
-              && (self->counts || dot(k * n, targets.buf, targets.buf) <= MAX_SQUARES);
-    for (Py_ssize_t i = 0; can && self->constants && i < k; i++) {
-        memcpy(row->values, (real *)rows.buf + i * m, (size_t)m * sizeof(real));
-        can = is_constant_where_known(self);
-    }
+    const Py_ssize_t k = found[0].len / (s->m * (Py_ssize_t)sizeof(real));
+    const int can = are_plain(self, found, k);
     for (Py_ssize_t i = 0; can && i < k; i++) {
-        memcpy(row->values, (real *)rows.buf + i * m, (size_t)m * sizeof(real));
-        memcpy(row->values + m, (real *)targets.buf + i * per_row, (size_t)per_row * sizeof(real));
-        if (self->counts) {
-            const int64_t column = ((int64_t *)targets.buf)[i];
-            memset(row->values + m, 0, (size_t)n * sizeof(real));
-            row->values[m + column] = 1.0;
+        const Py_ssize_t column = load_row(self, found, found + 1, i), at = i % ROWS_AT_ONCE;
+        if (self->counts)
             self->counts[column]++;
-        }
         prepare_sums(s, row, 1.0, 1.0);
-        weights[i % ROWS_AT_ONCE] = row->weight;
-        memcpy(row->block + i % ROWS_AT_ONCE * m, row->about, (size_t)m * sizeof(real));
+        weights[at] = row->weight;
+        memcpy(row->block + at * s->m, row->about, (size_t)s->m * sizeof(real));
         commit_all_but_gram(s, row, 1.0);
-        if (i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1)
-            add_squares(m, weights, row->block, s->panels->corner);
+        if (at == ROWS_AT_ONCE - 1)
+            add_squares(s->m, weights, row->block, s->panels->corner);
         else if (i == k - 1)
-            for (Py_ssize_t j = 0; j <= i % ROWS_AT_ONCE; j++)
-                add_square(m, 1.0, weights[j], row->block + j * m, s->panels->corner);
+            for (Py_ssize_t j = 0; j <= at; j++)
+                add_square(s->m, 1.0, weights[j], row->block + j * s->m, s->panels->corner);
     }
     if (can) {
         self->marks[PREDICTED_AT] = -HUGE_VAL;
         self->marks[VALID_UNTIL] = 0.0;
     }
-    answer = PyBool_FromLong(can);
-    PyBuffer_Release(&rows);
-    PyBuffer_Release(&targets);
-    return answer;
+    for (int i = 0; i < 2; i++)
+        PyBuffer_Release(found + i);
+    return PyBool_FromLong(can);
 }
 
 /* The next of the model's arrays, as memory to write to; NULL for None or if it does not fit. */
@@ -716,8 +722,6 @@ static void SingleRows_dealloc(SingleRows *self)
 /* ---- The module -------------------------------------------------------------------------------- */
 
 static PyMethodDef reader_methods[] = {
-    {"read", (PyCFunction)Reader_read, METH_O,
-     "Read a dict into the values; return whether all its names and values are known."},
     {"row", (PyCFunction)Reader_row, METH_O, "Return the values of a dict as bytes; None if it is not known."},
     {NULL, NULL, 0, NULL}};
 

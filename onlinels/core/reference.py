@@ -102,8 +102,8 @@ class Reader:
     --------
     >>> values = np.zeros(2)
     >>> reader = Reader({"a": 0, "b": 1}, values, frozenset(), np.ndarray)
-    >>> reader.read({"b": 2.0, "a": 1}), values, reader.read({"b": "x"})
-    (True, array([1., 2.]), False)
+    >>> reader.row({"b": 2.0, "a": 1}), reader.row({"b": "x"})
+    (array([1., 2.]), None)
     """
 
     def __init__(
@@ -113,13 +113,6 @@ class Reader:
         self._array_type, self._pack = array_type, Struct(f"{len(values)}d").pack
         # Picks the values of a dict with the names of the last dict, in the order of the columns.
         self._pick: Callable[[Any], Any] | None = None
-
-    def read(self, x: Any) -> bool:
-        """Read a dict into the values; return whether all its names and values are known."""
-        row = self.row(x)
-        if row is not None:
-            self._values[:] = row
-        return row is not None
 
     def row(self, x: Any) -> Numbers | None:
         """Return the values of a dict, a buffer of float64; None if it is not known."""
@@ -252,8 +245,10 @@ class SingleRows:
         return scores
 
     def _answer(self, x: Any) -> Numbers | None:
-        if not (self._can_answer() and self._features.read(x)):
+        row = self._features.row(x) if self._can_answer() else None
+        if row is None:
             return None
+        self._values[: self._size] = row
         scores = self._scores_of_row(self._about())
         self._marks[PREDICTED_AT] = self._tally[0]
         return scores
