@@ -92,8 +92,11 @@ static int read_array(const Reader *self, PyObject *value, Py_ssize_t length, re
     if (fits && !strcmp(buffer.format, "d"))
         memcpy(out, buffer.buf, (size_t)buffer.len);
     else if (fits && !strcmp(buffer.format, "f"))
-        for (Py_ssize_t i = 0; i < length; i++)
-            out[i] = ((float *)buffer.buf)[i];
+        for (Py_ssize_t i = 0; i < length; i++) { /* An array may lie at any byte. */
+            float number;
+            memcpy(&number, (char *)buffer.buf + i * (Py_ssize_t)sizeof(number), sizeof(number));
+            out[i] = number;
+        }
     else
         fits = 0;
     PyBuffer_Release(&buffer);
@@ -142,7 +145,7 @@ static Py_ssize_t read_dict(Reader *self, PyObject *x)
         if (self->seen[column] == self->n_read) /* Two names of one feature. */
             return -1;
         self->seen[column] = self->n_read;
-        if (length ? (i > 1 || PyDict_Size(x) > 1 || !read_array(self, value, length, self->values + column))
+        if (length ? (PyDict_Size(x) > 1 || !read_array(self, value, length, self->values + column))
                    : !read_number(self->types, value, self->values + column))
             return -1;
     }
@@ -225,7 +228,7 @@ enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, N_MARKS };
 
 typedef struct {
     PyObject_HEAD
-    Reader *features, *targets; /* `targets` for several named targets, or NULL */
+    Reader *features, *targets; /* write into row.values; `targets` for several named targets, or NULL */
     PyObject *columns;          /* dict: the column of every label, or NULL */
     PyObject *labels;           /* tuple */
     PyObject *label_types;      /* frozenset: types of labels that are compared without Python code */
@@ -356,44 +359,36 @@ static int load(SingleRows *self, PyObject *numbers, Py_ssize_t size)
     return fits ? 0 : -1;
 }
 
-/* Learn a sample (m + n,) with a weight and a decay. */
-static PyObject *SingleRows_learn_sample(SingleRows *self, PyObject *args)
+/* Learn the row that is loaded: learn_loaded(w, decay, is_restored). This cannot fail. */
+static PyObject *SingleRows_learn_loaded(SingleRows *self, PyObject *args)
 {
-    PyObject *sample;
     double w, decay;
     int is_restored;
-    if (!PyArg_ParseTuple(args, "Oddp", &sample, &w, &decay, &is_restored)
-        || load(self, sample, self->sums.m + self->sums.n))
+    if (!PyArg_ParseTuple(args, "ddp", &w, &decay, &is_restored))
         return NULL;
     learn(self, w, decay, is_restored);
     Py_RETURN_NONE;
 }
 
-/* Calls for one C loop that learn a sample: plan_sample(sample, w, decay, is_restored). */
+/* Load a sample (m + n,), and return calls for one C loop that learn it: plan_sample(sample, w, decay,
+ * is_restored). */
 static PyObject *SingleRows_plan_sample(SingleRows *self, PyObject *args)
 {
-    PyObject *learn = PyObject_GetAttrString((PyObject *)self, "learn_sample"), *sample, *rest;
-    if (!learn || !PyArg_ParseTuple(args, "OOOO", &sample, &rest, &rest, &rest))
+    PyObject *sample, *learn_loaded;
+    double w, decay;
+    int is_restored;
+    if (!PyArg_ParseTuple(args, "Oddp", &sample, &w, &decay, &is_restored)
+        || load(self, sample, self->sums.m + self->sums.n))
         return NULL;
-    PyObject *call = PyTuple_New(5);
-    for (Py_ssize_t i = 0; call && i < 4; i++) {
-        rest = PyTuple_GetItem(args, i);
-        Py_INCREF(rest);
-        PyTuple_SetItem(call, i + 1, rest);
-    }
-    if (call)
-        PyTuple_SetItem(call, 0, learn);
-    return call ? Py_BuildValue("(N)", call) : NULL;
+    learn_loaded = PyObject_GetAttrString((PyObject *)self, "learn_loaded");
+    return learn_loaded ? Py_BuildValue("((Nddi))", learn_loaded, w, decay, is_restored) : NULL;
 }
 
 /* Compute the scores of the row that is read. */
 static void answer_read(SingleRows *self)
 {
-    const sums_t *s = &self->sums;
-    prepare_scores(s, &self->recursion, &self->row);
-    for (ptrdiff_t j = 0; j < s->n; j++)
-        self->row.scores[j] = score_of(s, &self->row, j);
-    self->marks[PREDICTED_AT] = s->tally[0];
+    prepare_scores(&self->sums, &self->recursion, &self->row);
+    self->marks[PREDICTED_AT] = self->sums.tally[0];
 }
 
 /* Read a dict and compute its scores. Return 0 if Python code must answer. */
@@ -475,8 +470,8 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
     if (n_args != 3 || !PyTuple_Check(args[2]))
         return PyErr_Format(PyExc_TypeError, "interval(x, least, terms)");
     const double least = PyFloat_AsDouble(args[1]), free = spread(self, args[0]);
-    if (!(free >= least))
-        return NOT_KNOWN;
+    if (!(free > 0.0 && free >= least) || PyErr_Occurred())
+        return PyErr_Occurred() ? NULL : NOT_KNOWN;
     double quantile = 0.0;
     for (Py_ssize_t i = PyTuple_Size(args[2]); i-- > 0;)
         quantile = quantile / free + PyFloat_AsDouble(PyTuple_GetItem(args[2], i));
@@ -580,8 +575,8 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
     real weights[ROWS_AT_ONCE];
     if (take_all(arrays, found, 2))
         return NULL;
-    const Py_ssize_t k = found[0].len / (s->m * (Py_ssize_t)sizeof(real));
-    const int can = are_plain(self, found, k);
+    const Py_ssize_t k = s->m ? found[0].len / (s->m * (Py_ssize_t)sizeof(real)) : 0;
+    const int can = self->marks && are_plain(self, found, k);
     for (Py_ssize_t i = 0; can && i < k; i++) {
         const Py_ssize_t column = load_row(self, found, found + 1, i), at = i % ROWS_AT_ONCE;
         if (self->counts)
@@ -680,13 +675,19 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
         panel->start = start;
         panel->above = next_array(self, -1);
         panel->corner = next_array(self, -1);
-        while (panel->corner && panel->width * panel->width * (Py_ssize_t)sizeof(real) < self->buffers[self->n_buffers - 1].len)
+        const Py_ssize_t number = (Py_ssize_t)sizeof(real), corner = self->buffers[self->n_buffers - 1].len;
+        while (panel->corner && panel->width * panel->width * number < corner)
             panel->width++;
+        if (panel->width * panel->width * number != corner
+            || start * panel->width * number != self->buffers[self->n_buffers - 2].len)
+            PyErr_SetString(PyExc_ValueError, "a panel is not a block of columns");
         start += panel->width;
     }
-    const panel_t *last = s->panels + s->n_panels - 1;
-    if (!PyErr_Occurred() && s->cross && (!s->n_panels || last->start + last->width != s->m))
+    const panel_t *last = s->n_panels ? s->panels + s->n_panels - 1 : NULL;
+    if (!PyErr_Occurred() && s->cross && (!last || last->start + last->width != s->m))
         PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
+    if (!PyErr_Occurred() && self->features->values != row->values)
+        PyErr_SetString(PyExc_ValueError, "the features are read into other memory than the row");
     row->about = PyMem_Calloc(3 * (s->m + s->n) + ROWS_AT_ONCE * s->m + 1, sizeof(real));
     if (!row->about)
         PyErr_NoMemory();
@@ -733,8 +734,8 @@ static PyMethodDef rows_methods[] = {
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL,
      "Return the ends of intervals of a dict: interval(x, least, terms)."},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, "Learn a dict: learn(x, y, w)."},
-    {"learn_sample", (PyCFunction)SingleRows_learn_sample, METH_VARARGS,
-     "Learn a checked sample: learn_sample(sample, w, decay, is_restored)."},
+    {"learn_loaded", (PyCFunction)SingleRows_learn_loaded, METH_VARARGS,
+     "Learn the row that is loaded: learn_loaded(w, decay, is_restored)."},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS,
      "Learn the rows of an array: learn_many(X, targets); return whether that was possible."},
     {"plan_sample", (PyCFunction)SingleRows_plan_sample, METH_VARARGS,

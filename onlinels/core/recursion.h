@@ -11,8 +11,9 @@
  *     W          P A'Y, the output weights                       weights
  *     J          min sum w |v - W'z|^2 + W'DW                    criterion
  *
- * A row is prepared, in scratch memory, and then committed. Preparing changes no number that counts,
- * and may fail; committing cannot fail. So a row is learnt entirely or not at all.
+ * A row is prepared, and then committed. Preparing writes to scratch memory, and adds the pending
+ * product to B, which leaves P as it is. A row that P and W cannot follow is learnt into the sums
+ * alone. Committing cannot fail. So a row is learnt entirely or not at all.
  *
  * Sources: T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the sample variance",
  * The American Statistician 37 (1983), for the mean; A. Bjorck, "Numerical Methods for Least Squares
@@ -204,12 +205,12 @@ typedef struct {
     real *imaged;     /* (m): of this z, */
     double imaged_at; /* after this number of rows */
     real *block;      /* (ROWS_AT_ONCE, m): z of the last rows of a batch */
-    real *scores;     /* (n): W'z */
+    real *scores;     /* (n): W'z + mean of y */
     real *errors;     /* (n): v - W'z */
     double decay;     /* factor on all earlier weights */
     double past, total; /* weight of the rows before this row, and with it */
     double weight;    /* of z z' in A'A */
-    double gain;
+    double gain;      /* w / (scale decay (1 + w z'P z)) */
 } row_t;
 
 /* z = x - mean, for the first `size` numbers of a row. */
@@ -223,18 +224,13 @@ KERNEL void centre(const sums_t *s, row_t *row, ptrdiff_t size)
         z[i] = (x[i] - origin[i]) - offset[i];
 }
 
-/* Prepare scores: W'z, to which the mean of y is added later. */
+/* Prepare scores: W'z, plus the mean of y. */
 static void prepare_scores(const sums_t *s, const recursion_t *r, row_t *row)
 {
     centre(s, row, s->m);
     for (ptrdiff_t j = 0; j < s->n; j++)
-        row->scores[j] = dot(s->m, r->weights + j * s->m, row->about);
-}
-
-/* The score of target j, given W'z: the mean of its y is added. */
-static real score_of(const sums_t *s, const row_t *row, ptrdiff_t j)
-{
-    return s->origin ? row->scores[j] + s->origin[s->m + j] + s->offset[s->m + j] : row->scores[j];
+        row->scores[j] = dot(s->m, r->weights + j * s->m, row->about)
+                         + (s->origin ? s->origin[s->m + j] + s->offset[s->m + j] : 0);
 }
 
 /* z'P z, by one pass over B; none if the same row was just asked for. */
@@ -324,7 +320,9 @@ KERNEL void add_hashes(ptrdiff_t size, const real *values, uint64_t *RESTRICT pr
 static void commit_mean(const sums_t *s, const row_t *row, double share)
 {
     add_outer(s->m + s->n, 1, 1, (real)share, row->about, &one, s->offset);
-    for (ptrdiff_t i = 0; (int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS == 0 && i < s->m + s->n; i++) {
+    if ((int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
+        return;
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
         const volatile real mean = s->origin[i] + s->offset[i];
         const volatile real way = mean - s->origin[i];
         s->offset[i] = (s->origin[i] - (mean - way)) + (s->offset[i] - way);
@@ -362,15 +360,16 @@ static void commit_sums(const sums_t *s, const row_t *row, double w)
 static void commit_recursion(const sums_t *s, const recursion_t *r, const row_t *row)
 {
     const double scale = r->factors[SCALE] * row->decay;
-    /* J = decay J + w e e', with the errors e before and e' after the row: e' = e / (1 + w z'P z) */
+    /* J = decay J + w e^2 / (1 + w z'P z): the product of the errors before and after the row */
     for (ptrdiff_t j = 0; j < s->n; j++)
         r->criterion[j] = (real)(row->decay * r->criterion[j]
                                  + row->gain * scale * row->errors[j] * row->errors[j]);
-    /* W = W + gain image (v - W'z)', and B = B - gain image image' when the next row passes over B */
+    /* W = W + gain B z e' */
     add_outer(s->m, s->n, 1, (real)row->gain, row->image, row->errors, r->weights);
+    /* B = B - gain (B z)(B z)', which the next pass over B adds */
     memcpy(r->pending, row->image, (size_t)s->m * sizeof(real));
     r->factors[GAIN] = -row->gain;
-    r->factors[SCALE] = scale;
+    r->factors[SCALE] = scale; /* P = B / scale */
     r->factors[KEPT] *= row->decay;
     if (scale < MIN_SCALE) { /* P = B: a scale would leave the range of numbers in the end */
         add_square(s->m, (real)(1.0 / scale), (real)(-row->gain / scale), row->image, r->inverse);

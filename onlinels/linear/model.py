@@ -500,7 +500,8 @@ class LinearModel(base.Estimator, ABC):
 
     def _learn_array(self, X: Any, y: Any) -> bool:
         """Learn a plain array of known columns in one call of the core; return if it could."""
-        is_plain = type(X) is np.ndarray and X.dtype == np.float64 and X.flags.c_contiguous
+        is_plain = type(X) is np.ndarray and X.dtype == np.float64
+        is_plain = is_plain and X.flags.c_contiguous and X.flags.aligned
         shape = (len(y), len(self._columns)) if is_plain and hasattr(y, "__len__") else None
         if shape is None or X.shape != shape or 0 in shape or shape[1] > MAX_FEATURES_BY_ROW:
             return False
@@ -509,7 +510,7 @@ class LinearModel(base.Estimator, ABC):
             return False
         read = self._read_targets(y, len(X))
         is_known = len(read.outputs) == len(self._outputs)
-        if not (is_known and rows.learn_many(X, np.ascontiguousarray(read.values))):
+        if not (is_known and rows.learn_many(X, np.require(read.values, requirements=("C", "A")))):
             return False
         if self._recursion is not None:
             self._rows = self._recursion = None
@@ -796,7 +797,8 @@ class LinearModel(base.Estimator, ABC):
             self._row_outputs(),
             weights,
             Following(self._recursion, marks),
-            (self._row_counts(), constants),
+            self._row_counts(),
+            constants,
             decay,
             MIN_SHARE if settings.is_recursive and decay != 1.0 else 0.0,
         )
@@ -823,6 +825,7 @@ class LinearModel(base.Estimator, ABC):
         else:
             warn_of_narrow_features(self, statistics)
             penalties, diagonal = penalties_of(ridge, units, statistics)
+            # W = (A'A + D)^-1 A'Y, with D = diag(penalties).
             weights = np.asfortranarray(statistics.solve(penalties, diagonal))
             if is_selected(self.ridge):
                 warn_of_lost_digits(statistics, ridge, units)
@@ -832,11 +835,12 @@ class LinearModel(base.Estimator, ABC):
             self._rows = self._recursion = None
             if not (self._settings.follows_rows and ridge > 0.0) or is_paper:
                 self._marks[PREDICTED_AT] = -np.inf
-            known = statistics, weights, ridge, penalties
-            self._recursion = begin_after_solving(self._marks, *known)
+            self._recursion = begin_after_solving(
+                self._marks, statistics, weights, ridge, penalties
+            )
         intercept, is_far = statistics.intercept(weights), are_far(statistics, weights)
-        found = statistics.count, ridge, units, weights, intercept
-        self._solution = solution = Solution(*found, is_far=is_far)
+        solution = Solution(statistics.count, ridge, units, weights, intercept, is_far=is_far)
+        self._solution = solution
         return solution
 
     def _weights(self) -> tuple[Floats, Floats]:

@@ -254,8 +254,8 @@ def _answer_rows(model: LinearModel, rows: Checked, start: int, scores: Floats) 
     if single is None or rows.shape[0] != len(model._columns):
         return 0
     part = rows.part(slice(start, start + max(64, 4 * BLOCK_ENTRIES // rows.shape[0])))
-    values = np.ascontiguousarray(uncast(part.values), dtype=np.float64)
-    targets = np.ascontiguousarray(part.targets)
+    values = np.require(uncast(part.values), np.float64, ("C", "A"))
+    targets = np.require(part.targets, requirements=("C", "A"))
     found = np.empty((len(targets), n_known))
     weights = np.full(len(targets), part.w)
     n_answered: int = single.predict_learn(values, targets, weights, found)

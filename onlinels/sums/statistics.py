@@ -335,7 +335,8 @@ class Statistics:
         outputs: tuple[Any, ...] = (None, ()),
         weights: Floats | None = None,
         following: Following | None = None,
-        of_model: tuple[Any, ...] = (None, None),
+        counts: Integers | None = None,
+        constants: Floats | None = None,
         decay: float = 1.0,
         least_share: float = 0.0,
     ) -> SingleRows:
@@ -352,19 +353,13 @@ class Statistics:
             Output weights for predictions if no recursion follows.
         following : Following
             The recursion that follows rows, and the marks of the model.
-        of_model : tuple
-            Numbers of rows by class, and only values of features, or None.
+        counts, constants : ndarray (n_targets,), ndarray (n_features,), optional
+            Numbers of rows by class; only values of features, NaN for features that vary.
         decay, least_share : float
             See `onlinels.core.reference.SingleRows`.
         """
-        n_features, n_targets = self.n_features, self.n_targets
-        values, mean, following = (
-            np.zeros(n_features + n_targets),
-            self._mean,
-            following or Following(),
-        )
-        recursion = following.recursion
-        features = reader_of(columns or {}, values[:n_features])
+        n_features, following = self.n_features, following or Following()
+        recursion, values = following.recursion, np.zeros(n_features + self.n_targets)
         targets, labels = outputs
         if targets and not all(is_one_of(LABEL_TYPES, name) for name in targets):
             targets = {}  # No row is known: the names may be compared by Python code.
@@ -374,12 +369,30 @@ class Statistics:
         learnt: tuple[Any, ...] = None, None, weights, None, None, None
         if recursion is not None:
             learnt = recursion.arrays
-        own = values, self._tally, *(mean or (None, None)), cross, self._target_squares
-        arrays = *own, self._prints, *learnt, following.marks, *of_model, *panels
-        patience = patience_of(n_features)
-        refines = recursion is not None and recursion.trust < 1.0
-        most = MAX_RUNNING_LEVERAGE, least_share, patience, refines
-        return SingleRows(features, targets, labels or (), LABEL_TYPES, arrays, decay, *most)
+        return SingleRows(
+            reader_of(columns or {}, values[:n_features]),
+            targets,
+            labels or (),
+            LABEL_TYPES,
+            (
+                values,
+                self._tally,
+                *(self._mean or (None, None)),  # Origin and offset.
+                cross,
+                self._target_squares,
+                self._prints,
+                *learnt,  # B, u, W, J, factors, D.
+                following.marks,
+                counts,
+                constants,
+                *panels,
+            ),
+            decay,
+            MAX_RUNNING_LEVERAGE,
+            least_share,
+            patience_of(n_features),
+            recursion is not None and recursion.trust < 1.0,
+        )
 
     def _plan_many(self, rows: Rows, decay: float) -> Calls:
         """Plan as `plan` does, for any number of rows."""

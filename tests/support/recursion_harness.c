@@ -40,7 +40,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
         memcpy(row.values, rows + i * size, (size_t)size * sizeof(real));
         prepare_scores(&s, &r, &row);
         for (ptrdiff_t j = 0; j < n; j++)
-            scores[i * n + j] = score_of(&s, &row, j);
+            scores[i * n + j] = row.scores[j];
         prepare_sums(&s, &row, 1.0, decay);
         if (!prepare_recursion(&s, &r, &row, 1e4))
             break;
