@@ -410,7 +410,7 @@ def made(seed, targets, is_centred, decay, n_features):
     names = {f"x{column}": column for column in range(n_features)}
     counts = np.full(n_targets, 10) if targets == "labels" else None
     least = 0.5 if seed % 2 and decay != 1.0 else 0.0
-    known = Following(recursion, marks), (counts, constants if seed % 3 else None), decay, least
+    known = Following(recursion, marks), counts, constants if seed % 3 else None, decay, least
     return sums.single_rows(names, outputs, None, *known), (sums, recursion, marks, counts)
 
 
