@@ -165,15 +165,6 @@ def test_models_learn_sparse_rows_as_arrays(data, fit_intercept, forgetting_fact
             assert model.count == max(0, len(X) - 3)
 
 
-def test_many_sparse_rows_are_learnt_as_an_array():
-    rows = sparse.random_array((3000, 500), density=0.01, format="csr", rng=0)
-    model, expected = LeastSquaresRegressor(1.0), LeastSquaresRegressor(1.0)
-    y = np.asarray(rows.sum(axis=1)).ravel()
-    model.learn_many(rows, y)
-    expected.learn_many(rows.toarray(), y)
-    np.testing.assert_allclose(model.output_weights, expected.output_weights, rtol=1e-9)
-
-
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
 @pytest.mark.parametrize("ridge", [0.0, 1e-8])
 def test_a_rare_change_of_a_feature_far_from_0_has_a_weight(accumulator, ridge):

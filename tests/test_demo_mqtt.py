@@ -1,6 +1,5 @@
 """The MQTT demo: nothing is lost or doubled, killed in the middle or not."""
 
-import math
 import os
 import re
 import shutil
@@ -12,20 +11,17 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 pytest.importorskip("paho.mqtt", reason="needs paho-mqtt: pip install '.[mqtt]'")
 
-from mqtt_sensors.learner import Label, Learner, Reading, Topics, read_message
+from mqtt_sensors.learner import Learner, Reading, Topics, read_message
 from mqtt_sensors.simulator import labelled_rows, publish, script
 
 from support.killable_demo import Death, outcome, start
 from support.pictures import is_drawn
 from support.processes import PATIENCE, started
-from support.strategies import deliveries
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
 needs_broker = pytest.mark.skipif(
@@ -36,46 +32,12 @@ LAST = Reading(("the end", 0), {"f1": 1.0})
 """Sent last of all; it waits for its label from then on."""
 
 
-def message_of(delivery):
-    kind, (sensor, number) = delivery
-    value = 100.0 * math.sin(number) + (sensor == "south")
-    if kind == "label":
-        return Label((sensor, number), ["low", "high"][value > 0])
-    return Reading((sensor, number), {"heat": value, "speed": float(number)})
-
-
 def essence(learner):
     """Return what duplicates and saves must not change, weights to the last bit."""
     classifier = learner.classifier
     weights = (classifier.classes, classifier.output_weights.tobytes()) if learner.learnt else None
     waiting = list(learner.join.readings.items()), list(learner.join.labels.items())
     return weights, waiting, learner.learnt, learner.right, list(learner.recent)
-
-
-@given(sent=deliveries(), place=st.integers(0, 30))
-def test_a_learner_that_was_saved_goes_on_as_it_would_have(sent, place, tmp_path_factory):
-    path = tmp_path_factory.mktemp("state") / "state"
-    whole, saved = Learner(), Learner()
-    messages = [message_of(each) for each in sent]
-    for message in messages:
-        whole.handle(message)
-    for message in messages[:place]:
-        saved.handle(message)
-    saved.save(path)
-    loaded = Learner.load(path)
-    # Some that were handled already come again.
-    for message in messages[place // 2 :]:
-        loaded.handle(message)
-    assert essence(loaded) == essence(whole)
-    assert loaded.outbox == whole.outbox
-    # Rows are joined once, and none is missing.
-    readings, labels = (
-        {key for each, key in sent if each == kind} for kind in ("reading", "label")
-    )
-    assert loaded.learnt == len(readings & labels)
-    assert set(loaded.join.readings) == readings - labels
-    assert set(loaded.join.labels) == labels - readings
-    assert loaded.join.dropped == loaded.join.given_up == 0
 
 
 def test_what_is_no_message_and_no_state_is_refused(tmp_path):

@@ -152,6 +152,18 @@ def test_priors_are_a_setting_like_others():
         model.variance_many([{"a": 1.0}])
 
 
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+def test_the_rare_class_is_found(accumulator):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(2000, 4)), random.random(2000) < 0.03
+    X[y] += 1.0
+    model = laws.fitted(LeastSquaresClassifier(accumulator=accumulator), X, y)
+    assert np.mean(model.predict_many(X[y])) < 0.1
+    model.priors = "equal"
+    assert np.mean(model.predict_many(X[y])) > 0.75
+    assert np.mean(model.predict_many(X[~y])) < 0.25
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_new_class_is_found_after_five_rows(fit_intercept):
     """Its mean is mostly noise, in 100 features; after many rows hardly anything is shrunk."""

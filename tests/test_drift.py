@@ -1,5 +1,6 @@
 """A past that fades: exactly, on demand or when a drift detector alarms."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -228,9 +229,10 @@ def test_several_labels_per_row_are_refused():
 
 
 def test_what_cannot_be_wrapped():
-    for wrong in (None, linear_model.LogisticRegression(), LeastSquaresRegressor()):
+    others = None, linear_model.LogisticRegression(), LeastSquaresRegressor(), HiddenLayer(2)
+    for wrap, wrong in itertools.product((DriftAwareClassifier, CalibratedClassifier), others):
         with pytest.raises(TypeError, match="expected a LeastSquaresClassifier"):
-            DriftAwareClassifier(wrong)
+            wrap(wrong)
     for wrong in ("ADWIN", drift.ADWIN, 0.5):
         with pytest.raises(TypeError, match="expected a drift detector"):
             DriftAwareClassifier(LeastSquaresClassifier(), wrong)

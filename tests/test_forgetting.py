@@ -44,20 +44,23 @@ def test_weights_decay_by_age_in_any_order(kind, data, half_life):
     laws.assert_is_batch_solution(model, rows.weighing(rows.w * 0.5 ** (age / half_life)))
 
 
-@given(st.data(), strategies.cases("labels", min_rows=2), st.booleans())
-def test_merging_adds_statistics_as_they_stand_or_comes_to_one_time(data, case, timed):
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("decay", [{"half_life": 4.0}, {"forgetting_factor": 0.5**0.25}], ids=str)
+@given(st.data(), strategies.cases("labels", min_rows=2))
+def test_merging_adds_statistics_as_they_stand_or_comes_to_one_time(timed, decay, data, case):
+    """Without times a half-life is a forgetting factor, to which no time matters."""
     rows, make = case
-    first = data.draw(st.integers(1, len(rows) - 1))
-    decay = {"half_life": 4.0} if timed else {"forgetting_factor": 0.9}
-    times, models = data.draw(times_of(rows, 0, 30)), []
+    first, models = data.draw(st.integers(1, len(rows) - 1)), []
+    times = data.draw(times_of(rows, 0, 30)) if timed else None
     for part in (slice(0, first), slice(first, None)):
         models.append(make(**decay))
-        models[-1].learn_many(rows.X[part], rows.y[part], rows.w[part], t=times[part])
-    if timed:
+        t = times[part] if timed else None
+        models[-1].learn_many(rows.X[part], rows.y[part], rows.w[part], t)
+    if timed and "half_life" in decay:
         w = rows.w * 0.5 ** ((times.max() - times) / 4.0)
     else:
         steps = [np.arange(n - 1.0, -1.0, -1.0) for n in (first, len(rows) - first)]
-        w = rows.w * 0.9 ** np.concatenate(steps)
+        w = rows.w * 0.5 ** (np.concatenate(steps) / 4.0)
     for merged in (models[0] + models[1], models[1] + models[0]):
         laws.assert_is_batch_solution(merged, rows.weighing(w))
     laws.assert_same_model(models[1].empty() + models[0], models[0])
@@ -110,20 +113,6 @@ def test_a_ridge_that_fades_does_not_depend_on_how_rows_are_cut(data, rows, fact
     whole.learn_many(rows.X, rows.y, rows.w)
     assert (cut.ridge_diagonal == whole.ridge_diagonal).all()
     np.testing.assert_allclose(cut.output_weights, whole.output_weights, atol=1e-9)
-
-
-def test_rows_that_are_only_counted_join_as_they_stand():
-    """Without timestamps a half-life is a forgetting factor, and merging brings no time."""
-    by_factor = LeastSquaresClassifier(ridge=1.0, forgetting_factor=0.5)
-    by_half_life = LeastSquaresClassifier(ridge=1.0, half_life=1.0)
-    by_factor.learn_one({"a": 1.0}, "x", t="whenever")  # Without a half-life no time matters.
-    by_half_life.learn_one({"a": 1.0}, "x")
-    for model in (by_factor, by_half_life):
-        other = model.empty()
-        model.learn_many([{"a": float(k)} for k in range(10)], ["x", "y"] * 5)
-        other.learn_many([{"a": 3.0}, {"a": 1.0}], ["y", "x"])
-        model.merge(other)
-    np.testing.assert_allclose(by_half_life.output_weights, by_factor.output_weights)
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,12 @@ from hypothesis import strategies as st
 from onlinels import HiddenLayer
 from onlinels.features.input_weights import (
     DIFFERENCE_KINDS,
-    FixedWeights,
     LandmarkWeights,
     draw_pairs,
     landmark_differences,
 )
 from support import strategies
 from support.laws import peak_of
-
-RANDOM = np.random.default_rng(0)
-MANY_FEATURES = RANDOM.normal(size=(20, 400))
-LABELS = list("abcd" * 5)
 
 
 def definition(drawn):
@@ -88,23 +83,6 @@ def test_examples_a_constant_apart_are_equal_once_centred(dtype):
     pair = np.array([0]), np.array([1])
     assert not landmark_differences(range(50), X, *pair, True).project(X).any()
     assert landmark_differences(range(50), X, *pair, False).project(X).all()
-
-
-@pytest.mark.parametrize("kind", DIFFERENCE_KINDS)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_landmarks_are_taken_where_they_are_less_work(kind, dtype):
-    settings = {"input_weights": kind, "dtype": dtype, "activation": "linear"}
-    for n_features, n_hidden, form in (
-        (400, 300, LandmarkWeights),
-        (400, 15, FixedWeights),
-        (50, 300, FixedWeights),
-    ):
-        X = MANY_FEATURES[:, :n_features]
-        layer = HiddenLayer.from_examples(X, LABELS, n_hidden, **settings)
-        assert type(layer.input_weights) is form
-        assert layer.transform_many(X).dtype == dtype
-        with pytest.raises(ValueError, match=f"There are 5 features, expected {n_features}"):
-            layer.check_width(5)
 
 
 @pytest.mark.parametrize("kind", DIFFERENCE_KINDS)

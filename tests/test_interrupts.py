@@ -253,21 +253,15 @@ def forecasts(model):
 
 NUMBERS = {
     "known row": (lambda: numbers(5), lambda m: m.learn_one(SAMPLES[12], 3.0)),
-    "blocks": (
-        lambda: numbers(9),
-        lambda m: m.learn_many(SAMPLES[12:40], [float(row) for row in range(28)]),
-    ),
     "answered blocks": (
         lambda: numbers(9),
         lambda m: m.predict_learn_many(SAMPLES[12:40], [float(row) for row in range(28)]),
     ),
-    "late targets": (lambda: numbers(9, label_delay=2), lambda m: m.learn_one(SAMPLES[12], 3.0)),
     "forecast early": (forecast_early, lambda m: m.learn_one(SAMPLES[10], 1e6)),
     "batch forecast early": (
         forecast_early,
         lambda m: m.learn_many(SAMPLES[9:20], [float(row) for row in range(11)]),
     ),
-    "forecasts": (lambda: numbers(9), lambda m: m.predict_many(SAMPLES[9:12])),
     "growing batch": (
         lambda: numbers(4, label_delay=1),
         lambda m: m.learn_many([SAMPLES[4], SAMPLES[5] | {"d": 2.0}], [1e6, 0.0]),

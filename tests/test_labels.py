@@ -27,19 +27,16 @@ def test_labels_come_in_many_forms(form):
     assert [type(label) for label in model.classes] == [str, str]
 
 
-@pytest.mark.parametrize(
-    ("labels", "kind"),
-    [
-        ([2**63, -1], "O"),
-        (["a", "a\0"], "O"),
-        ([1, 2.5], "O"),
-        ([1, 2], "i"),
-        (["a", "bc"], "U"),
-        ([True], "b"),
-        ([1, "a"], "O"),
-    ],
-)
-def test_arrays_of_answers_have_the_labels_own_type(labels, kind):
+KINDS = {
+    "O": [[2**63, -1], ["a", "a\0"], [1, 2.5], [1, "a"]],
+    "i": [[1, 2]],
+    "U": [["a", "bc"]],
+    "b": [[True]],
+}
+
+
+@pytest.mark.parametrize(("kind", "labels"), [(kind, y) for kind in KINDS for y in KINDS[kind]])
+def test_arrays_of_answers_have_the_labels_own_type(kind, labels):
     rows, model = np.eye(len(labels)), LeastSquaresClassifier(1e-9, fit_intercept=False)
     model.learn_many(rows, labels)
     answers = model.predict_many(rows)

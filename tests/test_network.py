@@ -1,7 +1,5 @@
 """ShallowConvClassifier: warm-up, exactness once features are fixed, merging, presets."""
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -26,11 +24,6 @@ def assert_is_batch_solution(model, images, labels, w=None):
     laws.assert_is_batch_solution(model._fixed.classifier, rows)
 
 
-def assert_learnt(model, *edges):
-    rows = slice(*edges)
-    assert_is_batch_solution(model, IMAGES[rows], LABELS[rows])
-
-
 def test_answers_before_the_warm_up_is_full():
     model = small(warm_up=1000)
     assert model.predict_one({"image": IMAGES[0]}) is None
@@ -46,13 +39,6 @@ def test_answers_before_the_warm_up_is_full():
         model.transform_many(IMAGES[:5])
     with pytest.raises(ValueError, match="not fixed yet: 300 of 1000"):
         model.unlearn_many(IMAGES[:5], LABELS[:5])
-
-
-def test_nothing_is_kept_after_the_warm_up():
-    model = small(learnt=50)
-    size = len(pickle.dumps(model))
-    # A larger count takes a byte more; one image would take 96.
-    assert abs(len(pickle.dumps(learn(model, None))) - size) < 16
 
 
 def test_weights_count_from_the_first_row_on():

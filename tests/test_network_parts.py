@@ -21,6 +21,7 @@ from onlinels.images import ImagePreprocessing, Patches
 from support import digits_network, laws, strategies
 from support.digits_network import IMAGES, LABELS
 
+IN_SINGLE = HiddenLayer(10, "difference", dtype="float32")
 PLAIN = {"normalize": False, "before_pooling": 1.0, "after_pooling": 1.0}
 
 PARTS = {
@@ -204,18 +205,6 @@ def test_images_are_worked_through_a_block_at_a_time(monkeypatch):
     assert model.count == 40
 
 
-def test_answers_in_the_warm_up_do_not_depend_on_questions_before():
-    asked, plain = network(learnt=7), network(learnt=7)
-    for row in range(7, 19):
-        asked.predict_many(IMAGES[row : row + 1])
-        for model in (asked, plain):
-            model.learn_many(IMAGES[row : row + 1], LABELS[row : row + 1])
-    np.testing.assert_allclose(
-        asked.scores_many(IMAGES[:40]), plain.scores_many(IMAGES[:40]), atol=1e-9
-    )
-    assert asked.classes == plain.classes
-
-
 @pytest.mark.parametrize("learnt", [0, 12, 40])
 @pytest.mark.parametrize("parts", PARTS)
 def test_one_bad_image_among_many_changes_nothing(parts, learnt):
@@ -230,32 +219,26 @@ def test_one_bad_image_among_many_changes_nothing(parts, learnt):
 
 
 @pytest.mark.parametrize(
-    ("activation", "size", "weight"), [("cube", 1e57, 1.0), ("square", 1e55, 1e149)]
+    ("hidden", "n_learnt", "size", "weight", "message"),
+    [
+        (HiddenLayer(10, "gaussian", "cube"), 30, 1e57, 1.0, r"[Rr]escale"),
+        (HiddenLayer(10, "gaussian", "square"), 30, 1e55, 1e149, r"[Rr]escale"),
+        # Pixels must fit the precision of the hidden layer, too, also before it is made.
+        *((IN_SINGLE, n_learnt, 1e45, 1.0, r"dtype='float32'.*Rescale") for n_learnt in (0, 30)),
+    ],
 )
-def test_activations_that_are_refused_halfway_leave_nothing_learnt(
-    monkeypatch, activation, size, weight
+def test_images_that_are_refused_halfway_leave_nothing_learnt_or_held(
+    monkeypatch, hidden, n_learnt, size, weight, message
 ):
     monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 20)
-    features = ConvolutionalFeatures(**PLAIN)
-    model = ShallowConvClassifier(features, HiddenLayer(10, "gaussian", activation))
-    model.learn_many(IMAGES[:30], LABELS[:30])
+    features = ConvolutionalFeatures(**(PLAIN if hidden is not IN_SINGLE else {}))
+    model = ShallowConvClassifier(features, hidden, warm_up=25)
+    if n_learnt:
+        model.learn_many(IMAGES[:n_learnt], LABELS[:n_learnt])
     images, w = IMAGES[30:80].copy(), np.ones(50)
     images[45] *= size
     w[45] = weight
-    assert_refused(model, images, LABELS[30:80], r"[Rr]escale", w)
-
-
-@pytest.mark.parametrize("learnt", [0, 30])
-def test_pixels_must_fit_the_precision_of_the_hidden_layer_too(monkeypatch, learnt):
-    """Else a block that is learnt could stand before one that is refused, or a held image."""
-    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 20)
-    hidden = HiddenLayer(10, "difference", dtype="float32")
-    model = ShallowConvClassifier(ConvolutionalFeatures(), hidden, warm_up=25)
-    if learnt:
-        model.learn_many(IMAGES[:learnt], LABELS[:learnt])
-    images = IMAGES[30:80].copy()
-    images[45] *= 1e45
-    assert_refused(model, images, LABELS[30:80], r"dtype='float32'.*Rescale")
+    assert_refused(model, images, LABELS[30:80], message, w)
 
 
 def test_masked_arrays_are_refused():

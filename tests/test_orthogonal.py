@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels import LeastSquaresRegressor
+from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 from support import laws, strategies
 
 EPS = np.finfo(np.float64).eps
@@ -155,6 +155,16 @@ def test_features_of_vanishing_size_do_not_break_the_solution(smallest, accumula
         assert residual_is_rounding(A, Y, W, ridge, 1e6 if is_gram else 1e3)
         if not is_gram:
             np.testing.assert_allclose(W[1], W[0], rtol=1e-7)
+
+
+def test_the_classifier_separates_what_the_gram_cannot():
+    """A polynomial of degree 6 on [2, 3]: its powers are dependent to a Gram in float64."""
+    x, labels, errors = np.linspace(2.0, 3.0, 200), np.arange(200) // 25 % 2, []
+    X, exact = x[:, None] ** np.arange(1, 7), np.polynomial.Chebyshev.fit(x, labels, 6)(x)
+    for accumulator in ("orthogonal", "gram"):
+        model = laws.fitted(LeastSquaresClassifier(0.0, accumulator), X, labels)
+        errors.append(np.abs(model.scores_many(X)[:, model.classes.index(1)] - exact).max())
+    assert errors[0] < 1e-6 < 1e-3 < errors[1]
 
 
 @pytest.mark.parametrize("ridge", [0.0, 1e-12, 1e-2])

@@ -60,12 +60,11 @@ def test_a_picture_is_saved(tmp_path):
     filters = np.random.default_rng(0).normal(size=(5, 6, 6, 3))
     axes = plot_filters(filters, tmp_path / "bank.png", n_columns=5)
     picture = imread(tmp_path / "bank.png")[..., :3]
+    # One pixel of the mosaic, 8 by 36, is a square of pixels of the picture.
+    sizes = zip((8, 36), picture.shape[:2], strict=True)
+    down, across = (((np.arange(n) + 0.5) * size / n).astype(int) for n, size in sizes)
     expected = axes.images[0].get_array()
-    # One pixel of the mosaic is a square of pixels of the picture.
-    step = picture.shape[0] / 8
-    centres = [int((k + 0.5) * step) for k in range(8)]
-    across = [int((k + 0.5) * picture.shape[1] / 36) for k in range(36)]
-    np.testing.assert_allclose(picture[np.ix_(centres, across)], expected, atol=1 / 254)
+    np.testing.assert_allclose(picture[np.ix_(down, across)], expected, atol=1 / 254)
     plot_filters("hand-designed", str(tmp_path / "hand.PDF"))
     assert (tmp_path / "hand.PDF").stat().st_size
     assert pyplot.get_fignums() == open_figures

@@ -184,6 +184,25 @@ def test_few_rows_get_a_ridge_that_is_about_as_good_as_cross_validation(n_rows, 
     assert ours < (1.25 if n_rows >= 9 else 1.5) * theirs
 
 
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+@pytest.mark.parametrize("n_rows", the_rest_slow([20, 64, 100, 40, 80, 150, 300], 3))
+def test_few_rows_for_the_features_get_a_ridge_that_is_nearly_the_best(n_rows, noise):
+    """Squared error on fresh rows beside that at the best ridge in hindsight, over five streams."""
+    shares = []
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        A, weights = random.normal(size=(n_rows, 60)), random.normal(size=60)
+        fresh = random.normal(size=(2000, 60))
+        y = A @ weights + noise * random.normal(size=n_rows)
+        model = laws.fitted(LeastSquaresRegressor(), A, y)
+        others = [laws.at(model, ridge=10.0**power) for power in np.arange(-6.0, 4.0, 0.25)]
+        answers = np.array([each.predict_many(fresh) for each in (model, *others)])
+        found, *wanted = ((answers - fresh @ weights) ** 2).mean(axis=1)
+        shares.append(found / min(wanted))
+    assert np.median(shares) < 1.2
+    assert max(shares) < 3.0
+
+
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])
 def test_while_rows_say_too_little_the_ridge_is_the_papers(setting):
     """One row, or all of one class at the checkpoint: nothing can be selected."""

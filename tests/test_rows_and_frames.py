@@ -246,7 +246,8 @@ TARGETS = {"several": {"u": [0.5, 1.5, 2.0, 4.0], "v": COLUMNS["b"]}, "regressor
 @pytest.mark.parametrize("kind", ANSWERING)
 def test_answers_come_in_the_form_of_the_rows(kind, library):
     model, X, y = models.MODELS[kind](), library(COLUMNS), TARGETS.get(kind, [*"nnyy"])
-    model.learn_many(X, library(y) if isinstance(y, dict) else y)
+    y = library(y) if isinstance(y, dict) else y
+    model.learn_many(X, y)
     for question in ("predict", "predict_proba", "scores", "margin", "variance"):
         if hasattr(model, f"{question}_many"):
             answer = getattr(model, f"{question}_many")(X)
@@ -255,6 +256,8 @@ def test_answers_come_in_the_form_of_the_rows(kind, library):
             expected = [pytest.approx(one(x)) for x in pd.DataFrame(COLUMNS).to_dict("records")]
             assert laws.entries(answer) == expected
             assert not isinstance(X, pd.DataFrame) or answer.index.tolist() == list("wxyz")
+        if hasattr(type(model), f"{question}_learn_many"):
+            assert type(getattr(model, f"{question}_learn_many")(X, y)) is type(answer)
 
 
 # -- kinds of batches, and the advice of refusals -------------------------------------------------

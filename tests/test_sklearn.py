@@ -276,22 +276,6 @@ def test_it_goes_with_the_rest_of_scikit_learn():
     np.testing.assert_allclose(piped[-1].coef_, expected.coef_, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
-)
-def test_copies_learn_by_themselves(copied):
-    X, y = load_iris(return_X_y=True)
-    model = IncrementalRidgeClassifier(1.0).fit(X[:100], y[:100])
-    before = model.coef_
-    other = copied(model).partial_fit(X, y)
-    assert (model.n_samples_seen_, other.n_samples_seen_) == (100, 250)
-    assert model.classes_.tolist() == [0, 1]
-    np.testing.assert_array_equal(model.coef_, before)
-    both = model + other
-    both.partial_fit(X, y)
-    assert (model.n_samples_seen_, other.n_samples_seen_, both.n_samples_seen_) == (100, 250, 500)
-
-
 # -- threads ---------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,6 @@
 """StreamRegressor: exact in every expert, of any units, calibrated, unharmed by bad input."""
 
 import math
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -22,16 +21,6 @@ def learnt(stream, model=None, rows=None):
     return laws.learn_stream(stream, model or StreamRegressor(), rows)
 
 
-def errors_of(model, rows, late=0):
-    """Return the errors of a model that predicts every row before it learns one `late` rows ago."""
-    rows, errors = list(rows), []
-    for number, (x, y) in enumerate(rows):
-        errors.append(abs(model.predict_one(x) - y))
-        if number >= late:
-            model.learn_one(*rows[number - late])
-    return np.array(errors)
-
-
 def drawn(n_rows, seed, noise=0.1, turned=None):
     """Return rows of three features of different units, the sign of whose effect may turn."""
     random = np.random.default_rng(seed)
@@ -45,19 +34,6 @@ def as_rows(X, y):
     return [
         (dict(enumerate(row)), target) for row, target in zip(X.tolist(), y.tolist(), strict=True)
     ]
-
-
-@strategies.examples(20)
-@given(st.data(), strategies.number_streams(max_rows=40, weighed=True), st.integers(0, 9), DELAYS)
-def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed, delay):
-    batches = data.draw(strategies.splits(len(stream)))
-    forced = data.draw(st.sets(st.integers(0, len(stream) - 1), max_size=3))
-
-    learn = partial(laws.learn_stream_in, batches, stream)
-    model = StreamRegressor(seed, delay)
-    laws.assert_memories_exact(model, laws.learn_logged(model, learn, forced))
-    assert model.count == len(stream)
-    assert sum(model.shares.values()) == pytest.approx(1.0)
 
 
 @strategies.examples(20)
@@ -158,9 +134,6 @@ def test_nothing_learnt():
     assert model.predict_many([{}, {"a": 1.0}]) == [0.0, 0.0]
     assert model.predict_many(np.ones((2, 3)), with_dist=True)[1].tolist() == [math.inf] * 2
     assert set(model.shares.values()) == {0.1}
-    for seed, delay in ((-1, 0), (1.5, 0), (True, 0), (0, -1), (0, "10"), (0, None)):
-        with pytest.raises((TypeError, ValueError), match=r"seed=|label_delay="):
-            StreamRegressor(seed, delay)
 
 
 @pytest.mark.parametrize(
@@ -205,10 +178,7 @@ def test_intervals_are_those_of_the_distribution():
 
 GOOD = {"newer": 3.0, "newest": "text"}
 BAD_CALLS = [
-    (["a"], 1.0, "x is of type list"),
     ({"a": np.inf}, 1.0, r"x\['a'\] is inf"),
-    ({"a": [1.0, 2.0]}, 1.0, r"x\['a'\] is \[1.0, 2.0\] of type list"),
-    ({"array": np.ones(3)}, 1.0, r"x\['array'\] has 3 values, expected 2"),
     ({"h3": "a", 3: 1.0}, 1.0, "stand for one feature"),
     (GOOD, None, "is None"),
     (GOOD, np.nan, "is nan"),
@@ -220,7 +190,6 @@ BAD_CALLS = [
     (GOOD, 1j, "is 1j"),
 ]
 BAD_BATCHES = [
-    (np.zeros(3), [1, 2, 3], r"X has shape \(3,\)"),
     ([GOOD], [1.0, 2.0], "y has 2 targets, expected 1"),
     ([GOOD], 1.0, "y is of type float"),
     ([GOOD], np.ones((1, 2)), r"y has shape \(1, 2\)"),
@@ -231,14 +200,8 @@ BAD_BATCHES = [
 
 @pytest.mark.parametrize("delay", [0, 2])
 def test_bad_input_leaves_no_trace(delay):
-    samples = [{"a": float(n % 4), "array": np.array([n, 1.0]), "b": "xy"[n % 2]} for n in range(9)]
-    stream = strategies.Stream(samples, [float(n**2) for n in range(9)])
-    model, twin = (learnt(stream, StreamRegressor(label_delay=delay)) for _ in range(2))
     calls = [("learn_one", *each) for each in BAD_CALLS]
     calls += [("learn_many", X, y, laws.in_batch(message)) for X, y, message in BAD_BATCHES]
-    for call, X, y, message in calls:
-        with pytest.raises((ValueError, TypeError), match=message):
-            getattr(model, call)(X, y)
-    assert_alike(model, twin, samples)
-    further = strategies.Stream([*samples, {"new": 1.0}, GOOD], [*stream.labels, 7.0, 8.0])
-    assert_alike(learnt(further, model), learnt(further, twin), further.samples)
+    laws.assert_stream_refuses(
+        StreamRegressor(label_delay=delay), calls, [float(n**2) for n in range(9)]
+    )

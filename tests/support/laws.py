@@ -1,6 +1,7 @@
 """Reusable laws: what must hold between an online model and the batch solution."""
 
 import copy
+import functools
 import io
 import itertools
 import pickle
@@ -19,7 +20,7 @@ from onlinels import LeastSquaresMultiTargetRegressor, StreamClassifier
 from onlinels.core.reference import apply
 from onlinels.stream.base import MIN_RIDGE_SHARE, RIDGE, SHORT_FORGETTING_FACTOR, Memories
 from onlinels.stream.waiting import Waiting
-from support.strategies import splits
+from support.strategies import Stream, splits
 
 BLOCKS = {
     "onlinels.checks.BLOCK_BYTES": 200,
@@ -223,24 +224,6 @@ def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
         assert not model.intercept.any()
 
 
-def fit_error(W, diagonal, rows, fit_intercept):
-    """Return the error of weights (n_features, n_targets) as that of the fit, as seen by targets.
-
-    It is the length of A (W - W*), the rows of the ridge among those of A, relative to that of the
-    targets (not about their mean), where W* is the batch solution of the rows.
-    """
-    Y = np.array(rows.y, dtype=float)[:, None]
-    A, T, _, _ = weighted_centred(rows.X.astype(float), Y, rows.w, fit_intercept)
-    stacked = np.vstack([A, np.diag(np.sqrt(diagonal))])
-    sizes = np.sqrt((stacked**2).sum(axis=0))
-    sizes[sizes == 0.0] = 1.0
-    padded = np.vstack([T, np.zeros((len(sizes), T.shape[1]))])
-    expected = np.linalg.lstsq(stacked / sizes, padded, rcond=None)[0]
-    apart = stacked / sizes @ (W * sizes[:, None] - expected)
-    size = float((rows.w[:, None] * np.square(Y)).sum()) ** 0.5
-    return np.linalg.norm(apart) / size if size else np.linalg.norm(apart)
-
-
 def error_of_fit(model, rows):
     """Return the error of a regressor's fit, relative to the targets about their mean.
 
@@ -398,6 +381,23 @@ def assert_refused(call, model, match, error=ValueError, dump=pickle.dumps):
     assert dump(model) == before
 
 
+def assert_batches_refused(model, X, y):
+    """Assert that bad batches, answered before they are learnt, leave no trace in a model."""
+    broken = X.copy()
+    broken[len(X) * 3 // 4].flat[1] = np.inf
+    for message, *batch in (
+        ("X|x|inf", broken, y),
+        ("y", X, y[:-1]),
+        ("y", X, [*y[:-1], None]),
+        ("w", X, y, -np.ones(len(X))),
+        ("w", X, y, [*np.ones(len(X) - 1), np.nan]),
+        ("w has shape", X, y, [1.0, 2.0]),
+    ):
+        for name in ("predict_learn_many", "predict_proba_learn_many"):
+            if learn := getattr(model, name, None):
+                assert_refused(functools.partial(learn, *batch), model, message)
+
+
 def calls_refused(make, table):
     """Return a test of a table of bad calls, which leave a model as it was."""
 
@@ -433,11 +433,6 @@ def peak_of(call):
 def saved(model):
     """Return a model as bytes, which are a function of what it has learnt, to the last one."""
     return onlinels.dumps(model)
-
-
-def assert_unchanged(before, model, dump):
-    """Assert that a failed call left no trace in the model's state."""
-    assert dump(model) == before
 
 
 def assert_solves_weighted_ridge(W, diagonal, A, Y, w):
@@ -483,6 +478,21 @@ def learn_stream(stream, model=None, rows=None):
         w = 1.0 if stream.w is None else stream.w[row]
         model.learn_one(stream.samples[row], stream.labels[row], w)
     return model
+
+
+def assert_stream_refuses(model, calls, labels):
+    """Assert that calls (method, X, y, message) are refused, and nothing is other than without."""
+    samples = [{"a": float(n % 4), "array": np.array([n, 1.0]), "b": "xy"[n % 2]} for n in range(9)]
+    learn_stream(Stream(samples, labels), model)
+    twin = copy.deepcopy(model)
+    for method, X, y, message in calls:
+        with pytest.raises((ValueError, TypeError), match=message):
+            getattr(model, method)(X, y)
+    assert_alike_streams(model, twin, samples)
+    further = Stream([*samples, {"new": 1.0, "newer": "text"}], [*labels, labels[0]])
+    learn_stream(further, model)
+    learn_stream(further, twin)
+    assert_alike_streams(model, twin, further.samples)
 
 
 def learn_stream_in(batches, stream, model):

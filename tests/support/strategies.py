@@ -285,27 +285,28 @@ def batches(data, n_rows):
         start = stop
 
 
+SHAPES = {
+    "plain": lambda random, n: random.normal(size=(n, 3)),
+    "far": lambda random, n: 3.0 + random.normal(size=(n, 1)),
+    "units": lambda random, n: 10.0 ** random.uniform(-1.0, 6.0, (n, 3)),
+    "scales": lambda random, n: random.normal(size=(n, 4)) * np.logspace(-1.0, 3.0, 4),
+    "constant": lambda random, n: np.column_stack([random.normal(size=n), np.full(n, 7.0)]),
+    "rare": lambda random, n: random.normal(size=(n, 5)) * (random.random((n, 5)) < 0.1),
+    "equal": lambda random, n: np.repeat(random.normal(size=(n, 2)), 2, axis=1),
+    "jumps": lambda random, n: (
+        random.normal(size=(n, 2)) + 100.0 * (np.arange(n) > n // 2)[:, None]
+    ),
+}
+"""Features (n, n_features) of awkward sizes, from a generator and a number of rows."""
+
+
 @st.composite
-def lopsided_rows(draw, max_rows=40, max_features=5):
+def lopsided_rows(draw, max_rows=90):
     """Draw rows with real targets, of which some outweigh the others by orders of magnitude."""
-    n_rows, n_features = draw(st.integers(2, max_rows)), draw(st.integers(1, max_features))
+    n_rows, shape = draw(st.integers(2, max_rows)), draw(st.sampled_from(sorted(SHAPES)))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    X = random.normal(size=(n_rows, n_features)) + draw(st.sampled_from([0.0, 5.0]))
-    shape = draw(
-        st.sampled_from(["plain", "scales", "equal", "one-hot", "outlier", "jump", "units"])
-    )
-    if shape == "scales":
-        X *= 10.0 ** random.uniform(-3.0, 3.0, n_features)
-    elif shape == "equal":
-        X[:, -1] = X[:, 0] + draw(st.sampled_from([0.0, 1e-6])) * random.normal(size=n_rows)
-    elif shape == "one-hot":
-        X = np.eye(n_features)[random.integers(0, n_features, n_rows)]
-    elif shape == "outlier":
-        X[random.integers(n_rows)] *= 10.0 ** draw(st.floats(0.0, 6.0))
-    elif shape == "jump":
-        X[: n_rows // 2] *= 10.0 ** draw(st.floats(0.0, 5.0))
-    elif shape == "units":
-        X = 10.0 ** random.uniform(-1.0, 4.0, (n_rows, n_features))
+    X = SHAPES[shape](random, n_rows)
+    X[random.integers(n_rows)] *= 10.0 ** draw(st.sampled_from([0.0, 0.0, 3.0, 6.0]))
     y = X[:, 0] / (np.abs(X[:, 0]).max() or 1.0) + random.normal(size=n_rows)
     y[random.integers(n_rows)] *= draw(st.sampled_from([1.0, 1.0, 1e5]))
     w = np.ones(n_rows) if draw(st.booleans()) else 10.0 ** random.uniform(-2.0, 4.0, n_rows)
@@ -430,17 +431,6 @@ def network_cases(draw):
     warm_up = draw(st.integers(2, n_images // 2))
     share = draw(st.sampled_from([0.01, 1.0]))
     return NetworkCase(images, labels, warm_up, preprocessing, features, hidden, share)
-
-
-@st.composite
-def deliveries(draw, max_rows=30):
-    """Draw readings and labels of two sensors: in any order, some missing, some more than once.
-
-    A delivery is a "reading" or a "label", with the key of its row.
-    """
-    keys = st.tuples(st.sampled_from(["north", "south"]), st.integers(0, max_rows // 2 - 1))
-    kinds = st.sampled_from(["reading", "label"])
-    return draw(st.lists(st.tuples(kinds, keys), max_size=3 * max_rows))
 
 
 @dataclass(frozen=True)
