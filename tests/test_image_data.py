@@ -92,8 +92,25 @@ def test_npz_files(tmp_path):
         np.savez(path, **(vars(data) | change))
         with pytest.raises(ValueError, match=message):
             read_image_data(path)
+    np.savez(path, x_train=data.x_train)
+    with pytest.raises(ValueError, match=r"data\.npz cannot be read: .*y_train"):
+        read_image_data(path)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         read_image_data(tmp_path / "nowhere.npz")
+
+
+def test_damaged_and_missing_files(tmp_path):
+    with pytest.raises(ValueError, match="none of the files train-images"):
+        read_image_data(tmp_path)
+    for name, content in files_of("mnist", make("mnist")).items():
+        (tmp_path / name).write_bytes(content)
+    images = tmp_path / "t10k-images-idx3-ubyte"
+    images.write_bytes(images.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=f"{tmp_path} cannot be read"):
+        read_image_data(tmp_path)
+    images.unlink()
+    with pytest.raises(FileNotFoundError, match=r"no file t10k-images\?idx\*"):
+        read_image_data(tmp_path)
 
 
 def test_a_download_is_verified_and_unpacked(tmp_path, monkeypatch):
