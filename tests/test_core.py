@@ -616,3 +616,12 @@ def test_interrupts_at_any_time(n_rows):
     expected = learn_all(LeastSquaresClassifier(1.0), learnt)
     model._recursion, model._marks = None, expected._marks
     assert_same_state(model, expected, 0.0, n_interrupts)
+
+
+def test_a_compiled_file_of_another_version_is_not_used():
+    lines = (
+        "import sys, types; sys.modules['onlinels.core._core'] = types.SimpleNamespace(LAYOUT=0)"
+    )
+    code = f"{lines}; import onlinels.core; print(onlinels.core.IN_USE)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "reference\n"

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.linalg import eigh
 
-from onlinels import LeastSquaresMultiTargetRegressor
+from onlinels import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.sums.selection import (
     RIDGES_PER_DECADE,
     Sums,
@@ -178,3 +178,15 @@ def test_units_of_features_and_targets():
     ridge = chosen(X, Y)
     assert chosen(X, 1e6 * Y - 3.0) == ridge
     assert chosen(1e3 * X + 5.0, Y) == pytest.approx(1e6 * ridge)
+
+
+def test_batches_do_not_change_the_choice_where_rows_can_be_fitted_exactly():
+    """With 72 rows of 120 features: differences of sums would leave rounding to decide."""
+    random = np.random.default_rng(4)
+    X, y = random.normal(size=(72, 120)), random.normal(size=72)
+    y += X @ random.normal(size=120)
+    models = [LeastSquaresRegressor() for _ in range(3)]
+    for model, size in zip(models, (1, 7, 72), strict=True):
+        for start in range(0, 72, size):
+            model.learn_many(X[start : start + size], y[start : start + size])
+    assert len({model.ridge_ for model in models}) == 1

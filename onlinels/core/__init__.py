@@ -3,7 +3,7 @@
 import os
 from contextlib import suppress
 
-from onlinels.core.reference import Reader, SingleRows
+from onlinels.core.reference import LAYOUT, Reader, SingleRows
 
 __all__ = ["IN_USE", "Reader", "SingleRows"]
 
@@ -14,8 +14,10 @@ The environment variable ONLINELS_CORE=reference leaves the extension out.
 """
 
 if os.environ.get("ONLINELS_CORE") != "reference":
-    with suppress(ImportError):
+    with suppress(ImportError, AttributeError):
         import onlinels.core._core as compiled
 
-        Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
-        IN_USE = "compiled"
+        # A file that another version has left beside its source would write to other memory.
+        if compiled.LAYOUT == LAYOUT:
+            Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
+            IN_USE = "compiled"

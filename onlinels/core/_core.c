@@ -21,6 +21,9 @@
 
 #include "recursion.h"
 
+/* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
+#define LAYOUT 1
+
 #define NOT_KNOWN (Py_INCREF(Py_NotImplemented), Py_NotImplemented)
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
@@ -761,7 +764,8 @@ static int add_types(PyObject *module)
 {
     PyObject *reader = PyType_FromSpec(&reader_spec), *rows = PyType_FromSpec(&rows_spec);
     const int failed = !reader || !rows || PyModule_AddObjectRef(module, "Reader", reader)
-                       || PyModule_AddObjectRef(module, "SingleRows", rows);
+                       || PyModule_AddObjectRef(module, "SingleRows", rows)
+                       || PyModule_AddIntConstant(module, "LAYOUT", LAYOUT);
     Py_XDECREF(reader);
     Py_XDECREF(rows);
     return failed ? -1 : 0;

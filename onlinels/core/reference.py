@@ -19,6 +19,12 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
+LAYOUT = 1
+"""Number of the arguments and arrays of `Reader` and `SingleRows`, as in _core.c.
+
+It is raised with every change of them, so that a compiled file of another version is not used.
+"""
+
 MAX_SQUARES = 1e150
 """Sum of squares of values and targets up to which sums stay within float64."""
 

@@ -102,6 +102,9 @@ SUMS_BY_ACCUMULATOR: dict[str, Any] = {
 MAX_FEATURES_BY_ROW = 128
 """Number of features up to which the core learns the rows of a batch, not BLAS."""
 
+MAX_NUMBERS_BY_ROW = 1 << 22
+"""Number of values of a batch up to which the core learns its rows, in about 0.1 s."""
+
 N_SHOWN_FEATURES = 10
 """Number of features that `debug_one` shows for each output."""
 
@@ -500,10 +503,15 @@ class LinearModel(base.Estimator, ABC):
 
     def _learn_array(self, X: Any, y: Any) -> bool:
         """Learn a plain array of known columns in one call of the core; return if it could."""
-        is_plain = type(X) is np.ndarray and X.dtype == np.float64
+        is_plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
         is_plain = is_plain and X.flags.c_contiguous and X.flags.aligned
-        shape = (len(y), len(self._columns)) if is_plain and hasattr(y, "__len__") else None
-        if shape is None or X.shape != shape or 0 in shape or shape[1] > MAX_FEATURES_BY_ROW:
+        is_listed = isinstance(y, (list, tuple)) or (isinstance(y, np.ndarray) and y.ndim > 0)
+        if not (is_plain and is_listed):
+            return False
+        if len(y) != len(X) or X.shape[1] != len(self._columns) or X.shape[1] > MAX_FEATURES_BY_ROW:
+            return False
+        # A single row may be followed by the weights; other threads wait while many are learnt.
+        if not len(self._columns) or not 1 < len(X) <= MAX_NUMBERS_BY_ROW // X.shape[1]:
             return False
         rows = self._rows or self._single_rows()
         if rows is None or not self._columns.are_positions:
