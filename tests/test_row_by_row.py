@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels import KFold, LeastSquaresClassifier
+from onlinels import KFold, LeastSquaresClassifier, dumps, loads
 from onlinels.sums.gram import GramSums
 from support import laws, strategies
 
@@ -105,6 +105,17 @@ def test_asking_and_saving_change_no_bit_of_what_is_learnt(settings):
     assert (asked.output_weights == silent.output_weights).all()
     assert (asked.intercept == silent.intercept).all()
     assert asked.ridge_ == silent.ridge_
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_saving_between_rows_changes_no_bit_of_the_answers(seed):
+    X, y = stream(60, seed, "abcde"[: 1 + seed % 5])
+    model, twin = LeastSquaresClassifier(ridge=0.1), LeastSquaresClassifier(ridge=0.1)
+    for number, (x, label) in enumerate(zip(X, y, strict=True)):
+        assert model.scores_one(x) == twin.scores_one(x)
+        for each in (model, twin):
+            each.learn_one(x, label)
+        twin = twin if number % 3 else loads(dumps(twin))
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)

@@ -115,10 +115,6 @@ def test_what_is_public_has_an_example(thing):
     assert ">>> " in inspect.getdoc(thing)
 
 
-def test_the_package_is_typed():
-    assert (PACKAGE / "py.typed").exists()
-
-
 def test_what_few_use_is_imported_when_it_is_used():
     """Together they take three times as long to import as the rest."""
     late = ["narwhals", "river.compose", "river.drift", "river.metrics", "river.preprocessing"]

@@ -3,9 +3,9 @@
 import os
 from contextlib import suppress
 
-from onlinels.core.reference import LAYOUT, Reader, SingleRows
+from onlinels.core.reference import LAYOUT, Reader, SingleRows, settle
 
-__all__ = ["IN_USE", "Reader", "SingleRows"]
+__all__ = ["IN_USE", "Reader", "SingleRows", "settle"]
 
 IN_USE = "reference"
 """What learns single rows: "compiled", or "reference" without the extension.
@@ -20,4 +20,5 @@ if os.environ.get("ONLINELS_CORE") != "reference":
         # A file that another version has left beside its source would write to other memory.
         if compiled.LAYOUT == LAYOUT:
             Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
+            settle = compiled.settle
             IN_USE = "compiled"

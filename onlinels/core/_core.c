@@ -22,7 +22,7 @@
 #include "recursion.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
-#define LAYOUT 1
+#define LAYOUT 2
 
 #define NOT_KNOWN (Py_INCREF(Py_NotImplemented), Py_NotImplemented)
 
@@ -747,6 +747,33 @@ static PyMethodDef rows_methods[] = {
      "Predict rows, each before it is learnt: predict_learn(X, targets, w, scores)."},
     {NULL, NULL, 0, NULL}};
 
+/* Add the pending product of a recursion: settle(inverse, pending, factors). */
+static PyObject *settle_arrays(PyObject *module, PyObject *args)
+{
+    PyObject *arrays[3];
+    Py_buffer found[3];
+    Py_ssize_t n = 0, m;
+    if (!PyArg_ParseTuple(args, "OOO", arrays, arrays + 1, arrays + 2))
+        return NULL;
+    while (n < 3 && !take(arrays[n], found + n, n == 2 ? N_FACTORS : -1))
+        n++;
+    m = n == 3 ? found[1].len / (Py_ssize_t)sizeof(real) : 0;
+    real *scratch = PyMem_Calloc(m + 1, sizeof(real));
+    if (scratch && n == 3 && found[0].len == m * found[1].len) {
+        const recursion_t recursion = {found[0].buf, found[1].buf, NULL, NULL, NULL, found[2].buf};
+        settle(m, &recursion, scratch);
+    } else if (!PyErr_Occurred())
+        PyErr_NoMemory();
+    PyMem_Free(scratch);
+    while (n-- > 0)
+        PyBuffer_Release(found + n);
+    return PyErr_Occurred() ? NULL : (Py_INCREF(Py_None), Py_None);
+}
+
+static PyMethodDef module_methods[] = {
+    {"settle", settle_arrays, METH_VARARGS, "Add the pending product of a recursion to its inverse."},
+    {NULL, NULL, 0, NULL}};
+
 static PyType_Slot reader_slots[] = {{Py_tp_new, Reader_new},
                                      {Py_tp_dealloc, Reader_dealloc},
                                      {Py_tp_methods, reader_methods},
@@ -772,6 +799,6 @@ static int add_types(PyObject *module)
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_types}, {0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", NULL, 0, NULL, slots, NULL, NULL, NULL};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", NULL, 0, module_methods, slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&module); }

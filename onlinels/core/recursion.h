@@ -233,6 +233,14 @@ static void prepare_scores(const sums_t *s, const recursion_t *r, row_t *row)
                          + (s->origin ? s->origin[s->m + j] + s->offset[s->m + j] : 0);
 }
 
+/* Add the pending product to B by the pass that the next row would make, so that saving a model changes
+ * no bit of its answers. `scratch` is (m). */
+static void settle(ptrdiff_t m, const recursion_t *r, real *scratch)
+{
+    add_square_and_multiply(m, (real)r->factors[GAIN], r->pending, r->inverse, r->pending, scratch);
+    r->factors[GAIN] = 0.0;
+}
+
 /* z'P z, by one pass over B; none if the same row was just asked for. */
 static double prepare_leverage(const sums_t *s, const recursion_t *r, row_t *row)
 {

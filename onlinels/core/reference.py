@@ -19,7 +19,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 1
+LAYOUT = 2
 """Number of the arguments and arrays of `Reader` and `SingleRows`, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -170,6 +170,13 @@ class Reader:
         return 1, row
 
 
+def settle(inverse: Numbers, pending: Numbers, factors: Numbers) -> None:
+    """Add the pending product of a recursion to B, which changes no answer."""
+    if factors[GAIN]:
+        settling = dsyr, float(factors[GAIN]), pending, 0, 1, 0, len(pending), inverse, 1
+        apply((settling, (factors.__setitem__, GAIN, 0.0)))
+
+
 class SingleRows:
     """Single rows of a model in one state: they are predicted, and learnt into the model's arrays.
 
@@ -284,7 +291,7 @@ class SingleRows:
         scores = self._answer(x)
         if scores is None or not self._is_constant_where_known():
             return NotImplemented
-        self._settle()
+        settle(self._inverse, self._pending, self._factors)
         row, weight, is_centred = (
             self._about()[: self._size],
             float(self._tally[1]),
@@ -317,13 +324,6 @@ class SingleRows:
             reach = reach / free + term
         halves = [reach * variance**0.5 for variance in variances]
         return [(score - half, score + half) for score, half in zip(scores, halves, strict=True)]
-
-    def _settle(self) -> None:
-        """Add the pending product to B."""
-        factors = self._factors
-        if factors[GAIN]:
-            settling = dsyr, factors[GAIN], self._pending, 0, 1, 0, self._size, self._inverse, 1
-            apply((settling, (factors.__setitem__, GAIN, 0.0)))
 
     # Learning.
 
@@ -452,7 +452,7 @@ class SingleRows:
 
     def _following(self, sample: Numbers, w: float, decay: float) -> list[Call]:
         """Return the calls that learn a row into P, W and J; none if the row outweighs them."""
-        self._settle()
+        settle(self._inverse, self._pending, self._factors)
         size, factors, base, j = self._size, self._factors, self._inverse, self._criterion
         scale, row = float(factors[SCALE]) * decay, sample[:size]
         image = dsymv(1.0, base, row)

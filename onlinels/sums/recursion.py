@@ -9,7 +9,8 @@ from scipy.linalg.blas import dasum, ddot, dgemm, dger, dsymm, dsymv, dsyr, dsyr
 from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
-from onlinels.core.reference import GAIN, KEPT, MIN_SCALE, SCALE, apply
+from onlinels.core import settle
+from onlinels.core.reference import KEPT, MIN_SCALE, SCALE, apply
 from onlinels.numerics import Calls, are_columns, enlarged, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, symmetric
@@ -147,10 +148,7 @@ class Recursion:
 
     def settle(self) -> None:
         """Add the pending product to B, which changes no answer."""
-        gain = float(self.factors[GAIN])
-        if gain:
-            pending = dsyr, gain, self.pending, 0, 1, 0, self.n_features, self.inverse, 1
-            apply((pending, (self.factors.__setitem__, GAIN, 0.0)))
+        settle(self.inverse, self.pending, self.factors)
 
     def plan(self, row: Floats, errors: Floats, w: float = 1.0, decay: float = 1.0) -> Calls:
         """Plan to decay all rows and then to learn one row, in ``2 M^2`` operations.
