@@ -292,12 +292,6 @@ def test_a_cluster_gives_the_same_whoever_dies(kill_after):
     np.testing.assert_allclose(fitted.output_weights, whole.output_weights, atol=1e-12)
 
 
-def test_dask_knows_how_large_models_are():
-    model = LeastSquaresRegressor(1.0)
-    model.learn_many(whole_numbers(10, 300), whole_numbers(10, 1)[:, 0])
-    assert 300 * 300 * 8 <= dask.sizeof.sizeof(model) <= 300 * 300 * 8 + 20_000
-
-
 def test_other_exceptions_have_the_number_of_the_partition_in_a_note():
     texts = [dask.delayed(([{"a": "1"}, {"a": "{"}], [1.0, 2.0]))]
     parse = compose.FuncTransformer(lambda x: {"a": float(json.loads(x["a"]))})

@@ -61,12 +61,6 @@ BAD_CALLS = [
 test_bad_calls_leave_the_state_untouched = laws.calls_refused(trained, BAD_CALLS)
 
 
-def test_debug_one_names_targets():
-    text = trained().debug_one({"a": 3.0, "b": 5.0})
-    assert "up: score" in text
-    assert "down: score" in text
-
-
 def test_first_rows_that_differ_leave_the_model_empty():
     model = LeastSquaresMultiTargetRegressor()
     with pytest.raises(ValueError, match="new target 'c'"):
