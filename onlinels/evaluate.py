@@ -180,7 +180,8 @@ class ProgressiveScore:
         shorter.
     cumulative : ndarray (n_windows,) or (n_windows, n_metrics)
         The metric over all rows up to the end of every window; NaN if the metric is not a number,
-        such as ConfusionMatrix. Metrics joined by ``+`` have a column each.
+        such as ConfusionMatrix. Metrics joined by ``+`` have a column each, and PerOutput has one
+        per output.
     windowed : ndarray of the same shape
         The metric over the rows of every window alone.
     seconds : ndarray (n_windows,)
@@ -230,8 +231,8 @@ class ProgressiveScore:
         *others : ProgressiveScore
             Scores of other models with the same metric and the same window.
         metric : str, optional
-            Name of the metric to draw if there are several, such as "Accuracy"; by default the
-            first.
+            Name of the metric or output to draw if there are several, such as "Accuracy"; by
+            default the first.
         path_or_axes : path, Axes or None
             Path of the picture to save, or axes to draw on. None opens a pyplot figure.
 
@@ -277,8 +278,8 @@ class ProgressiveScore:
 
     def _curves(self, name: str | None) -> tuple[Any, Floats, Floats]:
         """Return a metric, by default the first, and its cumulative and windowed values."""
-        parts = metrics_in(self.metric)
-        names = [type(each).__name__ for each in parts]
+        columns = columns_of(self.metric)
+        parts, names = [*columns.values()], [name for _, name in columns]
         if name is not None and name not in names:
             problem = f"The score of {self.name} has the metrics {names}, not {name!r}"
             raise ValueError(f"{problem}. Pass one of them, or scores with the same metric.")
@@ -293,6 +294,27 @@ class ProgressiveScore:
 def metrics_in(metric: Any) -> list[Any]:
     """Return the metrics that are joined in a metric."""
     return list(metric) if isinstance(metric, UserList) else [metric]
+
+
+def columns_of(metric: Any) -> dict[tuple[int, str], Any]:
+    """Return the metric of every column of the curves, by place and name.
+
+    Metrics joined by ``+`` have a column each, and PerOutput has one per output.
+    """
+    from river.metrics.multioutput import PerOutput
+
+    columns: dict[tuple[int, str], Any] = {}
+    for place, part in enumerate(metrics_in(metric)):
+        if isinstance(part, PerOutput):
+            columns |= {(place, str(output)): each for output, each in part.metrics.items()}
+        else:
+            columns[place, type(part).__name__] = part
+    return columns
+
+
+def values_of(metric: Any) -> dict[tuple[int, str], float]:
+    """Return the value of every column of the curves."""
+    return {column: value_of(each) for column, each in columns_of(metric).items()}
 
 
 def value_of(metric: Any) -> float:
@@ -433,18 +455,24 @@ def progressive_val_score(
     name = str(model) if name is None else name
     points, start = [], perf_counter()
     for end in ends:
-        curves = (map(value_of, metrics_in(each)) for each in (metric, counted.windowed))
-        points.append((end, *map(list, curves), perf_counter() - start))
+        points.append((end, values_of(metric), values_of(counted.windowed), perf_counter() - start))
         counted.windowed = counted.blank.clone()
     rows, cumulative, windowed, seconds = zip(*points, strict=True) if points else [()] * 4
-    shape = (len(rows), *([len(metric)] if isinstance(metric, UserList) else []))
+    columns = list(columns_of(metric))
+    is_one = metrics_in(metric) == [metric] and len(columns) == 1
+
+    def curves(values: Iterable[dict[tuple[int, str], float]]) -> Floats:
+        """Return a row per window; an output that no row of a window had is NaN."""
+        table = [[each.get(column, np.nan) for column in columns] for each in values]
+        return np.array(table).reshape(len(rows) if is_one else (len(rows), len(columns)))
+
     return ProgressiveScore(
         name,
         metric,
         window,
         rows=np.array(rows, dtype=np.intp),
-        cumulative=np.reshape(cumulative, shape),
-        windowed=np.reshape(windowed, shape),
+        cumulative=curves(cumulative),
+        windowed=curves(windowed),
         seconds=np.array(seconds),
     )
 

@@ -144,7 +144,11 @@ def test_several_targets(delay):
         score = progressive_val_score(make(), X, targets, metric(), delay=delay)
         assert score.metric.get() == pytest.approx(expected.get())
     per_output = metrics.multioutput.PerOutput(metrics.MAE())
-    score = progressive_val_score(make(), stream, metric=per_output)
+    score = progressive_val_score(make(), stream, metric=per_output, window=20)
+    assert score.cumulative.shape == score.windowed.shape == (2, 2)
+    assert score.cumulative[-1].tolist() == [each.get() for each in per_output.get().values()]
+    assert np.isfinite(score.windowed).all()
+    assert score.plot(metric="b").get_title(loc="left").startswith("MAE")
     assert repr(score) == "PerOutput (LeastSquaresMultiTargetRegressor, 40 rows)"
 
 
