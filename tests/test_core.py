@@ -117,12 +117,12 @@ class Unusual(metaclass=OfNoHash):
         return "Unusual()"
 
 
-NAN, INF, BIG = float("nan"), float("inf"), 10**400
+NAN, INF, BIG, NO_DATE = float("nan"), float("inf"), 10**400, np.datetime64("NaT", "s")
 VALUES = [NAN, INF, None, "text", BIG, -BIG, 1e160, -1e151, 1e76, 5e-324, Decimal("1.5"), True]
 VALUES += [Fraction(1, 3), False, 3, -7, 2**70, -0.0, 0.0, 1j, [1.0], {}, Unusual(), Turning("a")]
 VALUES += [kind(2) for kind in (np.float16, np.float32, np.float64, np.longdouble, np.complex128)]
 VALUES += [kind(2) for kind in (np.int8, np.uint8, np.int32, np.int64, np.uint64, np.bool_, str)]
-VALUES += [np.float32(NAN), np.float64(INF), np.float32(3e38), np.datetime64("NaT", "s"), pd.NA]
+VALUES += [np.float32(NAN), np.float64(INF), np.float32(3e38), NO_DATE, pd.NA]
 VALUES += [np.str_("2"), np.array(1.5), np.array([1.5]), np.array([1.0, 2.0]), np.ma.masked]
 ARRAYS = [np.arange(3.0), np.arange(3, dtype="f"), np.arange(3), np.arange(3.0)[:, None], 2.0]
 ARRAYS += [np.array(each) for each in ([1.0, NAN, 2.0], [1e160, 0.0, 0.0], [1e76, 1.0, 0.0], [])]
@@ -130,15 +130,7 @@ ARRAYS += [np.array([True, False, True]), np.array([None, 1.0, 2.0]), np.arange(
 ARRAYS[0].flags.writeable = False
 UNUSUAL_ARRAYS = [np.arange(6.0)[::2], np.arange(3.0).astype(">f8")]
 LABELS = [None, NAN, [1], np.str_("a"), np.int64(1), 1.0, 1, True, 0, b"a", "new", (1, "b"), BIG]
-LABELS += [
-    np.datetime64("NaT", "s"),
-    pd.NaT,
-    Decimal(1),
-    Fraction(1),
-    (NAN,),
-    Unusual(),
-    np.array(1),
-]
+LABELS += [NO_DATE, pd.NaT, Decimal(1), Fraction(1), (NAN,), Unusual(), np.array(1)]
 LABELS += [np.float32(1), np.float64(NAN), np.bool_(True), Turning("a"), Turning("x")]
 WEIGHTS = [0, 0.0, 0.5, 2.0, 1e6, 1, 3, 1e-300, True, None, "w", NAN, -1.0, INF, Decimal("0.5")]
 WEIGHTS += [np.float64(0.5), np.float32(0.5), 1e160]
