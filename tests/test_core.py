@@ -619,9 +619,6 @@ def test_interrupts_at_any_time(n_rows):
 
 
 def test_a_compiled_file_of_another_version_is_not_used():
-    lines = (
-        "import sys, types; sys.modules['onlinels.core._core'] = types.SimpleNamespace(LAYOUT=0)"
-    )
-    code = f"{lines}; import onlinels.core; print(onlinels.core.IN_USE)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "reference\n"
+    code = "import sys, types; sys.modules['onlinels.core._core'] = types.SimpleNamespace(LAYOUT=0)"
+    command = [sys.executable, "-c", f"{code}; import onlinels.core; print(onlinels.core.IN_USE)"]
+    assert subprocess.check_output(command, text=True) == "reference\n"
