@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap
+from math import sqrt
 from operator import call, itemgetter
 from struct import Struct
 from typing import Any
@@ -195,8 +196,8 @@ class SingleRows:
     arrays : tuple of ndarray or None
         The row with its targets; count and weight; origin and offset of the mean; A'Y; squares of
         the targets; prints; B, u, W, J, factors and full penalties of the recursion; marks; rows of
-        every class;
-        only values of features; then the panels of A'A: rows above, and diagonal blocks.
+        every class; only values of features; then the panels of A'A: rows above, and diagonal
+        blocks.
     decay : float
         Factor on all earlier weights with every row.
     most : float
@@ -319,11 +320,7 @@ class SingleRows:
         if known is NotImplemented or not known[2] >= least:
             return NotImplemented
         scores, variances, free = known
-        reach = 0.0
-        for term in reversed(terms):
-            reach = reach / free + term
-        halves = [reach * variance**0.5 for variance in variances]
-        return [(score - half, score + half) for score, half in zip(scores, halves, strict=True)]
+        return ends_of(scores, variances, sum_of_powers(terms, free))
 
     # Learning.
 
@@ -507,6 +504,28 @@ class SingleRows:
             self._marks[PREDICTED_AT] = self._tally[0]
             self._learn_read(weight, 0 if self._counts is None else int(targets[row]))
         return len(w)
+
+
+def sum_of_powers(terms: Sequence[float], n: float) -> float:
+    """Return the sum of the k-th term over n^k, from k = 0 on.
+
+    Examples
+    --------
+    >>> sum_of_powers((1.0, 2.0, 4.0), n=2.0)
+    3.0
+    """
+    total = 0.0
+    for term in reversed(terms):
+        total = total / n + term
+    return total
+
+
+def ends_of(
+    means: Sequence[float], variances: Sequence[float], reach: float
+) -> list[tuple[float, float]]:
+    """Return the ends of intervals that reach so many standard deviations from their means."""
+    halves = [reach * sqrt(variance) for variance in variances]
+    return [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)]
 
 
 def is_one_of(types: frozenset[type], value: Any) -> bool:

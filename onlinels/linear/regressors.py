@@ -6,13 +6,13 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import starmap
-from math import sqrt
 from typing import Any, Self
 
 import numpy as np
 from river import base
 
 from onlinels.checks import Floats, Integers, check_number, check_values, read_number
+from onlinels.core.reference import ends_of, sum_of_powers
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
     LinearModel,
@@ -347,10 +347,7 @@ class RealValuedModel(LinearModel):
             if known is not NotImplemented:
                 return self._one(known)
             means, variances, free = self._spread_one(x)
-            reach = t_quantile(free, level)
-            halves = [reach * sqrt(variance) for variance in variances]
-            ends = [(m - half, m + half) for m, half in zip(means, halves, strict=True)]
-            return self._one(ends)
+            return self._one(ends_of(means, variances, t_quantile(free, level)))
 
     def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
         """Return an interval for every row, in the kind of `X`; see `predict_interval_one`.
@@ -550,10 +547,7 @@ def t_quantile(free: float, level: float) -> float:
     """
     least, terms = quantile_terms(level)
     if free >= least:
-        reach = 0.0
-        for term in reversed(terms):
-            reach = reach / free + term
-        return reach
+        return sum_of_powers(terms, free)
     from scipy.special import stdtrit  # Imported here, because few need it.
 
     return float(stdtrit(free, (1.0 + level) / 2.0)) if free > 0.0 else 1.0
