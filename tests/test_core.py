@@ -411,7 +411,9 @@ def made(seed, targets, is_centred, decay, n_features):
     counts = np.full(n_targets, 10) if targets == "labels" else None
     least = 0.5 if seed % 2 and decay != 1.0 else 0.0
     known = Following(recursion, marks), counts, constants if seed % 3 else None, decay, least
-    return sums.single_rows(names, outputs, None, *known), (sums, recursion, marks, counts)
+    values = np.zeros(n_features + n_targets)
+    single = sums.single_rows(names, outputs, None, *known, values)
+    return single, values, (sums, recursion, marks, counts)
 
 
 def arrays_of(sums, recursion, marks, counts):
@@ -464,16 +466,18 @@ def test_functions(targets, is_centred, monkeypatch):
                 both.append(made(seed, targets, is_centred, decay, n_features))
         for method, arguments in calls_of(seed, targets, n_features):
             answers = []
-            for single, _ in both:
-                found = getattr(single, method)(*arguments)
+            for single, values, _ in both:
                 if method == "plan_sample":
-                    found = apply(found)
+                    values[:] = arguments[0]
+                    found = apply(single.plan_sample(*arguments[1:]))
+                else:
+                    found = getattr(single, method)(*arguments)
                 scores = arguments[-1][:found].copy() if method == "predict_learn" else None
                 answers.append([found, scores])
             assert are_close(*answers, 1e-12), (seed, method, arguments)
-            for found, expected in zip(*(arrays_of(*parts) for _, parts in both), strict=True):
+            for found, expected in zip(*(arrays_of(*parts) for *_, parts in both), strict=True):
                 np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-        assert both[0][1][0].count > 60
+        assert both[0][2][0].count > 60
 
 
 READ = [{"x0": value} for value in VALUES] + [{"h": value} for value in ARRAYS]
@@ -493,7 +497,7 @@ def test_readers():
     """A reader that has read anything reads what another in numpy reads."""
     columns = {"x0": 0, "x1": 1, "x2": 2, 0: 0, 2: 2, "h": (0, 3)}
     readers = [
-        kind(columns, np.zeros(3), batch.PLAIN_NUMBER_TYPES, np.ndarray)
+        kind(columns, 3, batch.PLAIN_NUMBER_TYPES, np.ndarray)
         for kind in (COMPILED.Reader, reference.Reader)
     ]
     for x in random.Random(0).choices(READ, k=3000):
@@ -556,7 +560,7 @@ def test_memory_is_given_back(n_turns):
     odd = [{"a": each, "b": 1.0} for each in (None, "text", NAN, Unusual(), BIG, ARRAYS[0])]
     odd += [{"a": 1.0, "z": 1.0}, {"a": 1.0, Turning("b"): 1.0}, {"a": ARRAYS[0]}, {}]
     array, kinds = np.zeros(2), (batch.PLAIN_NUMBER_TYPES, np.ndarray)
-    reader = COMPILED.Reader({"a": 0, "b": 1}, array, *kinds)
+    reader = COMPILED.Reader({"a": 0, "b": 1}, 2, *kinds)
     in_vain = reader, {}, (), frozenset(), (array,) * 18, 1.0, 1.0, 0.0, 4.0, False
 
     def turn():
@@ -571,7 +575,7 @@ def test_memory_is_given_back(n_turns):
         assert single.learn(rows[0][0], Unusual(), 1.0) is NotImplemented
         model._rows = None
         assert told_of(COMPILED.SingleRows, *in_vain)[0] == "ValueError"
-        assert told_of(COMPILED.Reader, {}, "none", *kinds)[0] in ("BufferError", "TypeError")
+        assert told_of(COMPILED.Reader, {}, "none", *kinds)[0] == "TypeError"
 
     kept = [rows[0][0], *rows[0][0], *rows[0][0].values(), *odd, array, Unusual, model._columns.met]
     for _ in range(3):

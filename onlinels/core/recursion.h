@@ -39,21 +39,21 @@ typedef REAL real;
 #define KERNEL __attribute__((CLONES, optimize("O3"))) static
 #define SUM_KERNEL                                                                                 \
     __attribute__((CLONES, optimize("O3,associative-math,no-signed-zeros,no-trapping-math"))) static
+#define INLINE __attribute__((always_inline)) inline static
 #else
 #define KERNEL static
 #define SUM_KERNEL static
+#define INLINE inline static
 #endif
-#if defined(__cplusplus) || defined(_MSC_VER)
-#define RESTRICT __restrict
-#else
-#define RESTRICT restrict
-#endif
+#define RESTRICT __restrict /* in C and C++, of gcc, clang and MSVC */
 #if defined(__clang__)
 #define REORDER _Pragma("clang fp reassociate(on) contract(fast)")
 #else
 #define REORDER
 #endif
 
+#define ROWS_AT_ONCE 4
+#define COLUMNS_AT_ONCE 4
 #define EPS 2.220446049250313e-16 /* of double */
 
 /* ---- Products ---------------------------------------------------------------------------------- */
@@ -93,15 +93,41 @@ SUM_KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real 
 
 /* A = A + sum_k f_k x_k x_k' over ROWS_AT_ONCE rows x_k (m,), for a symmetric A (m, m), in one pass
  * over A: rows of a batch cost half of single rows at 64 features. */
-#define ROWS_AT_ONCE 4
 SUM_KERNEL void add_squares(ptrdiff_t m, const real *f, const real *x, real *RESTRICT a)
 {
     REORDER
-    const real *x0 = x, *x1 = x0 + m, *x2 = x1 + m, *x3 = x2 + m;
-    for (ptrdiff_t j = 0; j < m; j++, a += m) {
-        const real f0 = f[0] * x0[j], f1 = f[1] * x1[j], f2 = f[2] * x2[j], f3 = f[3] * x3[j];
+    for (ptrdiff_t j = 0; j < m; j++, a += m)
         for (ptrdiff_t i = 0; i <= j; i++)
-            a[i] += f0 * x0[i] + f1 * x1[i] + f2 * x2[i] + f3 * x3[i];
+            for (ptrdiff_t k = 0; k < ROWS_AT_ONCE; k++)
+                a[i] += f[k] * x[k * m + j] * x[k * m + i];
+}
+
+/* What the next function does with columns from j on, as many as `width`, which compilers know. */
+INLINE void add_and_multiply(ptrdiff_t j, ptrdiff_t width, ptrdiff_t m, real f, const real *RESTRICT u,
+                             real *RESTRICT a, const real *RESTRICT x, real *RESTRICT y)
+{
+    REORDER
+    real sum[COLUMNS_AT_ONCE] = {0};
+    a += j * m;
+    for (ptrdiff_t i = 0; i < j; i++) { /* rows above the diagonal block */
+        real of_row = 0;
+        for (ptrdiff_t k = 0; k < width; k++) {
+            const real b = a[k * m + i] + f * u[j + k] * u[i];
+            a[k * m + i] = b;
+            of_row += x[j + k] * b;
+            sum[k] += b * x[i];
+        }
+        y[i] += of_row;
+    }
+    for (ptrdiff_t k = 0; k < width; k++, a += m) {
+        const real fu = f * u[j + k], xk = x[j + k];
+        for (ptrdiff_t i = j; i < j + k; i++) {
+            a[i] += fu * u[i];
+            y[i] += xk * a[i];
+            sum[k] += a[i] * x[i];
+        }
+        a[j + k] += fu * u[j + k];
+        y[j + k] = sum[k] + xk * a[j + k];
     }
 }
 
@@ -109,63 +135,14 @@ SUM_KERNEL void add_squares(ptrdiff_t m, const real *f, const real *x, real *RES
  *
  * Four columns at a time, so that y is read and written once for four columns. */
 SUM_KERNEL void add_square_and_multiply(ptrdiff_t m, real f, const real *RESTRICT u, real *RESTRICT a,
-                                    const real *RESTRICT x, real *RESTRICT y)
+                                        const real *RESTRICT x, real *RESTRICT y)
 {
-    REORDER
     ptrdiff_t j = 0;
     memset(y, 0, (size_t)m * sizeof(real));
-    for (; j + 4 <= m; j += 4) {
-        real *RESTRICT a0 = a + j * m, *RESTRICT a1 = a0 + m, *RESTRICT a2 = a1 + m, *RESTRICT a3 = a2 + m;
-        const real f0 = f * u[j], f1 = f * u[j + 1], f2 = f * u[j + 2], f3 = f * u[j + 3];
-        const real x0 = x[j], x1 = x[j + 1], x2 = x[j + 2], x3 = x[j + 3];
-        real sum[4], s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        for (ptrdiff_t i = 0; i < j; i++) {
-            const real b0 = a0[i] + f0 * u[i], b1 = a1[i] + f1 * u[i];
-            const real b2 = a2[i] + f2 * u[i], b3 = a3[i] + f3 * u[i];
-            a0[i] = b0;
-            a1[i] = b1;
-            a2[i] = b2;
-            a3[i] = b3;
-            y[i] += x0 * b0 + x1 * b1 + x2 * b2 + x3 * b3;
-            s0 += b0 * x[i];
-            s1 += b1 * x[i];
-            s2 += b2 * x[i];
-            s3 += b3 * x[i];
-        }
-        sum[0] = s0, sum[1] = s1, sum[2] = s2, sum[3] = s3;
-        for (ptrdiff_t k = 0; k < 4; k++) {
-            real *c = a + (j + k) * m;
-            const real fu = f * u[j + k], xk = x[j + k];
-            for (ptrdiff_t i = j; i < j + k; i++) {
-                c[i] += fu * u[i];
-                y[i] += xk * c[i];
-                sum[k] += c[i] * x[i];
-            }
-            c[j + k] += fu * u[j + k];
-            y[j + k] = sum[k] + xk * c[j + k];
-        }
-    }
-    for (; j < m; j++) {
-        real *c = a + j * m, sum = 0;
-        const real fu = f * u[j], xj = x[j];
-        for (ptrdiff_t i = 0; i < j; i++) {
-            c[i] += fu * u[i];
-            y[i] += xj * c[i];
-            sum += c[i] * x[i];
-        }
-        c[j] += fu * u[j];
-        y[j] = sum + xj * c[j];
-    }
-}
-
-/* The place of the largest of n numbers; the first of equal ones. */
-static ptrdiff_t arg_max(ptrdiff_t n, const real *x)
-{
-    ptrdiff_t best = 0;
-    for (ptrdiff_t j = 1; j < n; j++)
-        if (x[j] > x[best])
-            best = j;
-    return best;
+    for (; j + COLUMNS_AT_ONCE <= m; j += COLUMNS_AT_ONCE)
+        add_and_multiply(j, COLUMNS_AT_ONCE, m, f, u, a, x, y);
+    for (; j < m; j++)
+        add_and_multiply(j, 1, m, f, u, a, x, y);
 }
 
 /* ---- What is kept, and a row -------------------------------------------------------------------- */
@@ -233,44 +210,46 @@ static void prepare_scores(const sums_t *s, const recursion_t *r, row_t *row)
                          + (s->origin ? s->origin[s->m + j] + s->offset[s->m + j] : 0);
 }
 
-/* Add the pending product to B by the pass that the next row would make, so that saving a model changes
- * no bit of its answers. `scratch` is (m). */
-static void settle(ptrdiff_t m, const recursion_t *r, real *scratch)
+/* y = B x, by one pass over B, which adds the pending product too. */
+static void multiply(ptrdiff_t m, const recursion_t *r, const real *x, real *y)
 {
-    add_square_and_multiply(m, (real)r->factors[GAIN], r->pending, r->inverse, r->pending, scratch);
+    add_square_and_multiply(m, (real)r->factors[GAIN], r->pending, r->inverse, x, y);
     r->factors[GAIN] = 0.0;
 }
 
-/* z'P z, by one pass over B; none if the same row was just asked for. */
+/* z'P z; without a pass over B if the same row was just asked for. */
 static double prepare_leverage(const sums_t *s, const recursion_t *r, row_t *row)
 {
     const size_t size = (size_t)s->m * sizeof(real);
     if (row->imaged_at != s->tally[0] || memcmp(row->imaged, row->about, size)) {
-        add_square_and_multiply(s->m, (real)r->factors[GAIN], r->pending, r->inverse, row->about, row->image);
-        r->factors[GAIN] = 0.0;
+        multiply(s->m, r, row->about, row->image);
         memcpy(row->imaged, row->about, size);
         row->imaged_at = s->tally[0];
     }
     return (double)dot(s->m, row->image, row->about) / r->factors[SCALE];
 }
 
-/* The effective number of parameters, the trace of P A'A = I - P D. */
-static double n_parameters(const sums_t *s, const recursion_t *r)
+/* Prepare the variances of new targets about the scores of a row, into its errors. Return the degrees of
+ * freedom: the weight of the rows minus the effective number of parameters, the trace of P A'A = I - P D. */
+static double prepare_variances(const sums_t *s, const recursion_t *r, row_t *row)
 {
-    double penalised = 0;
-    for (ptrdiff_t j = 0; j < s->m; j++)
-        penalised += r->penalties[j] * (r->inverse[j * s->m + j] + r->factors[GAIN] * r->pending[j] * r->pending[j]);
-    return (double)s->m + (s->origin ? 1.0 : 0.0) - r->factors[KEPT] / r->factors[SCALE] * penalised;
-}
-
-/* The residual sum of squares of target j, RSS = J - W'DW; not less than rounding leaves. */
-static double residual_squares(const sums_t *s, const recursion_t *r, ptrdiff_t j)
-{
-    double penalised = 0;
+    const double leverage = prepare_leverage(s, r, row); /* from here on, P = B / scale */
+    const double kept = r->factors[KEPT], is_centred = s->origin ? 1.0 : 0.0;
+    double trace = 0; /* of B D */
     for (ptrdiff_t i = 0; i < s->m; i++)
-        penalised += r->penalties[i] * r->weights[j * s->m + i] * r->weights[j * s->m + i];
-    const double left = r->criterion[j] - r->factors[KEPT] * penalised, least = EPS * s->squares[j];
-    return left > least ? left : least;
+        trace += r->penalties[i] * r->inverse[i * s->m + i];
+    const double free = s->tally[1] - ((double)s->m + is_centred - kept / r->factors[SCALE] * trace);
+    const double factor = 1.0 + (leverage > 0.0 ? leverage : 0.0) + is_centred / s->tally[1];
+    for (ptrdiff_t j = 0; j < s->n; j++) {
+        const real *w = r->weights + j * s->m;
+        double penalised = 0;
+        for (ptrdiff_t i = 0; i < s->m; i++)
+            penalised += r->penalties[i] * w[i] * w[i];
+        /* RSS = J - W'DW; not less than rounding leaves */
+        const double left = r->criterion[j] - kept * penalised, least = EPS * s->squares[j];
+        row->errors[j] = (real)((left > least ? left : least) / free * factor);
+    }
+    return free;
 }
 
 /* Prepare to learn `values` with a weight w > 0, after a decay of all earlier weights.

@@ -20,7 +20,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 2
+LAYOUT = 3
 """Number of the arguments and arrays of `Reader` and `SingleRows`, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -98,8 +98,8 @@ class Reader:
     ----------
     columns : dict
         The column of every name that was met; of a name of arrays, (first column, length).
-    values : ndarray (n_columns,)
-        Where the row is stored; columns without a name are 0.
+    size : int
+        Number of columns; those without a name are 0.
     types : frozenset
         Types of numpy's numbers.
     array_type : type
@@ -107,17 +107,16 @@ class Reader:
 
     Examples
     --------
-    >>> values = np.zeros(2)
-    >>> reader = Reader({"a": 0, "b": 1}, values, frozenset(), np.ndarray)
+    >>> reader = Reader({"a": 0, "b": 1}, 2, frozenset(), np.ndarray)
     >>> reader.row({"b": 2.0, "a": 1}), reader.row({"b": "x"})
     (array([1., 2.]), None)
     """
 
     def __init__(
-        self, columns: dict[Any, Any], values: Numbers, types: frozenset[type], array_type: type
+        self, columns: dict[Any, Any], size: int, types: frozenset[type], array_type: type
     ) -> None:
-        self._columns, self._values, self._types = columns, values, types | PYTHON_NUMBER_TYPES
-        self._array_type, self._pack = array_type, Struct(f"{len(values)}d").pack
+        self._columns, self._size, self._types = columns, size, types | PYTHON_NUMBER_TYPES
+        self._array_type, self._pack = array_type, Struct(f"{size}d").pack
         # Picks the values of a dict with the names of the last dict, in the order of the columns.
         self._pick: Callable[[Any], Any] | None = None
 
@@ -126,16 +125,16 @@ class Reader:
         row = self._read(x)[1] if type(x) is dict else None
         return row if row is not None and ddot(row, row) <= MAX_SQUARES else None
 
-    def n_read(self, x: Any) -> int:
-        """Read a dict into the values, unchecked; return its number of names, or -1."""
+    def n_read(self, x: Any, out: Numbers) -> int:
+        """Read a dict into an array, unchecked; return its number of names, or -1."""
         n_names, row = self._read(x) if type(x) is dict else (-1, None)
         if row is not None:
-            self._values[:] = row
+            out[:] = row
         return n_names
 
     def _read(self, x: dict[Any, Any]) -> tuple[int, Numbers | None]:
         """Return the number of names of a dict, and its values; -1 and None if it is not known."""
-        if self._pick is not None and len(x) == len(self._values):
+        if self._pick is not None and len(x) == self._size:
             try:
                 picked = self._pick(x)
                 # Measured: a sum takes at most half the time of checking every type.
@@ -145,7 +144,7 @@ class Reader:
             except Exception:  # noqa: S110 -- Values of any type may raise anything.
                 pass
         known = [self._columns.get(name) for name in x if type(name) in (str, int)]
-        row = np.zeros(len(self._values))
+        row = np.zeros(self._size)
         if len(x) == 1 == len(known) and isinstance(known[0], tuple):
             return self._with_array(row, known[0], *x.values())
         are_numbers = all(is_one_of(self._types, value) for value in x.values())
@@ -186,7 +185,7 @@ class SingleRows:
     Parameters
     ----------
     features : Reader
-        Reads dicts into the values of the features.
+        Reads the features.
     targets : dict, Reader or None
         The column of every label; a reader of named targets; None for one number.
     labels : tuple
@@ -232,7 +231,7 @@ class SingleRows:
         self._panels = list(zip(arrays[16::2], arrays[17::2], strict=True))
         self._decay, self._most, self._least_share = decay, most, least_share
         self._patience, self._refines = patience, refines
-        self._size = len(features._values)
+        self._size = features._size
 
     # Predicting.
 
@@ -334,11 +333,11 @@ class SingleRows:
 
     def _read(self, x: Any, y: Any) -> int | None:
         """Read a row with its target; return the column of its label, None if it is not known."""
-        if self._features.n_read(x) < 0:
-            return None
         targets, known = self._values[self._size :], self._targets
+        if self._features.n_read(x, self._values[: self._size]) < 0:
+            return None
         if isinstance(known, Reader):
-            return 0 if known.n_read(y) == len(targets) else None
+            return 0 if known.n_read(y, targets) == len(targets) else None
         if known is None:
             if not is_one_of(self._features._types, y):
                 return None
@@ -382,14 +381,11 @@ class SingleRows:
             further.append((self._counts.__setitem__, column, self._counts[column] + 1))
         apply((*further, *self._learning(w, self._decay, is_restored)))
 
-    def plan_sample(
-        self, sample: Numbers, w: float, decay: float, is_restored: bool
-    ) -> tuple[Call, ...]:
-        """Return calls that learn a sample of features and targets, which other code has checked.
+    def plan_sample(self, w: float, decay: float, is_restored: bool) -> tuple[Call, ...]:
+        """Return calls that learn the row in the first array, which other code has checked.
 
         They write into memory, cannot fail, and are to be made in one C loop.
         """
-        self._values[:] = sample
         return tuple(self._learning(w, decay, is_restored))
 
     def _learning(self, w: float, decay: float, is_restored: bool) -> list[Call]:

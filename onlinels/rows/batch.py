@@ -580,7 +580,7 @@ class Columns:
     def row(self, x: Any) -> Floats | None:
         """Return a dict of names that were met as a row of all columns; None for anything else."""
         if self._reader is None:
-            self._reader = reader_of(self.met, np.zeros(len(self)))
+            self._reader = reader_of(self.met, len(self))
         known = self._reader.row(x) if len(self) else None
         return None if known is None else np.frombuffer(known)
 
@@ -782,9 +782,9 @@ def _is_in_place(located: Integers, n_columns: int) -> bool:
     return len(located) == n_columns and bool((located == np.arange(n_columns)).all())
 
 
-def reader_of(columns: dict[Name, Any], values: Floats) -> Reader:
-    """Return a reader of dicts, given the column of every name, into `values`."""
-    return Reader(columns, values, PLAIN_NUMBER_TYPES, np.ndarray)
+def reader_of(columns: dict[Name, Any], n_columns: int) -> Reader:
+    """Return a reader of dicts, given the column of every name."""
+    return Reader(columns, n_columns, PLAIN_NUMBER_TYPES, np.ndarray)
 
 
 # Results in kind: arrays for arrays, frames of the same library for frames, lists for lists

@@ -322,9 +322,10 @@ class Statistics:
         """
         if not self.is_single(rows, decay):
             return self._plan_many(rows, decay)
-        rounding, single = self._rounding, self.single_rows(following=following)
+        rounding, (sample, w) = self._rounding, rows.sample(self.n_targets)
         is_restored = following is not None and following.is_restored
-        calls = single.plan_sample(*rows.sample(self.n_targets), decay, is_restored)
+        single = self.single_rows(following=following, values=sample)
+        calls = single.plan_sample(w, decay, is_restored)
         if rounding.weight and decay != 1.0:
             return (*calls, (vars(self).update, {"_rounding": rounding.scaled(decay)}))
         return calls
@@ -339,6 +340,7 @@ class Statistics:
         constants: Floats | None = None,
         decay: float = 1.0,
         least_share: float = 0.0,
+        values: Floats | None = None,
     ) -> SingleRows:
         """Return what predicts and learns single rows, in the arrays of these statistics.
 
@@ -357,25 +359,26 @@ class Statistics:
             Numbers of rows by class; only values of features, NaN for features that vary.
         decay, least_share : float
             See `onlinels.core.reference.SingleRows`.
+        values : ndarray (n_features + n_targets,), optional
+            A row with its targets that is to be learnt; overwritten by rows that are read.
         """
         n_features, following = self.n_features, following or Following()
-        recursion, values = following.recursion, np.zeros(n_features + self.n_targets)
-        targets, labels = outputs
+        recursion, (targets, labels) = following.recursion, outputs
         if targets and not all(is_one_of(LABEL_TYPES, name) for name in targets):
             targets = {}  # No row is known: the names may be compared by Python code.
         if labels is None and targets is not None:
-            targets = reader_of(targets, values[n_features:])
+            targets = reader_of(targets, self.n_targets)
         cross, *panels = self._sums.row_arrays() or (None,)
         learnt: tuple[Any, ...] = None, None, weights, None, None, None
         if recursion is not None:
             learnt = recursion.arrays
         return SingleRows(
-            reader_of(columns or {}, values[:n_features]),
+            reader_of(columns or {}, n_features),
             targets,
             labels or (),
             LABEL_TYPES,
             (
-                values,
+                np.zeros(n_features + self.n_targets) if values is None else values,
                 self._tally,
                 *(self._mean or (None, None)),  # Origin and offset.
                 cross,
