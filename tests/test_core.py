@@ -29,7 +29,7 @@ from onlinels import (
     core,
 )
 from onlinels.core import reference
-from onlinels.core.reference import apply
+from onlinels.core.reference import NEXT_DUE, apply
 from onlinels.linear import prequential
 from onlinels.rows import batch
 from onlinels.sums import statistics
@@ -287,8 +287,8 @@ def told_of(call, *arguments):
 def state_of(model):
     """Return what rows change: what is equal, then numbers and their sizes, sums before weights."""
     sums, recursion = model._statistics, model._recursion
-    predicted_at, valid_until, _, share = model._marks.tolist()
-    equal = [model.feature_names, model._outputs, model.count, predicted_at, share]
+    predicted_at, valid_until, due, share = model._marks[:4].tolist()
+    equal = [model.feature_names, model._outputs, model.count, predicted_at, due, share]
     equal += [model.count < valid_until, sums._prints.tolist(), sums.weight]
     equal += [getattr(model, "_class_counts", np.zeros(0)).tolist()]
     gram, cross = sums.products.gram_and_cross()
@@ -395,7 +395,7 @@ TARGETS = {
 }
 
 
-def made(seed, targets, is_centred, decay, n_features):
+def made(seed, targets, is_centred, decay, n_features, due=2000.0):
     """Return what learns single rows, and the objects that it learns them into."""
     numbers, (outputs, n_targets, _) = np.random.default_rng(seed), TARGETS[targets]
     sums = statistics.Statistics(GramSums(n_features, n_targets), is_centred)
@@ -406,7 +406,7 @@ def made(seed, targets, is_centred, decay, n_features):
     penalties = np.full(n_features, 2.0)
     weights = np.asfortranarray(sums.solve(penalties, sums.diagonal))
     recursion = sums.products.recursion_of(weights, 2.0, penalties)
-    marks = np.array([30.0, 2000.0, 2000.0, 1.0])
+    marks = np.array([30.0, 2000.0, due, 1.0, 0.0, 900.0, 0.05, 2.0 * (seed % 2)])
     names = {f"x{column}": column for column in range(n_features)}
     counts = np.full(n_targets, 10) if targets == "labels" else None
     least = 0.5 if seed % 2 and decay != 1.0 else 0.0
@@ -553,6 +553,27 @@ def trained(**settings):
 
 
 @compiled
+@compiled
+@pytest.mark.parametrize("targets", TARGETS)
+def test_both_cores_pass_the_same_checkpoints(targets):
+    """Some ridges are kept for long, others are rejected, and then no row is known."""
+    last = []
+    for seed in range(40):
+        both = []
+        for name in ("compiled", "reference"):
+            with core_in_use(name):
+                both.append(made(seed, targets, seed % 3 > 0, 1.0, 1 + seed % 5, due=31.0))
+        for method, arguments in calls_of(seed, targets, 1 + seed % 5):
+            if method in ("learn", "scores"):
+                for single, *_ in both:
+                    getattr(single, method)(*arguments)
+        marks = [objects[2].tolist() for *_, objects in both]
+        assert marks[0] == marks[1], seed
+        last.append(marks[0][NEXT_DUE])
+    assert min(last) == 31.0
+    assert max(last) > 35.0
+
+
 @pytest.mark.parametrize("n_turns", [300, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_memory_is_given_back(n_turns):
     """Of rows learnt, answered and handed over, and of cores made, also in vain."""

@@ -189,7 +189,7 @@ def test_bad_input_changes_nothing(x, y, w):
         for k in range(9):
             model.learn_one({"a": k % 4}, "yes" if k % 2 else "no")
         # What is solved when it is first asked for is kept.
-        model.predict_one({"a": 1.0})
+        model.predict_many([{"a": 1.0}])
         for call in (
             lambda m=model: m.learn_one(x, y, w=w),
             lambda m=model: m.learn_many([{"a": 1.0}, x], ["no", y], [1.0, w]),

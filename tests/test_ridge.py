@@ -14,6 +14,7 @@ from sklearn.linear_model import RidgeCV
 
 import onlinels
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
+from onlinels.core.reference import NEXT_DUE
 from onlinels.linear import penalty
 from onlinels.sums.folds import hashed_folds, name_hashes
 from support import laws, strategies
@@ -101,14 +102,44 @@ def test_after_rows_were_taken_out_a_batch_meets_the_checkpoints_of_its_rows():
     assert models[0].ridge_ == pytest.approx(models[1].ridge_)
 
 
+def is_accepted(rows, ridge):
+    """Rao's score test at half a standard deviation, from the rows."""
+    A, Y = rows.X - rows.X.mean(axis=0), np.eye(2)[np.array(rows.y, dtype=int)]
+    Y = Y - Y.mean(axis=0)
+    inverse, freedom = np.linalg.inv(A.T @ A + ridge * np.eye(A.shape[1])), len(A) - 1
+    weights = inverse @ A.T @ Y
+    least = (Y**2).sum() - (weights * (A.T @ Y)).sum()
+    effective = inverse @ A.T @ A
+    score = freedom * ridge * (weights**2).sum() / least - np.trace(effective)
+    variance = 2.0 * (np.trace(effective @ effective) - np.trace(effective) ** 2 / freedom)
+    return score**2 <= variance / 4.0
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.0, 20.0])
+@pytest.mark.parametrize("step", [1, 23, 400])
 @pytest.mark.parametrize(
-    ("n_rows", "checkpoint"),
-    [(9, 9), (16, 16), (18, 17), (19, 19), (32, 31), (64, 63), (82, 82), (93, 88)],
+    ("n_rows", "checkpoint", "doubling"),
+    [
+        *((6, 6, 6), (7, 7, 7), (9, 9, 9), (17, 17, 17), (32, 31, 16)),
+        *((64, 63, 33), (82, 82, 67), (93, 88, 67), (300, 295, 261)),
+    ],
 )
-def test_the_ridge_is_that_of_the_last_checkpoint(n_rows, checkpoint):
-    rows = stream(n_rows)
-    model = laws.fitted(LeastSquaresClassifier(ridge="auto"), rows.X, rows.y)
-    assert model.ridge_ == pytest.approx(ridge_of(rows.take(range(checkpoint))))
+def test_the_ridge_of_the_last_doubling_is_kept_while_it_is_accepted(
+    n_rows, checkpoint, doubling, step, noise
+):
+    """Otherwise, and while the rows hardly outnumber the features, a checkpoint selects."""
+    random = np.random.default_rng(n_rows)
+    X, errors = random.normal(size=(n_rows, 6)), noise * random.normal(size=n_rows)
+    rows = strategies.Rows(X, (X[:, 0] + errors > 0).tolist(), np.ones(n_rows))
+    model = LeastSquaresClassifier(ridge="auto")
+    for start in range(0, n_rows, step):
+        if step == 1:
+            model.predict_one(rows.dicts()[start])
+        model.learn_many(rows.X[start : start + step], rows.y[start : start + step])
+    base = ridge_of(rows.take(range(doubling)))
+    is_kept = is_accepted(rows.take(range(checkpoint)), base)
+    expected = base if is_kept else ridge_of(rows.take(range(checkpoint)))
+    assert model.ridge_ == pytest.approx(expected)
     laws.assert_is_batch_solution(model, rows)
 
 
@@ -126,7 +157,7 @@ def test_no_cutting_changes_the_counts_at_which_a_ridge_is_chosen(step, monkeypa
     for start in range(0, 220, step):
         cut.learn_many(X[start : start + step], y[start : start + step])
     assert cut.ridge_ == whole.ridge_
-    assert cut._penalty.until == whole._penalty.until
+    assert cut._marks[NEXT_DUE] == whole._marks[NEXT_DUE]
     np.testing.assert_array_equal(cut.ridge_diagonal > 0.0, whole.ridge_diagonal > 0.0)
 
 
@@ -328,7 +359,8 @@ def test_folds_are_dropped_with_the_ridge_that_needs_them(ridge):
     model, new = LeastSquaresClassifier(KFold(3)), LeastSquaresClassifier(ridge)
     for each in (model, new):
         each.learn_many(X, y)
-    model.ridge = ridge
+        each.ridge = 2.0 if each is new else ridge
+    new.ridge = ridge
     assert (model.output_weights == new.output_weights).all()
     for other in (new, model.empty()):
         other.learn_many(X, y)

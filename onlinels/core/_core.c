@@ -22,7 +22,7 @@
 #include "recursion.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
-#define LAYOUT 3
+#define LAYOUT 4
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
@@ -196,9 +196,10 @@ static void Reader_dealloc(Reader *self)
 
 /* ---- Rows of a model --------------------------------------------------------------------------- */
 
-/* Counts of rows, in an array of the model: at the last prediction; from which the weights no longer
- * answer; at which a ridge is chosen. And the share of the ridge that decay has left. */
-enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, N_MARKS };
+/* Marks of a model, counts of rows for the most part: see reference.py. */
+enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, BEGAN, DOUBLES_AT, GROWTH, SCALED, N_MARKS };
+#define ROWS_SELECTED_ONE_BY_ONE 16.0
+#define MAX_UNITS_GROWTH 4.0
 
 typedef struct {
     PyObject_HEAD
@@ -225,7 +226,7 @@ typedef struct {
 static int can_answer(const SingleRows *self)
 {
     const double count = self->sums.tally[0];
-    return self->recursion.weights && count < self->marks[VALID_UNTIL]
+    return self->recursion.weights && count < self->marks[VALID_UNTIL] && count < self->marks[NEXT_DUE]
            && !(self->refines && count != self->marks[PREDICTED_AT]);
 }
 
@@ -264,12 +265,12 @@ static int is_constant_where_known(const SingleRows *self)
 }
 
 /* Whether k rows of weight w can be learnt here, for all that is known before they are read: no choice
- * of a ridge is due with them. */
+ * of a ridge is due before the last of them. */
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
     const double past = self->sums.tally[1] * self->decay;
     return self->sums.cross && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
-           && self->sums.tally[0] + (double)k < self->marks[NEXT_DUE];
+           && self->sums.tally[0] + (double)k <= self->marks[NEXT_DUE];
 }
 
 /* Whether a row that is read can be learnt here: no feature begins to vary, and its numbers stay within
@@ -298,6 +299,35 @@ static void learn(SingleRows *self, double w, double decay, int is_restored)
     commit_sums(&self->sums, &self->row, w);
 }
 
+/* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
+static int are_units_alike(const SingleRows *self)
+{
+    const sums_t *s = &self->sums;
+    for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++)
+        for (ptrdiff_t i = 0; i < p->width; i++) {
+            const double now = p->corner[i * p->width + i] / s->tally[1];
+            const double then = self->recursion.penalties[p->start + i] / self->marks[SCALED];
+            if (now != 0.0 && (now > MAX_UNITS_GROWTH * then || then > MAX_UNITS_GROWTH * now))
+                return 0;
+        }
+    return 1;
+}
+
+/* Pass a checkpoint if the ridge is kept; otherwise, a choice is due. */
+static void keep_ridge(SingleRows *self)
+{
+    double *marks = self->marks;
+    const double count = self->sums.tally[0], rows = count - marks[BEGAN];
+    if (!(marks[GROWTH] > 0.0 && count < marks[DOUBLES_AT] && count < marks[VALID_UNTIL])
+        || !self->recursion.inverse || self->refines
+        || (marks[SCALED] > 0.0 && !are_units_alike(self)))
+        return;
+    const int accepted = is_accepted(&self->sums, &self->recursion, self->row.image);
+    self->row.imaged_at = -1.0;
+    if (accepted)
+        marks[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(marks[GROWTH] * rows));
+}
+
 /* Learn a row that is read, with the decay of the model. */
 static void learn_read(SingleRows *self, double w)
 {
@@ -309,6 +339,8 @@ static void learn_read(SingleRows *self, double w)
     if (self->counts)
         self->counts[self->column]++;
     learn(self, w, self->decay, is_restored);
+    if (self->sums.tally[0] == self->marks[NEXT_DUE])
+        keep_ridge(self);
 }
 
 static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)

@@ -68,6 +68,16 @@ SUM_KERNEL real dot(ptrdiff_t m, const real *x, const real *y)
     return sum;
 }
 
+/* sum_i w_i x_i^2 */
+SUM_KERNEL real weighted_squares(ptrdiff_t m, const real *w, const real *x)
+{
+    REORDER
+    real sum = 0;
+    for (ptrdiff_t i = 0; i < m; i++)
+        sum += w[i] * x[i] * x[i];
+    return sum;
+}
+
 /* A = decay A + f x y', for A (m, n) */
 SUM_KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const real *x, const real *y,
                           real *RESTRICT a)
@@ -241,15 +251,43 @@ static double prepare_variances(const sums_t *s, const recursion_t *r, row_t *ro
     const double free = s->tally[1] - ((double)s->m + is_centred - kept / r->factors[SCALE] * trace);
     const double factor = 1.0 + (leverage > 0.0 ? leverage : 0.0) + is_centred / s->tally[1];
     for (ptrdiff_t j = 0; j < s->n; j++) {
-        const real *w = r->weights + j * s->m;
-        double penalised = 0;
-        for (ptrdiff_t i = 0; i < s->m; i++)
-            penalised += r->penalties[i] * w[i] * w[i];
         /* RSS = J - W'DW; not less than rounding leaves */
-        const double left = r->criterion[j] - kept * penalised, least = EPS * s->squares[j];
+        const double penalised = kept * weighted_squares(s->m, r->penalties, r->weights + j * s->m);
+        const double left = r->criterion[j] - penalised, least = EPS * s->squares[j];
         row->errors[j] = (real)((left > least ? left : least) / free * factor);
     }
     return free;
+}
+
+#define MIN_NOISE 1e-8
+#define MIN_INFORMATION 1e-12
+
+/* Whether the restricted likelihood accepts the ridge D, by Rao's score test at half a standard
+ * deviation: with K = P A'A = I - P D and f = weight - number of free parameters,
+ *
+ *     (f W'DW / J - tr K)^2  <=  (tr K^2 - (tr K)^2 / f) / 2.
+ */
+static int is_accepted(const sums_t *s, const recursion_t *r, real *scratch)
+{
+    const double kept = r->factors[KEPT] / r->factors[SCALE], f = s->tally[1] - (s->origin ? 1.0 : 0.0);
+    double least = 0, squares = 0, penalised = 0, trace = 0, square = 0;
+    multiply(s->m, r, r->pending, scratch); /* Adds the pending product to B. */
+    for (ptrdiff_t j = 0; j < s->n; j++) {
+        least += r->criterion[j];
+        squares += s->squares[j];
+        penalised += r->factors[KEPT] * weighted_squares(s->m, r->penalties, r->weights + j * s->m);
+    }
+    for (ptrdiff_t j = 0; j < s->m; j++) { /* tr P D, and tr (P D)^2 = sum d_i d_j P_ij^2 */
+        const real *b = r->inverse + j * s->m;
+        const double d = kept * r->penalties[j], own = d * b[j];
+        trace += own;
+        square += own * own + 2.0 * kept * d * weighted_squares(j, r->penalties, b);
+    }
+    const double effective = (double)s->m - trace, trace_of_square = (double)s->m - 2.0 * trace + square;
+    const double score = f * penalised / least - effective;
+    const double information = trace_of_square - effective * effective / f;
+    return f > 0.0 && least > MIN_NOISE * squares && information > MIN_INFORMATION * trace_of_square
+           && score * score <= 0.5 * information;
 }
 
 /* Prepare to learn `values` with a weight w > 0, after a decay of all earlier weights.

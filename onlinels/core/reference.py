@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap
-from math import sqrt
+from math import ceil, sqrt
 from operator import call, itemgetter
 from struct import Struct
 from typing import Any
@@ -20,7 +20,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 3
+LAYOUT = 4
 """Number of the arguments and arrays of `Reader` and `SingleRows`, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -49,6 +49,26 @@ SCALE, GAIN, KEPT = range(3)
 PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)
 """Marks of a model: counts of rows at the last prediction, from which the weights no longer answer,
 and at which a ridge is chosen; and the share of the ridge that decay has left."""
+
+BEGAN, DOUBLES_AT, GROWTH, SCALED = range(4, 8)
+"""Marks for checkpoints of the ridge, which `SingleRows` passes while the ridge is kept: counts of
+rows from which other counts begin, and up to which it may be kept; the growth of the number of rows
+from one checkpoint to the next, 0.0 if other code must choose; and the ridge if it acts on scaled
+features, else 0.0."""
+
+N_MARKS = 8
+
+ROWS_SELECTED_ONE_BY_ONE = 16
+"""Number of rows up to which every row is a checkpoint."""
+
+MAX_UNITS_GROWTH = 4.0
+"""Factor by which the square of a unit may have changed before a choice is not kept."""
+
+MIN_NOISE = 1e-8
+"""Minimum of |Y - A W|^2 + W'D W, relative to Y'Y, below which rounding prevails in a test."""
+
+MIN_INFORMATION = 1e-12
+"""Information about the ridge, relative to the trace of K^2, below which rounding prevails."""
 
 PYTHON_NUMBER_TYPES = frozenset({float, int, bool})
 """Python's own types of numbers."""
@@ -177,6 +197,43 @@ def settle(inverse: Numbers, pending: Numbers, factors: Numbers) -> None:
         apply((settling, (factors.__setitem__, GAIN, 0.0)))
 
 
+def is_accepted(recursion: tuple[Numbers, ...], freedom: float, squares: float) -> bool:
+    """Return whether the restricted likelihood accepts a ridge c, by Rao's score test.
+
+    With K = P A'A = I - P D and n - n_free = `freedom`, the derivative of minus twice the
+    log-likelihood by log c is g = (n - n_free) W'DW / J - tr K. Its variance is
+    2 (tr K^2 - (tr K)^2 / (n - n_free)). The ridge is accepted if g is at most half a standard
+    deviation.
+
+    Parameters
+    ----------
+    recursion : tuple of ndarray
+        Arrays of a recursion: B, u, W, J, factors and full penalties D.
+    freedom : float
+        Weight of the rows minus the number of parameters without a penalty.
+    squares : float
+        Sum of squares of all targets.
+    """
+    inverse, pending, weights, criterion, factors, penalties = recursion
+    settle(inverse, pending, factors)
+    kept, size = float(factors[KEPT] / factors[SCALE]), len(inverse)
+    least = float(criterion.sum())
+    if not (freedom > 0.0 and least > MIN_NOISE * squares):
+        return False
+    # D P, of which the upper triangle is read: tr (P D)^2 is the sum of d_i d_j P_ij^2.
+    roots = np.sqrt(penalties)
+    scaled = np.triu(inverse) * (kept * roots)
+    scaled *= roots[:, None]
+    diagonal = scaled.diagonal()
+    trace, total = float(diagonal.sum()), 2.0 * float(np.vdot(scaled, scaled))
+    effective = size - trace
+    square = size - 2.0 * trace + total - float(diagonal @ diagonal)
+    penalised = float(factors[KEPT]) * float(penalties @ np.square(weights).sum(axis=1))
+    score = freedom * penalised / least - effective
+    information = square - effective**2 / freedom
+    return bool(information > MIN_INFORMATION * square and score**2 <= 0.5 * information)
+
+
 class SingleRows:
     """Single rows of a model in one state: they are predicted, and learnt into the model's arrays.
 
@@ -236,9 +293,11 @@ class SingleRows:
     # Predicting.
 
     def _can_answer(self) -> bool:
+        if self._weights is None:
+            return False
         count, marks = self._tally[0], self._marks
         is_refined = not self._refines or count == marks[PREDICTED_AT]
-        return self._weights is not None and bool(count < marks[VALID_UNTIL]) and bool(is_refined)
+        return bool(count < min(marks[VALID_UNTIL], marks[NEXT_DUE]) and is_refined)
 
     def _about(self) -> Numbers:
         """Return the row about the mean, with targets."""
@@ -358,7 +417,7 @@ class SingleRows:
         count, weight = self._tally.tolist()
         if not (0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self._decay):
             return False
-        if count + 1.0 >= self._marks[NEXT_DUE]:
+        if count >= self._marks[NEXT_DUE]:
             return False
         squares = ddot(self._values, self._values)
         return self._is_constant_where_known() and bool(squares <= MAX_SQUARES)
@@ -380,6 +439,28 @@ class SingleRows:
         if self._counts is not None:
             further.append((self._counts.__setitem__, column, self._counts[column] + 1))
         apply((*further, *self._learning(w, self._decay, is_restored)))
+        if self._tally[0] == self._marks[NEXT_DUE]:
+            self._keep_ridge()
+
+    def _keep_ridge(self) -> None:
+        """Pass a checkpoint if the ridge is kept; otherwise, a choice is due."""
+        marks = self._marks
+        count, weight = self._tally.tolist()
+        can_keep = marks[GROWTH] > 0.0 and count < min(marks[DOUBLES_AT], marks[VALID_UNTIL])
+        if not can_keep or self._inverse is None or self._refines:
+            return
+        if marks[SCALED] > 0.0:
+            squares = np.concatenate([corner.diagonal() for _, corner in self._panels])
+            squares, units = squares / weight, self._penalties / marks[SCALED]
+            changes = np.maximum(squares, units) > MAX_UNITS_GROWTH * np.minimum(squares, units)
+            if changes[squares != 0.0].any():
+                return
+        arrays = self._inverse, self._pending, self._weights, self._criterion, self._factors
+        freedom = weight - (self._origin is not None)
+        if is_accepted((*arrays, self._penalties), freedom, float(self._squares.sum())):
+            rows = count - marks[BEGAN]
+            step = 1.0 if rows < ROWS_SELECTED_ONE_BY_ONE else ceil(marks[GROWTH] * rows)
+            marks[NEXT_DUE] = count + step
 
     def plan_sample(self, w: float, decay: float, is_restored: bool) -> tuple[Call, ...]:
         """Return calls that learn the row in the first array, which other code has checked.

@@ -121,7 +121,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     **When a ridge is selected.** After every row from the second to the 16th, then whenever the
     number of rows has grown by a sixteenth (with a KFold by a quarter; with more than 128 features
-    by more, up to doublings). With forgetting, also each time that four times the memory has
+    by more, up to doublings), unless the restricted likelihood accepts the ridge that was selected
+    at the last doubling. With forgetting, also each time that four times the memory has
     passed; the memory is the number of rows, or the time, in which weights fall to 1/e. Merging,
     unlearning, `fade` and a change of the ridge also lead to a new selection. The guide's page
     "Choose the settings of a linear model" has the details.

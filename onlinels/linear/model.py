@@ -9,9 +9,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import compress, pairwise
 from operator import attrgetter, itemgetter
-from sys import maxsize
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -36,7 +35,7 @@ from onlinels.checks import (
     uncast,
 )
 from onlinels.core import SingleRows
-from onlinels.core.reference import EPS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.reference import EPS, N_MARKS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.penalty import (
@@ -49,6 +48,7 @@ from onlinels.linear.penalty import (
     is_selected,
     penalties_of,
     ridge_of,
+    set_checkpoints,
 )
 from onlinels.linear.running import (
     MIN_SHARE,
@@ -314,7 +314,7 @@ class LinearModel(base.Estimator, ABC):
             if solution is not None:
                 is_current = solution.n_rows == self.count
                 solution = solution._replace(spread=None) if is_current else None
-            marks[NEXT_DUE] = 0.0
+            marks[N_MARKS // 2 :] = 0.0  # Those of `_rows`.
             return vars(self) | {"_rows": None, "_solution": solution, "_marks": marks}
 
     @property
@@ -440,19 +440,26 @@ class LinearModel(base.Estimator, ABC):
         ridge, units = self._chosen()
         return ridge * float(self._marks[SHARE]), units
 
+    @property
+    def _is_due(self) -> bool:
+        """Whether the ridge and its units are to be chosen from the current statistics."""
+        return bool(self.count >= self._marks[NEXT_DUE])
+
     def _choose_if_due(self) -> None:
-        """Choose a ridge and units that are due."""
-        penalty, settings = self._penalty, self._settings
-        if not penalty.is_due:
+        """Choose a ridge and units that are due, or keep them."""
+        if not self._is_due:
             return
+        old, settings, marks = self._penalty, self._settings, self._marks
+        penalty, due = old, np.inf
         if is_selected(settings.ridge):
+            running = self._recursion if self.count < marks[VALID_UNTIL] else None
             known = settings.ridge, settings.own_scaling, self._statistics, self._clock
-            penalty = choose_penalty(penalty, *known)
-        else:
-            penalty = penalty._replace(is_due=False)
-        self._rows = None
-        self._marks[SHARE] = 1.0
-        self._penalty = penalty
+            penalty, due = choose_penalty(old, *known, running)
+        news: dict[str, Any] = {"_penalty": penalty}
+        if penalty.ridge is None or not penalty.is_same(old):
+            news |= {"_solution": None, "_recursion": None, "_rows": None}
+        vars(self).update(news)
+        marks[SHARE], marks[NEXT_DUE] = 1.0, due
 
     # Learning and unlearning.
 
@@ -710,11 +717,12 @@ class LinearModel(base.Estimator, ABC):
             if other._is_blank:
                 known = np.arange(self._statistics.n_features)
                 outputs["_penalty"] = self._penalty.placed(known, size[0])
-                outputs["_marks"] = new_marks(self._marks[SHARE])
+                outputs["_marks"] = new_marks(*self._marks[[SHARE, NEXT_DUE]])
             elif self._is_blank:
                 # This model has learnt nothing, so the ridge that the other has selected stays.
                 statistics, penalty = theirs.copied(), other._penalty.placed(known, size[0])
-                outputs["_penalty"], outputs["_marks"] = penalty, new_marks(other._marks[SHARE])
+                outputs["_penalty"] = penalty
+                outputs["_marks"] = new_marks(*other._marks[[SHARE, NEXT_DUE]])
             else:
                 statistics.absorb(theirs)
             outputs |= {"_columns": columns, "_clock": clock}
@@ -788,15 +796,14 @@ class LinearModel(base.Estimator, ABC):
             return None
         clock, marks, solution = self._clock, self._marks, self._solution
         decay = clock.forgetting_factor
-        # From this number of rows on, and if a feature begins to vary, other code learns a row.
-        due, constants = np.inf, None
-        if is_selected(settings.ridge) and penalty.constants is not None:
-            due, constants = penalty.until, penalty.constants
-            constants = None if np.isnan(constants).all() else constants
-        can_learn = statistics.products.row_arrays() and statistics.n_folds == 1
+        # If a feature begins to vary, other code learns a row.
+        constants = None
+        if is_selected(settings.ridge):
+            set_checkpoints(marks, penalty, statistics.n_folds, clock)
+            if penalty.constants is not None and penalty.n_varying < len(penalty.constants):
+                constants = penalty.constants
         decays_errors = decay != 1.0 and statistics.rounding.weight
-        is_other = penalty.is_due or clock.half_life is not None or decays_errors
-        marks[NEXT_DUE] = due if can_learn and not is_other else 0.0
+        is_other = clock.half_life is not None or decays_errors or statistics.n_folds > 1
         weights = None
         if solution is not None and solution.n_rows == statistics.count:
             weights = solution.output_weights
@@ -809,6 +816,7 @@ class LinearModel(base.Estimator, ABC):
             constants,
             decay,
             MIN_SHARE if settings.is_recursive and decay != 1.0 else 0.0,
+            learns=not is_other,
         )
         return self._rows
 
@@ -947,8 +955,9 @@ class LinearModel(base.Estimator, ABC):
 
 
 def hold_choices(model: LinearModel) -> None:
-    """Make a model keep its ridge and units, whatever rows it learns, until a merge."""
-    model._penalty, model._rows = Penalty(is_due=False, until=maxsize), None
+    """Make a model choose no ridge, whatever rows it learns, until a merge."""
+    model._penalty, model._rows = Penalty(), None
+    model._marks[NEXT_DUE] = np.inf
 
 
 def choose_anew(model: LinearModel) -> None:
@@ -985,7 +994,7 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
     if events is None and takes_sparse(statistics, rows.values):
         vars(model).update(learnt_sparse(model, rows))
         return
-    blocks = blocks_of(n_rows, rows.shape[0], 0 if events is None else events.due_at)
+    blocks = blocks_of(n_rows, rows.shape[0], () if events is None else events.due_at)
     lacking = list[MemoryError]()
 
     def plan(block: slice) -> Calls:
@@ -1010,12 +1019,13 @@ def events_in(model: LinearModel, rows: Checked) -> Events | None:
     if not is_selected(model.ridge):
         return None
     weights, clock = np.broadcast_to(rows.w, len(rows.targets)), model._clock
-    return events_of(model._penalty, model._statistics, rows.values, weights, clock, rows.times)
+    known = model._penalty, float(model._marks[NEXT_DUE]), model._statistics
+    return events_of(*known, rows.values, weights, clock, rows.times)
 
 
-def blocks_of(n_rows: int, n_features: int, due_at: int) -> Iterator[slice]:
-    """Cut rows at the last checkpoint, and into blocks of some MiB."""
-    for start, stop in ((0, due_at), (due_at, n_rows)):
+def blocks_of(n_rows: int, n_features: int, due_at: tuple[int, ...]) -> Iterator[slice]:
+    """Cut rows where a ridge is chosen, and into blocks of some MiB."""
+    for start, stop in pairwise((0, *due_at, n_rows)):
         for block in row_blocks(stop - start, n_features, MIN_BLOCK_ROWS):
             yield slice(start + block.start, start + block.stop)
 
@@ -1027,15 +1037,16 @@ def plan_block(model: LinearModel, rows: Checked, block: slice, events: Events |
     learnt = Rows(uncast(part.values), part.targets, weights)
     statistics = model._statistics.grown(*shape).named(rows.columns.names)
     penalty, recursion, before = model._penalty, model._recursion, model._marks
-    marks = new_marks(share_after(model, part))
+    due = float(before[NEXT_DUE])
+    if events is not None:
+        due = events.next_due(due, block.stop)
+    marks = new_marks(share_after(model, part), due)
     if recursion is not None:
         is_single = n_rows == 1 and statistics.is_single(learnt, past)
         recursion = recursion.grown(*shape) if is_single else None
     if events is not None:
         known = np.arange(model._statistics.n_features)
         penalty = events.after(penalty.placed(known, shape[0]), block.stop)
-        if penalty.is_due:
-            recursion = None
         features, units = events.own_units(penalty, block, learnt, past * statistics.weight)
         if features.size:
             penalty = penalty.with_units(features, units)
@@ -1077,7 +1088,7 @@ def learnt_sparse(model: LinearModel, rows: Checked) -> dict[str, Any]:
     statistics.absorb(learnt)
     news = {model._names_outputs: rows.outputs} | model._counts(rows.targets, shape[1])
     news |= {"_columns": rows.columns, "_clock": clock}
-    news["_marks"] = new_marks(share_after(model, rows))
+    news["_marks"] = new_marks(share_after(model, rows), float(model._marks[NEXT_DUE]))
     return model._new_state(_statistics=statistics, **news)
 
 

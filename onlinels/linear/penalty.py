@@ -1,6 +1,10 @@
 """The ridge in force and the units that it acts on, chosen at fixed counts of rows.
 
-`Events` tells where these rows lie in a batch, and where features begin to vary.
+Whenever the number of rows has doubled, the ridge is selected from the statistics, and whether it
+acts on raw or on standardised features. In between, at every sixteenth more rows, both are kept if
+the restricted likelihood accepts them; otherwise the ridge is selected again. So a choice depends
+on the statistics at two counts of rows, and on nothing else. `Events` tells where these rows lie in
+a batch, and where features begin to vary.
 """
 
 from __future__ import annotations
@@ -12,11 +16,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
+from onlinels.core.reference import (
+    BEGAN,
+    DOUBLES_AT,
+    GROWTH,
+    MAX_UNITS_GROWTH,
+    NEXT_DUE,
+    ROWS_SELECTED_ONE_BY_ONE,
+    SCALED,
+    is_accepted,
+)
 from onlinels.linear.forgetting import Clock
+from onlinels.linear.running import recursion_at
 from onlinels.saving import savable
 from onlinels.sums.folds import FoldedStatistics
 from onlinels.sums.packed import gathered, origins
 from onlinels.sums.products import CONSTANT_TOLERANCE, Rows
+from onlinels.sums.recursion import Recursion
 from onlinels.sums.selection import (
     MIN_RIDGE_IF_DEPENDENT,
     KFold,
@@ -38,22 +54,20 @@ SCALINGS = ("auto", "standard", None)
 MIN_SELECTION_ROWS = 2
 """Total weight of rows from which a ridge is selected; below it, the paper's ridge is in force."""
 
-ROWS_SELECTED_ONE_BY_ONE = 16
-"""Number of rows up to which the ridge is selected after every row.
-
-On 600 random problems of 4 to 15 rows, the held-out error was 0.82 to 0.93 times RidgeCV's.
-"""
-
 LEAST_GROWTH, LEAST_GROWTH_OF_FOLDS, FEATURES_AT_DOUBLINGS = 1 / 16, 1 / 4, 8192
-"""Afterwards, a ridge is selected whenever the number of rows has grown by a sixteenth.
+"""After 16 rows, a checkpoint comes whenever the number of rows has grown by a sixteenth.
 
 From folds, where a choice costs ten times as much, the growth is a quarter. A choice costs the cube
 of the number of features, and learning only the square, so the growth is larger with many features:
-an eighth with 512 features, a quarter with 2,048, and twofold from 8,192 on. With a growth of a
-quarter, an eighth and a sixteenth, the squared error was at most 1.28, 1.12 and 1.08 times that of
-a ridge selected just then, over forty streams in a bad order whose features keep their units
-(demos/benchmarks/bad_order.py). Compared with doublings, predicting and learning 8,192 rows of 64
-features one by one took 1.1, 1.3 and 1.6 times as long; in batches, 1.6, 2.0 and 2.9 times.
+an eighth with 512 features, a quarter with 2,048, and twofold from 8,192 on. Squared errors
+relative to those of a ridge selected just then: demos/benchmarks/bad_order.py.
+"""
+
+MIN_ROWS_PER_FEATURE = 3
+"""Number of rows per feature from which a choice may be kept.
+
+With fewer rows, errors depend more on the ridge than the likelihood does: with about as many rows
+as features, keeping accepted ridges made errors 2 to 7% larger on average.
 """
 
 MEMORIES_BETWEEN_SELECTIONS = 4
@@ -109,28 +123,51 @@ def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds:
     """
     if count < ROWS_SELECTED_ONE_BY_ONE:
         return max(MIN_SELECTION_ROWS, count + 1)
+    growth = growth_between(n_varying, n_folds)
+    return int(count + np.ceil(min(growth * count, MEMORIES_BETWEEN_SELECTIONS * memory)))
+
+
+def growth_between(n_varying: int, n_folds: int = 1) -> float:
+    """Return the growth of the number of rows from one checkpoint to the next, at most 1."""
     share = n_varying / FEATURES_AT_DOUBLINGS
     least = LEAST_GROWTH if n_folds == 1 else LEAST_GROWTH_OF_FOLDS
-    growth = min(1.0, max(least, share, 0.5 * share**0.5))
-    return int(count + np.ceil(min(growth * count, MEMORIES_BETWEEN_SELECTIONS * memory)))
+    return float(min(1.0, max(least, share, 0.5 * share**0.5)))
+
+
+def next_doubling(count: int) -> int:
+    """Return the next power of two above a count of rows.
+
+    Examples
+    --------
+    >>> next_doubling(0), next_doubling(3), next_doubling(4)
+    (2, 4, 8)
+    """
+    return max(MIN_SELECTION_ROWS, 1 << count.bit_length())
+
+
+def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
+    """Return whether choices depend on the last doubling: without folds and without forgetting."""
+    return n_folds == 1 and not clock.forgets
 
 
 @savable()
 class Penalty(NamedTuple):
-    """The last selected ridge, the units that it acts on, and when the next choice is due.
+    """The ridge in force, the units that it acts on, and the choice that may be kept.
 
     Attributes
     ----------
     ridge : float or None
-        The selected ridge; None if the statistics were too few to select one.
+        The ridge in force; None if the statistics were too few to select one.
     units : ndarray (n_features,), or None
-        Standard deviations of the features when the ridge was chosen; for a feature that began to
+        Standard deviations of the features when the ridge was selected; for a feature that began to
         vary later, after its first change; 0 for constant features. None if the ridge acts on
         features as they are.
-    is_due : bool
-        Whether the ridge and the units are to be chosen from the current statistics.
-    until, until_time : int, float or None
-        Count of rows, and time of the stream, at which they are chosen next.
+    base_ridge, base_units
+        The same, as they were selected when the number of rows last doubled.
+    doubles_at : int
+        Count of rows from which they are selected again, whatever they are.
+    until_time : float or None
+        Time of the stream at which a choice is due.
     constants : ndarray (n_features,), or None
         The only value of every feature so far, NaN if it had several; None if not known.
     began : int
@@ -140,30 +177,50 @@ class Penalty(NamedTuple):
 
     ridge: float | None = None
     units: Floats | None = None
-    is_due: bool = True
-    until: int = MIN_SELECTION_ROWS
+    base_ridge: float | None = None
+    base_units: Floats | None = None
+    doubles_at: int = 0
     until_time: float | None = None
     constants: Floats | None = None
     began: int = 0
 
+    @property
+    def is_base(self) -> bool:
+        """Whether the choice in force is that of the last doubling."""
+        return self.is_same(self._replace(ridge=self.base_ridge, units=self.base_units))
+
+    def is_same(self, other: Penalty) -> bool:
+        """Return whether another penalty has the same ridge, on the same units."""
+        if self.units is None or other.units is None:
+            return self.ridge == other.ridge and self.units is other.units
+        return self.ridge == other.ridge and np.array_equal(self.units, other.units)
+
+    @property
+    def n_varying(self) -> int:
+        """Number of features that had several values."""
+        return 0 if self.constants is None else int(np.count_nonzero(np.isnan(self.constants)))
+
     def placed(self, places: Integers, n_features: int) -> Penalty:
         """Return the penalty for more features, with the known features at given places."""
-        columns, constants, units = origins(places, n_features), self.constants, self.units
-        return self._replace(
-            constants=None if constants is None else gathered(constants, columns),
-            units=None if units is None else gathered(units, columns),
-        )
+        columns = origins(places, n_features)
+        arrays: dict[str, Any] = {name: gathered(each, columns) for name, each in self._arrays()}
+        return self._replace(**arrays)
 
     def with_units(self, features: Integers, units: Floats) -> Penalty:
-        """Return the penalty with new units of some features."""
-        new = np.array(self.units)
-        new[features] = units
-        return self._replace(units=new)
+        """Return the penalty with units of features that begin to vary."""
+        new: dict[str, Any] = dict(self._arrays())
+        new = {name: new[name].copy() for name in new if name != "constants"}
+        for each in new.values():
+            each[features] = units
+        return self._replace(**new)
 
     def fits(self, n_features: int) -> bool:
         """Return whether the arrays have `n_features` entries."""
-        arrays = (each for each in (self.constants, self.units) if each is not None)
-        return all(len(each) == n_features for each in arrays)
+        return all(len(each) == n_features for _, each in self._arrays())
+
+    def _arrays(self) -> list[tuple[str, Floats]]:
+        arrays = ((name, getattr(self, name)) for name in ("units", "base_units", "constants"))
+        return [(name, each) for name, each in arrays if each is not None]
 
 
 def only_values(statistics: Statistics) -> Floats:
@@ -172,21 +229,70 @@ def only_values(statistics: Statistics) -> Floats:
 
 
 def choose_penalty(
-    penalty: Penalty, ridge: Any, scaling: Any, statistics: Statistics, clock: Clock
-) -> Penalty:
-    """Choose the ridge and units from the statistics; return the penalty up to the next choice."""
+    penalty: Penalty,
+    ridge: Any,
+    scaling: Any,
+    statistics: Statistics,
+    clock: Clock,
+    running: Recursion | None = None,
+) -> tuple[Penalty, int]:
+    """Choose the ridge and units; return the penalty, and the count of rows at the next checkpoint.
+
+    `running` is a recursion with the choice in force that has followed all rows, if there is one.
+    """
     check_folds(ridge, statistics)
+    constants = only_values(statistics) if penalty.constants is None else penalty.constants
+    penalty = penalty._replace(constants=constants, until_time=None)
+    n_varying = penalty.n_varying
+    began = penalty.began if n_varying else max(0, statistics.count - 1)
+    count = statistics.count - began
     deviations = None if scaling is None else statistics.deviations
     tried = [None, deviations] if scaling == "auto" else [deviations]
-    number, units = select_ridge_and_units(ridge, statistics, tried) or (None, None)
-    constants = only_values(statistics) if penalty.constants is None else penalty.constants
-    n_varying = int(np.count_nonzero(np.isnan(constants)))
-    began = penalty.began if n_varying else max(0, statistics.count - 1)
-    rows = next_checkpoint(statistics.count - began, n_varying, clock.memory, statistics.n_folds)
-    time = None
+    number, units = penalty.base_ridge, penalty.base_units
+    doubles = count >= penalty.doubles_at
+    if doubles or number is None or not depends_on_doublings(statistics.n_folds, clock):
+        number, units = select_ridge_and_units(ridge, statistics, tried) or (None, None)
+        if doubles:
+            at = next_doubling(count)
+            penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
+    elif count < MIN_ROWS_PER_FEATURE * n_varying or not is_kept(penalty, statistics, running):
+        of_one_kind = tried[:1] if units is None else tried[-1:]
+        number, units = select_ridge_and_units(ridge, statistics, of_one_kind) or (None, None)
     if clock.now is not None:
         time = clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
-    return Penalty(number, units, False, began + rows, time, constants, began)
+        penalty = penalty._replace(until_time=time)
+    rows = next_checkpoint(count, n_varying, clock.memory, statistics.n_folds)
+    return penalty._replace(ridge=number, units=units, began=began), began + rows
+
+
+def set_checkpoints(marks: Floats, penalty: Penalty, n_folds: int, clock: Clock) -> None:
+    """Set the marks by which `onlinels.core` passes checkpoints while the ridge is kept."""
+    marks[[BEGAN, DOUBLES_AT]] = penalty.began, penalty.began + penalty.doubles_at
+    n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
+    keeps = marks[NEXT_DUE] - penalty.began >= MIN_ROWS_PER_FEATURE * n_varying
+    keeps = keeps and is_base and depends_on_doublings(n_folds, clock)
+    marks[GROWTH] = growth_between(n_varying) if keeps else 0.0
+    marks[SCALED] = 0.0 if penalty.units is None else penalty.ridge
+
+
+def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None) -> bool:
+    """Return whether the ridge and units selected at the last doubling are kept.
+
+    They are unless Rao's score test rejects the ridge (`onlinels.core.reference.is_accepted`), or
+    the square of a unit has changed fourfold.
+    """
+    ridge, units = float(penalty.base_ridge or 0.0), penalty.base_units
+    if units is not None:
+        now, before = statistics.deviations**2, units**2
+        if (now > MAX_UNITS_GROWTH * before).any() or (before > MAX_UNITS_GROWTH * now).any():
+            return False
+    if running is None or running.trust < 1.0 or not penalty.is_base:
+        penalties, diagonal = penalties_of(ridge, units, statistics)
+        weights = np.asfortranarray(statistics.solve(penalties, diagonal))
+        running = recursion_at(statistics, weights, ridge, penalties)
+    freedom = statistics.weight - statistics.is_centred
+    squares = float(statistics.target_squares.sum())
+    return running is not None and is_accepted(running.arrays, freedom, squares)
 
 
 def select_ridge_and_units(
@@ -259,8 +365,9 @@ class Events(NamedTuple):
     firsts : ndarray (n_features,) of int
         The row in which each feature begins to vary: the length of the batch if it does not vary,
         -1 if it varied before the batch.
-    due_at : int
-        Number of rows of the batch after which a ridge is chosen for the last time; 0 for never.
+    due_at : tuple of int
+        Numbers of rows of the batch after which a ridge is chosen, ascending: when the number of
+        rows doubles for the last time, and at the last checkpoint.
     before : int
         Number of rows before the batch.
     is_centred : bool
@@ -269,7 +376,7 @@ class Events(NamedTuple):
 
     values: Floats
     firsts: Integers
-    due_at: int
+    due_at: tuple[int, ...]
     before: int
     is_centred: bool
 
@@ -277,9 +384,15 @@ class Events(NamedTuple):
         """Return the penalty after `n_rows` rows of the batch, at least 1, given it before."""
         constants = np.where(self.firsts < n_rows, np.nan, self.values)
         began = began_at(penalty.began, self.before, int(self.firsts.min(initial=n_rows)), n_rows)
-        new = penalty._replace(constants=constants, began=began)
-        # A choice that failed for lack of memory stays due.
-        return new._replace(is_due=new.is_due or n_rows == self.due_at)
+        return penalty._replace(constants=constants, began=began)
+
+    def next_due(self, due: float, n_rows: int) -> float:
+        """Return the count of rows at which a ridge is chosen next, after `n_rows` of the batch.
+
+        `due` is that count before the batch. A choice that failed for lack of memory stays due.
+        """
+        later = [self.before + at for at in self.due_at if at >= n_rows]
+        return later[0] if later else due
 
     def own_units(
         self, penalty: Penalty, block: slice, rows: Rows, past: float
@@ -315,6 +428,7 @@ class Events(NamedTuple):
 
 def events_of(
     penalty: Penalty,
+    due: float,
     statistics: Statistics,
     values: Matrix,
     w: Floats,
@@ -327,6 +441,8 @@ def events_of(
     ----------
     penalty : Penalty
         Penalty before the batch, with nothing due.
+    due : float
+        Count of rows at which a ridge is chosen next.
     statistics : Statistics
         Statistics before the batch.
     values : ndarray (n, n_features)
@@ -338,19 +454,28 @@ def events_of(
     times : ndarray (n,), or None
         Times of the rows.
     """
-    n_rows, n_features = values.shape
-    used, only = np.flatnonzero(w > 0.0), np.zeros(n_features)
+    only, firsts = changes_in(penalty, statistics, values, w)
+    begun, n_rows = np.sort(firsts), len(w)
+    latest = clock.latest(n_rows, times)
+    due_at = last_checkpoints(penalty, due, statistics, begun, n_rows, clock, latest)
+    return Events(only, firsts, due_at, statistics.count, statistics.is_centred)
+
+
+def changes_in(
+    penalty: Penalty, statistics: Statistics, values: Matrix, w: Floats
+) -> tuple[Floats, Integers]:
+    """Return the only values of features before a batch, and the rows in which each changes.
+
+    See `Events` for both, and `events_of` for the parameters.
+    """
+    used, only = np.flatnonzero(w > 0.0), np.zeros(values.shape[1])
     if statistics.weight:
         # New features were 0 so far.
         known = penalty.constants if penalty.constants is not None else only_values(statistics)
         only[: len(known)] = known
     elif statistics.is_centred and len(used):
         only[:] = dense(values[used[:1]])[0]
-    firsts = first_changes(only, values, used)
-    begun = np.sort(firsts)
-    latest = clock.latest(n_rows, times)
-    due_at = last_checkpoint(penalty, statistics, begun, n_rows, clock, latest)
-    return Events(only, firsts, due_at, statistics.count, statistics.is_centred)
+    return only, first_changes(only, values, used)
 
 
 def began_at(began: int, before: int, first: int, n_rows: int) -> int:
@@ -371,20 +496,26 @@ def began_at(began: int, before: int, first: int, n_rows: int) -> int:
     return began if first < 0 else max(0, before + min(first, n_rows) - 1)
 
 
-def last_checkpoint(
+def last_checkpoints(
     penalty: Penalty,
+    due: float,
     statistics: Statistics,
     begun: Integers,
     n_rows: int,
     clock: Clock,
     latest: Floats | None,
-) -> int:
-    """Return the number of rows of a batch at the last choice of a ridge; 0 for no choice.
+) -> tuple[int, ...]:
+    """Return the numbers of rows of a batch at which a ridge must be chosen, ascending.
+
+    The choice at the last checkpoint depends on the choice at the last doubling. All others leave
+    no trace.
 
     Parameters
     ----------
     penalty : Penalty
         Penalty before the batch.
+    due : float
+        Count of rows at which a ridge is chosen next.
     statistics : Statistics
         Statistics before the batch.
     begun : ndarray (n_features,) of int
@@ -397,19 +528,24 @@ def last_checkpoint(
         Latest time of the stream after every row; None without times.
     """
     before, n_folds = statistics.count, statistics.n_folds
-    last, until, until_time = 0, penalty.until, penalty.until_time
+    last = doubled = 0
+    doubles_at, until_time = penalty.doubles_at, penalty.until_time
     while True:
-        at = until - before
+        at = int(min(due - before, n_rows + 1))
         if latest is not None and until_time is not None:
             at = min(at, int(np.searchsorted(latest, until_time)) + 1)
         # A time of 1e18 plus a few units is the same float: the next checkpoint is the next row.
         at = max(at, last + 1)
         if at > n_rows:
-            return last
+            if 0 < doubled < last and depends_on_doublings(n_folds, clock):
+                return doubled, last
+            return (last,) if last else ()
         last = at
         began = began_at(penalty.began, before, int(begun.min(initial=at)), at)
-        n_varying = int(np.searchsorted(begun, at))
-        until = began + next_checkpoint(before + at - began, n_varying, clock.memory, n_folds)
+        count, n_varying = before + at - began, int(np.searchsorted(begun, at))
+        if count >= doubles_at:
+            doubled, doubles_at = at, next_doubling(count)
+        due = began + next_checkpoint(count, n_varying, clock.memory, n_folds)
         if latest is not None:
             until_time = float(latest[at - 1]) + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
 

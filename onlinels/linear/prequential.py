@@ -9,18 +9,17 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers, Matrix, by_row, row_blocks, uncast
 from onlinels.core import IN_USE
-from onlinels.core.reference import PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.reference import NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.discriminant import discriminant
 from onlinels.linear.model import (
     Checked,
     LinearModel,
     Targets,
     checked,
-    events_in,
     learn_rows,
     read_rows,
 )
-from onlinels.linear.penalty import is_selected
+from onlinels.linear.penalty import changes_in, is_selected
 from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.numerics import enlarged
 from onlinels.rows.batch import Batch, labels_like, names_of, table_like
@@ -102,9 +101,8 @@ def answered(
     scores = np.zeros((n_rows, n_targets))
     variances = np.full(scores.shape, np.inf) if with_dist else None
     grows = np.append(known[1:], n_targets) > known
-    events = events_in(own, rows)
     # Rows in which features begin to vary, ascending.
-    breaks = np.sort(events.firsts) if events is not None else np.zeros(0, dtype=np.intp)
+    breaks = np.sort(changes_in(own._penalty, own._statistics, rows.values, stream.weights)[1])
     start = 0
     while start < n_rows:
         own._choose_if_due()
@@ -186,6 +184,11 @@ class Stream(NamedTuple):
     read: Targets
     times: Sequence[Any]
 
+    @property
+    def weights(self) -> Floats:
+        """Weights of the rows when they are learnt, (n,)."""
+        return np.broadcast_to(self.rows.w, len(self.rows.targets))
+
     def sample(self, row: int) -> Any:
         """Return a row as a river sample."""
         if isinstance(self.batch.source, (list, tuple)):
@@ -227,7 +230,7 @@ def _block_end(
         return start
     n_rows = min(len(rows.targets) - start, max(size // 2, BLOCK_ENTRIES // size))
     if is_selected(model.ridge):
-        n_rows = min(n_rows, penalty.until - statistics.count)
+        n_rows = min(n_rows, int(min(model._marks[NEXT_DUE] - statistics.count, n_rows)))
         if penalty.until_time is not None and n_rows > 0:
             latest: Any = clock.latest(n_rows, rows.part(slice(start, start + n_rows)).times)
             n_rows = min(n_rows, int(np.searchsorted(latest, penalty.until_time)) + 1)
@@ -250,8 +253,13 @@ def _are_few_features(model: LinearModel) -> bool:
 
 def _answer_rows(model: LinearModel, rows: Checked, start: int, scores: Floats) -> int:
     """Predict rows and learn them one by one; return their number, up to a row with an event."""
-    single, n_known = model._rows or model._single_rows(), len(model._outputs)
-    if single is None or rows.shape[0] != len(model._columns):
+    n_known = len(model._outputs)
+    if not model._statistics.weight or rows.shape[0] != len(model._columns):
+        return 0
+    if model._rows is None:
+        model._solved()  # This counts as a prediction, so that weights follow the rows.
+    single = model._rows or model._single_rows()
+    if single is None:
         return 0
     part = rows.part(slice(start, start + max(64, 4 * BLOCK_ENTRIES // rows.shape[0])))
     values = np.require(uncast(part.values), np.float64, ("C", "A"))
@@ -292,13 +300,12 @@ def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
     rows = rows.part(slice(0, n_answered))
     _, past, _ = model._clock.tick(rows.w, n_answered, rows.times)
     learn_rows(model, rows)
-    if not model._penalty.is_due:
-        if past != 1.0:
-            after = after.scaled(past)
-        trust = min(trust, model._statistics.products.refine(after))
-        if trust:
-            after.trust, model._recursion = trust, after
-            model._marks[PREDICTED_AT], model._marks[VALID_UNTIL] = model.count, valid_until
+    if past != 1.0:
+        after = after.scaled(past)
+    trust = min(trust, model._statistics.products.refine(after))
+    if trust:
+        after.trust, model._recursion = trust, after
+        model._marks[PREDICTED_AT], model._marks[VALID_UNTIL] = model.count, valid_until
     return n_answered
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.core.reference import PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.reference import N_MARKS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.solve import are_few
 from onlinels.sums.statistics import Statistics, patience_of
@@ -36,14 +36,20 @@ rounding must not decide.
 """
 
 
-def new_marks(share: float = 1.0) -> Floats:
-    """Return the marks of a model without predictions, and with a share of its ridge."""
-    return np.array([-np.inf, 0.0, 0.0, share])
+def new_marks(share: float = 1.0, due: float = 0.0) -> Floats:
+    """Return the marks of a model without predictions, given the share of its ridge.
+
+    `due` is the count of rows at which a ridge is chosen next; 0 for now.
+    """
+    marks = np.zeros(N_MARKS)
+    marks[[PREDICTED_AT, NEXT_DUE, SHARE]] = -np.inf, due, share
+    return marks
 
 
 def are_marks(marks: Floats) -> bool:
     """Return whether loaded marks can be those of a model."""
-    return marks.shape == (4,) and marks.dtype == np.float64 and bool(0.0 < marks[SHARE] <= 1.0)
+    fits = marks.shape == (N_MARKS,) and marks.dtype == np.float64
+    return bool(fits and 0.0 < marks[SHARE] <= 1.0)
 
 
 def decayed(share: float, factors: Iterable[float]) -> float:
@@ -61,6 +67,22 @@ def decayed(share: float, factors: Iterable[float]) -> float:
     return share
 
 
+def recursion_at(
+    statistics: Statistics, weights: Floats, ridge: float, penalties: float | Floats
+) -> Recursion | None:
+    """Return the recursion of solved weights; None if rounding prevails in its inverse."""
+    # The inverse would know of squares that the weights leave out.
+    if (statistics.dropped > MAX_DROPPED_SHARE * np.asarray(penalties)).any():
+        return None
+    full = np.array(np.broadcast_to(penalties, statistics.n_features))
+    recursion = statistics.products.recursion_of(weights, ridge, full)
+    if recursion is not None:
+        # min |Y - A W|^2 + W'D W = Y'Y - W'A'Y
+        explained = np.einsum("ij,ij->j", weights, statistics.products.row_arrays()[0])
+        recursion.criterion[:] = statistics.target_squares - explained
+    return recursion
+
+
 def begin_after_solving(
     marks: Floats, statistics: Statistics, weights: Floats, ridge: float, penalties: float | Floats
 ) -> Recursion | None:
@@ -75,18 +97,14 @@ def begin_after_solving(
     marks[PREDICTED_AT] = count
     recursion = None
     # The first row with a weight is learnt as a batch, which a recursion cannot learn.
-    if keeps_coming and statistics.weight and not are_few(count, n_features):
-        # The inverse would know of squares that the weights leave out.
-        hides = (statistics.dropped > MAX_DROPPED_SHARE * np.asarray(penalties)).any()
-        full = np.array(np.broadcast_to(penalties, n_features))
+    # If a choice of the ridge is due with the next row, the weights answer for no other.
+    follows = marks[NEXT_DUE] > count + 1 and not are_few(count, n_features)
+    if keeps_coming and statistics.weight and follows:
         with suppress(MemoryError):  # Without a recursion, the next solution takes longer.
-            recursion = None if hides else statistics.products.recursion_of(weights, ridge, full)
+            recursion = recursion_at(statistics, weights, ridge, penalties)
     if recursion is None:
         marks[VALID_UNTIL] = count + 1
         return None
-    # min |Y - A W|^2 + W'D W = Y'Y - W'A'Y
-    explained = np.einsum("ij,ij->j", weights, statistics.products.row_arrays()[0])
-    recursion.criterion[:] = statistics.target_squares - explained
     per_feature = RENEWAL_ROWS_PER_FEATURE << max(0, n_features - 1).bit_length()
     step = max(RENEWAL_ROWS, per_feature)
     marks[VALID_UNTIL] = (count // step + 1) * step

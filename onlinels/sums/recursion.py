@@ -396,7 +396,7 @@ class Following(NamedTuple):
     Attributes
     ----------
     recursion : Recursion, or None
-    marks : ndarray (4,), or None
+    marks : ndarray (8,), or None
         See `onlinels.core.reference`.
     is_restored : bool
         Whether the ridge is set to its full size with the next row, so that it is not followed.

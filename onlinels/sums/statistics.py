@@ -341,6 +341,7 @@ class Statistics:
         decay: float = 1.0,
         least_share: float = 0.0,
         values: Floats | None = None,
+        learns: bool = True,
     ) -> SingleRows:
         """Return what predicts and learns single rows, in the arrays of these statistics.
 
@@ -361,6 +362,8 @@ class Statistics:
             See `onlinels.core.reference.SingleRows`.
         values : ndarray (n_features + n_targets,), optional
             A row with its targets that is to be learnt; overwritten by rows that are read.
+        learns : bool
+            Whether rows may be learnt without other code.
         """
         n_features, following = self.n_features, following or Following()
         recursion, (targets, labels) = following.recursion, outputs
@@ -381,7 +384,7 @@ class Statistics:
                 np.zeros(n_features + self.n_targets) if values is None else values,
                 self._tally,
                 *(self._mean or (None, None)),  # Origin and offset.
-                cross,
+                cross if learns else None,
                 self._target_squares,
                 self._prints,
                 *learnt,  # B, u, W, J, factors, D.
