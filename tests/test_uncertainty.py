@@ -263,6 +263,20 @@ def test_distributions_and_intervals_come_in_kind():
         assert [each.shape for each in pair] == [(40, 2)] * 2
 
 
+@pytest.mark.parametrize("level", [0.01, 0.5, 0.9, 0.999, 0.9999, 0.99999])
+def test_intervals_have_students_quantiles_for_few_and_for_many_rows(level):
+    """Rows of weight w count as w rows: 2.5 to 1e7 degrees of freedom."""
+    for freedom in (2.5, 9.0, 11.0, 12.5, 30.0, 499.0, 501.0, 1e7):
+        model = LeastSquaresRegressor(ridge=0.0)
+        for number in range(4):
+            model.learn_one({"x": float(number)}, float(number % 3), w=(freedom + 2.0) / 4.0)
+            model.predict_one({"x": 1.0})
+        expected = model.predict_one({"x": 1.0}, with_dist=True)
+        reach = stats.t.ppf((1.0 + level) / 2.0, freedom) * math.sqrt(expected.sigma**2)
+        lower, upper = model.predict_interval_one({"x": 1.0}, level=level)
+        assert upper - lower == pytest.approx(2.0 * reach, rel=1e-10)
+
+
 @pytest.mark.parametrize("kind", [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor])
 def test_levels_are_between_0_and_1(kind):
     for level in (0.0, 1.0, -0.5, 90, np.nan, "0.9", None, True):

@@ -521,10 +521,10 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         return dict(zip(read.outputs, read.values[row].tolist(), strict=True))
 
 
-MIN_EXPANDED_FREEDOM, MAX_EXPANDED_LEVEL = 500.0, 0.9999
-"""Degrees of freedom from which, and level up to which, the expansion of Student's t is exact.
+MIN_INTERPOLATED_FREEDOM, MAX_INTERPOLATED_LEVEL, INTERPOLATION_DEGREE = 10.0, 0.9999, 10
+"""Degrees of freedom from which, and level up to which, Student's t is interpolated; the degree.
 
-Its relative error is 1e-13 there. Measured: the expansion takes 0.2 us, scipy's quantile 2.
+The relative error is 2e-14. Measured: the polynomial takes 0.2 us, scipy's quantile 2.
 """
 
 
@@ -532,11 +532,6 @@ def t_quantile(free: float, level: float) -> float:
     """Return half the width of an interval in standard deviations, by degrees of freedom.
 
     Without degrees of freedom the variance is infinite, and 1 replaces the quantile.
-
-    References
-    ----------
-    M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964, equation 26.7.5, for
-    the expansion in the reciprocal of the degrees of freedom.
 
     Examples
     --------
@@ -555,18 +550,21 @@ def t_quantile(free: float, level: float) -> float:
 
 @lru_cache(maxsize=16)
 def quantile_terms(level: float) -> tuple[float, tuple[float, ...]]:
-    """Return the degrees of freedom n from which Student's t is expanded, and its terms in 1/n."""
-    from scipy.special import ndtri
+    """Return the degrees of freedom n from which Student's t is interpolated, and its terms in 1/n.
 
-    z = float(ndtri((1.0 + level) / 2.0))
-    s = z * z
-    return MIN_EXPANDED_FREEDOM if level <= MAX_EXPANDED_LEVEL else np.inf, (
-        z,
-        z * (s + 1.0) / 4.0,
-        z * ((5.0 * s + 16.0) * s + 3.0) / 96.0,
-        z * (((3.0 * s + 19.0) * s + 17.0) * s - 15.0) / 384.0,
-        z * ((((79.0 * s + 776.0) * s + 1482.0) * s - 1920.0) * s - 945.0) / 92160.0,
-    )
+    The polynomial in 1/n agrees with the quantiles at Chebyshev's points.
+    """
+    from numpy.polynomial import Chebyshev, Polynomial
+    from scipy.special import stdtrit
+
+    def quantiles(reciprocals: Floats) -> Floats:
+        return np.asarray(stdtrit(1.0 / reciprocals, (1.0 + level) / 2.0))
+
+    if level > MAX_INTERPOLATED_LEVEL:
+        return np.inf, ()
+    domain = [0.0, 1.0 / MIN_INTERPOLATED_FREEDOM]
+    found = Chebyshev.interpolate(quantiles, INTERPOLATION_DEGREE, domain)
+    return MIN_INTERPOLATED_FREEDOM, tuple(found.convert(kind=Polynomial).coef.tolist())
 
 
 def read_numbers(y: Any, n_rows: int) -> Floats:
