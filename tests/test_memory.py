@@ -78,3 +78,18 @@ def test_learning_and_solving_take_two_grams():
     assert learning < 1.05 * gram + 4 * rows[0].nbytes
     assert laws.peak_of(lambda: model.output_weights) < 1.2 * gram
     assert model.output_weights.shape == (1200, 4)
+
+
+def test_names_that_keep_coming_are_warned_of_once():
+    model, words = LeastSquaresClassifier(1.0), [f"word{number}" for number in range(1300)]
+    rows = [dict.fromkeys(words[start : start + 100], 1.0) for start in range(0, 1300, 100)]
+    for x in rows[:10]:
+        model.learn_one(x, True)
+    with pytest.warns(UserWarning, match=r"1,100 features by name.*FeatureHasher") as seen:
+        model.learn_one(rows[10], True)
+    for x in rows[11:]:
+        model.learn_one(x, True)
+    assert [one.filename for one in seen] == [__file__]
+    assert model.count == 13
+    # A wide array, and many names from the first row on, are meant.
+    LeastSquaresClassifier(1.0).learn_many(np.ones((2, 1030)), [True, False])

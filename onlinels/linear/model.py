@@ -17,6 +17,7 @@ import numpy as np
 from river import base
 
 from onlinels.checks import (
+    FEATURE_COUNT_REMEDY,
     MIN_BLOCK_ROWS,
     MIN_SUM_OF_SQUARES,
     Floats,
@@ -98,6 +99,9 @@ SUMS_BY_ACCUMULATOR: dict[str, Any] = {
     "recursive": GramSums,
 }
 """The class of sums for every value of the setting `accumulator`."""
+
+MANY_NAMES = 1024
+"""Number of features at which a model warns if names are still added."""
 
 MAX_FEATURES_BY_ROW = 128
 """Number of features up to which the core learns the rows of a batch, not BLAS."""
@@ -984,6 +988,14 @@ def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, 
     check_mass(values, w, lambda: columns.names)
     if targets.ndim == 2:
         check_mass(targets, w, lambda: outputs)
+    passes = model.count > 0 and len(model._columns) < MANY_NAMES <= len(columns)
+    if passes and not columns.are_positions:
+        warnings.warn(
+            f"The model has {len(columns):,} features by name, and names are still added. Memory "
+            f"grows with the square of their number. {FEATURE_COUNT_REMEDY}",
+            UserWarning,
+            stacklevel=levels_to_caller(),
+        )
     return Checked(values, targets, w, model._clock.read(t, len(batch)), columns, outputs)
 
 

@@ -288,8 +288,9 @@ def select_ridge(sums: Sums, n_rows: int) -> Choice:
     On random problems, the held-out squared error was within 0.3% of the error of the best ridge in
     the median, and more than twice this error in 0.8% of the problems. Generalised cross-validation
     did equally well, but needs the trace of the inverse (demos/benchmarks/README.md). Neither
-    criterion sees single rows: both are misled by isolated outliers (heavy tails, squared
-    features), and folds are misled less.
+    criterion sees single rows. With outliers in features, the error was 1.02 times that of the
+    best ridge on average, and 1.5 times at most (demos/benchmarks/outliers.py): outliers harm the
+    weights at any ridge.
 
     References
     ----------
@@ -577,9 +578,10 @@ class KFold:
     Notes
     -----
     A KFold needs K + 1 times the memory of "auto" and ten to twenty-five times its time for a
-    choice, and every row is learnt twice. Use a KFold if the squared error matters and a few rows
-    are outliers: the harm that outliers do shows on held-out rows, which "auto" does not have. In
-    the share of wrong labels, "auto" was as good or better on average (demos/benchmarks/README.md).
+    choice, and every row is learnt twice. Use a KFold to limit the largest errors if features have
+    heavy tails and the target is not linear in them. If it is linear, "auto" is better with
+    outliers, too: a KFold had up to 3.8 times the error of the best ridge. In the share of wrong
+    labels, "auto" was as good or better on average (demos/benchmarks/README.md).
 
     Examples
     --------
