@@ -349,7 +349,7 @@ def _with_sums(
         gram, cross = gram + n * np.outer(at, at), cross + n * np.outer(at, to)
         squares = squares + n * to**2
     learnt = Statistics(GramSums.of(gram, cross), model.fit_intercept)
-    learnt._tally[:], learnt._target_squares = (n_rows, n), squares
+    learnt._tally[:], learnt._target_squares = (n_rows, n, n), squares
     learnt._mean = mean if model.fit_intercept else None
     learnt._prints = np.hstack((unknown_prints(len(names)), target_prints))
     learnt = learnt.reindexed(np.argsort(columns.locate(layout)), targets)

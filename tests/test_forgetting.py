@@ -32,6 +32,9 @@ def test_weights_decay_by_one_step_per_row(kind, data, factor):
     laws.learn_in_batches(model, rows, data, ask=True, singly=True)
     decayed = rows.w * factor ** np.arange(len(rows) - 1.0, -1.0, -1.0)
     laws.assert_is_batch_solution(model, rows.weighing(decayed))
+    if decayed.any():
+        n_rows = decayed.sum() ** 2 / (decayed**2).sum()
+        assert model._statistics.effective_count == pytest.approx(n_rows)
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers", "several numbers"])
@@ -166,3 +169,21 @@ def test_times_that_float64_hardly_resolves_are_learnt_row_by_row_as_in_a_batch(
         singly.learn_one(dict(enumerate(row)), row[0], t=t)
     np.testing.assert_allclose(singly.output_weights, batch.output_weights, atol=1e-12)
     assert singly.ridge_ == batch.ridge_
+
+
+@pytest.mark.parametrize(("n_features", "factor"), [(50, 0.97), (20, 0.95), (20, 0.99)])
+def test_the_selected_ridge_is_nearly_the_best_where_memory_is_short(n_features, factor):
+    """Squared error beside that at the best ridge in hindsight, over eight streams."""
+    shares = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        X, fresh = (random.normal(size=(n_rows, n_features)) for n_rows in (400, 500))
+        weights = random.normal(size=n_features)
+        y, errors = X @ weights + random.normal(size=400), []
+        for ridge in ("auto", *10.0 ** np.arange(-3.0, 4.0, 0.5)):
+            model = LeastSquaresRegressor(ridge, forgetting_factor=factor)
+            model.learn_many(X, y)
+            errors.append(((model.predict_many(fresh) - fresh @ weights) ** 2).mean())
+        shares.append(errors[0] / min(errors[1:]))
+    assert np.exp(np.log(shares).mean()) < 1.3
+    assert max(shares) < 2.0

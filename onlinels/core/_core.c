@@ -22,7 +22,7 @@
 #include "recursion.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
-#define LAYOUT 4
+#define LAYOUT 5
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
@@ -597,7 +597,7 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
         Py_ssize_t size;
     } wanted[] = {
         {&row->values, size},
-        {&s->tally, 2}, {&s->origin, size}, {&s->offset, size},
+        {&s->tally, 3}, {&s->origin, size}, {&s->offset, size},
         {&s->cross, m * n}, {&s->squares, n}, {&s->prints, 2 * size},
         {&r->inverse, m * m}, {&r->pending, m}, {&r->weights, m * n},
         {&r->criterion, n}, {&r->factors, N_FACTORS}, {&r->penalties, m},

@@ -166,7 +166,7 @@ typedef struct {
 
 typedef struct {
     ptrdiff_t m, n, n_panels;
-    double *tally;    /* number of rows, total weight */
+    double *tally;    /* number of rows, total weight, and sum of squares of the weights */
     real *origin;     /* (m + n), or NULL without a mean: the mean is origin + offset, */
     real *offset;     /* (m + n), with twice the digits */
     panel_t *panels;  /* A'A */
@@ -362,6 +362,7 @@ static void commit_all_but_gram(const sums_t *s, const row_t *row, double w)
     const real *z = row->about, *v = row->about + s->m;
     s->tally[0] += 1.0;
     s->tally[1] = row->total;
+    s->tally[2] = row->decay * row->decay * s->tally[2] + w * w;
     add_hashes(s->m + s->n, row->values, s->prints);
     for (ptrdiff_t j = 0; j < s->n; j++)
         s->squares[j] = decay * s->squares[j] + weight * v[j] * v[j];

@@ -20,7 +20,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 4
+LAYOUT = 5
 """Number of the arguments and arrays of `Reader` and `SingleRows`, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -250,10 +250,10 @@ class SingleRows:
     label_types : frozenset
         Types of labels.
     arrays : tuple of ndarray or None
-        The row with its targets; count and weight; origin and offset of the mean; A'Y; squares of
-        the targets; prints; B, u, W, J, factors and full penalties of the recursion; marks; rows of
-        every class; only values of features; then the panels of A'A: rows above, and diagonal
-        blocks.
+        The row with its targets; count, weight and sum of squared weights; origin and offset of the
+        mean; A'Y; squares of the targets; prints; B, u, W, J, factors and full penalties of the
+        recursion; marks; rows of every class; only values of features; then the panels of A'A: rows
+        above, and diagonal blocks.
     decay : float
         Factor on all earlier weights with every row.
     most : float
@@ -414,7 +414,7 @@ class SingleRows:
     def _is_plain(self, w: float) -> bool:
         if self._cross is None or self._marks is None:
             return False
-        count, weight = self._tally.tolist()
+        count, weight, _ = self._tally.tolist()
         if not (0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self._decay):
             return False
         if count >= self._marks[NEXT_DUE]:
@@ -445,7 +445,7 @@ class SingleRows:
     def _keep_ridge(self) -> None:
         """Pass a checkpoint if the ridge is kept; otherwise, a choice is due."""
         marks = self._marks
-        count, weight = self._tally.tolist()
+        count, weight, _ = self._tally.tolist()
         can_keep = marks[GROWTH] > 0.0 and count < min(marks[DOUBLES_AT], marks[VALID_UNTIL])
         if not can_keep or self._inverse is None or self._refines:
             return
@@ -471,7 +471,7 @@ class SingleRows:
 
     def _learning(self, w: float, decay: float, is_restored: bool) -> list[Call]:
         """Return the calls that learn the row."""
-        count, weight = self._tally.tolist()
+        count, weight, squares = self._tally.tolist()
         size, marks, sample = self._size, self._marks, self._about()
         past = weight * decay
         total = past + w
@@ -501,7 +501,7 @@ class SingleRows:
             (dsbmv, 0, heft, y, sample, 1, size, decay, self._squares, 1, 0, 0, 1),
             (np.add, self._prints, prints_of_row(self._values), self._prints),
             *self._products(row, targets, heft, decay),
-            (self._tally.__setitem__, slice(None), (count + 1.0, total)),
+            (self._tally.__setitem__, slice(None), (count + 1.0, total, decay**2 * squares + w**2)),
         ]
 
     def _products(self, row: Numbers, targets: Numbers, w: float, decay: float) -> list[Call]:

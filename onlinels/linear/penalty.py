@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -251,13 +252,13 @@ def choose_penalty(
     number, units = penalty.base_ridge, penalty.base_units
     doubles = count >= penalty.doubles_at
     if doubles or number is None or not depends_on_doublings(statistics.n_folds, clock):
-        number, units = select_ridge_and_units(ridge, statistics, tried) or (None, None)
+        number, units = select_ridge_and_units(statistics, tried, clock.forgets) or (None, None)
         if doubles:
             at = next_doubling(count)
             penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
     elif count < MIN_ROWS_PER_FEATURE * n_varying or not is_kept(penalty, statistics, running):
         of_one_kind = tried[:1] if units is None else tried[-1:]
-        number, units = select_ridge_and_units(ridge, statistics, of_one_kind) or (None, None)
+        number, units = select_ridge_and_units(statistics, of_one_kind, False) or (None, None)
     if clock.now is not None:
         time = clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
         penalty = penalty._replace(until_time=time)
@@ -296,11 +297,12 @@ def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None)
 
 
 def select_ridge_and_units(
-    ridge: Any, statistics: Statistics, tried: Sequence[Floats | None]
+    statistics: Statistics, tried: Sequence[Floats | None], forgets: bool
 ) -> tuple[float, Floats | None] | None:
     """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
 
-    Units are those of `onlinels.sums.selection.select`. None if the statistics are too few.
+    Units are those of `onlinels.sums.selection.select`. None if the statistics are too few. If rows
+    are forgotten, their number is that of equally weighted rows, (sum w)^2 / sum w^2.
     """
     diagonal = statistics.diagonal
     # Rounding errors left by removed rows are not features to choose a ridge for.
@@ -311,7 +313,10 @@ def select_ridge_and_units(
         choices = [statistics.select_ridge(each is not None) for each in tried]
         which = first_best(choices)
         return choices[which].ridge, tried[which]
-    choice, which = select(varying_only(statistics.sums(), diagonal), statistics.count, tried)
+    sums = varying_only(statistics.sums(), diagonal)
+    if forgets:
+        sums = replace(sums, weight=statistics.effective_count)
+    choice, which = select(sums, statistics.count, tried)
     ridge, units = choice.ridge, tried[which]
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
     if ridge < MIN_RIDGE_IF_DEPENDENT * squares.max():

@@ -393,8 +393,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     Parameters
     ----------
     ridge : float, "auto", "paper" or KFold
-        The penalty c >= 0 on the weights, or how to select it. With forgetting, if fewer rows are
-        remembered than there are features, pass a number or a KFold.
+        The penalty c >= 0 on the weights, or how to select it. With forgetting, if less than half
+        as many rows are remembered as there are features, pass a number.
     accumulator : "gram", "orthogonal" or "recursive"
         What the model remembers of the stream.
     fit_intercept : bool
@@ -450,7 +450,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     ----------
     ridge : float, "auto", "paper" or KFold
         The penalty c >= 0 on the weights, or how to select it. All targets share one ridge. With
-        forgetting, if fewer rows are remembered than there are features, pass a number or a KFold.
+        forgetting, if less than half as many rows are remembered as there are features, pass a
+        number.
     accumulator : "gram", "orthogonal" or "recursive"
         What the model remembers of the stream.
     fit_intercept : bool

@@ -35,7 +35,7 @@ class Sums:
     target_squares : ndarray (n_targets,)
         Weighted sum of squares of every target, about its mean with an intercept.
     weight : float
-        Total weight of the rows, which counts as their number.
+        Total weight of the rows, which counts as their number; less if rows are forgotten.
     n_free : int
         Number of parameters without a penalty: 1 with an intercept, else 0.
     """

@@ -74,7 +74,7 @@ def sums_of_sparse(
     weight, n_features, used = float(w.sum()), rows.shape[1], w > 0.0
     sums = GramSums(n_features, n_targets)
     made = Statistics(sums, is_centred)
-    made._tally[:] = len(w), weight
+    made._tally[:] = len(w), weight, w @ w
     made._weightless = len(w) - int(np.count_nonzero(used))
     made._prints = np.hstack((sparse_prints(rows[used]), target_prints(targets[used], n_targets)))
     if not weight:

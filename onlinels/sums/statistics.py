@@ -108,7 +108,7 @@ def is_sound(statistics: Any) -> bool:
     shape = statistics._sums.shape
     mean, size = statistics._mean, len(statistics._rounding.squares)
     fits = len(statistics._target_squares) == shape[1] and size == sum(shape)
-    fits = fits and statistics._prints.shape == (2, size) and statistics._tally.shape == (2,)
+    fits = fits and statistics._prints.shape == (2, size) and statistics._tally.shape == (3,)
     fits = fits and statistics._prints.flags.c_contiguous
     fits = fits and statistics._weightless <= statistics.count
     return fits and (mean is None or len(mean.origin) == sum(shape))
@@ -153,8 +153,8 @@ class Statistics:
         n_features, n_targets = sums.shape
         self._sums = sums
         self._mean = Mean.zero(n_features + n_targets) if is_centred else None
-        # Number of rows, and their weight.
-        self._tally, self._weightless = np.zeros(2), 0
+        # Number of rows, their weight, and the sum of their squared weights.
+        self._tally, self._weightless = np.zeros(3), 0
         # Weighted sums of squares, about the mean if there is one.
         self._target_squares = np.zeros(n_targets)
         # Of the rows that had a weight: which features and targets are 0, or constant.
@@ -182,6 +182,12 @@ class Statistics:
     def weight(self) -> float:
         """Current total weight of the rows learnt."""
         return float(self._tally[1])
+
+    @property
+    def effective_count(self) -> float:
+        """Number of rows of equal weight that determine as much: (sum w)^2 / sum w^2."""
+        _, weight, squared = self._tally.tolist()
+        return float(weight**2 / squared) if squared else 0.0
 
     products: SumsOfProducts = _attribute("_sums", "The sums of products, in one form.")
     rounding: Rounding = _attribute("_rounding", "Rounding errors that removals have left.")
@@ -402,7 +408,9 @@ class Statistics:
 
     def _plan_many(self, rows: Rows, decay: float) -> Calls:
         """Plan as `plan` does, for any number of rows."""
-        past, added = self.weight * decay, rows.sign * float(rows.weights().sum())
+        w = rows.weights()
+        past, added = self.weight * decay, rows.sign * float(w.sum())
+        squared = decay**2 * float(self._tally[2]) + rows.sign * float(w @ w)
         mean, joining, difference = self._mean, rows, np.zeros(len(self._rounding.squares))
         if mean is None:
             squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
@@ -418,7 +426,7 @@ class Statistics:
             # Rows without weight are only counted; a remainder without weight is dropped.
             joining = Rows.none(self.n_features)
             if added or decay == 0.0:
-                past = added = decay = 0.0
+                past = added = decay = squared = 0.0
                 mean = Mean.zero(len(mean.origin))
             squares = self._target_squares * decay
         calls = self._sums.plan_rows(joining, decay)
@@ -433,7 +441,7 @@ class Statistics:
             parts = before, out, past, -added, difference, self.count, n_rows
             rounding = rounding.after_removal(*parts)
         changes = {
-            "_tally": np.array([self.count + rows.sign * n_rows, max(0.0, past + added)]),
+            "_tally": np.maximum(0.0, [self.count + rows.sign * n_rows, past + added, squared]),
             "_mean": mean,
             "_target_squares": squares,
             "_prints": self._prints + prints if rows.sign > 0.0 else self._prints - prints,
@@ -501,7 +509,7 @@ class Statistics:
     def _clearing(self) -> Calls:
         """Return the update that removes everything, including rounding errors."""
         calls = self._plan_many(Rows.none(self.n_features), 0.0)
-        nothing: dict[str, Any] = {"_tally": np.zeros(2), "_weightless": 0}
+        nothing: dict[str, Any] = {"_tally": np.zeros(3), "_weightless": 0}
         nothing["_prints"] = np.zeros_like(self._prints)
         nothing["_rounding"] = Rounding.none(len(self._rounding.squares))
         return (*calls, (vars(self).update, nothing))

@@ -14,7 +14,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     const ptrdiff_t size = m + n, block = size * size, width = m / 2;
     real *of = (real *)calloc((size_t)(16 * block), sizeof(real));
     uint64_t *prints = (uint64_t *)calloc((size_t)(2 * size), sizeof(uint64_t));
-    double tally[2] = {1.0, 1.0}, factors[N_FACTORS] = {1.0, 0.0, 1.0};
+    double tally[3] = {1.0, 1.0, 1.0}, factors[N_FACTORS] = {1.0, 0.0, 1.0};
     panel_t panels[2] = {{0, width, of, of}, {width, m - width, of + block, of + 2 * block}};
     sums_t s;
     recursion_t r;
