@@ -412,7 +412,7 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0):
     least = 0.5 if seed % 2 and decay != 1.0 else 0.0
     known = Following(recursion, marks), counts, constants if seed % 3 else None, decay, least
     values = np.zeros(n_features + n_targets)
-    single = sums.single_rows(names, outputs, None, *known, values)
+    single = sums.single_rows(names, outputs, None, *known, values, forgets=decay != 1.0)
     return single, values, (sums, recursion, marks, counts)
 
 
@@ -582,7 +582,7 @@ def test_memory_is_given_back(n_turns):
     odd += [{"a": 1.0, "z": 1.0}, {"a": 1.0, Turning("b"): 1.0}, {"a": ARRAYS[0]}, {}]
     array, kinds = np.zeros(2), (batch.PLAIN_NUMBER_TYPES, np.ndarray)
     reader = COMPILED.Reader({"a": 0, "b": 1}, 2, *kinds)
-    in_vain = reader, {}, (), frozenset(), (array,) * 18, 1.0, 1.0, 0.0, 4.0, False
+    in_vain = reader, {}, (), frozenset(), (array,) * 18, 1.0, 1.0, 0.0, 4.0, False, False
 
     def turn():
         for x, y in rows[:10]:

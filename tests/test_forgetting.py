@@ -33,8 +33,8 @@ def test_weights_decay_by_one_step_per_row(kind, data, factor):
     decayed = rows.w * factor ** np.arange(len(rows) - 1.0, -1.0, -1.0)
     laws.assert_is_batch_solution(model, rows.weighing(decayed))
     if decayed.any():
-        n_rows = decayed.sum() ** 2 / (decayed**2).sum()
-        assert model._statistics.effective_count == pytest.approx(n_rows)
+        mean_weight = (decayed**2).sum() / decayed.sum()
+        assert model._statistics.mean_weight == pytest.approx(mean_weight)
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers", "several numbers"])
@@ -187,3 +187,20 @@ def test_the_selected_ridge_is_nearly_the_best_where_memory_is_short(n_features,
         shares.append(errors[0] / min(errors[1:]))
     assert np.exp(np.log(shares).mean()) < 1.3
     assert max(shares) < 2.0
+
+
+@pytest.mark.parametrize(("n_features", "factor"), [(5, 0.99), (50, 0.97), (50, 0.99), (20, 0.9)])
+def test_intervals_cover_what_they_say_where_memory_is_short(n_features, factor):
+    covered, widths = [], []
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(900, n_features))
+        y = X @ random.normal(size=n_features) / n_features**0.5 + 0.7 * random.normal(size=900)
+        model = LeastSquaresRegressor(forgetting_factor=factor)
+        model.learn_many(X[:600], y[:600])
+        lower, upper = model.predict_interval_many(X[600:], level=0.9)
+        errors = model.predict_many(X[600:]) - y[600:]
+        covered.append(((lower <= y[600:]) & (y[600:] <= upper)).mean())
+        widths.append((upper - lower).mean() / (2.0 * 1.645 * np.sqrt((errors**2).mean())))
+    assert 0.86 < np.mean(covered) < 0.97
+    assert np.mean(widths) < 1.3

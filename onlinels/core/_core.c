@@ -22,7 +22,7 @@
 #include "recursion.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
-#define LAYOUT 5
+#define LAYOUT 6
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
@@ -220,6 +220,7 @@ typedef struct {
     double decay, most, least_share, patience;
     Py_ssize_t column;         /* of the label of the row */
     int refines;               /* whether the weights are corrected by the sums before they answer */
+    int forgets;               /* whether the weights of rows decay */
 } SingleRows;
 
 /* Whether the weights answer for the rows learnt so far. */
@@ -433,7 +434,7 @@ static double spread(SingleRows *self, PyObject *x)
 {
     if (!self->recursion.inverse || self->refines || !answer(self, x) || !is_constant_where_known(self))
         return 0.0;
-    const double free = prepare_variances(&self->sums, &self->recursion, &self->row);
+    const double free = prepare_variances(&self->sums, &self->recursion, &self->row, self->forgets);
     return free > MIN_FREE * self->sums.tally[1] ? free : 0.0;
 }
 
@@ -647,9 +648,9 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
 {
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
     PyObject *targets, *arrays;
-    if (self && PyArg_ParseTuple(args, "OOOOO!ddddp", &self->features, &targets, &self->labels,
+    if (self && PyArg_ParseTuple(args, "OOOOO!ddddpp", &self->features, &targets, &self->labels,
                                  &self->label_types, &PyTuple_Type, &arrays, &self->decay, &self->most,
-                                 &self->least_share, &self->patience, &self->refines)) {
+                                 &self->least_share, &self->patience, &self->refines, &self->forgets)) {
         Py_INCREF(self->args = args);
         if (PyDict_CheckExact(targets))
             self->columns = targets;

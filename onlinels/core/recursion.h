@@ -240,23 +240,25 @@ static double prepare_leverage(const sums_t *s, const recursion_t *r, row_t *row
 }
 
 /* Prepare the variances of new targets about the scores of a row, into its errors. Return the degrees of
- * freedom: the weight of the rows minus the effective number of parameters, the trace of P A'A = I - P D. */
-static double prepare_variances(const sums_t *s, const recursion_t *r, row_t *row)
+ * freedom: the weight of the rows minus the effective number of parameters, the trace of P A'A = I - P D.
+ * If rows are forgotten, their mean weight sum w^2 / sum w comes in: see `onlinels/linear/model.py`. */
+static double prepare_variances(const sums_t *s, const recursion_t *r, row_t *row, int forgets)
 {
     const double leverage = prepare_leverage(s, r, row); /* from here on, P = B / scale */
     const double kept = r->factors[KEPT], is_centred = s->origin ? 1.0 : 0.0;
     double trace = 0; /* of B D */
     for (ptrdiff_t i = 0; i < s->m; i++)
         trace += r->penalties[i] * r->inverse[i * s->m + i];
-    const double free = s->tally[1] - ((double)s->m + is_centred - kept / r->factors[SCALE] * trace);
-    const double factor = 1.0 + (leverage > 0.0 ? leverage : 0.0) + is_centred / s->tally[1];
+    const double mean = s->tally[2] / s->tally[1], w = forgets && mean < 1.0 ? mean : 1.0;
+    const double free = s->tally[1] - w * ((double)s->m + is_centred - kept / r->factors[SCALE] * trace);
+    const double factor = 1.0 + w * ((leverage > 0.0 ? leverage : 0.0) + is_centred / s->tally[1]);
     for (ptrdiff_t j = 0; j < s->n; j++) {
         /* RSS = J - W'DW; not less than rounding leaves */
         const double penalised = kept * weighted_squares(s->m, r->penalties, r->weights + j * s->m);
         const double left = r->criterion[j] - penalised, least = EPS * s->squares[j];
         row->errors[j] = (real)((left > least ? left : least) / free * factor);
     }
-    return free;
+    return free / w;
 }
 
 #define MIN_NOISE 1e-8

@@ -20,7 +20,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 5
+LAYOUT = 6
 """Number of the arguments and arrays of `Reader` and `SingleRows`, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -264,6 +264,8 @@ class SingleRows:
         Number of rows without a prediction after which the weights no longer follow.
     refines : bool
         Whether the weights are corrected by the sums before they answer.
+    forgets : bool
+        Whether the weights of rows decay.
     """
 
     def __init__(
@@ -278,6 +280,7 @@ class SingleRows:
         least_share: float,
         patience: float,
         refines: bool,
+        forgets: bool,
     ) -> None:
         self._features, self._targets, self._labels = features, targets, labels
         self._label_types = label_types
@@ -287,7 +290,7 @@ class SingleRows:
         self._factors, self._penalties, self._marks, self._counts, self._constants = arrays[11:16]
         self._panels = list(zip(arrays[16::2], arrays[17::2], strict=True))
         self._decay, self._most, self._least_share = decay, most, least_share
-        self._patience, self._refines = patience, refines
+        self._patience, self._refines, self._forgets = patience, refines, forgets
         self._size = features._size
 
     # Predicting.
@@ -351,22 +354,21 @@ class SingleRows:
         if scores is None or not self._is_constant_where_known():
             return NotImplemented
         settle(self._inverse, self._pending, self._factors)
-        row, weight, is_centred = (
-            self._about()[: self._size],
-            float(self._tally[1]),
-            self._origin is not None,
-        )
+        row, is_centred = self._about()[: self._size], self._origin is not None
+        _, weight, squared = self._tally.tolist()
+        mean_weight = min(1.0, squared / weight) if self._forgets else 1.0
         scale, penalties = self._factors[SCALE], self._factors[KEPT] * self._penalties
         # The effective number of parameters is the trace of P A'A = I - P D.
         n_parameters = self._size + is_centred - penalties @ self._inverse.diagonal() / scale
-        free = weight - float(n_parameters)
+        free = weight - mean_weight * float(n_parameters)
         if not free > MIN_FREE * weight:
             return NotImplemented
         leverage = max(0.0, ddot(row, dsymv(1.0, self._inverse, row)) / scale)
         residual = self._criterion - penalties @ self._weights**2
         noise = np.maximum(residual, EPS * self._squares) / free
-        variances = noise * (1.0 + leverage + (1.0 / weight if is_centred else 0.0))
-        return scores.tolist(), variances.tolist(), free
+        leverage += 1.0 / weight if is_centred else 0.0
+        variances = noise * (1.0 + mean_weight * leverage)
+        return scores.tolist(), variances.tolist(), free / mean_weight
 
     def interval(self, x: Any, least: float, terms: tuple[float, ...]) -> Any:
         """Return the ends of an interval for each target of a dict.

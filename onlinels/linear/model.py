@@ -131,6 +131,14 @@ OVERFLOW_HANDLING: Any = {"over": "ignore", "invalid": "ignore"}
 """numpy's error settings for variances, which are infinite beyond float64 (features at 1e-160)."""
 
 
+class Spread(NamedTuple):
+    """Noise variances (n_targets,), the covariance of the weights, and degrees of freedom."""
+
+    noise: Floats
+    covariance: Covariance
+    free: float
+
+
 @savable()
 class Solution(NamedTuple):
     """Output weights and intercept solved from the statistics, and the ridge in force."""
@@ -142,8 +150,8 @@ class Solution(NamedTuple):
     units: Floats | None
     output_weights: Floats
     intercept: Floats
-    # For predictive variances: the noise variance of every target, and the covariance.
-    spread: tuple[Floats, Covariance] | None = None
+    # For predictive variances.
+    spread: Spread | None = None
     # For classifiers with priors: the map from least-squares scores to discriminant scores.
     rule: Discriminant | None = None
     # Whether features are so far from 0 that x'W and the intercept would lose digits to each other.
@@ -821,6 +829,7 @@ class LinearModel(base.Estimator, ABC):
             decay,
             MIN_SHARE if settings.is_recursive and decay != 1.0 else 0.0,
             learns=not is_other,
+            forgets=clock.forgets,
         )
         return self._rows
 
@@ -917,7 +926,7 @@ class LinearModel(base.Estimator, ABC):
         """
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
-        (noise, covariance), solution = spread_of(self), self._solved()
+        (noise, covariance, _), solution = spread_of(self), self._solved()
         ridge, units = solution.ridge, solution.units
         mean = self._statistics.feature_mean
         with np.errstate(**OVERFLOW_HANDLING):
@@ -1231,8 +1240,14 @@ def warn_of_lost_digits(statistics: Statistics, ridge: float, units: Floats | No
         )
 
 
-def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
-    """Return the current noise variances (n_targets,) and covariance; the solution keeps them.
+def spread_of(model: LinearModel) -> Spread:
+    """Return noise variances, covariance and degrees of freedom, which the solution keeps.
+
+    With n = sum w and p effective parameters, the noise variance is RSS / (n - p), and the
+    covariance of the weights is (A'A + D)^-1 times this variance. If rows are forgotten, the errors
+    of a row of weight w count w^2 in the covariance. So with the mean weight v = sum w^2 / sum w,
+    the noise variance is RSS / (n - v p), its degrees of freedom are n / v - p, and the covariance
+    is v times as large.
 
     They cost about ``M^3`` operations once, ``M^2`` per prediction, and the memory of a Gram.
     """
@@ -1244,10 +1259,11 @@ def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
         covariance = statistics.covariance(*known)
         explained = statistics.products.explained_squares(solution.output_weights)
         squares = statistics.target_squares
-        # The noise variance of every target is RSS / (n - p); infinite unless n is greater than p.
         residual = np.maximum(squares - explained, MIN_NOISE_SHARE * np.abs(squares))
-    free = statistics.weight - covariance.n_parameters
+    weight = min(1.0, statistics.mean_weight) if model._clock.forgets else 1.0
+    free = statistics.weight - weight * covariance.n_parameters
     is_known = free > MIN_DEGREES_OF_FREEDOM * statistics.weight > 0.0
     noise = residual / free if is_known else np.full(len(residual), np.inf)
-    model._solution = solution._replace(spread=(noise, covariance))
-    return noise, covariance
+    spread = Spread(noise, covariance.times(weight), free / weight)
+    model._solution = solution._replace(spread=spread)
+    return spread

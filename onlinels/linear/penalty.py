@@ -315,7 +315,7 @@ def select_ridge_and_units(
         return choices[which].ridge, tried[which]
     sums = varying_only(statistics.sums(), diagonal)
     if forgets:
-        sums = replace(sums, weight=statistics.effective_count)
+        sums = replace(sums, weight=statistics.weight / statistics.mean_weight)
     choice, which = select(sums, statistics.count, tried)
     ridge, units = choice.ridge, tried[which]
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2

@@ -125,12 +125,12 @@ class RealValuedModel(LinearModel):
         batch = self._read_one(x)
         # As a prediction, which lets the weights follow the next rows.
         means, variances = self._row_scores(x).tolist(), self._variances(batch, own=1.0)[0].tolist()
-        return means, variances, self._statistics.weight - spread_of(self)[1].n_parameters
+        return means, variances, spread_of(self).free
 
     def _ends(self, batch: Batch, level: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of prediction intervals, (n, n_targets) each."""
         means, variances = self._normals(batch)
-        free = self._statistics.weight - spread_of(self)[1].n_parameters
+        free = spread_of(self).free
         reach = t_quantile(free, level) * np.sqrt(variances)
         return means - reach, means + reach
 
@@ -182,8 +182,10 @@ class RealValuedModel(LinearModel):
 
         Notes
         -----
-        Weights, decayed or not, count as numbers of rows. The ridge counts as prior knowledge about
-        the weights, so a ridge that is far too large makes the variance too small where it matters.
+        Weights count as numbers of rows. With forgetting, s^2 = RSS / (n - v p) with the mean weight
+        v = sum w^2 / sum w, at most 1; the other two terms of the variance are multiplied by v, and
+        there are n / v - p degrees of freedom. The ridge counts as prior knowledge about the
+        weights, so a ridge that is far too large makes the variance too small where it matters.
         The statistics cannot resolve residuals below 1.5e-8 of the targets: `sigma` is then about
         1.5e-8 of the targets. With few rows, Student's t would have heavier tails; see
         `predict_interval_one`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh, qr, svd
@@ -594,6 +594,13 @@ class Covariance:
     n_parameters: float
     origin: Floats | None = None
     intercept_share: float = 0.0
+
+    def times(self, factor: float) -> Covariance:
+        """Return a multiple of the covariance."""
+        if factor == 1.0:
+            return self
+        own, share = factor * self.matrix, factor * self.intercept_share
+        return replace(self, matrix=own, intercept_share=share)
 
     def leverages(self, rows: Floats) -> Floats:
         """Return x'(A'A + D)^-1 x of every row x (about the mean), plus the intercept's share."""

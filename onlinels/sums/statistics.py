@@ -184,10 +184,13 @@ class Statistics:
         return float(self._tally[1])
 
     @property
-    def effective_count(self) -> float:
-        """Number of rows of equal weight that determine as much: (sum w)^2 / sum w^2."""
+    def mean_weight(self) -> float:
+        """Mean of the weights of the rows, weighted by themselves: sum w^2 / sum w; 1 without rows.
+
+        Rows of equal weight that determine as much are sum w / mean = (sum w)^2 / sum w^2 rows.
+        """
         _, weight, squared = self._tally.tolist()
-        return float(weight**2 / squared) if squared else 0.0
+        return float(squared / weight) if weight else 1.0
 
     products: SumsOfProducts = _attribute("_sums", "The sums of products, in one form.")
     rounding: Rounding = _attribute("_rounding", "Rounding errors that removals have left.")
@@ -348,6 +351,7 @@ class Statistics:
         least_share: float = 0.0,
         values: Floats | None = None,
         learns: bool = True,
+        forgets: bool = False,
     ) -> SingleRows:
         """Return what predicts and learns single rows, in the arrays of these statistics.
 
@@ -368,8 +372,8 @@ class Statistics:
             See `onlinels.core.reference.SingleRows`.
         values : ndarray (n_features + n_targets,), optional
             A row with its targets that is to be learnt; overwritten by rows that are read.
-        learns : bool
-            Whether rows may be learnt without other code.
+        learns, forgets : bool
+            Whether rows may be learnt without other code; whether weights decay.
         """
         n_features, following = self.n_features, following or Following()
         recursion, (targets, labels) = following.recursion, outputs
@@ -404,6 +408,7 @@ class Statistics:
             least_share,
             patience_of(n_features),
             recursion is not None and recursion.trust < 1.0,
+            forgets,
         )
 
     def _plan_many(self, rows: Rows, decay: float) -> Calls:
