@@ -436,9 +436,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         The score of class k has the variance s_k^2 x'(A'A + c S^2)^-1 x, plus the variance of the
         intercept. s_k^2 = RSS_k / (n - p) is the residual sum of squares divided by the total
         weight of the rows minus the effective number of parameters. The variance measures how far
-        the score may be from its limit for infinitely many rows. With forgetting, see
-        `LeastSquaresRegressor.predict_one`. The label of a row, 0 or 1,
-        deviates from the score by the noise variance s_k^2 in addition.
+        the score may be from its limit for infinitely many rows. The label of a row, 0 or 1,
+        deviates from the score by the noise variance s_k^2 in addition. With forgetting, variances
+        are those of `LeastSquaresRegressor.predict_one`.
 
         Parameters
         ----------

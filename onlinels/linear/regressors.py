@@ -182,9 +182,9 @@ class RealValuedModel(LinearModel):
 
         Notes
         -----
-        Weights count as numbers of rows. With forgetting, s^2 = RSS / (n - v p) with the mean weight
-        v = sum w^2 / sum w, at most 1; the other two terms of the variance are multiplied by v, and
-        there are n / v - p degrees of freedom. The ridge counts as prior knowledge about the
+        Weights count as numbers of rows. With forgetting, s^2 is RSS / (n - v p) for the mean
+        weight v = sum w^2 / sum w, at most 1; the other two terms of the variance are multiplied by
+        v, and there are n / v - p degrees of freedom. The ridge counts as prior knowledge about the
         weights, so a ridge that is far too large makes the variance too small where it matters.
         The statistics cannot resolve residuals below 1.5e-8 of the targets: `sigma` is then about
         1.5e-8 of the targets. With few rows, Student's t would have heavier tails; see
