@@ -12,12 +12,12 @@ from scipy.linalg.lapack import dpotrf
 from onlinels.checks import Floats, Integers, check_kind, check_values, readable
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
+from onlinels.linear.ridge import KFold
 from onlinels.rows.batch import Columns, Name, plain_names, sorted_names
 from onlinels.rows.labels import Classes, as_list, read_label
 from onlinels.sums.gram import GramSums
 from onlinels.sums.products import Mean
 from onlinels.sums.removals import Prints, prints_of_counts, unknown_prints
-from onlinels.sums.selection import KFold
 from onlinels.sums.statistics import RowSums, Statistics
 
 __all__ = ["classifier_from_sums", "regressor_from_sums"]

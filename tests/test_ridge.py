@@ -15,7 +15,6 @@ from sklearn.linear_model import RidgeCV
 import onlinels
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.core.reference import NEXT_DUE
-from onlinels.linear import penalty
 from onlinels.sums.folds import hashed_folds, name_hashes
 from support import laws, strategies
 from support.slow import the_rest_slow
@@ -80,7 +79,7 @@ def ridge_of(rows, setting="auto"):
 def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
     rows, model = stream(105), LeastSquaresClassifier()
     with monkeypatch.context() as patch:
-        patch.setattr("onlinels.linear.penalty.select", mock.Mock(side_effect=MemoryError))
+        patch.setattr("onlinels.linear.ridge.select", mock.Mock(side_effect=MemoryError))
         with pytest.raises(MemoryError):
             model.learn_many(rows.X, rows.y)
         with pytest.raises(MemoryError):
@@ -146,7 +145,7 @@ def test_the_ridge_of_the_last_doubling_is_kept_while_it_is_accepted(
 @pytest.mark.parametrize("step", [1, 7, 50])
 def test_no_cutting_changes_the_counts_at_which_a_ridge_is_chosen(step, monkeypatch):
     """Also where more features than a threshold vary, which begin to vary late."""
-    monkeypatch.setattr(penalty, "FEATURES_AT_DOUBLINGS", 16)
+    monkeypatch.setattr("onlinels.linear.ridge.FEATURES_AT_DOUBLINGS", 16)
     random = np.random.default_rng(0)
     X, y = random.normal(size=(220, 12)), random.normal(size=220)
     X[:30] = 0.0

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.linalg import eigh
 
 from onlinels import LeastSquaresMultiTargetRegressor
+from onlinels.linear.ridge import select
 from onlinels.sums.selection import (
     RIDGES_PER_DECADE,
     Sums,
@@ -15,7 +16,6 @@ from onlinels.sums.selection import (
     judge_by_tridiagonal,
     likelihood_criterion,
     reduced_to_rank,
-    select,
     select_ridge,
 )
 from support import laws, strategies

@@ -19,14 +19,13 @@ from onlinels.linear.model import (
     read_asked,
     without,
 )
-from onlinels.linear.penalty import Scaling
 from onlinels.linear.prequential import Answers, answered, label_and_learn, tabulate_and_learn
+from onlinels.linear.ridge import Ridge, Scaling
 from onlinels.linear.scoring import ScoringClassifier
 from onlinels.numerics import enlarged, product
 from onlinels.rows.batch import Batch, check_mapping, read_sample, table_like
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
-from onlinels.sums.selection import Ridge
 from onlinels.sums.statistics import REMOVAL_TOLERANCE, RowSums, Statistics
 
 

@@ -39,10 +39,12 @@ from onlinels.core import SingleRows
 from onlinels.core.reference import EPS, N_MARKS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
-from onlinels.linear.penalty import (
+from onlinels.linear.ridge import (
     Events,
+    KFold,
     Penalty,
     check_folds,
+    check_ridge,
     check_scaling,
     choose_penalty,
     events_of,
@@ -88,7 +90,6 @@ from onlinels.sums.packed import origins
 from onlinels.sums.products import CONSTANT_TOLERANCE, Rows
 from onlinels.sums.recursion import Following, Recursion
 from onlinels.sums.removals import MAX_LOST
-from onlinels.sums.selection import KFold, check_ridge
 from onlinels.sums.solve import Covariance
 from onlinels.sums.sparse import sums_of_sparse, takes_sparse
 from onlinels.sums.statistics import LEARN_AGAIN, RowSums, Statistics

@@ -19,7 +19,7 @@ from onlinels.linear.model import (
     learn_rows,
     read_rows,
 )
-from onlinels.linear.penalty import changes_in, is_selected
+from onlinels.linear.ridge import changes_in, is_selected
 from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.numerics import enlarged
 from onlinels.rows.batch import Batch, labels_like, names_of, table_like

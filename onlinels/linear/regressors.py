@@ -23,8 +23,8 @@ from onlinels.linear.model import (
     scores_of,
     spread_of,
 )
-from onlinels.linear.penalty import Scaling
 from onlinels.linear.prequential import answered, put_in_place
+from onlinels.linear.ridge import Ridge, Scaling
 from onlinels.rows.batch import (
     ARRAY_TYPES,
     Batch,
@@ -39,7 +39,6 @@ from onlinels.rows.batch import (
 )
 from onlinels.rows.labels import as_list, check_one_column
 from onlinels.saving import savable
-from onlinels.sums.selection import Ridge
 
 TARGET_REMEDY = (
     "Pass one number; for labels use a classifier, for several targets "

@@ -1,22 +1,20 @@
-"""The ridge from the statistics alone: a number, the paper's heuristic, REML, or folds."""
+"""Criteria for the ridge from the statistics alone: restricted likelihood, and held-out errors."""
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, floor, log10
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dgeqrf, dormqr, dpstrf, dpttrf, dpttrs, dsyevd, dsytrd, dtrtrs
 
-from onlinels.checks import Floats, Integers, as_number, check_count
+from onlinels.checks import Floats, Integers
 from onlinels.numerics import product
-from onlinels.saving import savable, settings_hold
 
 
 @dataclass(frozen=True)
@@ -175,9 +173,6 @@ SQUARED_ERROR_TOLERANCE = 1e-6
 MAX_ROUNDING_ERROR = 1e-14
 """Squared error, relative to the squares of the targets, up to which it is rounding."""
 
-MAX_FEATURES_COMPARED = 512
-"""Largest number of features that decide between units."""
-
 MAX_FEATURES_DECOMPOSED = 512
 """Number of features up to which the Gram of rows that can be fitted exactly is decomposed.
 
@@ -189,49 +184,6 @@ the time of a decomposition at 64 features.
 
 BLOCK_NUMBERS = 4096
 """Number of entries of solutions, for several ridges together, that are computed at once."""
-
-
-def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Choice, int]:
-    """Return the best ridge, and the index of the units of features for which it is the best.
-
-    Parameters
-    ----------
-    sums : Sums
-        Sums of products of the rows, whose memory is overwritten.
-    n_rows : int
-        Number of rows, an upper bound of the rank of the Gram.
-    units : sequence of ndarray (n_features,), or None
-        The units to compare. An array holds the standard deviations of the features, with 0 for
-        features to leave out, and the ridge acts on standardised features. None: the ridge acts on
-        features as they are.
-
-    Notes
-    -----
-    Restricted likelihoods for different units are likelihoods of the same targets, and can be
-    compared; the first of tied units is selected. With more than 512 features, at most 512 evenly
-    spaced features decide between units.
-
-    Examples
-    --------
-    >>> gram, cross = np.diag([100.0, 1.0]), np.array([[100.0], [1.0]])
-    >>> sums = Sums(gram, cross, np.array([111.0]), weight=10.0)
-    >>> choice, which = select(sums, 10, [None, np.array([1.0, 0.1])])
-    >>> which
-    0
-    """
-    which = 0
-    if len(units) > 1:
-        step = -(-len(sums.gram) // MAX_FEATURES_COMPARED)
-        part = sums.gram[::step, ::step], sums.cross[::step]
-        choices = []
-        for deviations in units:
-            few = replace(sums, gram=part[0].copy(order="C"), cross=part[1].copy())
-            own = None if deviations is None else deviations[::step]
-            choices.append(select_ridge(in_units(few, own), n_rows))
-        which = first_best(choices)
-        if step == 1:
-            return choices[which], which
-    return select_ridge(in_units(sums, units[which]), n_rows), which
 
 
 def dependent_columns(gram: Floats) -> Integers:
@@ -546,127 +498,6 @@ def reduced_to_rank(sums: Sums) -> Sums:
     solved, _ = dtrtrs(rows[:, :rank], sums.cross[pivots[:rank] - 1], trans=1)
     triangle = np.triu(dgeqrf(rows.T)[0][:rank])
     return replace(sums, gram=product(triangle, triangle.T), cross=product(triangle, solved))
-
-
-MIN_PAPER_RIDGE = 10.0 * float(np.finfo(np.float64).eps)
-"""Smallest ridge of "paper" per feature, relative to the median sum of squares."""
-
-
-RIDGE_NAMES = ("paper", "auto")
-"""The names that the setting `ridge` can have."""
-
-RIDGE_REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
-
-
-@savable(settings_hold)
-@dataclass(frozen=True)
-class KFold:
-    """Choose the ridge by exact K-fold cross-validation, from statistics kept in K folds.
-
-    The content of a row determines its fold, so models with folds can merge and unlearn rows.
-
-    Parameters
-    ----------
-    n_folds : int
-        Number K of folds, at least 2.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `n_folds` is not an integer of at least 2.
-
-    Notes
-    -----
-    A KFold needs K + 1 times the memory of "auto" and ten to twenty-five times its time for a
-    choice, and every row is learnt twice. Use a KFold to limit the largest errors if features have
-    heavy tails and the target is not linear in them. If it is linear, "auto" is better with
-    outliers, too: a KFold had up to 3.8 times the error of the best ridge. In the share of wrong
-    labels, "auto" was as good or better on average (demos/benchmarks/README.md).
-
-    Examples
-    --------
-    >>> KFold()
-    KFold(n_folds=5)
-    """
-
-    n_folds: int = 5
-
-    def __post_init__(self) -> None:
-        check_count("n_folds", self.n_folds, 2)
-
-
-Ridge = float | str | KFold
-"""The setting `ridge`: a number, "paper", "auto" or a KFold."""
-
-
-def check_ridge(ridge: Any) -> None:
-    """Raise unless `ridge` is a finite number of at least 0, "paper", "auto" or a KFold.
-
-    Raises
-    ------
-    TypeError
-        If `ridge` is not a number, a string or a KFold.
-    ValueError
-        If `ridge` is a negative, infinite or NaN number, or an unknown name.
-
-    Examples
-    --------
-    >>> check_ridge("best")
-    Traceback (most recent call last):
-        ...
-    ValueError: ridge='best' is not known. Pass a float >= 0, "paper", "auto" or KFold(n_folds).
-    """
-    if isinstance(ridge, str):
-        if ridge not in RIDGE_NAMES:
-            raise ValueError(f"ridge={ridge!r} is not known. {RIDGE_REMEDY}")
-    elif not isinstance(ridge, KFold):
-        is_real = isinstance(ridge, numbers.Real) and not isinstance(ridge, bool)
-        number = as_number(ridge) if is_real else None
-        if number is None:
-            raise TypeError(f"ridge={ridge!r} must be a number, a name or a KFold. {RIDGE_REMEDY}")
-        if not 0.0 <= number < np.inf:
-            raise ValueError(f"ridge={number} must be at least 0 and finite. {RIDGE_REMEDY}")
-
-
-def paper_ridge(diagonal: Floats, n_targets: int) -> float:
-    """Return the paper's heuristic ridge, c = (N/M)^2 min(diag(A'A)).
-
-    Parameters
-    ----------
-    diagonal : ndarray (n_features,)
-        Diagonal of the Gram A'A. The minimum leaves out features with a sum of squares of 0 (hidden
-        units that were never active): they would make the ridge 0, and their weights are 0 for any
-        ridge.
-    n_targets : int
-        Number N of classes; M is the number of features.
-
-    Returns
-    -------
-    float
-        At least ``10 * eps * M`` times the median sum of squares (eps = 2.2e-16): for hidden units
-        of one kind, a smaller ridge is lost in the rounding errors of the Gram. 0.0 if all features
-        are always 0.
-
-    Notes
-    -----
-    The ridge grows with the number of rows as the Gram does, so its strength relative to the data
-    converges. It depends on the statistics alone, so the size of the batches does not change it.
-
-    References
-    ----------
-    M. D. McDonnell and T. Vladusich, "Enhanced Image Classification With a Fast-Learning Shallow
-    Convolutional Neural Network", IJCNN 2015, section II-C.
-
-    Examples
-    --------
-    >>> paper_ridge(np.array([4.0, 0.0, 16.0, 4.0]), n_targets=2)
-    1.0
-    """
-    active = diagonal[diagonal > 0.0]
-    if not active.size:
-        return 0.0
-    heuristic = (n_targets / diagonal.size) ** 2 * active.min()
-    return float(max(heuristic, MIN_PAPER_RIDGE * active.size * np.median(active)))
 
 
 BLOCK_COLUMNS = 2048

@@ -1,22 +1,28 @@
-"""The ridge in force and the units that it acts on, chosen at fixed counts of rows.
+"""The ridge, from its setting to the penalty of every feature, step by step.
 
-Whenever the number of rows has doubled, the ridge is selected from the statistics, and whether it
-acts on raw or on standardised features. In between, at every sixteenth more rows, both are kept if
-the restricted likelihood accepts them; otherwise the ridge is selected again. So a choice depends
-on the statistics at two counts of rows, and on nothing else. `Events` tells where these rows lie in
-a batch, and where features begin to vary.
+1. The setting is a number, "paper", "auto" or a `KFold`; `scaling` is "auto", "standard" or None.
+2. "auto" and a `KFold` choose a ridge at checkpoints: counts of rows that grow by a sixteenth.
+3. Whenever the number of rows has doubled, the ridge is selected from the statistics, and whether
+   it acts on raw or on standardised features. In between, both are kept if the restricted
+   likelihood accepts them; otherwise the ridge is selected again. So a choice depends on the
+   statistics at two counts of rows, and on nothing else. With forgetting, the number of rows is
+   that of equally weighted rows, and every choice is a selection. A `KFold` selects by the errors
+   on held-out folds (`onlinels.sums.folds`).
+4. The ridge in force is the selected ridge, the number, or the paper's.
+5. In a batch, `Events` tells where the checkpoints lie, and where features begin to vary: until the
+   next choice, such a feature has a unit of its own.
 """
 
 from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
+from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, as_number, check_count, dense
 from onlinels.core.reference import (
     BEGAN,
     DOUBLES_AT,
@@ -29,55 +35,107 @@ from onlinels.core.reference import (
 )
 from onlinels.linear.forgetting import Clock
 from onlinels.linear.running import recursion_at
-from onlinels.saving import savable
+from onlinels.saving import savable, settings_hold
 from onlinels.sums.folds import FoldedStatistics
 from onlinels.sums.packed import gathered, origins
 from onlinels.sums.products import CONSTANT_TOLERANCE, Rows
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.selection import (
     MIN_RIDGE_IF_DEPENDENT,
-    KFold,
+    Choice,
+    Sums,
     dependent_columns,
     first_best,
-    paper_ridge,
+    in_units,
     reciprocal,
-    select,
+    select_ridge,
     varying_only,
 )
 from onlinels.sums.statistics import Statistics
+
+# ---- 1. The setting ------------------------------------------------------------------------------
+
+RIDGE_NAMES = ("paper", "auto")
+"""The names that the setting `ridge` can have."""
+
+RIDGE_REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
+
+
+@savable(settings_hold)
+@dataclass(frozen=True)
+class KFold:
+    """Choose the ridge by exact K-fold cross-validation, from statistics kept in K folds.
+
+    The content of a row determines its fold, so models with folds can merge and unlearn rows.
+
+    Parameters
+    ----------
+    n_folds : int
+        Number K of folds, at least 2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `n_folds` is not an integer of at least 2.
+
+    Notes
+    -----
+    A KFold needs K + 1 times the memory of "auto" and ten to twenty-five times its time for a
+    choice, and every row is learnt twice. Use a KFold to limit the largest errors if features have
+    heavy tails and the target is not linear in them. If it is linear, "auto" is better with
+    outliers, too: a KFold had up to 3.8 times the error of the best ridge. In the share of wrong
+    labels, "auto" was as good or better on average (demos/benchmarks/README.md).
+
+    Examples
+    --------
+    >>> KFold()
+    KFold(n_folds=5)
+    """
+
+    n_folds: int = 5
+
+    def __post_init__(self) -> None:
+        check_count("n_folds", self.n_folds, 2)
+
+
+Ridge = float | str | KFold
+"""The setting `ridge`: a number, "paper", "auto" or a KFold."""
+
+
+def check_ridge(ridge: Any) -> None:
+    """Raise unless `ridge` is a finite number of at least 0, "paper", "auto" or a KFold.
+
+    Raises
+    ------
+    TypeError
+        If `ridge` is not a number, a string or a KFold.
+    ValueError
+        If `ridge` is a negative, infinite or NaN number, or an unknown name.
+
+    Examples
+    --------
+    >>> check_ridge("best")
+    Traceback (most recent call last):
+        ...
+    ValueError: ridge='best' is not known. Pass a float >= 0, "paper", "auto" or KFold(n_folds).
+    """
+    if isinstance(ridge, str):
+        if ridge not in RIDGE_NAMES:
+            raise ValueError(f"ridge={ridge!r} is not known. {RIDGE_REMEDY}")
+    elif not isinstance(ridge, KFold):
+        is_real = isinstance(ridge, numbers.Real) and not isinstance(ridge, bool)
+        number = as_number(ridge) if is_real else None
+        if number is None:
+            raise TypeError(f"ridge={ridge!r} must be a number, a name or a KFold. {RIDGE_REMEDY}")
+        if not 0.0 <= number < np.inf:
+            raise ValueError(f"ridge={number} must be at least 0 and finite. {RIDGE_REMEDY}")
+
 
 Scaling = str | None
 """The setting `scaling`: "auto", "standard" or None."""
 
 SCALINGS = ("auto", "standard", None)
 """The values of the setting `scaling`."""
-
-MIN_SELECTION_ROWS = 2
-"""Total weight of rows from which a ridge is selected; below it, the paper's ridge is in force."""
-
-LEAST_GROWTH, LEAST_GROWTH_OF_FOLDS, FEATURES_AT_DOUBLINGS = 1 / 16, 1 / 4, 8192
-"""After 16 rows, a checkpoint comes whenever the number of rows has grown by a sixteenth.
-
-From folds, where a choice costs ten times as much, the growth is a quarter. A choice costs the cube
-of the number of features, and learning only the square, so the growth is larger with many features:
-an eighth with 512 features, a quarter with 2,048, and twofold from 8,192 on. Squared errors
-relative to those of a ridge selected just then: demos/benchmarks/bad_order.py.
-"""
-
-MIN_ROWS_PER_FEATURE = 3
-"""Number of rows per feature from which a choice may be kept.
-
-With fewer rows, errors depend more on the ridge than the likelihood does: with about as many rows
-as features, keeping accepted ridges made errors 2 to 7% larger on average.
-"""
-
-MEMORIES_BETWEEN_SELECTIONS = 4
-"""Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
-
-
-def is_selected(ridge: Any) -> bool:
-    """Return whether the setting of the ridge means that a ridge is selected at checkpoints."""
-    return isinstance(ridge, KFold) or (isinstance(ridge, str) and ridge == "auto")
 
 
 def check_scaling(scaling: Any, ridge: Any) -> None:
@@ -97,6 +155,29 @@ def check_scaling(scaling: Any, ridge: Any) -> None:
             f"scaling={scaling!r} and ridge={ridge!r} do not go together: without a ridge, the "
             'units of features do not matter. Pass scaling="auto", or a ridge greater than 0.'
         )
+
+
+def is_selected(ridge: Any) -> bool:
+    """Return whether the setting of the ridge means that a ridge is selected at checkpoints."""
+    return isinstance(ridge, KFold) or (isinstance(ridge, str) and ridge == "auto")
+
+
+# ---- 2. When: checkpoints ------------------------------------------------------------------------
+
+MIN_SELECTION_ROWS = 2
+"""Total weight of rows from which a ridge is selected; below it, the paper's ridge is in force."""
+
+LEAST_GROWTH, LEAST_GROWTH_OF_FOLDS, FEATURES_AT_DOUBLINGS = 1 / 16, 1 / 4, 8192
+"""After 16 rows, a checkpoint comes whenever the number of rows has grown by a sixteenth.
+
+From folds, where a choice costs ten times as much, the growth is a quarter. A choice costs the cube
+of the number of features, and learning only the square, so the growth is larger with many features:
+an eighth with 512 features, a quarter with 2,048, and twofold from 8,192 on. Squared errors
+relative to those of a ridge selected just then: demos/benchmarks/bad_order.py.
+"""
+
+MEMORIES_BETWEEN_SELECTIONS = 4
+"""Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
 
 
 def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds: int = 1) -> int:
@@ -146,9 +227,17 @@ def next_doubling(count: int) -> int:
     return max(MIN_SELECTION_ROWS, 1 << count.bit_length())
 
 
-def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
-    """Return whether choices depend on the last doubling: without folds and without forgetting."""
-    return n_folds == 1 and not clock.forgets
+def set_checkpoints(marks: Floats, penalty: Penalty, n_folds: int, clock: Clock) -> None:
+    """Set the marks by which `onlinels.core` passes checkpoints while the ridge is kept."""
+    marks[[BEGAN, DOUBLES_AT]] = penalty.began, penalty.began + penalty.doubles_at
+    n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
+    keeps = marks[NEXT_DUE] - penalty.began >= MIN_ROWS_PER_FEATURE * n_varying
+    keeps = keeps and is_base and depends_on_doublings(n_folds, clock)
+    marks[GROWTH] = growth_between(n_varying) if keeps else 0.0
+    marks[SCALED] = 0.0 if penalty.units is None else penalty.ridge
+
+
+# ---- 3. What of: the statistics ------------------------------------------------------------------
 
 
 @savable()
@@ -224,6 +313,14 @@ class Penalty(NamedTuple):
         return [(name, each) for name, each in arrays if each is not None]
 
 
+MIN_ROWS_PER_FEATURE = 3
+"""Number of rows per feature from which a choice may be kept.
+
+With fewer rows, errors depend more on the ridge than the likelihood does: with about as many rows
+as features, keeping accepted ridges made errors 2 to 7% larger on average.
+"""
+
+
 def only_values(statistics: Statistics) -> Floats:
     """Return the only value of every feature (n_features,), NaN if it varies."""
     return np.where(statistics.diagonal > 0.0, np.nan, statistics.feature_mean)
@@ -266,14 +363,9 @@ def choose_penalty(
     return penalty._replace(ridge=number, units=units, began=began), began + rows
 
 
-def set_checkpoints(marks: Floats, penalty: Penalty, n_folds: int, clock: Clock) -> None:
-    """Set the marks by which `onlinels.core` passes checkpoints while the ridge is kept."""
-    marks[[BEGAN, DOUBLES_AT]] = penalty.began, penalty.began + penalty.doubles_at
-    n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
-    keeps = marks[NEXT_DUE] - penalty.began >= MIN_ROWS_PER_FEATURE * n_varying
-    keeps = keeps and is_base and depends_on_doublings(n_folds, clock)
-    marks[GROWTH] = growth_between(n_varying) if keeps else 0.0
-    marks[SCALED] = 0.0 if penalty.units is None else penalty.ridge
+def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
+    """Return whether choices depend on the last doubling: without folds and without forgetting."""
+    return n_folds == 1 and not clock.forgets
 
 
 def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None) -> bool:
@@ -301,7 +393,7 @@ def select_ridge_and_units(
 ) -> tuple[float, Floats | None] | None:
     """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
 
-    Units are those of `onlinels.sums.selection.select`. None if the statistics are too few. If rows
+    Units are those of `select`. None if the statistics are too few. If rows
     are forgotten, their number is that of equally weighted rows, (sum w)^2 / sum w^2.
     """
     diagonal = statistics.diagonal
@@ -325,6 +417,53 @@ def select_ridge_and_units(
     return ridge, units
 
 
+MAX_FEATURES_COMPARED = 512
+"""Largest number of features that decide between units."""
+
+
+def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Choice, int]:
+    """Return the best ridge, and the index of the units of features for which it is the best.
+
+    Parameters
+    ----------
+    sums : Sums
+        Sums of products of the rows, whose memory is overwritten.
+    n_rows : int
+        Number of rows, an upper bound of the rank of the Gram.
+    units : sequence of ndarray (n_features,), or None
+        The units to compare. An array holds the standard deviations of the features, with 0 for
+        features to leave out, and the ridge acts on standardised features. None: the ridge acts on
+        features as they are.
+
+    Notes
+    -----
+    Restricted likelihoods for different units are likelihoods of the same targets, and can be
+    compared; the first of tied units is selected. With more than 512 features, at most 512 evenly
+    spaced features decide between units.
+
+    Examples
+    --------
+    >>> gram, cross = np.diag([100.0, 1.0]), np.array([[100.0], [1.0]])
+    >>> sums = Sums(gram, cross, np.array([111.0]), weight=10.0)
+    >>> choice, which = select(sums, 10, [None, np.array([1.0, 0.1])])
+    >>> which
+    0
+    """
+    which = 0
+    if len(units) > 1:
+        step = -(-len(sums.gram) // MAX_FEATURES_COMPARED)
+        part = sums.gram[::step, ::step], sums.cross[::step]
+        choices = []
+        for deviations in units:
+            few = replace(sums, gram=part[0].copy(order="C"), cross=part[1].copy())
+            own = None if deviations is None else deviations[::step]
+            choices.append(select_ridge(in_units(few, own), n_rows))
+        which = first_best(choices)
+        if step == 1:
+            return choices[which], which
+    return select_ridge(in_units(sums, units[which]), n_rows), which
+
+
 def check_folds(ridge: Any, statistics: Statistics) -> None:
     """Raise unless the statistics have the number of folds that the ridge is chosen from."""
     if isinstance(ridge, KFold) and ridge.n_folds != statistics.n_folds:
@@ -332,6 +471,9 @@ def check_folds(ridge: Any, statistics: Statistics) -> None:
             f"ridge={ridge!r} needs statistics in {ridge.n_folds} folds, which must be kept from "
             "the first row on. Make a new model with this ridge."
         )
+
+
+# ---- 4. In force ---------------------------------------------------------------------------------
 
 
 def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats | None) -> float:
@@ -346,6 +488,51 @@ def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats
     return paper_ridge(diagonal, statistics.n_targets)
 
 
+MIN_PAPER_RIDGE = 10.0 * float(np.finfo(np.float64).eps)
+"""Smallest ridge of "paper" per feature, relative to the median sum of squares."""
+
+
+def paper_ridge(diagonal: Floats, n_targets: int) -> float:
+    """Return the paper's heuristic ridge, c = (N/M)^2 min(diag(A'A)).
+
+    Parameters
+    ----------
+    diagonal : ndarray (n_features,)
+        Diagonal of the Gram A'A. The minimum leaves out features with a sum of squares of 0 (hidden
+        units that were never active): they would make the ridge 0, and their weights are 0 for any
+        ridge.
+    n_targets : int
+        Number N of classes; M is the number of features.
+
+    Returns
+    -------
+    float
+        At least ``10 * eps * M`` times the median sum of squares (eps = 2.2e-16): for hidden units
+        of one kind, a smaller ridge is lost in the rounding errors of the Gram. 0.0 if all features
+        are always 0.
+
+    Notes
+    -----
+    The ridge grows with the number of rows as the Gram does, so its strength relative to the data
+    converges. It depends on the statistics alone, so the size of the batches does not change it.
+
+    References
+    ----------
+    M. D. McDonnell and T. Vladusich, "Enhanced Image Classification With a Fast-Learning Shallow
+    Convolutional Neural Network", IJCNN 2015, section II-C.
+
+    Examples
+    --------
+    >>> paper_ridge(np.array([4.0, 0.0, 16.0, 4.0]), n_targets=2)
+    1.0
+    """
+    active = diagonal[diagonal > 0.0]
+    if not active.size:
+        return 0.0
+    heuristic = (n_targets / diagonal.size) ** 2 * active.min()
+    return float(max(heuristic, MIN_PAPER_RIDGE * active.size * np.median(active)))
+
+
 def penalties_of(
     ridge: float, units: Floats | None, statistics: Statistics
 ) -> tuple[float | Floats, Floats]:
@@ -358,6 +545,9 @@ def penalties_of(
     varies = units > 0.0
     penalties = ridge * np.where(varies, units, 1.0) ** 2
     return penalties, np.where(varies, statistics.diagonal, 0.0)
+
+
+# ---- 5. In a batch -------------------------------------------------------------------------------
 
 
 class Events(NamedTuple):
