@@ -171,7 +171,7 @@ def test_times_that_float64_hardly_resolves_are_learnt_row_by_row_as_in_a_batch(
     assert singly.ridge_ == batch.ridge_
 
 
-@pytest.mark.parametrize(("n_features", "factor"), [(50, 0.97), (20, 0.95), (20, 0.99)])
+@pytest.mark.parametrize(("n_features", "factor"), [(50, 0.97), (50, 0.9), (20, 0.95), (20, 0.99)])
 def test_the_selected_ridge_is_nearly_the_best_where_memory_is_short(n_features, factor):
     """Squared error beside that at the best ridge in hindsight, over eight streams."""
     shares = []
@@ -189,7 +189,7 @@ def test_the_selected_ridge_is_nearly_the_best_where_memory_is_short(n_features,
     assert max(shares) < 2.0
 
 
-@pytest.mark.parametrize(("n_features", "factor"), [(5, 0.99), (50, 0.97), (50, 0.99), (20, 0.9)])
+@pytest.mark.parametrize(("n_features", "factor"), [(5, 0.99), (50, 0.97), (50, 0.9), (20, 0.9)])
 def test_intervals_cover_what_they_say_where_memory_is_short(n_features, factor):
     covered, widths = [], []
     for seed in range(4):
@@ -202,5 +202,5 @@ def test_intervals_cover_what_they_say_where_memory_is_short(n_features, factor)
         errors = model.predict_many(X[600:]) - y[600:]
         covered.append(((lower <= y[600:]) & (y[600:] <= upper)).mean())
         widths.append((upper - lower).mean() / (2.0 * 1.645 * np.sqrt((errors**2).mean())))
-    assert 0.86 < np.mean(covered) < 0.97
-    assert np.mean(widths) < 1.3
+    assert 0.84 < np.mean(covered) < 0.94
+    assert 0.9 < np.mean(widths) < 1.15

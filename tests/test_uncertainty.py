@@ -160,7 +160,8 @@ def test_distributions_and_intervals_by_definition(
 ):
     """Those of Bayesian linear regression on the rows, as they are weighted at the end.
 
-    If rows are forgotten, their mean weight comes in, because errors do not decay.
+    If rows are forgotten, their mean weight comes in, because errors do not decay, until the memory
+    is full.
     """
     model = LeastSquaresRegressor(ridge, accumulator, fit_intercept, forgetting_factor)
     model.learn_many(rows.X, rows.y, rows.w)
@@ -168,14 +169,16 @@ def test_distributions_and_intervals_by_definition(
     w = rows.w * forgetting_factor ** np.arange(len(rows))[::-1]
     ridges = model.ridge_diagonal
     leverages, (squares,), n_free = leverages_and_residuals(X, Y, w, ridges, fit_intercept)
-    mean = min(1.0, (w @ w) / w.sum()) if forgetting_factor < 1.0 and w.any() else 1.0
-    n_free = w.sum() - mean * (w.sum() - n_free)
+    counts = factor = 1.0
+    if forgetting_factor < 1.0 and w.any() and (mean := (w @ w) / w.sum()) < 1.0:
+        counts, factor = (mean, mean) if mean > 0.55 else (0.0, 1.0)
+    n_free = w.sum() - counts * (w.sum() - n_free)
     for x, leverage in zip(rows.dicts(), leverages, strict=True):
         lower, upper = model.predict_interval_one(x, level=0.8)
         if n_free > 1e-6:
-            expected = np.sqrt(squares / n_free * (1.0 + mean * leverage))
+            expected = np.sqrt(squares / n_free * (1.0 + factor * leverage))
             assert spread(model, x) == pytest.approx(expected, rel=1e-5, abs=1e-6)
-            expected *= stats.t.ppf(0.9, n_free / mean)
+            expected *= stats.t.ppf(0.9, n_free)
             assert (upper - lower) / 2 == pytest.approx(expected, rel=1e-4, abs=1e-5)
             assert (upper + lower) / 2 == pytest.approx(
                 model.predict_one(x), abs=1e-6 + 1e-9 * upper

@@ -55,6 +55,8 @@ typedef REAL real;
 #define ROWS_AT_ONCE 4
 #define COLUMNS_AT_ONCE 4
 #define EPS 2.220446049250313e-16 /* of double */
+#define MIN_NOISE 1e-8
+#define MAX_MEAN_WEIGHT 0.55
 
 /* ---- Products ---------------------------------------------------------------------------------- */
 
@@ -241,7 +243,7 @@ static double prepare_leverage(const sums_t *s, const recursion_t *r, row_t *row
 
 /* Prepare the variances of new targets about the scores of a row, into its errors. Return the degrees of
  * freedom: the weight of the rows minus the effective number of parameters, the trace of P A'A = I - P D.
- * If rows are forgotten, their mean weight sum w^2 / sum w comes in: see `onlinels/linear/model.py`. */
+ * If rows are forgotten, their mean weight sum w^2 / sum w comes in. */
 static double prepare_variances(const sums_t *s, const recursion_t *r, row_t *row, int forgets)
 {
     const double leverage = prepare_leverage(s, r, row); /* from here on, P = B / scale */
@@ -249,19 +251,20 @@ static double prepare_variances(const sums_t *s, const recursion_t *r, row_t *ro
     double trace = 0; /* of B D */
     for (ptrdiff_t i = 0; i < s->m; i++)
         trace += r->penalties[i] * r->inverse[i * s->m + i];
-    const double mean = s->tally[2] / s->tally[1], w = forgets && mean < 1.0 ? mean : 1.0;
-    const double free = s->tally[1] - w * ((double)s->m + is_centred - kept / r->factors[SCALE] * trace);
-    const double factor = 1.0 + w * ((leverage > 0.0 ? leverage : 0.0) + is_centred / s->tally[1]);
+    /* The factors v of RSS / (n - v p) and u of u P: see weights_of_errors in reference.py. */
+    const double mean = s->tally[2] / s->tally[1], decays = forgets && mean < 1.0, fills = mean > MAX_MEAN_WEIGHT;
+    const double v = !decays ? 1.0 : fills ? mean : 0.0, u = decays && fills ? mean : 1.0;
+    const double free = s->tally[1] - v * ((double)s->m + is_centred - kept / r->factors[SCALE] * trace);
+    const double factor = 1.0 + u * ((leverage > 0.0 ? leverage : 0.0) + is_centred / s->tally[1]);
     for (ptrdiff_t j = 0; j < s->n; j++) {
         /* RSS = J - W'DW; not less than rounding leaves */
         const double penalised = kept * weighted_squares(s->m, r->penalties, r->weights + j * s->m);
         const double left = r->criterion[j] - penalised, least = EPS * s->squares[j];
         row->errors[j] = (real)((left > least ? left : least) / free * factor);
     }
-    return free / w;
+    return free;
 }
 
-#define MIN_NOISE 1e-8
 #define MIN_INFORMATION 1e-12
 
 /* Whether the restricted likelihood accepts the ridge D, by Rao's score test at half a standard

@@ -64,6 +64,13 @@ ROWS_SELECTED_ONE_BY_ONE = 16
 MAX_UNITS_GROWTH = 4.0
 """Factor by which the square of a unit may have changed before a choice is not kept."""
 
+MAX_MEAN_WEIGHT = 0.55
+"""Mean weight of rows, sum w^2 / sum w, up to which a memory is full.
+
+It falls from 1 to a half while the memory fills: with a forgetting factor f, it is
+(1 + f^n) / (1 + f) after n rows.
+"""
+
 MIN_NOISE = 1e-8
 """Minimum of |Y - A W|^2 + W'D W, relative to Y'Y, below which rounding prevails in a test."""
 
@@ -195,6 +202,23 @@ def settle(inverse: Numbers, pending: Numbers, factors: Numbers) -> None:
     if factors[GAIN]:
         settling = dsyr, float(factors[GAIN]), pending, 0, 1, 0, len(pending), inverse, 1
         apply((settling, (factors.__setitem__, GAIN, 0.0)))
+
+
+def weights_of_errors(mean_weight: float, forgets: bool) -> tuple[float, float]:
+    """Return the factors v and u of the noise variance RSS / (n - v p) and of the covariance u P.
+
+    If no row is forgotten, both are 1. While a memory fills, the errors of a row of weight w count
+    w^2 in the covariance, and both are the mean weight. When the memory is full, the leave-one-out
+    error RSS exp(p / n) / n of a new row is that of v = 0 and u = 1.
+
+    Examples
+    --------
+    >>> weights_of_errors(0.9, False), weights_of_errors(0.9, True), weights_of_errors(0.5, True)
+    ((1.0, 1.0), (0.9, 0.9), (0.0, 1.0))
+    """
+    if not forgets or mean_weight >= 1.0:
+        return 1.0, 1.0
+    return (mean_weight, mean_weight) if mean_weight > MAX_MEAN_WEIGHT else (0.0, 1.0)
 
 
 def is_accepted(recursion: tuple[Numbers, ...], freedom: float, squares: float) -> bool:
@@ -356,19 +380,19 @@ class SingleRows:
         settle(self._inverse, self._pending, self._factors)
         row, is_centred = self._about()[: self._size], self._origin is not None
         _, weight, squared = self._tally.tolist()
-        mean_weight = min(1.0, squared / weight) if self._forgets else 1.0
+        counts, covariance = weights_of_errors(squared / weight, self._forgets)
         scale, penalties = self._factors[SCALE], self._factors[KEPT] * self._penalties
         # The effective number of parameters is the trace of P A'A = I - P D.
         n_parameters = self._size + is_centred - penalties @ self._inverse.diagonal() / scale
-        free = weight - mean_weight * float(n_parameters)
+        free = weight - counts * float(n_parameters)
         if not free > MIN_FREE * weight:
             return NotImplemented
         leverage = max(0.0, ddot(row, dsymv(1.0, self._inverse, row)) / scale)
         residual = self._criterion - penalties @ self._weights**2
         noise = np.maximum(residual, EPS * self._squares) / free
         leverage += 1.0 / weight if is_centred else 0.0
-        variances = noise * (1.0 + mean_weight * leverage)
-        return scores.tolist(), variances.tolist(), free / mean_weight
+        variances = noise * (1.0 + covariance * leverage)
+        return scores.tolist(), variances.tolist(), free
 
     def interval(self, x: Any, least: float, terms: tuple[float, ...]) -> Any:
         """Return the ends of an interval for each target of a dict.

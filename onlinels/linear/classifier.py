@@ -46,9 +46,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
         - A number is the ridge itself. 0.0 gives the minimum-norm (pseudo-inverse) solution.
         - "auto" selects the ridge from the statistics alone
-          (`onlinels.sums.selection.select_ridge`). With forgetting, if less than half
-          as many rows are remembered as there are features, it can mistake most of the signal for
-          noise: pass a number.
+          (`onlinels.sums.selection.select_ridge`).
         - `KFold` selects the ridge by exact cross-validation from statistics in folds.
         - "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes and M features.
 

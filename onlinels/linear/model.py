@@ -36,7 +36,15 @@ from onlinels.checks import (
     uncast,
 )
 from onlinels.core import SingleRows
-from onlinels.core.reference import EPS, N_MARKS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.reference import (
+    EPS,
+    N_MARKS,
+    NEXT_DUE,
+    PREDICTED_AT,
+    SHARE,
+    VALID_UNTIL,
+    weights_of_errors,
+)
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.ridge import (
@@ -1244,11 +1252,9 @@ def warn_of_lost_digits(statistics: Statistics, ridge: float, units: Floats | No
 def spread_of(model: LinearModel) -> Spread:
     """Return noise variances, covariance and degrees of freedom, which the solution keeps.
 
-    With n = sum w and p effective parameters, the noise variance is RSS / (n - p), and the
-    covariance of the weights is (A'A + D)^-1 times this variance. If rows are forgotten, the errors
-    of a row of weight w count w^2 in the covariance. So with the mean weight v = sum w^2 / sum w,
-    the noise variance is RSS / (n - v p), its degrees of freedom are n / v - p, and the covariance
-    is v times as large.
+    With n = sum w and p effective parameters, the noise variance is RSS / (n - p), with n - p
+    degrees of freedom, and the covariance of the weights is (A'A + D)^-1 times this variance. If
+    rows are forgotten, see `onlinels.core.reference.weights_of_errors`.
 
     They cost about ``M^3`` operations once, ``M^2`` per prediction, and the memory of a Gram.
     """
@@ -1261,10 +1267,10 @@ def spread_of(model: LinearModel) -> Spread:
         explained = statistics.products.explained_squares(solution.output_weights)
         squares = statistics.target_squares
         residual = np.maximum(squares - explained, MIN_NOISE_SHARE * np.abs(squares))
-    weight = min(1.0, statistics.mean_weight) if model._clock.forgets else 1.0
-    free = statistics.weight - weight * covariance.n_parameters
+    counts, factor = weights_of_errors(statistics.mean_weight, model._clock.forgets)
+    free = statistics.weight - counts * covariance.n_parameters
     is_known = free > MIN_DEGREES_OF_FREEDOM * statistics.weight > 0.0
     noise = residual / free if is_known else np.full(len(residual), np.inf)
-    spread = Spread(noise, covariance.times(weight), free / weight)
+    spread = Spread(noise, covariance.times(factor), free)
     model._solution = solution._replace(spread=spread)
     return spread

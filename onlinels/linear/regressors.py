@@ -181,10 +181,13 @@ class RealValuedModel(LinearModel):
 
         Notes
         -----
-        Weights count as numbers of rows. With forgetting, s^2 is RSS / (n - v p) for the mean
-        weight v = sum w^2 / sum w, at most 1; the other two terms of the variance are multiplied by
-        v, and there are n / v - p degrees of freedom. The ridge counts as prior knowledge about the
-        weights, so a ridge that is far too large makes the variance too small where it matters.
+        Weights count as numbers of rows. With forgetting, s^2 is RSS / (n - v p), and the other two
+        terms of the variance are multiplied by v, for the mean weight v = sum w^2 / sum w, which
+        falls from 1 to a half while the memory fills. When it has fallen to 0.55, s^2 is RSS / n
+        with n degrees of freedom, and the other terms are as without forgetting: on average over
+        rows, this is the leave-one-out error RSS exp(p / n) / n. The ridge counts as prior
+        knowledge about the weights, so a ridge that is far too large makes the variance too small
+        where it matters.
         The statistics cannot resolve residuals below 1.5e-8 of the targets: `sigma` is then about
         1.5e-8 of the targets. With few rows, Student's t would have heavier tails; see
         `predict_interval_one`.
@@ -394,8 +397,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     Parameters
     ----------
     ridge : float, "auto", "paper" or KFold
-        The penalty c >= 0 on the weights, or how to select it. With forgetting, if less than half
-        as many rows are remembered as there are features, pass a number.
+        The penalty c >= 0 on the weights, or how to select it.
     accumulator : "gram", "orthogonal" or "recursive"
         What the model remembers of the stream.
     fit_intercept : bool
@@ -450,9 +452,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     Parameters
     ----------
     ridge : float, "auto", "paper" or KFold
-        The penalty c >= 0 on the weights, or how to select it. All targets share one ridge. With
-        forgetting, if less than half as many rows are remembered as there are features, pass a
-        number.
+        The penalty c >= 0 on the weights, or how to select it. All targets share one ridge.
     accumulator : "gram", "orthogonal" or "recursive"
         What the model remembers of the stream.
     fit_intercept : bool

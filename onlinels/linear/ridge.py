@@ -27,6 +27,7 @@ from onlinels.core.reference import (
     BEGAN,
     DOUBLES_AT,
     GROWTH,
+    MAX_MEAN_WEIGHT,
     MAX_UNITS_GROWTH,
     NEXT_DUE,
     ROWS_SELECTED_ONE_BY_ONE,
@@ -41,6 +42,7 @@ from onlinels.sums.packed import gathered, origins
 from onlinels.sums.products import CONSTANT_TOLERANCE, Rows
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.selection import (
+    MAX_FEATURES_DECOMPOSED,
     MIN_RIDGE_IF_DEPENDENT,
     Choice,
     Sums,
@@ -405,10 +407,13 @@ def select_ridge_and_units(
         choices = [statistics.select_ridge(each is not None) for each in tried]
         which = first_best(choices)
         return choices[which].ridge, tried[which]
-    sums = varying_only(statistics.sums(), diagonal)
+    sums, is_short = varying_only(statistics.sums(), diagonal), False
     if forgets:
-        sums = replace(sums, weight=statistics.weight / statistics.mean_weight)
-    choice, which = select(sums, statistics.count, tried)
+        n_varying, mean_weight = np.count_nonzero(diagonal), statistics.mean_weight
+        is_full = mean_weight <= MAX_MEAN_WEIGHT and statistics.count > n_varying
+        is_short = bool(is_full and sums.weight < n_varying <= MAX_FEATURES_DECOMPOSED)
+        sums = sums if is_short else replace(sums, weight=sums.weight / mean_weight)
+    choice, which = select(sums, statistics.count, tried, is_short)
     ridge, units = choice.ridge, tried[which]
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
     if ridge < MIN_RIDGE_IF_DEPENDENT * squares.max():
@@ -421,7 +426,9 @@ MAX_FEATURES_COMPARED = 512
 """Largest number of features that decide between units."""
 
 
-def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Choice, int]:
+def select(
+    sums: Sums, n_rows: int, units: Sequence[Floats | None], is_short: bool = False
+) -> tuple[Choice, int]:
     """Return the best ridge, and the index of the units of features for which it is the best.
 
     Parameters
@@ -457,11 +464,11 @@ def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Cho
         for deviations in units:
             few = replace(sums, gram=part[0].copy(order="C"), cross=part[1].copy())
             own = None if deviations is None else deviations[::step]
-            choices.append(select_ridge(in_units(few, own), n_rows))
+            choices.append(select_ridge(in_units(few, own), n_rows, is_short))
         which = first_best(choices)
         if step == 1:
             return choices[which], which
-    return select_ridge(in_units(sums, units[which]), n_rows), which
+    return select_ridge(in_units(sums, units[which]), n_rows, is_short), which
 
 
 def check_folds(ridge: Any, statistics: Statistics) -> None:
