@@ -185,3 +185,11 @@ def test_leverages_within_the_row_space_whatever_a_row_has_beside_it(ridge):
     _, deviations = model.predict_many(np.vstack([np.zeros(4), rows]), with_dist=True)
     found = (deviations[1:] / deviations[0]) ** 2 - 1.0
     np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("value", "target", "ridge"), [(1e-3, 1e5, 306.7), (1e-3, 7e3, 282.0)])
+def test_a_small_row_with_a_large_target_keeps_its_digits_beside_the_ridge(value, target, ridge):
+    model = LeastSquaresRegressor(ridge, "orthogonal", fit_intercept=False)
+    model.learn_one({"x": value}, target)
+    expected = value * target / (value**2 + ridge)
+    assert model.output_weights.item() == pytest.approx(expected, rel=1e-15)
