@@ -436,7 +436,7 @@ def _system(
     if penalties.any():
         more = np.zeros(rows.shape, order="F")
         np.fill_diagonal(more, np.sqrt(penalties))
-        # The penalties on top: below a small row, rotated targets would lose the digits of a large one.
+        # Penalties on top: below a small row, rotated targets lose the digits of large ones.
         system = with_rows(more, np.zeros(system[1].shape, order="F"), *system, len(more))
     # The estimate, in the 1-norm, may be wrong by a factor of a little more than M.
     full_rank = 10.0 * len(rows) * _rank_tolerance(len(rows))
