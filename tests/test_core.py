@@ -287,8 +287,8 @@ def told_of(call, *arguments):
 def state_of(model):
     """Return what rows change: what is equal, then numbers and their sizes, sums before weights."""
     sums, recursion = model._statistics, model._recursion
-    predicted_at, valid_until, due, share = model._marks[:4].tolist()
-    equal = [model.feature_names, model._outputs, model.count, predicted_at, due, share]
+    predicted_at, valid_until, _, share = model._marks[:4].tolist()
+    equal = [model.feature_names, model._outputs, model.count, predicted_at, share]
     equal += [model.count < valid_until, sums._prints.tolist(), sums.weight]
     equal += [getattr(model, "_class_counts", np.zeros(0)).tolist()]
     gram, cross = sums.products.gram_and_cross()

@@ -91,5 +91,8 @@ def test_names_that_keep_coming_are_warned_of_once():
         model.learn_one(x, True)
     assert [one.filename for one in seen] == [__file__]
     assert model.count == 13
-    # A wide array, and many names from the first row on, are meant.
+    # A wide array, in a dict too, is meant.
+    model = LeastSquaresClassifier(1.0)
+    model.learn_one({"hour": 3.0}, True)
+    model.learn_one({"hour": 2.0, "embedding": np.ones(1500)}, False)
     LeastSquaresClassifier(1.0).learn_many(np.ones((2, 1030)), [True, False])

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -81,7 +82,8 @@ def go_on(model, step, X, y, asks):
         if asks:
             model.predict_one(x)
     if step == "out":
-        model.unlearn_one(X[1], y[1])
+        with suppress(ValueError):  # Too few digits would be left.
+            model.unlearn_one(X[1], y[1])
 
 
 @pytest.mark.parametrize("settings", OF_SUMS, ids=str)

@@ -477,7 +477,8 @@ class LinearModel(base.Estimator, ABC):
             known = settings.ridge, settings.own_scaling, self._statistics, self._clock
             penalty, due = choose_penalty(old, *known, running)
         news: dict[str, Any] = {"_penalty": penalty}
-        if penalty.ridge is None or not penalty.is_same(old):
+        is_whole = marks[SHARE] == 1.0
+        if penalty.ridge is None or not (is_whole and penalty.is_same(old)):
             news |= {"_solution": None, "_recursion": None, "_rows": None}
         vars(self).update(news)
         marks[SHARE], marks[NEXT_DUE] = 1.0, due
@@ -1006,8 +1007,10 @@ def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, 
     check_mass(values, w, lambda: columns.names)
     if targets.ndim == 2:
         check_mass(targets, w, lambda: outputs)
-    passes = model.count > 0 and len(model._columns) < MANY_NAMES <= len(columns)
-    if passes and not columns.are_positions:
+    n_known, n_new = len(model._columns), len(columns) - len(model._columns)
+    passes = model.count > 0 and n_known < MANY_NAMES <= len(columns)
+    # An array in a dict adds its entries at once.
+    if passes and n_new < MANY_NAMES // 2 and not columns.are_positions:
         warnings.warn(
             f"The model has {len(columns):,} features by name, and names are still added. Memory "
             f"grows with the square of their number. {FEATURE_COUNT_REMEDY}",

@@ -4,7 +4,7 @@
 2. "auto" and a `KFold` choose a ridge at checkpoints: counts of rows that grow by a sixteenth.
 3. Whenever the number of rows has doubled, the ridge is selected from the statistics, and whether
    it acts on raw or on standardised features. In between, both are kept if the restricted
-   likelihood accepts them; otherwise the ridge is selected again. So a choice depends on the
+   likelihood accepts them; otherwise both are selected again. So a choice depends on the
    statistics at two counts of rows, and on nothing else. With forgetting, the number of rows is
    that of equally weighted rows, and every choice is a selection. A `KFold` selects by the errors
    on held-out folds (`onlinels.sums.folds`).
@@ -178,6 +178,10 @@ an eighth with 512 features, a quarter with 2,048, and twofold from 8,192 on. Sq
 relative to those of a ridge selected just then: demos/benchmarks/bad_order.py.
 """
 
+MAX_UNITS_RATIO, MAX_TIE = 2.0, 2.0
+"""Ratio of the largest unit to the smallest up to which raw features come first, and the difference
+in minus twice the log-likelihood up to which the first of two kinds of units is selected."""
+
 MEMORIES_BETWEEN_SELECTIONS = 4
 """Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
 
@@ -347,7 +351,9 @@ def choose_penalty(
     began = penalty.began if n_varying else max(0, statistics.count - 1)
     count = statistics.count - began
     deviations = None if scaling is None else statistics.deviations
-    tried = [None, deviations] if scaling == "auto" else [deviations]
+    tried = [deviations]
+    if scaling == "auto":
+        tried = [None, deviations] if are_alike(statistics.deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
     doubles = count >= penalty.doubles_at
     if doubles or number is None or not depends_on_doublings(statistics.n_folds, clock):
@@ -355,9 +361,11 @@ def choose_penalty(
         if doubles:
             at = next_doubling(count)
             penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
-    elif count < MIN_ROWS_PER_FEATURE * n_varying or not is_kept(penalty, statistics, running):
-        of_one_kind = tried[:1] if units is None else tried[-1:]
+    elif count < MIN_ROWS_PER_FEATURE * n_varying:
+        of_one_kind = [None if units is None else deviations]
         number, units = select_ridge_and_units(statistics, of_one_kind, False) or (None, None)
+    elif not is_kept(penalty, statistics, running):
+        number, units = select_ridge_and_units(statistics, tried, False) or (None, None)
     if clock.now is not None:
         time = clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
         penalty = penalty._replace(until_time=time)
@@ -368,6 +376,18 @@ def choose_penalty(
 def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
     """Return whether choices depend on the last doubling: without folds and without forgetting."""
     return n_folds == 1 and not clock.forgets
+
+
+def are_alike(units: Floats) -> bool:
+    """Return whether raw and standardised features are about the same, so that raw come first.
+
+    Examples
+    --------
+    >>> are_alike(np.array([1.0, 1.5, 0.0])), are_alike(np.array([1.0, 10.0]))
+    (True, False)
+    """
+    varying = units[units > 0.0]
+    return bool(not varying.size or varying.max() <= MAX_UNITS_RATIO * varying.min())
 
 
 def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None) -> bool:
@@ -445,7 +465,9 @@ def select(
     Notes
     -----
     Restricted likelihoods for different units are likelihoods of the same targets, and can be
-    compared; the first of tied units is selected. With more than 512 features, at most 512 evenly
+    compared; the first of tied units is selected. Units are tied up to a difference of 2 in minus
+    twice the log-likelihood, so that noise does not select raw features of different units, which
+    would be kept for long. With more than 512 features, at most 512 evenly
     spaced features decide between units.
 
     Examples
@@ -465,7 +487,8 @@ def select(
             few = replace(sums, gram=part[0].copy(order="C"), cross=part[1].copy())
             own = None if deviations is None else deviations[::step]
             choices.append(select_ridge(in_units(few, own), n_rows, is_short))
-        which = first_best(choices)
+        tie = MAX_TIE / max(1.0, sums.weight - sums.n_free)
+        which = first_best([each._replace(tie=max(tie, each.tie)) for each in choices])
         if step == 1:
             return choices[which], which
     return select_ridge(in_units(sums, units[which]), n_rows, is_short), which
