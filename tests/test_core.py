@@ -254,7 +254,9 @@ class Stream:
         if is_odd and choose([True, False, False]):
             more = [choose(WEIGHTS), choose(TIMES)][: choose([1, 2])]
         past = choose(self.learnt) if self.learnt else None
+        # Cores may learn the two rows in another order, which a ridge chosen between them shows.
         turns = past and self.odds and not {"forgetting_factor", "half_life"} & set(self.settings)
+        turns = turns and isinstance(self.settings.get("ridge"), float)
         if not is_odd:
             self.learnt.append((x, y))
 

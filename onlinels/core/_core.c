@@ -199,7 +199,7 @@ static void Reader_dealloc(Reader *self)
 /* Marks of a model, counts of rows for the most part: see reference.py. */
 enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, BEGAN, DOUBLES_AT, GROWTH, SCALED, N_MARKS };
 #define ROWS_SELECTED_ONE_BY_ONE 16.0
-#define MAX_UNITS_GROWTH 4.0
+#define MAX_UNITS_GROWTH 4.1
 
 typedef struct {
     PyObject_HEAD

@@ -61,8 +61,11 @@ N_MARKS = 8
 ROWS_SELECTED_ONE_BY_ONE = 16
 """Number of rows up to which every row is a checkpoint."""
 
-MAX_UNITS_GROWTH = 4.0
-"""Factor by which the square of a unit may have changed before a choice is not kept."""
+MAX_UNITS_GROWTH = 4.1
+"""Factor by which the square of a unit may have changed before a choice is not kept.
+
+It is hardly ever met exactly, where rounding would decide.
+"""
 
 MAX_MEAN_WEIGHT = 0.55
 """Mean weight of rows, sum w^2 / sum w, up to which a memory is full.
