@@ -10,6 +10,7 @@ import onlinels
 from onlinels import (
     Embedding,
     LeastSquaresClassifier,
+    LeastSquaresRegressor,
     ShallowConvClassifier,
 )
 from onlinels.rows.batch import as_numpy
@@ -133,3 +134,16 @@ def test_torch():
         as_numpy(X.requires_grad_())
     with pytest.raises(TypeError, match="dense numpy array"):
         as_numpy(torch.eye(3).to_sparse())
+
+
+def test_an_array_that_was_only_asked_about_is_learnt_with_its_length():
+    model = LeastSquaresRegressor(1.0)
+    for number in range(6):
+        x = {0: float(number), 1: number**2.0, 2: -number / 2.0, 3: 3.0}
+        model.predict_one(x)
+        model.learn_one(x, 1.0)
+    for _ in range(2):
+        model.predict_one({"h": np.ones(3)})
+    model.learn_one({"h": np.ones(3)}, 1.0)
+    with pytest.raises(ValueError, match=r"x\['h'\] has 4 values, expected 3"):
+        model.learn_one({"h": np.ones(4)}, 1.0)

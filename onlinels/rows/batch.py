@@ -599,7 +599,8 @@ class Columns:
             for name, column in zip(layout, located.tolist(), strict=True):
                 if column >= 0 and type(name) in PLAIN_NAME_TYPES:
                     self.met[name] = column
-        elif len(layout) == 1 and type(arrays[0].name) is str and arrays[0].length:
+        # Rows of an array with another name are to be learnt by `extended`, which keeps its length.
+        elif len(layout) == 1 and type(arrays[0].name) is str and self._lengths.get(arrays[0].name):
             first = int(located[0])
             if first >= 0 and (located == np.arange(first, first + len(located))).all():
                 self.met[arrays[0].name] = first, arrays[0].length
