@@ -37,8 +37,8 @@ from onlinels.checks import (
 )
 from onlinels.core import SingleRows
 from onlinels.core.reference import (
+    BEGAN,
     EPS,
-    N_MARKS,
     NEXT_DUE,
     PREDICTED_AT,
     SHARE,
@@ -335,7 +335,7 @@ class LinearModel(base.Estimator, ABC):
             if solution is not None:
                 is_current = solution.n_rows == self.count
                 solution = solution._replace(spread=None) if is_current else None
-            marks[N_MARKS // 2 :] = 0.0  # Those of `_rows`.
+            marks[BEGAN:] = 0.0  # What `_single_rows` sets.
             return vars(self) | {"_rows": None, "_solution": solution, "_marks": marks}
 
     @property
@@ -461,14 +461,9 @@ class LinearModel(base.Estimator, ABC):
         ridge, units = self._chosen()
         return ridge * float(self._marks[SHARE]), units
 
-    @property
-    def _is_due(self) -> bool:
-        """Whether the ridge and its units are to be chosen from the current statistics."""
-        return bool(self.count >= self._marks[NEXT_DUE])
-
     def _choose_if_due(self) -> None:
         """Choose a ridge and units that are due, or keep them."""
-        if not self._is_due:
+        if self.count < self._marks[NEXT_DUE]:
             return
         old, settings, marks = self._penalty, self._settings, self._marks
         penalty, due = old, np.inf

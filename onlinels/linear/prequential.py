@@ -101,8 +101,6 @@ def answered(
     scores = np.zeros((n_rows, n_targets))
     variances = np.full(scores.shape, np.inf) if with_dist else None
     grows = np.append(known[1:], n_targets) > known
-    # Rows in which features begin to vary, ascending.
-    breaks = np.sort(changes_in(own._penalty, own._statistics, rows.values, stream.weights)[1])
     start = 0
     while start < n_rows:
         own._choose_if_due()
@@ -111,7 +109,7 @@ def answered(
         if not with_dist and _are_few_features(own):
             n_answered = _answer_rows(own, rows, start, scores)
         elif not with_dist:
-            block = slice(start, _block_end(own, rows, start, grows, breaks))
+            block = slice(start, _block_end(own, rows, start, grows))
             if block.stop - start >= MIN_BLOCK_ROWS:
                 n_answered = _answer_block(own, rows.part(block), scores[block])
         if not n_answered:
@@ -184,11 +182,6 @@ class Stream(NamedTuple):
     read: Targets
     times: Sequence[Any]
 
-    @property
-    def weights(self) -> Floats:
-        """Weights of the rows when they are learnt, (n,)."""
-        return np.broadcast_to(self.rows.w, len(self.rows.targets))
-
     def sample(self, row: int) -> Any:
         """Return a row as a river sample."""
         if isinstance(self.batch.source, (list, tuple)):
@@ -214,9 +207,7 @@ def known_before(model: LinearModel, rows: Checked) -> Integers:
     return met
 
 
-def _block_end(
-    model: LinearModel, rows: Checked, start: int, grows: Matrix, breaks: Integers
-) -> int:
+def _block_end(model: LinearModel, rows: Checked, start: int, grows: Matrix) -> int:
     """Return the end of the block of rows that a recursion can learn; `start` for an empty block.
 
     A block ends where a choice of the ridge or the units is due, before a new target, before a
@@ -234,8 +225,11 @@ def _block_end(
         if penalty.until_time is not None and n_rows > 0:
             latest: Any = clock.latest(n_rows, rows.part(slice(start, start + n_rows)).times)
             n_rows = min(n_rows, int(np.searchsorted(latest, penalty.until_time)) + 1)
-        if penalty.units is not None:
-            n_rows = min([n_rows, *(breaks[breaks >= start][:1] - start)])
+        if penalty.units is not None and n_rows > 0:
+            part = rows.part(slice(start, start + n_rows))
+            w = np.broadcast_to(part.w, n_rows)
+            firsts = changes_in(penalty, statistics, part.values, w)[1]
+            n_rows = int(firsts[firsts >= 0].min(initial=n_rows))
     n_rows = min([n_rows, *np.flatnonzero(grows[start : start + n_rows])[:1]])
     if clock.forgets and n_rows > 0:
         part = rows.part(slice(start, start + n_rows))

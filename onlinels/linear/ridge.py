@@ -307,8 +307,7 @@ class Penalty(NamedTuple):
 
     def with_units(self, features: Integers, units: Floats) -> Penalty:
         """Return the penalty with units of features that begin to vary."""
-        new: dict[str, Any] = dict(self._arrays())
-        new = {name: new[name].copy() for name in new if name != "constants"}
+        new: dict[str, Any] = {n: each.copy() for n, each in self._arrays() if n != "constants"}
         for each in new.values():
             each[features] = units
         return self._replace(**new)
@@ -355,8 +354,8 @@ def choose_penalty(
     count = statistics.count - began
     deviations = None if scaling is None else statistics.deviations
     tried = [deviations]
-    if scaling == "auto":
-        tried = [None, deviations] if are_alike(statistics.deviations) else [deviations, None]
+    if scaling == "auto" and deviations is not None:
+        tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
     doubles = count >= penalty.doubles_at
     if doubles or number is None or not depends_on_doublings(statistics.n_folds, clock):
@@ -397,7 +396,7 @@ def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None)
     """Return whether the ridge and units selected at the last doubling are kept.
 
     They are unless Rao's score test rejects the ridge (`onlinels.core.reference.is_accepted`), or
-    the square of a unit has changed fourfold.
+    the square of a unit has changed about fourfold.
     """
     ridge, units = float(penalty.base_ridge or 0.0), penalty.base_units
     if units is not None:
@@ -418,8 +417,8 @@ def select_ridge_and_units(
 ) -> tuple[float, Floats | None] | None:
     """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
 
-    Units are those of `select`. None if the statistics are too few. If rows
-    are forgotten, their number is that of equally weighted rows, (sum w)^2 / sum w^2.
+    Units are those of `select`. None if the statistics are too few. If rows are forgotten, their
+    number is that of equally weighted rows, (sum w)^2 / sum w^2, unless a full memory is short.
     """
     diagonal = statistics.diagonal
     # Rounding errors left by removed rows are not features to choose a ridge for.
@@ -470,8 +469,8 @@ def select(
     Restricted likelihoods for different units are likelihoods of the same targets, and can be
     compared; the first of tied units is selected. Units are tied up to a difference of 2 in minus
     twice the log-likelihood, so that noise does not select raw features of different units, which
-    would be kept for long. With more than 512 features, at most 512 evenly
-    spaced features decide between units.
+    would be kept for long. With more than 512 features, at most 512 evenly spaced features decide
+    between units.
 
     Examples
     --------
