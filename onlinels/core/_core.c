@@ -22,7 +22,7 @@
 #include "recursion.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
-#define LAYOUT 6
+#define LAYOUT 7
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
@@ -201,7 +201,7 @@ enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, BEGAN, DOUBLES_AT, GROWTH, SC
 #define ROWS_SELECTED_ONE_BY_ONE 16.0
 #define MAX_UNITS_GROWTH 4.1
 
-typedef struct {
+typedef struct SingleRows {
     PyObject_HEAD
     PyObject *args;            /* the arguments, which own the objects below */
     Reader *features;
@@ -209,6 +209,8 @@ typedef struct {
     PyObject *columns;         /* dict: the column of every label, or NULL */
     PyObject *labels;          /* tuple */
     PyObject *label_types;     /* frozenset: types of labels that are compared without Python code */
+    struct SingleRows *parts[2]; /* what learns the products instead: of other rows, and of rows that dwarf
+                                    them, in the same memory of a row; or NULL */
     Py_buffer *buffers;        /* of the arrays */
     Py_ssize_t n_buffers;
     sums_t sums;
@@ -270,17 +272,36 @@ static int is_constant_where_known(const SingleRows *self)
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
     const double past = self->sums.tally[1] * self->decay;
-    return self->sums.cross && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
+    return (self->sums.cross || self->parts[0]) && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
            && self->sums.tally[0] + (double)k <= self->marks[NEXT_DUE];
 }
 
-/* Whether a row that is read can be learnt here: no feature begins to vary, and its numbers stay within
- * float64. */
-static int is_plain(const SingleRows *self, double w)
+/* The part that learns the products of the row. */
+static SingleRows *part_of(SingleRows *self, double w)
+{
+    SingleRows *part = self->parts[0];
+    return self->parts[dwarfs(&part->sums, &part->row, w)];
+}
+
+/* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
+ * float64, and it does not dwarf all others. */
+static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
-    return can_learn(self, 1, w) && is_constant_where_known(self)
-           && dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES;
+    if (!can_learn(self, 1, w) || !is_constant_where_known(self)
+        || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
+        return 0;
+    if (!self->parts[0])
+        return !dwarfs(&self->sums, &self->row, w);
+    return w <= MUCH_HEAVIER * part_of(self, w)->sums.tally[1] * self->decay;
+}
+
+/* Learn a prepared row into the sums. */
+static void commit_sums(const sums_t *s, const row_t *row, double w)
+{
+    commit_gram(s, row);
+    commit_cross(s, row);
+    commit_row(s, row, w);
 }
 
 /* Learn the row: into the sums, and into the weights if these follow rows. */
@@ -288,6 +309,8 @@ static void learn(SingleRows *self, double w, double decay, int is_restored)
 {
     double *marks = self->marks;
     const double count = self->sums.tally[0];
+    SingleRows *part = self->parts[0] ? part_of(self, w) : NULL;
+    SingleRows *other = part ? self->parts[part == self->parts[0]] : NULL;
     /* Weights follow rows only while predictions keep coming. */
     int follows = self->recursion.inverse && !is_restored && count < marks[VALID_UNTIL]
                   && (count == marks[PREDICTED_AT] || count + 1.0 - marks[PREDICTED_AT] <= self->patience);
@@ -298,6 +321,12 @@ static void learn(SingleRows *self, double w, double decay, int is_restored)
     else if (self->recursion.inverse)
         marks[VALID_UNTIL] = 0.0;
     commit_sums(&self->sums, &self->row, w);
+    if (part) {
+        prepare_sums(&part->sums, &part->row, w, decay);
+        commit_sums(&part->sums, &part->row, w);
+        if (decay != 1.0)
+            commit_decay(&other->sums, &other->row, decay);
+    }
 }
 
 /* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
@@ -320,7 +349,7 @@ static void keep_ridge(SingleRows *self)
     double *marks = self->marks;
     const double count = self->sums.tally[0], rows = count - marks[BEGAN];
     if (!(marks[GROWTH] > 0.0 && count < marks[DOUBLES_AT] && count < marks[VALID_UNTIL])
-        || !self->recursion.inverse || self->refines
+        || !self->recursion.inverse || self->refines || self->parts[0]
         || (marks[SCALED] > 0.0 && !are_units_alike(self)))
         return;
     const int accepted = is_accepted(&self->sums, &self->recursion, self->row.image);
@@ -545,11 +574,11 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
 static int are_plain(SingleRows *self, const Py_buffer *found, Py_ssize_t k)
 {
     const sums_t *s = &self->sums;
-    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0
+    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && s->tally[0] >= MIN_ROWS_DWARFED
               && dot(k * s->m, found[0].buf, found[0].buf) <= MAX_SQUARES
               && (self->counts || dot(k * s->n, found[1].buf, found[1].buf) <= MAX_SQUARES);
-    for (Py_ssize_t i = 0; can && (self->constants || self->counts) && i < k; i++)
-        can = load_row(self, found, i) && is_constant_where_known(self);
+    for (Py_ssize_t i = 0; can && i < k; i++)
+        can = load_row(self, found, i) && is_constant_where_known(self) && !dwarfs(s, &self->row, 1.0);
     return can;
 }
 
@@ -572,7 +601,8 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
         prepare_sums(s, row, 1.0, 1.0);
         weights[at] = row->weight;
         memcpy(row->block + at * s->m, row->about, (size_t)s->m * sizeof(real));
-        commit_all_but_gram(s, row, 1.0);
+        commit_cross(s, row);
+        commit_row(s, row, 1.0);
         if (at == ROWS_AT_ONCE - 1 || i == k - 1) {
             add_squares(s->m, weights, row->block, s->panels->corner);
             memset(weights, 0, sizeof(weights));
@@ -612,7 +642,7 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
     self->n_buffers = n_arrays;
     self->buffers = PyMem_Calloc(n_arrays + 1, sizeof(Py_buffer));
     s->panels = PyMem_Calloc(n_arrays + 1, sizeof(panel_t));
-    row->about = PyMem_Calloc(3 * size + ROWS_AT_ONCE * m + 1, sizeof(real));
+    row->about = PyMem_Calloc(4 * size + ROWS_AT_ONCE * m + 1, sizeof(real));
     if (!self->buffers || !s->panels || !row->about) {
         PyErr_NoMemory();
         return -1;
@@ -641,6 +671,7 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
     row->block = row->imaged + m;
     row->scores = row->block + ROWS_AT_ONCE * m;
     row->errors = row->scores + n;
+    row->limits = row->errors + n;
     return 0;
 }
 
@@ -648,9 +679,10 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
 {
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
     PyObject *targets, *arrays;
-    if (self && PyArg_ParseTuple(args, "OOOOO!ddddpp", &self->features, &targets, &self->labels,
+    if (self && PyArg_ParseTuple(args, "OOOOO!ddddpp|O!O!", &self->features, &targets, &self->labels,
                                  &self->label_types, &PyTuple_Type, &arrays, &self->decay, &self->most,
-                                 &self->least_share, &self->patience, &self->refines, &self->forgets)) {
+                                 &self->least_share, &self->patience, &self->refines, &self->forgets,
+                                 type, &self->parts[0], type, &self->parts[1])) {
         Py_INCREF(self->args = args);
         if (PyDict_CheckExact(targets))
             self->columns = targets;

@@ -20,7 +20,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 6
+LAYOUT = 7
 """Number of the arguments and arrays of `Reader` and `SingleRows`, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -34,6 +34,21 @@ MUCH_HEAVIER = 1000.0
 
 ROWS_BETWEEN_ORIGINS = 64
 """Number of single rows after which the origin of the mean becomes the mean."""
+
+MUCH_LARGER = 1e4
+"""Square of a row, relative to a sum of squares, above which the row dwarfs the sum.
+
+Its removal would leave at most twelve digits.
+"""
+
+MIN_ROWS_DWARFED = 16
+"""Number of rows from which rows can dwarf them."""
+
+CONSTANT_TOLERANCE = 2.0 * float(np.finfo(np.float64).eps)
+"""Relative deviation from the mean, or from the only value, up to which a feature is constant.
+
+These are two to four units in the last place: what rounding does to values that would be equal.
+"""
 
 MIN_SCALE = 2.0**-32
 """Smallest scale that is kept apart from the inverse; a smaller scale is multiplied in."""
@@ -293,6 +308,9 @@ class SingleRows:
         Whether the weights are corrected by the sums before they answer.
     forgets : bool
         Whether the weights of rows decay.
+    parts : tuple of SingleRows
+        What learns the products instead of these sums, in the same memory of a row: of all rows but
+        those that dwarf them, and of these; empty if there are none.
     """
 
     def __init__(
@@ -308,6 +326,7 @@ class SingleRows:
         patience: float,
         refines: bool,
         forgets: bool,
+        *parts: SingleRows,
     ) -> None:
         self._features, self._targets, self._labels = features, targets, labels
         self._label_types = label_types
@@ -318,7 +337,9 @@ class SingleRows:
         self._panels = list(zip(arrays[16::2], arrays[17::2], strict=True))
         self._decay, self._most, self._least_share = decay, most, least_share
         self._patience, self._refines, self._forgets = patience, refines, forgets
-        self._size = features._size
+        self._size, self._parts = features._size, parts
+        # `MUCH_LARGER` times the squares of some earlier sums.
+        self._limits = np.zeros(len(self._values))
 
     # Predicting.
 
@@ -441,7 +462,7 @@ class SingleRows:
         return column
 
     def _is_plain(self, w: float) -> bool:
-        if self._cross is None or self._marks is None:
+        if self._marks is None or (self._cross is None and not self._parts):
             return False
         count, weight, _ = self._tally.tolist()
         if not (0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self._decay):
@@ -449,7 +470,28 @@ class SingleRows:
         if count >= self._marks[NEXT_DUE]:
             return False
         squares = ddot(self._values, self._values)
-        return self._is_constant_where_known() and bool(squares <= MAX_SQUARES)
+        if not (self._is_constant_where_known() and squares <= MAX_SQUARES):
+            return False
+        if not self._parts:
+            return not self._is_dwarfed(w)
+        return bool(w <= MUCH_HEAVIER * self._part(w)._tally[1] * self._decay)
+
+    def _is_dwarfed(self, w: float) -> bool:
+        """Return whether the row dwarfs the sums in a column that varies."""
+        if self._tally[0] < MIN_ROWS_DWARFED:
+            return False
+        squares = w * np.square(self._about())
+        if (squares <= self._limits).all():  # Sums grow: old limits hold.
+            return False
+        corners = [corner.diagonal() for _, corner in self._panels]
+        self._limits = MUCH_LARGER * np.concatenate((*corners, self._squares))
+        mean = np.zeros(1) if self._origin is None else self._origin + self._offset
+        of_rounding = MUCH_LARGER * CONSTANT_TOLERANCE**2 * self._tally[1] * mean**2
+        return bool(((squares > self._limits) & (self._limits > of_rounding)).any())
+
+    def _part(self, w: float) -> SingleRows:
+        """Return the part that learns the products of the row."""
+        return self._parts[self._parts[0]._is_dwarfed(w)]
 
     def _is_constant_where_known(self) -> bool:
         constants = self._constants
@@ -476,7 +518,7 @@ class SingleRows:
         marks = self._marks
         count, weight, _ = self._tally.tolist()
         can_keep = marks[GROWTH] > 0.0 and count < min(marks[DOUBLES_AT], marks[VALID_UNTIL])
-        if not can_keep or self._inverse is None or self._refines:
+        if not can_keep or self._inverse is None or self._refines or self._parts:
             return
         if marks[SCALED] > 0.0:
             squares = np.concatenate([corner.diagonal() for _, corner in self._panels])
@@ -523,6 +565,11 @@ class SingleRows:
                 way = mean - self._origin
                 left = (self._origin - (mean - way)) + (moved - way)
                 calls += [(np.copyto, offset, left), (np.copyto, self._origin, mean)]
+        if self._parts:
+            part = self._part(w)
+            calls += part._learning(w, decay, False)
+            if decay != 1.0:
+                calls += self._parts[part is self._parts[0]]._decaying(decay)
         y = sample[None, size:]
         return [
             *calls,
@@ -531,6 +578,16 @@ class SingleRows:
             (np.add, self._prints, prints_of_row(self._values), self._prints),
             *self._products(row, targets, heft, decay),
             (self._tally.__setitem__, slice(None), (count + 1.0, total, decay**2 * squares + w**2)),
+        ]
+
+    def _decaying(self, decay: float) -> list[Call]:
+        """Return the calls that let all rows decay."""
+        _, weight, squares = self._tally.tolist()
+        row, target = np.zeros(self._size), np.zeros(len(self._squares))
+        return [
+            (np.multiply, self._squares, decay, self._squares),
+            *self._products(row, target, 0.0, decay),
+            (self._tally.__setitem__, slice(1, None), (weight * decay, decay**2 * squares)),
         ]
 
     def _products(self, row: Numbers, targets: Numbers, w: float, decay: float) -> list[Call]:
@@ -547,6 +604,8 @@ class SingleRows:
             if start:
                 calls.append((dgemm, w, row[None, :start], own[None], decay, above, 1, 0, 1))
             start += len(own)
+        if self._cross is None:
+            return calls
         if decay == 1.0:
             calls.append((dger, w, row, targets, 1, 1, self._cross, 0, 0, 1))
         else:

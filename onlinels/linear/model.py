@@ -38,6 +38,7 @@ from onlinels.checks import (
 from onlinels.core import SingleRows
 from onlinels.core.reference import (
     BEGAN,
+    CONSTANT_TOLERANCE,
     EPS,
     NEXT_DUE,
     PREDICTED_AT,
@@ -95,7 +96,7 @@ from onlinels.sums.folds import FoldedStatistics
 from onlinels.sums.gram import GramSums
 from onlinels.sums.orthogonal import FactorSums
 from onlinels.sums.packed import origins
-from onlinels.sums.products import CONSTANT_TOLERANCE, Rows
+from onlinels.sums.products import Rows
 from onlinels.sums.recursion import Following, Recursion
 from onlinels.sums.removals import MAX_LOST
 from onlinels.sums.solve import Covariance
@@ -111,6 +112,12 @@ SUMS_BY_ACCUMULATOR: dict[str, Any] = {
 
 MANY_NAMES = 1024
 """Number of features at which a model warns if names are still added."""
+
+MANY_DEVIATIONS = 1e4
+"""Distance from the mean, in standard deviations, from which a model warns of a row.
+
+The row must also exceed all other features: one that has hardly varied may well begin to.
+"""
 
 MAX_FEATURES_BY_ROW = 128
 """Number of features up to which the core learns the rows of a batch, not BLAS."""
@@ -857,6 +864,9 @@ class LinearModel(base.Estimator, ABC):
         if self._recursion is not None and is_answering(self._marks, statistics, self._recursion):
             weights = self._recursion.weights.copy(order="F")
         else:
+            if statistics.is_settled:
+                statistics = statistics.in_one_part()
+                vars(self).update(_statistics=statistics, _rows=None)
             warn_of_narrow_features(self, statistics)
             penalties, diagonal = penalties_of(ridge, units, statistics)
             # W = (A'A + D)^-1 A'Y, with D = diag(penalties).
@@ -1019,6 +1029,7 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
     """Learn checked rows: all rows, or none if an error is raised."""
     model._choose_if_due()
     n_rows, events, statistics = len(rows.targets), events_in(model, rows), model._statistics
+    are_together = not statistics.parts
     if events is None and takes_sparse(statistics, rows.values):
         vars(model).update(learnt_sparse(model, rows))
         return
@@ -1040,6 +1051,8 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
         return plan_block(model, rows, block, events)
 
     apply_in_blocks(blocks, plan)
+    if model._statistics.parts and are_together:
+        warn_of_dwarfing(model)
 
 
 def events_in(model: LinearModel, rows: Checked) -> Events | None:
@@ -1210,6 +1223,26 @@ def are_far(statistics: Statistics, weights: Floats) -> bool:
         errors = EPS * (np.abs(statistics.feature_mean) @ np.abs(weights))
         sizes = np.sqrt(statistics.target_squares / statistics.weight)
         return bool((errors > MAX_INTERCEPT_ERROR * sizes).any())
+
+
+def warn_of_dwarfing(model: LinearModel) -> None:
+    """Warn of the first rows that dwarf all others, if they are far from these in any units."""
+    others, apart = model._statistics.parts
+    ratios, squares = others.ratios(apart), others.squares()
+    column = int(ratios.argmax())
+    distance = float(np.sqrt(ratios[column] * others.weight / apart.weight))
+    if distance < MANY_DEVIATIONS or ratios[column] * squares[column] < squares.max():
+        return
+    value = np.append(apart.feature_mean, apart.target_mean)[column]
+    features = model.feature_names
+    name = f"x[{features[column]!r}]" if column < len(features) else "y"
+    warnings.warn(
+        f"{name} is about {value:g} in {apart.count:,} of {model.count:,} rows, "
+        f"{distance:,.0f} standard deviations from the mean of the others. These rows decide "
+        "the weights: reject codes of missing values, clip values, or pass a smaller w.",
+        UserWarning,
+        stacklevel=levels_to_caller(),
+    )
 
 
 def warn_of_narrow_features(model: Any, statistics: Statistics) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, as_number, check_count, dense
 from onlinels.core.reference import (
     BEGAN,
+    CONSTANT_TOLERANCE,
     DOUBLES_AT,
     GROWTH,
     MAX_MEAN_WEIGHT,
@@ -39,7 +40,7 @@ from onlinels.linear.running import recursion_at
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.folds import FoldedStatistics
 from onlinels.sums.packed import gathered, origins
-from onlinels.sums.products import CONSTANT_TOLERANCE, Rows
+from onlinels.sums.products import Rows
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.selection import (
     MAX_FEATURES_DECOMPOSED,

@@ -59,7 +59,7 @@ class Rows(NamedTuple):
         rows = self if which.all() else self.some(which)
         return np.hstack((prints_of(rows.values), target_prints(rows.targets, n_targets)))
 
-    def some(self, which: slice | NDArray[np.bool_]) -> Rows:
+    def some(self, which: slice | NDArray[np.bool_] | Integers) -> Rows:
         """Return some of the rows."""
         w = self.w if isinstance(self.w, float) else self.w[which]
         return Rows(self.values[which], self.targets[which], w, self.sign)
@@ -192,13 +192,6 @@ def with_target_sums(sums: Floats, targets: Matrix, w: Floats) -> Floats:
     else:
         sums[: targets.shape[1]] += w @ targets
     return sums
-
-
-CONSTANT_TOLERANCE = 2.0 * float(np.finfo(np.float64).eps)
-"""Relative deviation from the mean, or from the only value, up to which a feature is constant.
-
-These are two to four units in the last place: what rounding does to values that would be equal.
-"""
 
 
 @savable(lambda mean: mean.origin.shape == mean.offset.shape)

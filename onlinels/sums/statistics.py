@@ -20,13 +20,21 @@ from onlinels.checks import (
     check_room,
 )
 from onlinels.core import SingleRows
-from onlinels.core.reference import EPS, MUCH_HEAVIER, apply, is_one_of
+from onlinels.core.reference import (
+    CONSTANT_TOLERANCE,
+    EPS,
+    MIN_ROWS_DWARFED,
+    MUCH_HEAVIER,
+    MUCH_LARGER,
+    apply,
+    is_one_of,
+)
 from onlinels.numerics import Calls, enlarged, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
+from onlinels.sums.apart import beyond, of_rounding, spread_of_first
 from onlinels.sums.packed import gathered, growth, stacked
 from onlinels.sums.products import (
-    CONSTANT_TOLERANCE,
     Mean,
     Rows,
     SumsOfProducts,
@@ -105,12 +113,17 @@ class RowSums(NamedTuple):
 
 def is_sound(statistics: Any) -> bool:
     """Return whether the parts of loaded statistics fit each other."""
-    shape = statistics._sums.shape
+    parts, shape = statistics._parts, (statistics.n_features, statistics.n_targets)
     mean, size = statistics._mean, len(statistics._rounding.squares)
     fits = len(statistics._target_squares) == shape[1] and size == sum(shape)
     fits = fits and statistics._prints.shape == (2, size) and statistics._tally.shape == (3,)
     fits = fits and statistics._prints.flags.c_contiguous
     fits = fits and statistics._weightless <= statistics.count
+    if parts:
+        kinds = {(type(one), bool(one._parts), one.is_centred, *one._sums.shape) for one in parts}
+        fits = fits and len(parts) == 2 and kinds == {(Statistics, False, mean is not None, *shape)}
+    else:
+        fits = fits and statistics._sums.shape == shape
     return fits and (mean is None or len(mean.origin) == sum(shape))
 
 
@@ -148,6 +161,13 @@ class Statistics:
 
     n_folds = 1
     """Number of folds; 1 for statistics without folds."""
+
+    _parts: tuple[Statistics, ...] = ()
+    """Statistics of most rows, and of the rows that dwarf these: see `dwarfing`.
+
+    If there are any, they have the sums of products, and `_sums` is empty. Where a row lies changes
+    no answer, because sums add up. A part whose last row is removed is dropped.
+    """
 
     def __init__(self, sums: SumsOfProducts, is_centred: bool, /) -> None:
         n_features, n_targets = sums.shape
@@ -192,7 +212,15 @@ class Statistics:
         _, weight, squared = self._tally.tolist()
         return float(squared / weight) if weight else 1.0
 
-    products: SumsOfProducts = _attribute("_sums", "The sums of products, in one form.")
+    @property
+    def products(self) -> SumsOfProducts:
+        """The sums of products, in one form; if rows lie apart, in new memory."""
+        if not self._parts:
+            return self._sums
+        whole = self._parts[0].copied()
+        whole._add(self._parts[1])
+        return whole._sums
+
     rounding: Rounding = _attribute("_rounding", "Rounding errors that removals have left.")
 
     @property
@@ -218,7 +246,7 @@ class Statistics:
 
         With an intercept it is about the mean. It is 0 where only rounding errors can be left.
         """
-        squares = self._sums.squares()
+        squares = self._feature_squares()
         squares[squares < MIN_SUM_OF_SQUARES] = 0.0
         return self._told(squares, slice(0, self.n_features))
 
@@ -227,19 +255,28 @@ class Statistics:
         """Weighted sum of squares of every target, (n_targets,), as a new array; see `diagonal`."""
         return self._told(self._target_squares.copy(), slice(self.n_features, None))
 
+    def _feature_squares(self) -> Floats:
+        """Return the weighted sum of squares of every feature, rounding errors included."""
+        if not self._parts:
+            return self._sums.squares()
+        small, large = self._parts
+        squares = small._sums.squares() + large._sums.squares()
+        if small._mean is not None and large._mean is not None and self.weight:
+            difference = small._mean.difference(large._mean)[: self.n_features]
+            squares += small.weight * (large.weight / self.weight) * difference**2
+        return squares
+
     def _told(self, squares: Floats, columns: slice) -> Floats:
         """Return sums of squares, in place, with 0 where they cannot be told from rounding."""
         squares[squares <= MAX_ROUNDING * self._rounding.squares[columns]] = 0.0
         if self._mean is not None:
-            with np.errstate(over="ignore"):  # An infinite bound makes the squares 0.
-                mean = self._mean.value[columns]
-                squares[squares <= CONSTANT_TOLERANCE**2 * self.weight * mean**2] = 0.0
+            squares[squares <= of_rounding(self._mean.value[columns], self.weight)] = 0.0
         return squares
 
     @property
     def dropped(self) -> Floats:
         """Sums of squares of features that count as constant, (n_features,); 0 for others."""
-        return np.where(self.diagonal == 0.0, np.maximum(self._sums.squares(), 0.0), 0.0)
+        return np.where(self.diagonal == 0.0, np.maximum(self._feature_squares(), 0.0), 0.0)
 
     @property
     def deviations(self) -> Floats:
@@ -254,7 +291,7 @@ class Statistics:
 
     def raw_squares(self) -> tuple[Floats, Floats]:
         """Return the weighted sums of squares of features and targets, not about their means."""
-        features = self._sums.squares() + self.weight * self.feature_mean**2
+        features = self._feature_squares() + self.weight * self.feature_mean**2
         return features, self._target_squares + self.weight * self.target_mean**2
 
     def largest_raw_squares(self) -> tuple[Floats, Floats]:
@@ -310,14 +347,20 @@ class Statistics:
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes needed to learn and to solve for these numbers of columns."""
-        return self._sums.bytes_for(n_features, n_targets)
+        return self._sums.bytes_for(n_features, n_targets) * max(1, len(self._parts))
 
     def is_single(self, rows: Rows, decay: float) -> bool:
         """Return whether rows are one row that `onlinels.core` can learn.
 
         The first row is the mean. It is learnt as a batch; so is any row without columns or weight,
-        or much heavier than the past.
+        much heavier than the past, or the first to dwarf it.
         """
+        if not self._is_single(rows, decay):
+            return False
+        dwarfs = bool(self.dwarfing(rows, decay)[0])
+        return self._parts[dwarfs]._is_single(rows, decay) if self._parts else not dwarfs
+
+    def _is_single(self, rows: Rows, decay: float) -> bool:
         if not (len(rows.targets) == 1 and rows.sign > 0.0 and self._sums.row_arrays()):
             return False
         is_plain = MUCH_HEAVIER * self.weight * decay >= float(rows.weights()[0]) > 0.0
@@ -330,14 +373,48 @@ class Statistics:
         recursion follows, it learns a single row too.
         """
         if not self.is_single(rows, decay):
-            return self._plan_many(rows, decay)
-        rounding, (sample, w) = self._rounding, rows.sample(self.n_targets)
+            apart = self.dwarfing(rows, decay)
+            if not (self._parts or apart.any()):
+                return self._plan_many(rows, decay)
+            small, large = parts = self._parts or self._first_parts()
+            calls = small._plan_many(rows.some(~apart), decay)
+            calls += large._plan_many(rows.some(apart), decay)
+            return calls + self._plan_many(rows, decay, parts)
+        sample, w = rows.sample(self.n_targets)
         is_restored = following is not None and following.is_restored
         single = self.single_rows(following=following, values=sample)
         calls = single.plan_sample(w, decay, is_restored)
-        if rounding.weight and decay != 1.0:
-            return (*calls, (vars(self).update, {"_rounding": rounding.scaled(decay)}))
+        for each in (self, *self._parts):
+            if each._rounding.weight and decay != 1.0:
+                news = {"_rounding": each._rounding.scaled(decay)}
+                calls = (*calls, (vars(each).update, news))
         return calls
+
+    def dwarfing(self, rows: Rows, decay: float = 1.0) -> NDArray[np.bool_]:
+        """Return which rows to learn dwarf all others, (n,): sums with both would lose digits.
+
+        The square of such a row about the mean is, in some feature or target that varies,
+        `MUCH_LARGER` than the sum over the other rows.
+        """
+        n_rows, others = len(rows.values), self._parts[0] if self._parts else self
+        are_few = others.count < MIN_ROWS_DWARFED and n_rows <= MIN_ROWS_DWARFED
+        if not n_rows or are_few or rows.sign < 0.0 or not self._sums.can_remove:
+            return np.zeros(n_rows, dtype=bool)
+        return beyond(rows, *others.limits(rows, decay))
+
+    def limits(self, rows: Rows, decay: float) -> tuple[Floats, Floats]:
+        """Return a centre, and the squares about it up to which rows do not dwarf all others."""
+        squares = np.concatenate((self.diagonal, self.target_squares))
+        if self.count < MIN_ROWS_DWARFED or decay < EPS:  # There is no past, or it is forgotten.
+            centre, squares = spread_of_first(rows, squares, self.is_centred)
+        else:
+            centre = self._mean.value if self._mean is not None else np.zeros(len(squares))
+        return centre, np.where(squares > 0.0, MUCH_LARGER * squares, np.inf)
+
+    def _first_parts(self) -> tuple[Statistics, Statistics]:
+        """Return parts for most rows, with the memory of these sums, and for rows apart."""
+        empty = Statistics(type(self._sums)(*self._sums.shape), self.is_centred)
+        return shallow_copy(self.without_folds()), empty
 
     def single_rows(
         self,
@@ -381,7 +458,8 @@ class Statistics:
             targets = {}  # No row is known: the names may be compared by Python code.
         if labels is None and targets is not None:
             targets = reader_of(targets, self.n_targets)
-        cross, *panels = self._sums.row_arrays() or (None,)
+        values = np.zeros(n_features + self.n_targets) if values is None else values
+        cross, *panels = (() if self._parts else self._sums.row_arrays()) or (None,)
         learnt: tuple[Any, ...] = None, None, weights, None, None, None
         if recursion is not None:
             learnt = recursion.arrays
@@ -391,7 +469,7 @@ class Statistics:
             labels or (),
             LABEL_TYPES,
             (
-                np.zeros(n_features + self.n_targets) if values is None else values,
+                values,
                 self._tally,
                 *(self._mean or (None, None)),  # Origin and offset.
                 cross if learns else None,
@@ -409,10 +487,11 @@ class Statistics:
             patience_of(n_features),
             recursion is not None and recursion.trust < 1.0,
             forgets,
+            *(part.single_rows(values=values) for part in self._parts if learns),
         )
 
-    def _plan_many(self, rows: Rows, decay: float) -> Calls:
-        """Plan as `plan` does, for any number of rows."""
+    def _plan_many(self, rows: Rows, decay: float, parts: tuple[Statistics, ...] = ()) -> Calls:
+        """Plan as `plan` does, for any number of rows; parts learn the products if there are any."""
         w = rows.weights()
         past, added = self.weight * decay, rows.sign * float(w.sum())
         squared = decay**2 * float(self._tally[2]) + rows.sign * float(w @ w)
@@ -434,7 +513,7 @@ class Statistics:
                 past = added = decay = squared = 0.0
                 mean = Mean.zero(len(mean.origin))
             squares = self._target_squares * decay
-        calls = self._sums.plan_rows(joining, decay)
+        calls = () if parts else self._sums.plan_rows(joining, decay)
         n_rows, rounding = len(rows.targets), self._rounding.scaled(decay)
         had_weight = self._had_weight(rows)
         prints = rows.prints(self.n_targets, had_weight)
@@ -443,8 +522,8 @@ class Statistics:
         elif len(joining.values):
             before = decay * self.squares()
             out = np.concatenate((joining.squares(), before[self.n_features :] - squares))
-            parts = before, out, past, -added, difference, self.count, n_rows
-            rounding = rounding.after_removal(*parts)
+            counts = past, -added, difference, self.count, n_rows
+            rounding = rounding.after_removal(before, out, *counts)
         changes = {
             "_tally": np.maximum(0.0, [self.count + rows.sign * n_rows, past + added, squared]),
             "_mean": mean,
@@ -453,6 +532,8 @@ class Statistics:
             "_weightless": self._weightless + int(rows.sign) * int((~had_weight).sum()),
             "_rounding": rounding,
         }
+        if parts:
+            changes |= {"_parts": parts, "_sums": type(self._sums)()}
         return (*calls, (vars(self).update, changes))
 
     def _had_weight(self, rows: Rows) -> NDArray[np.bool_]:
@@ -465,7 +546,7 @@ class Statistics:
 
     def squares(self) -> Floats:
         """Return the sums of squares of the features, followed by those of the targets."""
-        return np.concatenate((self._sums.squares(), self._target_squares))
+        return np.concatenate((self._feature_squares(), self._target_squares))
 
     def _removal(self, rows: Rows, names: Names) -> Calls:
         """Return the update that removes rows; raise if they cannot be removed."""
@@ -533,12 +614,43 @@ class Statistics:
 
     def without(self, rows: Rows, names: Names) -> Self:
         """Return a copy without checked rows, and with features that only these had set to 0."""
+        if self._parts:
+            return self._without_apart(rows, names)
         new = self.copied()
         apply(new._removal(rows, names))
         if new._mean is not None:
             # Exactly, whatever rounding has left.
             gone = new.are_gone
             new._mean = Mean(*(np.where(gone, 0.0, each) for each in new._mean))
+        return new
+
+    def _without_apart(self, rows: Rows, names: Names) -> Self:
+        """Return statistics without rows, each of which leaves the part that can hold it."""
+        small, large = self._parts
+        squares = small.squares()
+        mean = np.zeros(len(squares)) if small._mean is None else small._mean.value
+        # Squares that are left of a row about a mean that it moved, and rounding.
+        limits = (1.0 + REMOVAL_TOLERANCE) * squares + of_rounding(mean, 16.0 * small.weight)
+        apart = beyond(rows, mean, limits)
+        try:
+            left = [
+                part.without(rows.some(which), names) if which.any() else part
+                for part, which in zip(self._parts, (~apart, apart), strict=True)
+            ]
+        except ValueError:
+            return self.in_one_part().without(rows, names)
+        first, *more = [part for part in left if part.count or part.weight] or left[:1]
+        new = self.in_one_part(first)
+        if more:
+            new._parts, new._sums = (first, *more), type(first._sums)()
+            new._add(*more)
+        return new
+
+    def in_one_part(self, part: Statistics | None = None) -> Self:
+        """Return statistics with all rows in one part, or only with the rows of one of the parts."""
+        new = shallow_copy(self)
+        vars(new).pop("_parts")
+        vars(new).update({"_sums": self.products} if part is None else vars(part))
         return new
 
     def grown(self, n_features: int, n_targets: int) -> Self:
@@ -560,7 +672,10 @@ class Statistics:
         new = shallow_copy(self)
         if self._mean is not None:
             new._mean = self._mean.reindexed(self.n_features, features, targets)
-        new._sums = self._sums.reindexed(features, targets)
+        if self._parts:
+            new._parts = tuple(part.reindexed(features, targets) for part in self._parts)
+        else:
+            new._sums = self._sums.reindexed(features, targets)
         columns = stacked(features, targets, self.n_features)
         new._prints = np.ascontiguousarray(gathered(self._prints, np.arange(2), columns))
         new._rounding = self._rounding.reindexed(self.n_features, features, targets)
@@ -593,21 +708,75 @@ class Statistics:
 
         No other object may use these statistics meanwhile, because the change is not made at once.
         """
-        places = [*map(growth, other._sums.shape, self._sums.shape)]
+        mine, theirs = self._parts or (self,), other._parts or (other,)
+        small, large = [mine[0], theirs[0]], [*mine[1:], *theirs[1:]]
+        if mine[0]._is_dwarfed(theirs[0]):
+            large.append(small.pop())
+        elif theirs[0]._is_dwarfed(mine[0]):
+            large.append(small.pop(0))
+        if large:
+            self._parts = self._sum_of(small), self._sum_of(large)
+            self._sums = type(self._sums)()
+        self._add(other)
+
+    def _sum_of(self, parts: Sequence[Statistics]) -> Statistics:
+        """Return the sum of one or more statistics, with as many columns as these."""
+        first, *others = (part.without_folds() for part in parts)
+        total = first.grown(self.n_features, self.n_targets).copied()
+        for part in others:
+            total._add(part)
+        return total
+
+    @property
+    def parts(self) -> tuple[Statistics, ...]:
+        """Statistics of most rows and of those that dwarf them; () if all rows are together."""
+        return self._parts
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the rows that lie apart no longer dwarf the others: `in_one_part` may be used."""
+        return bool(self._parts) and bool((self._parts[0].ratios(self._parts[1]) <= 1.0).all())
+
+    def _is_dwarfed(self, other: Statistics) -> bool:
+        """Return whether the rows of other statistics, on average, dwarf all rows here."""
+        if self.count < MIN_ROWS_DWARFED or not other.weight or not self._sums.can_remove:
+            return False
+        return bool((self.ratios(other) / other.weight > MUCH_LARGER).any())
+
+    def ratios(self, other: Statistics) -> Floats:
+        """Return squares of other statistics about the mean here, relative to the squares here.
+
+        (n_features + n_targets,); 0 for a column that does not vary here.
+        """
+        other = other.grown(self.n_features, self.n_targets)
+        here = self.grown(other.n_features, other.n_targets)
+        squares, own = other.squares(), np.concatenate((here.diagonal, here.target_squares))
+        with np.errstate(over="ignore"):
+            if here._mean is not None and other._mean is not None:
+                squares += other.weight * here._mean.difference(other._mean) ** 2
+            return np.divide(squares, own, out=np.zeros(len(own)), where=own > 0.0)
+
+    def _add(self, other: Statistics) -> None:
+        """Add statistics, in place; not the products if these lie in parts."""
+        shapes = zip(
+            (other.n_features, other.n_targets), (self.n_features, self.n_targets), strict=True
+        )
+        places = [growth(*sizes) for sizes in shapes]
         columns = stacked(places[0], places[1], other.n_features)
         errors = other._rounding.reindexed(other.n_features, *places)
         self._rounding = self._rounding.joined(errors)
-        self._sums.add(other._sums)
+        if not self._parts:
+            self._sums.add(other._sums)
         theirs = enlarged(other._target_squares, self.n_targets)
         self._target_squares = self._target_squares + theirs
         self._absorb_mean(other, places)
-        self._tally += other._tally
+        self._tally = self._tally + other._tally
         self._weightless += other._weightless
         self._prints = self._prints + np.ascontiguousarray(
             gathered(other._prints, np.arange(2), columns)
         )
 
-    def _absorb_mean(self, other: Self, places: Sequence[Integers]) -> None:
+    def _absorb_mean(self, other: Statistics, places: Sequence[Integers]) -> None:
         """Move the mean, in place; the sums learn the difference of both means as a row."""
         mean, weight, theirs = self._mean, self.weight, other.weight
         if mean is None or other._mean is None or not theirs:
@@ -619,7 +788,8 @@ class Statistics:
         difference = mean.difference(their_mean)[None]
         features, targets = np.split(difference, [self.n_features], axis=1)
         row = Rows(features, targets, weight * (theirs / (weight + theirs)))
-        apply(self._sums.plan_rows(row, 1.0))
+        if not self._parts:
+            apply(self._sums.plan_rows(row, 1.0))
         self._target_squares = row.with_target_squares(self._target_squares)
         self._mean = mean.joined(their_mean, weight, theirs)
 
@@ -670,7 +840,7 @@ class Statistics:
         form; see `onlinels.sums.solve` for these and the rank tolerance.
         `onlinels.LeastSquaresClassifier` describes when a model updates its solution instead.
         """
-        weights = self._sums.solve(ridge, diagonal, self.count)
+        weights = self.products.solve(ridge, diagonal, self.count)
         if self._mean is not None:
             # These weights are rounding errors, which a small ridge would amplify.
             weights[:, self.target_squares == 0.0] = 0.0
@@ -687,7 +857,7 @@ class Statistics:
         A feature without data, always 0 (with an intercept: constant), has the variance one over
         its penalty; without a penalty it has the variance 0. The intercept is one more parameter.
         """
-        matrix, n_parameters = self._sums.covariance(ridge, diagonal)
+        matrix, n_parameters = self.products.covariance(ridge, diagonal)
         if self._mean is None:
             return Covariance(matrix, n_parameters)
         share = 1.0 / self.weight if self.weight else np.inf
@@ -699,12 +869,12 @@ class Statistics:
         With an intercept, which is one more parameter, they are about the mean.
         """
         return Sums(
-            *self._sums.gram_and_cross(), self.target_squares, self.weight, int(self.is_centred)
+            *self.products.gram_and_cross(), self.target_squares, self.weight, int(self.is_centred)
         )
 
     def row_sums(self) -> RowSums:
         """Return the sums of the rows about their means, or about 0 if they are not centred."""
-        upper, cross = self._sums.gram_and_cross()
+        upper, cross = self.products.gram_and_cross()
         gram = np.triu(upper) + np.triu(upper, 1).T
         none = np.zeros(self.n_features), np.zeros(self.n_targets)
         squares, means = self._target_squares.copy(), (self.feature_mean, self.target_mean)

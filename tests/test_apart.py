@@ -1,0 +1,181 @@
+"""Rows that dwarf all others lie apart: when they leave, the others have all their digits."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor, dumps, loads
+from support import laws, strategies
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
+
+WAYS = "rows", "batches", "at once", "merged", "merged by the other"
+SETTINGS = (
+    {"ridge": 1.0},
+    {"ridge": 1.0, "accumulator": "recursive"},
+    {"ridge": 0.1, "fit_intercept": False},
+    {"ridge": 1e-3, "scaling": "standard"},
+    {"ridge": "auto"},
+    {"ridge": KFold(3)},
+    {"ridge": 1.0, "forgetting_factor": 0.99},
+    {"ridge": 1.0, "accumulator": "recursive", "forgetting_factor": 0.99},
+)
+
+
+def learn(model, X, y, way):
+    """Let a model learn rows, and ask it in between if they come one by one."""
+    if way == "rows":
+        for x, target in zip(X.tolist(), y.tolist(), strict=True):
+            model.predict_one(dict(enumerate(x)))
+            model.learn_one(dict(enumerate(x)), target)
+    elif len(X):
+        model.learn_many(X, y)
+
+
+def assert_same_sums(a, b):
+    """Assert that the sums of two models agree to thirteen digits of what their rows add."""
+    mine, theirs = a.statistics(), b.statistics()
+    assert mine.weight == pytest.approx(theirs.weight, rel=1e-13)
+    root = np.sqrt(np.append(theirs.gram.diagonal(), theirs.target_squares))
+    n = len(theirs.gram)
+    for name, size in (
+        ("gram", np.outer(root[:n], root[:n])),
+        ("cross", np.outer(root[:n], root[n:])),
+        ("target_squares", root[n:] ** 2),
+        ("origin", root[:n] + np.abs(theirs.origin)),
+        ("target_origin", root[n:] + np.abs(theirs.target_origin)),
+    ):
+        error = np.abs(getattr(mine, name) - getattr(theirs, name))
+        assert (error <= 1e-13 * size + 1e-300).all(), name
+
+
+@strategies.examples(80)
+@given(
+    settings=st.sampled_from(SETTINGS),
+    way=st.sampled_from(WAYS),
+    seed=st.integers(0, 2**32 - 1),
+    what=st.sampled_from(["one feature", "all features", "target"]),
+    exponent=st.integers(5, 12),
+    n_apart=st.sampled_from([1, 1, 3, 40]),
+    saves=st.booleans(),
+)
+def test_removed_rows_leave_all_digits(settings, way, seed, what, exponent, n_apart, saves):
+    random, size = np.random.default_rng(seed), 10.0**exponent
+    n_features = int(random.integers(1, 6))
+    X = random.normal(size=(150, n_features)) * 10.0 ** random.uniform(-1.0, 1.0, n_features)
+    X += random.choice([0.0, 5.0])
+    y = X.sum(axis=1) + random.normal(size=150)
+    gone = X[:n_apart] + random.normal(size=(n_apart, n_features))
+    targets = y[:n_apart].copy()
+    if what == "target":
+        targets = 100.0 * size * (1.0 + random.random(n_apart))
+    else:
+        columns = slice(0, 1) if what == "one feature" else slice(None)
+        gone[:, columns] = 100.0 * size * (1.0 + random.random(gone[:, columns].shape))
+    model, fresh = LeastSquaresRegressor(**settings), LeastSquaresRegressor(**settings)
+    decay = settings.get("forgetting_factor", 1.0)
+    if way == "at once":
+        rows = np.vstack([X[:100], gone, X[100:]])
+        learn(model, rows, np.concatenate([y[:100], targets, y[100:]]), way)
+    else:
+        learn(model, X[:100], y[:100], way)
+        if "merged" in way:
+            other = laws.fitted(LeastSquaresRegressor(**settings), gone, targets)
+            model = model.merge(other) if way == "merged" else other.merge(model)
+        else:
+            learn(model, gone, targets, way)
+        model = loads(dumps(model)) if saves else model
+        learn(model, X[100:], y[100:], way)
+    learn(fresh, X[:100], y[:100], "batches")
+    if "merged" not in way and decay < 1.0:
+        fresh.fade(decay**n_apart)  # The rows took time.
+    learn(fresh, X[100:], y[100:], "batches")
+    w = decay ** (50.0 + np.arange(n_apart - 1.0, -1.0, -1.0))
+    earlier = 50.0 + np.arange(99.0, -1.0, -1.0) + (0.0 if "merged" in way else n_apart)
+    weights = decay ** np.concatenate([earlier, np.arange(49.0, -1.0, -1.0)])
+    rows = np.vstack([X, gone]), [*y, *targets], np.append(weights, w)
+    laws.assert_is_batch_solution(model, strategies.Rows(*rows))
+    order = random.permutation(n_apart)
+    for some in np.array_split(order, random.integers(1, n_apart + 1)):
+        model.unlearn_many(gone[some], targets[some], w[some])
+    assert model.count == 150
+    assert_same_sums(model, fresh)
+
+
+def test_a_name_that_only_rows_apart_had_leaves_with_them():
+    random = np.random.default_rng(0)
+    model, fresh = LeastSquaresClassifier(1.0), LeastSquaresClassifier(1.0)
+    x = [dict(zip("ab", row, strict=True)) for row in random.normal(size=(60, 2)).tolist()]
+    for row in range(60):
+        for each in (model, fresh):
+            each.learn_one(x[row], row % 2)
+        if row == 30:
+            model.learn_one({"b": 1e9, "secret": 1.0}, "bad")
+    model.unlearn_one({"b": 1e9, "secret": 1.0}, "bad")
+    assert (model.feature_names, model.classes) == (("a", "b"), (0, 1))
+    assert b"secret" not in laws.stored_bytes(model)
+    np.testing.assert_array_equal(model.output_weights, fresh.output_weights)
+
+
+@pytest.mark.parametrize("singly", [True, False])
+def test_all_rows_may_leave_in_any_order(singly):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 2))
+    X[::9] *= 1e8
+    model = laws.fitted(LeastSquaresRegressor(1.0), X, X[:, 0])
+    for part in np.array_split(random.permutation(60), 60 if singly else 4):
+        model.unlearn_many(X[part], X[part, 0])
+    assert dumps(model) == dumps(model.empty())
+
+
+def test_rows_that_were_not_learnt_are_refused_beside_rows_apart():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 2))
+    X[30] *= 1e8
+    model = laws.fitted(LeastSquaresRegressor(1.0), X, X[:, 0])
+    for row, y in ((2.0 * X[30], X[30, 0]), (X[30], 2.0 * X[30, 0])):
+        laws.assert_refused(lambda: model.unlearn_many(row[None], [y]), model, "expected at most")  # noqa: B023
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+def test_the_memory_for_rows_apart_is_given_back_when_they_are_forgotten(accumulator):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(1500, 30))
+    X[50] *= 1e8
+    model = LeastSquaresRegressor(1.0, accumulator, forgetting_factor=0.95)
+    sizes = []
+    for start in range(0, 1500, 20):
+        model.learn_many(X[start : start + 20], X[start : start + 20, 0])
+        model.predict_one(dict(enumerate(X[0].tolist())))
+        sizes.append(len(dumps(model)))
+    assert sizes[3] > 1.5 * sizes[1] > 1.4 * sizes[-1]
+    rows = strategies.Rows(X, X[:, 0].tolist(), 0.95 ** np.arange(1499.0, -1.0, -1.0))
+    assert laws.error_of_fit(model, rows) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ({"a": 99_999_999.0, "b": 1.0}, 0.0, r"^x\['a'\] is about 1e\+08 in 1 of 101 rows"),
+        ({"a": 1.0, "b": 1.0}, -1e9, r"^y is about -1e\+09 in 1 of 101 rows, [\d,]+ standard"),
+    ],
+)
+def test_a_message_names_the_first_rows_that_decide_the_weights(x, y, message, recwarn):
+    random = np.random.default_rng(0)
+    model = LeastSquaresRegressor()
+    for row in random.normal(size=(100, 3)).tolist():
+        model.learn_one({"a": row[0], "b": row[1]}, row[2])
+    assert not recwarn
+    with pytest.warns(UserWarning, match=message):
+        model.learn_one(x, y)
+    model.learn_one({"a": 1e12, "b": 1.0}, y)
+    assert not recwarn
+
+
+def test_no_message_where_a_feature_begins_to_vary(recwarn):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 3))
+    X[:100, 0] *= 1e-12
+    laws.fitted(LeastSquaresRegressor(), X, X[:, 1])
+    assert not recwarn
