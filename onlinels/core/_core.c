@@ -204,13 +204,12 @@ enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, BEGAN, DOUBLES_AT, GROWTH, SC
 typedef struct SingleRows {
     PyObject_HEAD
     PyObject *args;            /* the arguments, which own the objects below */
+    struct SingleRows *beside; /* sums of all rows but those that dwarf them, which share the row; or NULL */
     Reader *features;
     Reader *targets;           /* of several named targets, or NULL */
     PyObject *columns;         /* dict: the column of every label, or NULL */
     PyObject *labels;          /* tuple */
     PyObject *label_types;     /* frozenset: types of labels that are compared without Python code */
-    struct SingleRows *parts[2]; /* what learns the products instead: of other rows, and of rows that dwarf
-                                    them, in the same memory of a row; or NULL */
     Py_buffer *buffers;        /* of the arrays */
     Py_ssize_t n_buffers;
     sums_t sums;
@@ -272,36 +271,23 @@ static int is_constant_where_known(const SingleRows *self)
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
     const double past = self->sums.tally[1] * self->decay;
-    return (self->sums.cross || self->parts[0]) && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
+    return self->sums.cross && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
            && self->sums.tally[0] + (double)k <= self->marks[NEXT_DUE];
 }
 
-/* The part that learns the products of the row. */
-static SingleRows *part_of(SingleRows *self, double w)
-{
-    SingleRows *part = self->parts[0];
-    return self->parts[dwarfs(&part->sums, &part->row, w)];
-}
-
 /* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
- * float64, and it does not dwarf all others. */
+ * float64, and it is not the first that dwarfs the others. */
 static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
+    SingleRows *beside = self->beside;
     if (!can_learn(self, 1, w) || !is_constant_where_known(self)
         || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
-    if (!self->parts[0])
+    if (!beside)
         return !dwarfs(&self->sums, &self->row, w);
-    return w <= MUCH_HEAVIER * part_of(self, w)->sums.tally[1] * self->decay;
-}
-
-/* Learn a prepared row into the sums. */
-static void commit_sums(const sums_t *s, const row_t *row, double w)
-{
-    commit_gram(s, row);
-    commit_cross(s, row);
-    commit_row(s, row, w);
+    return w <= MUCH_HEAVIER * beside->sums.tally[1] * self->decay
+           && (self->decay == 1.0 || !dwarfs(&beside->sums, &beside->row, w));
 }
 
 /* Learn the row: into the sums, and into the weights if these follow rows. */
@@ -309,8 +295,7 @@ static void learn(SingleRows *self, double w, double decay, int is_restored)
 {
     double *marks = self->marks;
     const double count = self->sums.tally[0];
-    SingleRows *part = self->parts[0] ? part_of(self, w) : NULL;
-    SingleRows *other = part ? self->parts[part == self->parts[0]] : NULL;
+    SingleRows *beside = self->beside;
     /* Weights follow rows only while predictions keep coming. */
     int follows = self->recursion.inverse && !is_restored && count < marks[VALID_UNTIL]
                   && (count == marks[PREDICTED_AT] || count + 1.0 - marks[PREDICTED_AT] <= self->patience);
@@ -321,11 +306,9 @@ static void learn(SingleRows *self, double w, double decay, int is_restored)
     else if (self->recursion.inverse)
         marks[VALID_UNTIL] = 0.0;
     commit_sums(&self->sums, &self->row, w);
-    if (part) {
-        prepare_sums(&part->sums, &part->row, w, decay);
-        commit_sums(&part->sums, &part->row, w);
-        if (decay != 1.0)
-            commit_decay(&other->sums, &other->row, decay);
+    if (beside && !dwarfs(&beside->sums, &beside->row, w)) {
+        prepare_sums(&beside->sums, &beside->row, w, decay);
+        commit_sums(&beside->sums, &beside->row, w);
     }
 }
 
@@ -349,7 +332,7 @@ static void keep_ridge(SingleRows *self)
     double *marks = self->marks;
     const double count = self->sums.tally[0], rows = count - marks[BEGAN];
     if (!(marks[GROWTH] > 0.0 && count < marks[DOUBLES_AT] && count < marks[VALID_UNTIL])
-        || !self->recursion.inverse || self->refines || self->parts[0]
+        || !self->recursion.inverse || self->refines
         || (marks[SCALED] > 0.0 && !are_units_alike(self)))
         return;
     const int accepted = is_accepted(&self->sums, &self->recursion, self->row.image);
@@ -574,7 +557,8 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
 static int are_plain(SingleRows *self, const Py_buffer *found, Py_ssize_t k)
 {
     const sums_t *s = &self->sums;
-    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && s->tally[0] >= MIN_ROWS_DWARFED
+    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->beside
+              && s->tally[0] >= MIN_ROWS_DWARFED
               && dot(k * s->m, found[0].buf, found[0].buf) <= MAX_SQUARES
               && (self->counts || dot(k * s->n, found[1].buf, found[1].buf) <= MAX_SQUARES);
     for (Py_ssize_t i = 0; can && i < k; i++)
@@ -601,8 +585,7 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
         prepare_sums(s, row, 1.0, 1.0);
         weights[at] = row->weight;
         memcpy(row->block + at * s->m, row->about, (size_t)s->m * sizeof(real));
-        commit_cross(s, row);
-        commit_row(s, row, 1.0);
+        commit_all_but_gram(s, row, 1.0);
         if (at == ROWS_AT_ONCE - 1 || i == k - 1) {
             add_squares(s->m, weights, row->block, s->panels->corner);
             memset(weights, 0, sizeof(weights));
@@ -642,7 +625,7 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
     self->n_buffers = n_arrays;
     self->buffers = PyMem_Calloc(n_arrays + 1, sizeof(Py_buffer));
     s->panels = PyMem_Calloc(n_arrays + 1, sizeof(panel_t));
-    row->about = PyMem_Calloc(4 * size + ROWS_AT_ONCE * m + 1, sizeof(real));
+    row->about = PyMem_Calloc(3 * size + ROWS_AT_ONCE * m + 1, sizeof(real));
     if (!self->buffers || !s->panels || !row->about) {
         PyErr_NoMemory();
         return -1;
@@ -671,7 +654,6 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
     row->block = row->imaged + m;
     row->scores = row->block + ROWS_AT_ONCE * m;
     row->errors = row->scores + n;
-    row->limits = row->errors + n;
     return 0;
 }
 
@@ -679,10 +661,10 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
 {
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
     PyObject *targets, *arrays;
-    if (self && PyArg_ParseTuple(args, "OOOOO!ddddpp|O!O!", &self->features, &targets, &self->labels,
+    if (self && PyArg_ParseTuple(args, "OOOOO!ddddpp|O!", &self->features, &targets, &self->labels,
                                  &self->label_types, &PyTuple_Type, &arrays, &self->decay, &self->most,
                                  &self->least_share, &self->patience, &self->refines, &self->forgets,
-                                 type, &self->parts[0], type, &self->parts[1])) {
+                                 type, &self->beside)) {
         Py_INCREF(self->args = args);
         if (PyDict_CheckExact(targets))
             self->columns = targets;

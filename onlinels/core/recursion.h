@@ -197,7 +197,6 @@ typedef struct {
     real *imaged;     /* (m): of this z, */
     double imaged_at; /* after this number of rows */
     real *block;      /* (ROWS_AT_ONCE, m): z of the last rows of a batch */
-    real *limits;     /* (m + n): MUCH_LARGER times the squares in some earlier sums */
     real *scores;     /* (n): W'z + mean of y */
     real *errors;     /* (n): v - W'z */
     double decay;     /* factor on all earlier weights */
@@ -311,37 +310,26 @@ static void prepare_sums(const sums_t *s, row_t *row, double w, double decay)
     centre(s, row, s->m + s->n);
 }
 
-/* Whether w z_i^2 exceeds any limit. */
-KERNEL int exceeds(ptrdiff_t size, double w, const real *z, const real *limits)
+/* Whether column i of a row of weight w is much larger than the sum of squares of a column that varies. */
+INLINE int is_much_larger(const sums_t *s, const row_t *row, ptrdiff_t i, double w, double square)
 {
-    int any = 0;
-    for (ptrdiff_t i = 0; i < size; i++)
-        any |= w * z[i] * z[i] > limits[i];
-    return any;
+    const double z = row->about[i], mean = s->origin ? s->origin[i] + s->offset[i] : 0.0;
+    return w * z * z > MUCH_LARGER * square && square > CONSTANT_SHARE * s->tally[1] * mean * mean;
 }
 
-/* Whether a row of weight w dwarfs the sums: in some column that varies, its square about the mean is
- * MUCH_LARGER than theirs. Other sums are to learn it, so that its removal leaves these their digits. */
+/* Whether a row of weight w dwarfs the sums in some column, so that its removal would leave few digits. */
 static int dwarfs(const sums_t *s, row_t *row, double w)
 {
-    const ptrdiff_t m = s->m, size = m + s->n;
+    int found = 0;
     if (s->tally[0] < MIN_ROWS_DWARFED)
         return 0;
-    centre(s, row, size);
-    if (!exceeds(size, w, row->about, row->limits)) /* Sums grow: old limits hold. */
-        return 0;
+    centre(s, row, s->m + s->n);
     for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++)
         for (ptrdiff_t i = 0; i < p->width; i++)
-            row->limits[p->start + i] = MUCH_LARGER * p->corner[i * p->width + i];
+            found |= is_much_larger(s, row, p->start + i, w, p->corner[i * p->width + i]);
     for (ptrdiff_t j = 0; j < s->n; j++)
-        row->limits[m + j] = MUCH_LARGER * s->squares[j];
-    for (ptrdiff_t i = 0; i < size; i++) {
-        const double mean = s->origin ? s->origin[i] + s->offset[i] : 0.0;
-        const double of_rounding = MUCH_LARGER * CONSTANT_SHARE * s->tally[1] * mean * mean;
-        if (w * row->about[i] * row->about[i] > row->limits[i] && row->limits[i] > of_rounding)
-            return 1;
-    }
-    return 0;
+        found |= is_much_larger(s, row, s->m + j, w, s->squares[j]);
+    return found;
 }
 
 /* Prepare P and W for the row too. Return 0 if the row outweighs earlier rows and ridge by more than
@@ -397,49 +385,31 @@ static void commit_mean(const sums_t *s, const row_t *row, double share)
     }
 }
 
-/* Learn a prepared row into A'Y and the squares of the targets. */
-static void commit_cross(const sums_t *s, const row_t *row)
+/* Learn a prepared row into all sums but A'A. */
+static void commit_all_but_gram(const sums_t *s, const row_t *row, double w)
 {
     const real decay = (real)row->decay, weight = (real)row->weight;
     const real *z = row->about, *v = row->about + s->m;
+    s->tally[0] += 1.0;
+    s->tally[1] = row->total;
+    s->tally[2] = row->decay * row->decay * s->tally[2] + w * w;
+    add_hashes(s->m + s->n, row->values, s->prints);
     for (ptrdiff_t j = 0; j < s->n; j++)
         s->squares[j] = decay * s->squares[j] + weight * v[j] * v[j];
-    if (s->cross) /* A'Y = decay A'Y + w z v' */
-        add_outer(s->m, s->n, decay, weight, z, v, s->cross);
+    add_outer(s->m, s->n, decay, weight, z, v, s->cross); /* A'Y = decay A'Y + w z v' */
+    if (s->origin)
+        commit_mean(s, row, w / row->total);
 }
 
-/* Learn a prepared row into A'A. */
-static void commit_gram(const sums_t *s, const row_t *row)
+/* Learn a prepared row into the sums. */
+static void commit_sums(const sums_t *s, const row_t *row, double w)
 {
     const real decay = (real)row->decay, weight = (real)row->weight, *z = row->about;
     for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++) { /* A'A = decay A'A + w z z' */
         add_outer(p->start, p->width, decay, weight, z, z + p->start, p->above);
         add_square(p->width, decay, weight, z + p->start, p->corner);
     }
-}
-
-/* Learn a prepared row into the counts, the mean and the hashes, after the products. */
-static void commit_row(const sums_t *s, const row_t *row, double w)
-{
-    s->tally[0] += 1.0;
-    s->tally[1] = row->total;
-    s->tally[2] = row->decay * row->decay * s->tally[2] + w * w;
-    add_hashes(s->m + s->n, row->values, s->prints);
-    if (s->origin)
-        commit_mean(s, row, w / row->total);
-}
-
-/* Let all rows decay, without a new row. */
-static void commit_decay(const sums_t *s, row_t *row, double decay)
-{
-    row->decay = decay;
-    row->weight = 0.0;
-    row->total = s->tally[1] * decay;
-    memset(row->about, 0, (size_t)(s->m + s->n) * sizeof(real));
-    commit_gram(s, row);
-    commit_cross(s, row);
-    s->tally[1] = row->total;
-    s->tally[2] *= decay * decay;
+    commit_all_but_gram(s, row, w);
 }
 
 /* Learn a prepared row into P, W and J. */

@@ -42,7 +42,7 @@ Its removal would leave at most twelve digits.
 """
 
 MIN_ROWS_DWARFED = 16
-"""Number of rows from which rows can dwarf them."""
+"""Number of rows from which another row can dwarf them."""
 
 CONSTANT_TOLERANCE = 2.0 * float(np.finfo(np.float64).eps)
 """Relative deviation from the mean, or from the only value, up to which a feature is constant.
@@ -308,9 +308,8 @@ class SingleRows:
         Whether the weights are corrected by the sums before they answer.
     forgets : bool
         Whether the weights of rows decay.
-    parts : tuple of SingleRows
-        What learns the products instead of these sums, in the same memory of a row: of all rows but
-        those that dwarf them, and of these; empty if there are none.
+    beside : SingleRows, optional
+        Sums of all rows but those that dwarf them, in the same memory of a row.
     """
 
     def __init__(
@@ -326,7 +325,7 @@ class SingleRows:
         patience: float,
         refines: bool,
         forgets: bool,
-        *parts: SingleRows,
+        beside: SingleRows | None = None,
     ) -> None:
         self._features, self._targets, self._labels = features, targets, labels
         self._label_types = label_types
@@ -337,7 +336,7 @@ class SingleRows:
         self._panels = list(zip(arrays[16::2], arrays[17::2], strict=True))
         self._decay, self._most, self._least_share = decay, most, least_share
         self._patience, self._refines, self._forgets = patience, refines, forgets
-        self._size, self._parts = features._size, parts
+        self._size, self._beside = features._size, beside
         # `MUCH_LARGER` times the squares of some earlier sums.
         self._limits = np.zeros(len(self._values))
 
@@ -462,7 +461,7 @@ class SingleRows:
         return column
 
     def _is_plain(self, w: float) -> bool:
-        if self._marks is None or (self._cross is None and not self._parts):
+        if self._cross is None or self._marks is None:
             return False
         count, weight, _ = self._tally.tolist()
         if not (0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self._decay):
@@ -472,9 +471,11 @@ class SingleRows:
         squares = ddot(self._values, self._values)
         if not (self._is_constant_where_known() and squares <= MAX_SQUARES):
             return False
-        if not self._parts:
+        beside = self._beside
+        if beside is None:
             return not self._is_dwarfed(w)
-        return bool(w <= MUCH_HEAVIER * self._part(w)._tally[1] * self._decay)
+        is_plain = w <= MUCH_HEAVIER * beside._tally[1] * self._decay
+        return bool(is_plain and (self._decay == 1.0 or not beside._is_dwarfed(w)))
 
     def _is_dwarfed(self, w: float) -> bool:
         """Return whether the row dwarfs the sums in a column that varies."""
@@ -488,10 +489,6 @@ class SingleRows:
         mean = np.zeros(1) if self._origin is None else self._origin + self._offset
         of_rounding = MUCH_LARGER * CONSTANT_TOLERANCE**2 * self._tally[1] * mean**2
         return bool(((squares > self._limits) & (self._limits > of_rounding)).any())
-
-    def _part(self, w: float) -> SingleRows:
-        """Return the part that learns the products of the row."""
-        return self._parts[self._parts[0]._is_dwarfed(w)]
 
     def _is_constant_where_known(self) -> bool:
         constants = self._constants
@@ -518,7 +515,7 @@ class SingleRows:
         marks = self._marks
         count, weight, _ = self._tally.tolist()
         can_keep = marks[GROWTH] > 0.0 and count < min(marks[DOUBLES_AT], marks[VALID_UNTIL])
-        if not can_keep or self._inverse is None or self._refines or self._parts:
+        if not can_keep or self._inverse is None or self._refines:
             return
         if marks[SCALED] > 0.0:
             squares = np.concatenate([corner.diagonal() for _, corner in self._panels])
@@ -565,11 +562,8 @@ class SingleRows:
                 way = mean - self._origin
                 left = (self._origin - (mean - way)) + (moved - way)
                 calls += [(np.copyto, offset, left), (np.copyto, self._origin, mean)]
-        if self._parts:
-            part = self._part(w)
-            calls += part._learning(w, decay, False)
-            if decay != 1.0:
-                calls += self._parts[part is self._parts[0]]._decaying(decay)
+        if self._beside is not None and not self._beside._is_dwarfed(w):
+            calls += self._beside._learning(w, decay, False)
         y = sample[None, size:]
         return [
             *calls,
@@ -578,16 +572,6 @@ class SingleRows:
             (np.add, self._prints, prints_of_row(self._values), self._prints),
             *self._products(row, targets, heft, decay),
             (self._tally.__setitem__, slice(None), (count + 1.0, total, decay**2 * squares + w**2)),
-        ]
-
-    def _decaying(self, decay: float) -> list[Call]:
-        """Return the calls that let all rows decay."""
-        _, weight, squares = self._tally.tolist()
-        row, target = np.zeros(self._size), np.zeros(len(self._squares))
-        return [
-            (np.multiply, self._squares, decay, self._squares),
-            *self._products(row, target, 0.0, decay),
-            (self._tally.__setitem__, slice(1, None), (weight * decay, decay**2 * squares)),
         ]
 
     def _products(self, row: Numbers, targets: Numbers, w: float, decay: float) -> list[Call]:
@@ -604,8 +588,6 @@ class SingleRows:
             if start:
                 calls.append((dgemm, w, row[None, :start], own[None], decay, above, 1, 0, 1))
             start += len(own)
-        if self._cross is None:
-            return calls
         if decay == 1.0:
             calls.append((dger, w, row, targets, 1, 1, self._cross, 0, 0, 1))
         else:

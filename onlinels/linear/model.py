@@ -641,7 +641,8 @@ class LinearModel(base.Estimator, ABC):
         operations for M features to count the digits that are left; if these are few, also a
         selection of the ridge and a solution. Digits are lost in proportion to the sums of squares
         removed relative to those that stay, the ridge included: squares of 1e7 times those of the
-        other rows leave about eight digits.
+        other rows leave about eight digits. Rows that dwarf all others (`Statistics.dwarfing`)
+        cost none, unless they were among the first 16.
 
         Examples
         --------
@@ -864,8 +865,8 @@ class LinearModel(base.Estimator, ABC):
         if self._recursion is not None and is_answering(self._marks, statistics, self._recursion):
             weights = self._recursion.weights.copy(order="F")
         else:
-            if statistics.is_settled:
-                statistics = statistics.in_one_part()
+            if statistics.beside is not None and statistics.is_alone:
+                statistics = statistics.alone()
                 vars(self).update(_statistics=statistics, _rows=None)
             warn_of_narrow_features(self, statistics)
             penalties, diagonal = penalties_of(ridge, units, statistics)
@@ -1029,7 +1030,6 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
     """Learn checked rows: all rows, or none if an error is raised."""
     model._choose_if_due()
     n_rows, events, statistics = len(rows.targets), events_in(model, rows), model._statistics
-    are_together = not statistics.parts
     if events is None and takes_sparse(statistics, rows.values):
         vars(model).update(learnt_sparse(model, rows))
         return
@@ -1050,9 +1050,10 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
                 raise
         return plan_block(model, rows, block, events)
 
+    was_alone = statistics.beside is None
     apply_in_blocks(blocks, plan)
-    if model._statistics.parts and are_together:
-        warn_of_dwarfing(model)
+    if was_alone and model._statistics.beside is not None:
+        warn_of_dwarfing(model, model._statistics.beside)
 
 
 def events_in(model: LinearModel, rows: Checked) -> Events | None:
@@ -1225,21 +1226,24 @@ def are_far(statistics: Statistics, weights: Floats) -> bool:
         return bool((errors > MAX_INTERCEPT_ERROR * sizes).any())
 
 
-def warn_of_dwarfing(model: LinearModel) -> None:
+def warn_of_dwarfing(model: LinearModel, others: Statistics) -> None:
     """Warn of the first rows that dwarf all others, if they are far from these in any units."""
-    others, apart = model._statistics.parts
-    ratios, squares = others.ratios(apart), others.squares()
+    whole, squares = model._statistics, others.squares()
+    weight, features = whole.weight - others.weight, len(model.feature_names)
+    means = [np.append(each.feature_mean, each.target_mean) for each in (whole, others)]
+    distances = (means[0] - means[1]) * (whole.weight / weight)
+    varies = squares > 0.0
+    ratios = np.divide(distances**2, squares, out=np.zeros(len(squares)), where=varies)
     column = int(ratios.argmax())
-    distance = float(np.sqrt(ratios[column] * others.weight / apart.weight))
-    if distance < MANY_DEVIATIONS or ratios[column] * squares[column] < squares.max():
+    deviations = float(np.sqrt(ratios[column] * others.weight))
+    if deviations < MANY_DEVIATIONS or distances[column] ** 2 < squares.max():
         return
-    value = np.append(apart.feature_mean, apart.target_mean)[column]
-    features = model.feature_names
-    name = f"x[{features[column]!r}]" if column < len(features) else "y"
+    name = f"x[{model.feature_names[column]!r}]" if column < features else "y"
+    value, n_rows = means[1][column] + distances[column], whole.count - others.count
     warnings.warn(
-        f"{name} is about {value:g} in {apart.count:,} of {model.count:,} rows, "
-        f"{distance:,.0f} standard deviations from the mean of the others. These rows decide "
-        "the weights: reject codes of missing values, clip values, or pass a smaller w.",
+        f"{name} is about {value:g} in {n_rows:,} of {whole.count:,} rows, {deviations:,.0f} "
+        "standard deviations from the mean of the others. These rows decide the weights: reject "
+        "codes of missing values, clip values, or pass a smaller w.",
         UserWarning,
         stacklevel=levels_to_caller(),
     )

@@ -75,11 +75,10 @@ def recursion_at(
     if (statistics.dropped > MAX_DROPPED_SHARE * np.asarray(penalties)).any():
         return None
     full = np.array(np.broadcast_to(penalties, statistics.n_features))
-    products = statistics.products
-    recursion = products.recursion_of(weights, ridge, full)
+    recursion = statistics.products.recursion_of(weights, ridge, full)
     if recursion is not None:
         # min |Y - A W|^2 + W'D W = Y'Y - W'A'Y
-        explained = np.einsum("ij,ij->j", weights, products.row_arrays()[0])
+        explained = np.einsum("ij,ij->j", weights, statistics.products.row_arrays()[0])
         recursion.criterion[:] = statistics.target_squares - explained
     return recursion
 

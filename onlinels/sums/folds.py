@@ -207,8 +207,8 @@ class FoldedStatistics(Statistics):
     def without_folds(self) -> Statistics:
         """Return the statistics of all rows; both objects share memory."""
         new = Statistics(self._sums, self.is_centred)
-        for name in vars(new):
-            setattr(new, name, getattr(self, name))
+        own = vars(new).keys() | {"_beside"}
+        vars(new).update({name: each for name, each in vars(self).items() if name in own})
         return new
 
     def absorb(self, other: Self) -> None:

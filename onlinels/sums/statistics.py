@@ -21,7 +21,6 @@ from onlinels.checks import (
 )
 from onlinels.core import SingleRows
 from onlinels.core.reference import (
-    CONSTANT_TOLERANCE,
     EPS,
     MIN_ROWS_DWARFED,
     MUCH_HEAVIER,
@@ -113,17 +112,15 @@ class RowSums(NamedTuple):
 
 def is_sound(statistics: Any) -> bool:
     """Return whether the parts of loaded statistics fit each other."""
-    parts, shape = statistics._parts, (statistics.n_features, statistics.n_targets)
+    shape = statistics._sums.shape
     mean, size = statistics._mean, len(statistics._rounding.squares)
     fits = len(statistics._target_squares) == shape[1] and size == sum(shape)
     fits = fits and statistics._prints.shape == (2, size) and statistics._tally.shape == (3,)
     fits = fits and statistics._prints.flags.c_contiguous
     fits = fits and statistics._weightless <= statistics.count
-    if parts:
-        kinds = {(type(one), bool(one._parts), one.is_centred, *one._sums.shape) for one in parts}
-        fits = fits and len(parts) == 2 and kinds == {(Statistics, False, mean is not None, *shape)}
-    else:
-        fits = fits and statistics._sums.shape == shape
+    if (beside := statistics._beside) is not None:
+        kinds = [(type(one._sums), one._sums.shape, one.is_centred) for one in (statistics, beside)]
+        fits = fits and type(beside) is Statistics and beside._beside is None and len({*kinds}) == 1
     return fits and (mean is None or len(mean.origin) == sum(shape))
 
 
@@ -162,11 +159,10 @@ class Statistics:
     n_folds = 1
     """Number of folds; 1 for statistics without folds."""
 
-    _parts: tuple[Statistics, ...] = ()
-    """Statistics of most rows, and of the rows that dwarf these: see `dwarfing`.
+    _beside: Statistics | None = None
+    """Statistics of all rows but those that dwarf these, if there are any: see `dwarfing`.
 
-    If there are any, they have the sums of products, and `_sums` is empty. Where a row lies changes
-    no answer, because sums add up. A part whose last row is removed is dropped.
+    They take over, with all their digits, when the last of the others is removed.
     """
 
     def __init__(self, sums: SumsOfProducts, is_centred: bool, /) -> None:
@@ -212,16 +208,9 @@ class Statistics:
         _, weight, squared = self._tally.tolist()
         return float(squared / weight) if weight else 1.0
 
-    @property
-    def products(self) -> SumsOfProducts:
-        """The sums of products, in one form; if rows lie apart, in new memory."""
-        if not self._parts:
-            return self._sums
-        whole = self._parts[0].copied()
-        whole._add(self._parts[1])
-        return whole._sums
-
+    products: SumsOfProducts = _attribute("_sums", "The sums of products, in one form.")
     rounding: Rounding = _attribute("_rounding", "Rounding errors that removals have left.")
+    beside: Statistics | None = _attribute("_beside", "Those without rows that dwarf all others.")
 
     @property
     def is_centred(self) -> bool:
@@ -246,7 +235,7 @@ class Statistics:
 
         With an intercept it is about the mean. It is 0 where only rounding errors can be left.
         """
-        squares = self._feature_squares()
+        squares = self._sums.squares()
         squares[squares < MIN_SUM_OF_SQUARES] = 0.0
         return self._told(squares, slice(0, self.n_features))
 
@@ -254,17 +243,6 @@ class Statistics:
     def target_squares(self) -> Floats:
         """Weighted sum of squares of every target, (n_targets,), as a new array; see `diagonal`."""
         return self._told(self._target_squares.copy(), slice(self.n_features, None))
-
-    def _feature_squares(self) -> Floats:
-        """Return the weighted sum of squares of every feature, rounding errors included."""
-        if not self._parts:
-            return self._sums.squares()
-        small, large = self._parts
-        squares = small._sums.squares() + large._sums.squares()
-        if small._mean is not None and large._mean is not None and self.weight:
-            difference = small._mean.difference(large._mean)[: self.n_features]
-            squares += small.weight * (large.weight / self.weight) * difference**2
-        return squares
 
     def _told(self, squares: Floats, columns: slice) -> Floats:
         """Return sums of squares, in place, with 0 where they cannot be told from rounding."""
@@ -276,7 +254,7 @@ class Statistics:
     @property
     def dropped(self) -> Floats:
         """Sums of squares of features that count as constant, (n_features,); 0 for others."""
-        return np.where(self.diagonal == 0.0, np.maximum(self._feature_squares(), 0.0), 0.0)
+        return np.where(self.diagonal == 0.0, np.maximum(self._sums.squares(), 0.0), 0.0)
 
     @property
     def deviations(self) -> Floats:
@@ -291,7 +269,7 @@ class Statistics:
 
     def raw_squares(self) -> tuple[Floats, Floats]:
         """Return the weighted sums of squares of features and targets, not about their means."""
-        features = self._feature_squares() + self.weight * self.feature_mean**2
+        features = self._sums.squares() + self.weight * self.feature_mean**2
         return features, self._target_squares + self.weight * self.target_mean**2
 
     def largest_raw_squares(self) -> tuple[Floats, Floats]:
@@ -347,20 +325,14 @@ class Statistics:
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes needed to learn and to solve for these numbers of columns."""
-        return self._sums.bytes_for(n_features, n_targets) * max(1, len(self._parts))
+        return self._sums.bytes_for(n_features, n_targets) * (1 if self._beside is None else 2)
 
     def is_single(self, rows: Rows, decay: float) -> bool:
         """Return whether rows are one row that `onlinels.core` can learn.
 
         The first row is the mean. It is learnt as a batch; so is any row without columns or weight,
-        much heavier than the past, or the first to dwarf it.
+        or much heavier than the past.
         """
-        if not self._is_single(rows, decay):
-            return False
-        dwarfs = bool(self.dwarfing(rows, decay)[0])
-        return self._parts[dwarfs]._is_single(rows, decay) if self._parts else not dwarfs
-
-    def _is_single(self, rows: Rows, decay: float) -> bool:
         if not (len(rows.targets) == 1 and rows.sign > 0.0 and self._sums.row_arrays()):
             return False
         is_plain = MUCH_HEAVIER * self.weight * decay >= float(rows.weights()[0]) > 0.0
@@ -372,49 +344,52 @@ class Statistics:
         Nothing changes before the update is applied. Without new rows, the update only decays. If a
         recursion follows, it learns a single row too.
         """
+        calls, beside = self._plan_rows(rows, decay, following), self._beside
+        others = self if beside is None else beside
+        apart = others.dwarfing(rows, decay)
+        if beside is None:
+            if not apart.any():
+                return calls
+            beside = self.without_folds().copied()
+            calls = (*calls, (vars(self).update, {"_beside": beside}))
+        return (*calls, *beside._plan_rows(rows.some(~apart), decay))
+
+    def _plan_rows(self, rows: Rows, decay: float, following: Following | None = None) -> Calls:
+        """Plan as `plan` does, in these sums alone."""
         if not self.is_single(rows, decay):
-            apart = self.dwarfing(rows, decay)
-            if not (self._parts or apart.any()):
-                return self._plan_many(rows, decay)
-            small, large = parts = self._parts or self._first_parts()
-            calls = small._plan_many(rows.some(~apart), decay)
-            calls += large._plan_many(rows.some(apart), decay)
-            return calls + self._plan_many(rows, decay, parts)
-        sample, w = rows.sample(self.n_targets)
+            return self._plan_many(rows, decay)
+        rounding, (sample, w) = self._rounding, rows.sample(self.n_targets)
         is_restored = following is not None and following.is_restored
         single = self.single_rows(following=following, values=sample)
         calls = single.plan_sample(w, decay, is_restored)
-        for each in (self, *self._parts):
-            if each._rounding.weight and decay != 1.0:
-                news = {"_rounding": each._rounding.scaled(decay)}
-                calls = (*calls, (vars(each).update, news))
+        if rounding.weight and decay != 1.0:
+            return (*calls, (vars(self).update, {"_rounding": rounding.scaled(decay)}))
         return calls
 
-    def dwarfing(self, rows: Rows, decay: float = 1.0) -> NDArray[np.bool_]:
-        """Return which rows to learn dwarf all others, (n,): sums with both would lose digits.
+    def dwarfing(self, rows: Rows, decay: float) -> NDArray[np.bool_]:
+        """Return which rows to learn dwarf all others, (n,): their removal would take digits.
 
         The square of such a row about the mean is, in some feature or target that varies,
         `MUCH_LARGER` than the sum over the other rows.
         """
-        n_rows, others = len(rows.values), self._parts[0] if self._parts else self
-        are_few = others.count < MIN_ROWS_DWARFED and n_rows <= MIN_ROWS_DWARFED
-        if not n_rows or are_few or rows.sign < 0.0 or not self._sums.can_remove:
+        n_rows = len(rows.values)
+        are_few = self.count < MIN_ROWS_DWARFED and n_rows <= MIN_ROWS_DWARFED
+        if not n_rows or are_few or not self._sums.can_remove:
             return np.zeros(n_rows, dtype=bool)
-        return beyond(rows, *others.limits(rows, decay))
-
-    def limits(self, rows: Rows, decay: float) -> tuple[Floats, Floats]:
-        """Return a centre, and the squares about it up to which rows do not dwarf all others."""
-        squares = np.concatenate((self.diagonal, self.target_squares))
+        squares = self._varying()
         if self.count < MIN_ROWS_DWARFED or decay < EPS:  # There is no past, or it is forgotten.
             centre, squares = spread_of_first(rows, squares, self.is_centred)
         else:
-            centre = self._mean.value if self._mean is not None else np.zeros(len(squares))
-        return centre, np.where(squares > 0.0, MUCH_LARGER * squares, np.inf)
+            centre = self._centre()
+        return beyond(rows, centre, np.where(squares > 0.0, MUCH_LARGER * squares, np.inf))
 
-    def _first_parts(self) -> tuple[Statistics, Statistics]:
-        """Return parts for most rows, with the memory of these sums, and for rows apart."""
-        empty = Statistics(type(self._sums)(*self._sums.shape), self.is_centred)
-        return shallow_copy(self.without_folds()), empty
+    def _centre(self) -> Floats:
+        """Return the means of features and targets; 0 if rows are not centred."""
+        return np.concatenate((self.feature_mean, self.target_mean))
+
+    def _varying(self) -> Floats:
+        """Return `squares`, with 0 where they cannot be told from rounding."""
+        return np.concatenate((self.diagonal, self.target_squares))
 
     def single_rows(
         self,
@@ -459,7 +434,8 @@ class Statistics:
         if labels is None and targets is not None:
             targets = reader_of(targets, self.n_targets)
         values = np.zeros(n_features + self.n_targets) if values is None else values
-        cross, *panels = (() if self._parts else self._sums.row_arrays()) or (None,)
+        beside = self._beside
+        cross, *panels = self._sums.row_arrays() or (None,)
         learnt: tuple[Any, ...] = None, None, weights, None, None, None
         if recursion is not None:
             learnt = recursion.arrays
@@ -487,11 +463,11 @@ class Statistics:
             patience_of(n_features),
             recursion is not None and recursion.trust < 1.0,
             forgets,
-            *(part.single_rows(values=values) for part in self._parts if learns),
+            *(() if beside is None or not learns else (beside.single_rows(values=values),)),
         )
 
-    def _plan_many(self, rows: Rows, decay: float, parts: tuple[Statistics, ...] = ()) -> Calls:
-        """Plan as `plan` does, for any number of rows; parts learn the products if there are any."""
+    def _plan_many(self, rows: Rows, decay: float) -> Calls:
+        """Plan as `plan` does, for any number of rows."""
         w = rows.weights()
         past, added = self.weight * decay, rows.sign * float(w.sum())
         squared = decay**2 * float(self._tally[2]) + rows.sign * float(w @ w)
@@ -513,7 +489,7 @@ class Statistics:
                 past = added = decay = squared = 0.0
                 mean = Mean.zero(len(mean.origin))
             squares = self._target_squares * decay
-        calls = () if parts else self._sums.plan_rows(joining, decay)
+        calls = self._sums.plan_rows(joining, decay)
         n_rows, rounding = len(rows.targets), self._rounding.scaled(decay)
         had_weight = self._had_weight(rows)
         prints = rows.prints(self.n_targets, had_weight)
@@ -522,8 +498,8 @@ class Statistics:
         elif len(joining.values):
             before = decay * self.squares()
             out = np.concatenate((joining.squares(), before[self.n_features :] - squares))
-            counts = past, -added, difference, self.count, n_rows
-            rounding = rounding.after_removal(before, out, *counts)
+            parts = before, out, past, -added, difference, self.count, n_rows
+            rounding = rounding.after_removal(*parts)
         changes = {
             "_tally": np.maximum(0.0, [self.count + rows.sign * n_rows, past + added, squared]),
             "_mean": mean,
@@ -532,8 +508,6 @@ class Statistics:
             "_weightless": self._weightless + int(rows.sign) * int((~had_weight).sum()),
             "_rounding": rounding,
         }
-        if parts:
-            changes |= {"_parts": parts, "_sums": type(self._sums)()}
         return (*calls, (vars(self).update, changes))
 
     def _had_weight(self, rows: Rows) -> NDArray[np.bool_]:
@@ -546,7 +520,7 @@ class Statistics:
 
     def squares(self) -> Floats:
         """Return the sums of squares of the features, followed by those of the targets."""
-        return np.concatenate((self._feature_squares(), self._target_squares))
+        return np.concatenate((self._sums.squares(), self._target_squares))
 
     def _removal(self, rows: Rows, names: Names) -> Calls:
         """Return the update that removes rows; raise if they cannot be removed."""
@@ -614,44 +588,46 @@ class Statistics:
 
     def without(self, rows: Rows, names: Names) -> Self:
         """Return a copy without checked rows, and with features that only these had set to 0."""
-        if self._parts:
-            return self._without_apart(rows, names)
         new = self.copied()
         apply(new._removal(rows, names))
         if new._mean is not None:
             # Exactly, whatever rounding has left.
             gone = new.are_gone
             new._mean = Mean(*(np.where(gone, 0.0, each) for each in new._mean))
-        return new
+        return new if new._beside is None else new._without_beside(rows, names)
 
-    def _without_apart(self, rows: Rows, names: Names) -> Self:
-        """Return statistics without rows, each of which leaves the part that can hold it."""
-        small, large = self._parts
-        squares = small.squares()
-        mean = np.zeros(len(squares)) if small._mean is None else small._mean.value
-        # Squares that are left of a row about a mean that it moved, and rounding.
-        limits = (1.0 + REMOVAL_TOLERANCE) * squares + of_rounding(mean, 16.0 * small.weight)
-        apart = beyond(rows, mean, limits)
+    def _without_beside(self, rows: Rows, names: Names) -> Self:
+        """Return these statistics, with those beside them without rows, or only those beside."""
+        new, beside = self.alone(), self._beside
+        assert beside is not None
+        squares, centre = beside.squares(), beside._centre()
+        # Any row that it holds has left as much, up to rounding of the squares and of the mean.
+        limits = (1.0 + REMOVAL_TOLERANCE) * squares + of_rounding(centre, 16.0 * beside.weight)
+        held = ~beyond(rows, centre, limits)
         try:
-            left = [
-                part.without(rows.some(which), names) if which.any() else part
-                for part, which in zip(self._parts, (~apart, apart), strict=True)
-            ]
+            beside = beside.without(rows.some(held), names) if held.any() else beside
         except ValueError:
-            return self.in_one_part().without(rows, names)
-        first, *more = [part for part in left if part.count or part.weight] or left[:1]
-        new = self.in_one_part(first)
-        if more:
-            new._parts, new._sums = (first, *more), type(first._sums)()
-            new._add(*more)
+            return new  # Some of the rows were not beside after all.
+        if beside.count < self.count:
+            new._beside = beside
+        elif beside.count == self.count and (beside._prints == self._prints).all():
+            vars(new).update(vars(beside))
         return new
 
-    def in_one_part(self, part: Statistics | None = None) -> Self:
-        """Return statistics with all rows in one part, or only with the rows of one of the parts."""
+    def alone(self) -> Self:
+        """Return these statistics, without those beside."""
         new = shallow_copy(self)
-        vars(new).pop("_parts")
-        vars(new).update({"_sums": self.products} if part is None else vars(part))
+        vars(new).pop("_beside", None)
         return new
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no row dwarfs the others any longer, so that these statistics may be `alone`."""
+        beside = self._beside
+        if beside is None or beside.weight <= EPS * self.weight:
+            return True
+        own = beside._varying()
+        return not (self.squares() > 2.0 * own)[own > 0.0].any()
 
     def grown(self, n_features: int, n_targets: int) -> Self:
         """Return statistics with room for features and targets that were 0 so far.
@@ -672,10 +648,9 @@ class Statistics:
         new = shallow_copy(self)
         if self._mean is not None:
             new._mean = self._mean.reindexed(self.n_features, features, targets)
-        if self._parts:
-            new._parts = tuple(part.reindexed(features, targets) for part in self._parts)
-        else:
-            new._sums = self._sums.reindexed(features, targets)
+        new._sums = self._sums.reindexed(features, targets)
+        if self._beside is not None:
+            new._beside = self._beside.reindexed(features, targets)
         columns = stacked(features, targets, self.n_features)
         new._prints = np.ascontiguousarray(gathered(self._prints, np.arange(2), columns))
         new._rounding = self._rounding.reindexed(self.n_features, features, targets)
@@ -708,69 +683,50 @@ class Statistics:
 
         No other object may use these statistics meanwhile, because the change is not made at once.
         """
-        mine, theirs = self._parts or (self,), other._parts or (other,)
-        small, large = [mine[0], theirs[0]], [*mine[1:], *theirs[1:]]
-        if mine[0]._is_dwarfed(theirs[0]):
-            large.append(small.pop())
-        elif theirs[0]._is_dwarfed(mine[0]):
-            large.append(small.pop(0))
-        if large:
-            self._parts = self._sum_of(small), self._sum_of(large)
-            self._sums = type(self._sums)()
+        beside = self._joined_beside(other)
         self._add(other)
+        if beside is not None:
+            self._beside = beside
 
-    def _sum_of(self, parts: Sequence[Statistics]) -> Statistics:
-        """Return the sum of one or more statistics, with as many columns as these."""
-        first, *others = (part.without_folds() for part in parts)
-        total = first.grown(self.n_features, self.n_targets).copied()
-        for part in others:
-            total._add(part)
+    def _joined_beside(self, other: Statistics) -> Statistics | None:
+        """Return the sum of what stands beside two statistics, without what dwarfs it."""
+        mine, theirs = (one if one._beside is None else one._beside for one in (self, other))
+        ratios = mine._ratio_to(theirs), theirs._ratio_to(mine)
+        if mine is self and theirs is other and max(ratios) <= MUCH_LARGER:
+            return None
+        if ratios[0] > ratios[1]:
+            mine, theirs = theirs, mine
+        total = mine.without_folds().alone().grown(self.n_features, self.n_targets).copied()
+        if max(ratios) <= MUCH_LARGER:
+            total._add(theirs)
         return total
 
-    @property
-    def parts(self) -> tuple[Statistics, ...]:
-        """Statistics of most rows and of those that dwarf them; () if all rows are together."""
-        return self._parts
+    def _ratio_to(self, other: Statistics) -> float:
+        """Return how much larger the squares of an average row here are than those of another part.
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the rows that lie apart no longer dwarf the others: `in_one_part` may be used."""
-        return bool(self._parts) and bool((self._parts[0].ratios(self._parts[1]) <= 1.0).all())
-
-    def _is_dwarfed(self, other: Statistics) -> bool:
-        """Return whether the rows of other statistics, on average, dwarf all rows here."""
-        if self.count < MIN_ROWS_DWARFED or not other.weight or not self._sums.can_remove:
-            return False
-        return bool((self.ratios(other) / other.weight > MUCH_LARGER).any())
-
-    def ratios(self, other: Statistics) -> Floats:
-        """Return squares of other statistics about the mean here, relative to the squares here.
-
-        (n_features + n_targets,); 0 for a column that does not vary here.
+        0.0 if the other part has too few rows to be dwarfed.
         """
-        other = other.grown(self.n_features, self.n_targets)
-        here = self.grown(other.n_features, other.n_targets)
-        squares, own = other.squares(), np.concatenate((here.diagonal, here.target_squares))
+        if other.count < MIN_ROWS_DWARFED or not self.weight or not self._sums.can_remove:
+            return 0.0
+        sizes = max(self.n_features, other.n_features), max(self.n_targets, other.n_targets)
+        here, there = self.grown(*sizes), other.grown(*sizes)
+        squares, others = here.squares() / here.weight, there._varying()
         with np.errstate(over="ignore"):
-            if here._mean is not None and other._mean is not None:
-                squares += other.weight * here._mean.difference(other._mean) ** 2
-            return np.divide(squares, own, out=np.zeros(len(own)), where=own > 0.0)
+            squares += (here._centre() - there._centre()) ** 2
+            ratios = np.divide(squares, others, out=np.zeros(len(others)), where=others > 0.0)
+        return float(ratios.max(initial=0.0))
 
     def _add(self, other: Statistics) -> None:
-        """Add statistics, in place; not the products if these lie in parts."""
-        shapes = zip(
-            (other.n_features, other.n_targets), (self.n_features, self.n_targets), strict=True
-        )
-        places = [growth(*sizes) for sizes in shapes]
+        """Add statistics, in place."""
+        places = [*map(growth, other._sums.shape, self._sums.shape)]
         columns = stacked(places[0], places[1], other.n_features)
         errors = other._rounding.reindexed(other.n_features, *places)
         self._rounding = self._rounding.joined(errors)
-        if not self._parts:
-            self._sums.add(other._sums)
+        self._sums.add(other._sums)
         theirs = enlarged(other._target_squares, self.n_targets)
         self._target_squares = self._target_squares + theirs
         self._absorb_mean(other, places)
-        self._tally = self._tally + other._tally
+        self._tally += other._tally
         self._weightless += other._weightless
         self._prints = self._prints + np.ascontiguousarray(
             gathered(other._prints, np.arange(2), columns)
@@ -788,8 +744,7 @@ class Statistics:
         difference = mean.difference(their_mean)[None]
         features, targets = np.split(difference, [self.n_features], axis=1)
         row = Rows(features, targets, weight * (theirs / (weight + theirs)))
-        if not self._parts:
-            apply(self._sums.plan_rows(row, 1.0))
+        apply(self._sums.plan_rows(row, 1.0))
         self._target_squares = row.with_target_squares(self._target_squares)
         self._mean = mean.joined(their_mean, weight, theirs)
 
@@ -840,7 +795,7 @@ class Statistics:
         form; see `onlinels.sums.solve` for these and the rank tolerance.
         `onlinels.LeastSquaresClassifier` describes when a model updates its solution instead.
         """
-        weights = self.products.solve(ridge, diagonal, self.count)
+        weights = self._sums.solve(ridge, diagonal, self.count)
         if self._mean is not None:
             # These weights are rounding errors, which a small ridge would amplify.
             weights[:, self.target_squares == 0.0] = 0.0
@@ -857,7 +812,7 @@ class Statistics:
         A feature without data, always 0 (with an intercept: constant), has the variance one over
         its penalty; without a penalty it has the variance 0. The intercept is one more parameter.
         """
-        matrix, n_parameters = self.products.covariance(ridge, diagonal)
+        matrix, n_parameters = self._sums.covariance(ridge, diagonal)
         if self._mean is None:
             return Covariance(matrix, n_parameters)
         share = 1.0 / self.weight if self.weight else np.inf
@@ -869,12 +824,12 @@ class Statistics:
         With an intercept, which is one more parameter, they are about the mean.
         """
         return Sums(
-            *self.products.gram_and_cross(), self.target_squares, self.weight, int(self.is_centred)
+            *self._sums.gram_and_cross(), self.target_squares, self.weight, int(self.is_centred)
         )
 
     def row_sums(self) -> RowSums:
         """Return the sums of the rows about their means, or about 0 if they are not centred."""
-        upper, cross = self.products.gram_and_cross()
+        upper, cross = self._sums.gram_and_cross()
         gram = np.triu(upper) + np.triu(upper, 1).T
         none = np.zeros(self.n_features), np.zeros(self.n_targets)
         squares, means = self._target_squares.copy(), (self.feature_mean, self.target_mean)
