@@ -179,3 +179,19 @@ def test_no_message_where_a_feature_begins_to_vary(recwarn):
     X[:100, 0] *= 1e-12
     laws.fitted(LeastSquaresRegressor(), X, X[:, 1])
     assert not recwarn
+
+
+@pytest.mark.filterwarnings("always:.*digits of the fit:UserWarning")
+@pytest.mark.parametrize(("size", "n_digits"), [(1e2, None), (3e4, 8), (3e5, 6)])
+def test_a_message_tells_of_digits_that_moderate_rows_take(size, n_digits, recwarn):
+    random = np.random.default_rng(0)
+    X, more = random.normal(size=(16, 2)), random.normal(size=(100, 2))
+    X[3] *= size
+    y = X[:, 0] + random.normal(size=16)
+    model = laws.fitted(LeastSquaresRegressor(1.0), X, y)
+    model.learn_many(more, more[:, 0])
+    model.unlearn_many(X[3:4], y[3:4])
+    told = [str(each.message) for each in recwarn]
+    expected = [] if n_digits is None else [f"leaves about {n_digits} digits"]
+    assert len(told) == len(expected)
+    assert all(part in text for part, text in zip(expected, told, strict=True))

@@ -576,6 +576,7 @@ def test_both_cores_pass_the_same_checkpoints(targets):
     assert max(last) > 35.0
 
 
+@compiled
 @pytest.mark.parametrize("n_turns", [300, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_memory_is_given_back(n_turns):
     """Of rows learnt, answered and handed over, and of cores made, also in vain."""

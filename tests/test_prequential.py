@@ -200,6 +200,7 @@ def test_refused_rows_change_nothing(form):
     laws.assert_refused(lambda: model.predict_proba_learn_many(X[0], y), model, "X")
 
 
+@pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
 def test_a_row_that_outweighs_the_others_is_learnt_beside_the_sums():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(100, 2)), random.normal(size=100)

@@ -202,6 +202,7 @@ def test_columns_that_are_constant_in_what_stays_have_no_weight(form, data, seed
     assert_has_batch_weights(model, np.vstack([X[:n_kept], more]), labels * 2, 3)
 
 
+@pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
 @strategies.examples(15)
 @given(
     seed=st.integers(0, 2**16),

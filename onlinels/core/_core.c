@@ -557,12 +557,18 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
 static int are_plain(SingleRows *self, const Py_buffer *found, Py_ssize_t k)
 {
     const sums_t *s = &self->sums;
+    const double total = dot(k * s->m, found[0].buf, found[0].buf);
+    const double of_targets = self->counts ? 1.0 : dot(k * s->n, found[1].buf, found[1].buf);
     int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->beside
-              && s->tally[0] >= MIN_ROWS_DWARFED
-              && dot(k * s->m, found[0].buf, found[0].buf) <= MAX_SQUARES
-              && (self->counts || dot(k * s->n, found[1].buf, found[1].buf) <= MAX_SQUARES);
-    for (Py_ssize_t i = 0; can && i < k; i++)
-        can = load_row(self, found, i) && is_constant_where_known(self) && !dwarfs(s, &self->row, 1.0);
+              && s->tally[0] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++) { /* No row is farther from the mean than this one. */
+        const double mean = s->origin ? fabs(s->origin[i] + s->offset[i]) : 0.0;
+        self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * mean;
+    }
+    const int are_far = can && dwarfs(s, &self->row, 1.0);
+    for (Py_ssize_t i = 0; can && (self->constants || self->counts || are_far) && i < k; i++)
+        can = load_row(self, found, i) && is_constant_where_known(self)
+              && !(are_far && dwarfs(s, &self->row, 1.0));
     return can;
 }
 

@@ -134,6 +134,9 @@ LEAST_LATER_RIDGE = 1e-4
 A warning tells if a smaller ridge is selected, and the digits that are left are too few for it.
 """
 
+MAX_UNTOLD = 1e-9
+"""Largest error of the fit that removals may cause without a warning."""
+
 MAX_INTERCEPT_ERROR = 1e-10
 """Rounding error of the intercept, relative to the deviation of the targets, that is left alone."""
 
@@ -1151,7 +1154,7 @@ def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats
 
 
 def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None:
-    """Raise ValueError if removals leave fewer than six digits of the fit.
+    """Raise ValueError if removals leave fewer than six digits of the fit; warn of fewer than nine.
 
     Parameters
     ----------
@@ -1162,7 +1165,7 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     cause : str
         Beginning of the message.
     """
-    if are_negligible(statistics):
+    if are_negligible(statistics, MAX_UNTOLD):
         return
     new = model._draft(_statistics=statistics, _penalty=Penalty())
     ridge, units = new._in_force()
@@ -1175,19 +1178,22 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     known = (penalties_of(each, units, statistics) for each in ridges)
     losses = (lost_by_removals(statistics, *each) for each in known)
     lost, column = max(losses, key=itemgetter(0))
-    if lost <= MAX_LOST:
+    if lost <= MAX_UNTOLD:
         return
     names, is_feature = (*model.feature_names, *model._outputs), column < statistics.n_features
-    raise ValueError(
-        f"{cause} leaves about {digits_of(lost)} digits of the fit, expected at least 6, because "
-        f"the removed rows outweigh the rows that stay in {'feature' if is_feature else 'target'} "
-        f"{names[column]!r}. {LEARN_AGAIN}"
+    told = (
+        f"{cause} leaves about {digits_of(lost)} digits of the fit, expected at least "
+        f"{6 if lost > MAX_LOST else 9}, because the removed rows outweigh the rows that stay in "
+        f"{'feature' if is_feature else 'target'} {names[column]!r}. {LEARN_AGAIN}"
     )
+    if lost > MAX_LOST:
+        raise ValueError(told)
+    warnings.warn(told, UserWarning, stacklevel=levels_to_caller())
 
 
 def digits_of(lost: float) -> int:
-    """Return the number of digits that an error leaves, from 0 to 5."""
-    return int(np.clip(-np.log10(lost), 0.0, 5.0))
+    """Return the number of digits that an error leaves, from 0 to 8; at most 5 if too few."""
+    return int(np.clip(-np.log10(lost), 0.0, 5.0 if lost > MAX_LOST else 8.0))
 
 
 def read_asked(model: LinearModel, X: Any) -> Batch:

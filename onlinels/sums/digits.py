@@ -51,8 +51,10 @@ def lost_by_removals(
     return _largest_loss(statistics, ridge, diagonal, statistics.solve(ridge, diagonal))
 
 
-def are_negligible(statistics: Statistics) -> bool:
+def are_negligible(statistics: Statistics, most: float = MAX_LOST) -> bool:
     """Tell whether removals have left six digits at any ridge, without solving for the weights.
+
+    Other digits if another error is passed as `most`.
 
     Also true if a model that learnt only the rows that stay would have about as few. False if that
     takes a solution: with W unknown, |W| is at most the length of the targets divided by sqrt(s).
@@ -61,7 +63,7 @@ def are_negligible(statistics: Statistics) -> bool:
     of_rows = EPS * np.sqrt(n_additions(statistics.count)) * np.abs(statistics.squares())
     if (statistics.rounding.squares <= MAX_EXCESS * of_rows).all():
         return True
-    return _largest_loss(statistics, 0.0, statistics.diagonal)[0] <= MAX_LOST
+    return _largest_loss(statistics, 0.0, statistics.diagonal)[0] <= most
 
 
 def _largest_loss(

@@ -373,11 +373,11 @@ class Statistics:
         `MUCH_LARGER` than the sum over the other rows.
         """
         n_rows = len(rows.values)
-        are_few = self.count < MIN_ROWS_DWARFED and n_rows <= MIN_ROWS_DWARFED
-        if not n_rows or are_few or not self._sums.can_remove:
+        are_first = self.count < MIN_ROWS_DWARFED or decay < EPS
+        if not n_rows or not self._sums.can_remove or (are_first and n_rows <= MIN_ROWS_DWARFED):
             return np.zeros(n_rows, dtype=bool)
         squares = self._varying()
-        if self.count < MIN_ROWS_DWARFED or decay < EPS:  # There is no past, or it is forgotten.
+        if are_first:
             centre, squares = spread_of_first(rows, squares, self.is_centred)
         else:
             centre = self._centre()
