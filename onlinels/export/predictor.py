@@ -14,7 +14,6 @@ from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.discriminant import posteriors
 from onlinels.linear.model import LinearModel
-from onlinels.linear.regressors import LeastSquaresRegressor
 from onlinels.linear.scoring import ScoringClassifier, probabilities_of
 from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
 from onlinels.network import ShallowConvClassifier
@@ -149,20 +148,18 @@ class NumberPredictor(Predictor, base.MultiTargetRegressor):
         return numbers_like(source, numbers[:, 0])
 
 
-def predictor_of(model: LinearModel) -> Predictor:
+def predictor_of(model: Any) -> Predictor:
     """Return the predictor of a linear model; raise ValueError if it has learnt nothing."""
     # One moment: another thread may be learning.
     with model._lock:
         if model._is_blank or not model._outputs:
             problem = f"The {type(model).__name__} has learnt nothing, expected a trained model"
             raise ValueError(f"{problem}. Call learn_one or learn_many first.")
-        weights, intercept = model.output_weights.copy(), model.intercept.copy()
-        outputs, has_priors = tuple(model._outputs), model._settings.priors is not None
+        columns, (weights, intercept) = model._columns, (each.copy() for each in model._weights())
         if isinstance(model, LeastSquaresClassifier):
-            softmax = (1.0, 1.0, 0.0) if has_priors else None
-            return ClassPredictor(model._columns, outputs, weights, intercept, softmax)
-        outputs = () if isinstance(model, LeastSquaresRegressor) else outputs
-        return NumberPredictor(model._columns, outputs, weights, intercept)
+            softmax = None if model.priors is None else (1.0, 1.0, 0.0)
+            return ClassPredictor(columns, model.classes, weights, intercept, softmax)
+        return NumberPredictor(columns, model._named or (), weights, intercept)
 
 
 def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
@@ -176,6 +173,10 @@ def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
             "labels, for example on the position of each label in a list."
         )
     return labels
+
+
+WRAPPERS = CalibratedClassifier, DriftAwareClassifier, WindowedClassifier
+"""Classes of models around another one, their `classifier`."""
 
 
 class Parts(NamedTuple):
@@ -203,41 +204,36 @@ class Parts(NamedTuple):
 
 
 def parts_of(model: Any) -> Parts:
-    """Return the parts of a model; raise ValueError if it is of another kind."""
-    if is_pipeline(model):
-        *steps, (_, last) = model.steps.items()
-        parts = parts_of(last)
-        return parts._replace(steps=(*steps, *parts.steps))
-    if isinstance(model, DriftAwareClassifier):
-        with model._lock:
-            return parts_of(model.classifier)
-    if isinstance(model, CalibratedClassifier):
-        with model._lock:
-            parts, count = parts_of(model.classifier), model.count
-            inner = parts.predictor
-            total = float(count + len(inner.outputs))
-            made = inner.columns, inner.outputs, inner.weights, inner.intercept
-            softmax = model.scale, count / total, 1.0 / total
-            return parts._replace(predictor=ClassPredictor(*made, softmax))
-    if isinstance(model, WindowedClassifier):
-        with model._lock:
-            parts, channels = parts_of(model.classifier), model.channels
-            return parts._replace(shape=(model.window, len(channels)), channels=channels)
-    if isinstance(model, ShallowConvClassifier):
-        with model._lock:
-            network, parts = model._network, parts_of(model._linear_layer)
-            names = "preprocessing", "features", "hidden"
-            steps = tuple((name, getattr(network, name)) for name in names)
-            return parts._replace(steps=steps, shape=model._image_shape)
-    if isinstance(model, LinearModel):
-        with model._lock:
+    """Return the parts of a model at one moment; raise ValueError if it is of another kind."""
+    with all_held(*files.locks_of(model)):
+        if is_pipeline(model):
+            *steps, (_, last) = model.steps.items()
+            parts = parts_of(last)
+            return parts._replace(steps=(*steps, *parts.steps))
+        if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._statistics.feature_mean)
-    raise ValueError(
-        f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
-        "ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
-        "DriftAwareClassifier, or a pipeline that ends in one. Train one of these; an estimator of "
-        "onlinels.sklearn has to_river."
-    )
+        if isinstance(model, ShallowConvClassifier):
+            names, network = ("preprocessing", "features", "hidden"), model._network
+            steps = [(name, getattr(network, name)) for name in names]
+            parts = parts_of(model._linear_layer)
+            return parts._replace(steps=(*steps,), shape=model._image_shape)
+        if not isinstance(model, WRAPPERS):
+            raise ValueError(
+                f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
+                "ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
+                "DriftAwareClassifier, or a pipeline that ends in one. Train one of these; an "
+                "estimator of onlinels.sklearn has to_river."
+            )
+        parts = parts_of(model.classifier)
+        if isinstance(model, CalibratedClassifier):
+            # Laplace's rule of succession (`onlinels.linear.scoring.calibrate`).
+            total = float(model.count + len(parts.predictor.outputs))
+            softmax = model.scale, model.count / total, 1.0 / total
+            vars(parts.predictor).update(softmax=softmax)
+        if isinstance(model, WindowedClassifier):
+            shape = model.window, len(model.channels)
+            return parts._replace(shape=shape, channels=model.channels)
+        return parts
 
 
 def answers_only(model: Any) -> Any:
@@ -294,12 +290,11 @@ def answers_only(model: Any) -> Any:
     (True, 'b')
     """
     with all_held(*files.locks_of(model)):
-        if isinstance(model, WindowedClassifier):
-            windowed = model.clone({"classifier": answers_only(model.classifier)})
-            windowed._state = model._state
-            return windowed
-        if isinstance(last_step(model), WindowedClassifier):
-            steps, last = list(model.steps.items())[:-1], answers_only(last_step(model))
+        last = last_step(model)
+        if isinstance(last, WindowedClassifier):
+            steps = list(model.steps.items())[:-1] if is_pipeline(model) else []
+            windowed = last.clone({"classifier": answers_only(last.classifier)})
+            windowed._state, last = last._state, windowed
         else:
             parts = parts_of(model)
             steps, last = list(parts.steps), parts.predictor
