@@ -123,6 +123,8 @@ class IncrementalModel(BaseEstimator):
     _river_classes: ClassVar[tuple[type[LinearModel], ...]]
     # Made by the first rows.
     _model: Any
+    # Labels of the argument `classes` of a classifier.
+    _declared: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -161,8 +163,10 @@ class IncrementalModel(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _check_parameters(self) -> None:
-        alpha = self.alpha
+    def _current(self) -> Any:
+        """Return the river model with the current alpha; raise if other parameters changed."""
+        check_is_fitted(self)
+        model, alpha = self._model, self.alpha
         is_number = isinstance(alpha, numbers.Real) and not isinstance(alpha, bool)
         known = alpha == "auto" if isinstance(alpha, str) else is_number and float(alpha) >= 0.0
         if not known:
@@ -170,12 +174,6 @@ class IncrementalModel(BaseEstimator):
                 f"alpha={reprlib.repr(alpha)} is not known, expected a number of at least 0, or "
                 '"auto". For several alphas, fit several estimators.'
             )
-
-    def _current(self) -> Any:
-        """Return the river model with the current alpha; raise if other parameters changed."""
-        check_is_fitted(self)
-        self._check_parameters()
-        model = self._model
         for mine, theirs in FIXED_PARAMETERS.items():
             before, now = getattr(model, theirs), getattr(self, mine)
             if before != now:
@@ -183,14 +181,14 @@ class IncrementalModel(BaseEstimator):
                     f"{mine} has changed from {before!r} to {now!r} since rows were learnt, "
                     "expected the same value. Set it back, or call fit, which starts again."
                 )
-        if model.ridge != self.alpha:
-            model.ridge = self.alpha
+        if model.ridge != alpha:
+            model.ridge = alpha
         return model
 
     # Rows in and out.
 
     @abstractmethod
-    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
+    def _read_rows(self, X: Any, y: Any) -> tuple[Any, Matrix]:
         """Return checked rows and targets."""
 
     def _targets(self, y: Matrix) -> Targets:
@@ -216,22 +214,26 @@ class IncrementalModel(BaseEstimator):
         # Validated already: reading the values once more would take a third of the time.
         return model, Batch(len(X), lambda: X, (self._layout,), X)
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, begins: bool, **attributes: Any) -> Self:
-        """Learn rows, or start again with them; a copy with new attributes reads them first."""
-        new = shallow_copy(self)
-        vars(new).update(attributes)
-        new._check_parameters()
-        X, y = new._read_rows(X, y, begins)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Discard everything learnt, then learn these rows; see `partial_fit`."""
+        with held(self):
+            new = shallow_copy(self)
+            for name in ("_model", "_declared"):
+                vars(new).pop(name, None)
+            return self._learn(new, X, y, sample_weight)
+
+    def _learn(self, new: Self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Learn rows with a copy of this estimator, then take over its state."""
+        X, y = new._read_rows(X, y)
         weights = check_weights(sample_weight, len(y), "sample_weight")
-        if begins:
+        if not hasattr(new, "_model"):
             if not np.any(weights):
                 raise ValueError(
                     "sample_weight is zero in every row, expected a weight above 0 in at least one "
                     "of the first rows. Leave out rows of weight 0."
                 )
             settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
-            kind: Any = self._river_classes[y.ndim - 1]
-            new._model = kind(ridge=self.alpha, **settings)
+            new._model = self._river_classes[y.ndim - 1](**settings)
         model = new._current()
         rows = checked(model, new._batch(X), new._targets(y), weights, None)
         if self.alpha == "auto":
@@ -274,7 +276,7 @@ class IncrementalModel(BaseEstimator):
         """
         with held(self):
             model = self._current()
-            X, y = shallow_copy(self)._read_rows(X, y, False)
+            X, y = shallow_copy(self)._read_rows(X, y)
             weights = check_weights(sample_weight, len(y), "sample_weight")
             model._unlearn(self._batch(X), self._targets(y), weights, keeps_features=True)
         return self
@@ -447,11 +449,6 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     _river_classes = (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Discard everything learnt, then learn these rows; see `partial_fit`."""
-        with held(self):
-            return self._learn(X, y, sample_weight, begins=True)
-
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows in addition to the rows learnt before.
 
@@ -474,45 +471,37 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            return self._learn(X, y, sample_weight, begins=not hasattr(self, "_model"))
+            return self._learn(shallow_copy(self), X, y, sample_weight)
 
-    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
+    def _read_rows(self, X: Any, y: Any) -> tuple[Any, Matrix]:
         if np.ma.is_masked(y):
             raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
         X, y = readable_rows(X), as_numpy(readable(y), "y")
+        begins = not hasattr(self, "_model")
         X, y = validate_data(
             self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
         )
         if not begins and self._model._outputs:
-            expected = () if self._has_one_target else (len(self._model._outputs),)
-            if y.shape[1:] != expected:
+            expected = self._model._own(np.empty((len(y), len(self._model._outputs)))).shape
+            if y.shape != expected:
                 raise ValueError(
-                    f"y has shape {y.shape}, expected {(len(y), *expected)} as before. Pass the "
-                    "same targets."
+                    f"y has shape {y.shape}, expected {expected} as before. Pass the same targets."
                 )
         return X, y
-
-    @property
-    def _has_one_target(self) -> bool:
-        """Whether targets are a vector."""
-        return isinstance(self._model, LeastSquaresRegressor)
-
-    def _shaped(self, values: Floats) -> Floats:
-        """Return values (n, n_targets), or (n,) if targets are a vector."""
-        return values[:, 0] if self._has_one_target else values
 
     @property
     def coef_(self) -> Floats:
         """Weights, (n_features,) or (n_targets, n_features)."""
         with held(self):
-            return self._shaped(self._weights()[0]).T
+            weights: Floats = self._model._own(self._weights()[0]).T
+            return weights
 
     @property
     def intercept_(self) -> Any:
         """The intercept, a float or (n_targets,)."""
         with held(self):
             intercept = self._weights()[1]
-            return float(intercept[0]) if self._has_one_target else intercept
+            return float(intercept[0]) if self._model._named is None else intercept
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations on request.
@@ -531,9 +520,9 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         with held(self):
             model, batch = self._asked(X)
             if not return_std:
-                return self._shaped(scores_of(model, batch))
+                return model._own(scores_of(model, batch))
             means, variances = model._normals(batch)
-            return self._shaped(means), self._shaped(np.sqrt(variances))
+            return model._own(means), model._own(np.sqrt(variances))
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Floats, Floats]:
         """Return intervals that contain new targets with a given probability.
@@ -572,8 +561,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         with held(self):
             level = check_level(level)
             model, batch = self._asked(X)
-            lower, upper = model._ends(batch, level)
-            return self._shaped(lower), self._shaped(upper)
+            lower, upper = map(model._own, model._ends(batch, level))
+            return lower, upper
 
 
 class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
@@ -622,13 +611,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     """
 
     _river_classes = (LeastSquaresClassifier,)
-    # Labels of the argument `classes`.
-    _declared: tuple[Any, ...] = ()
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Discard everything learnt, then learn these rows; see `partial_fit`."""
-        with held(self):
-            return self._learn(X, y, sample_weight, begins=True, _declared=())
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows in addition to the rows learnt before.
@@ -654,19 +636,20 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            declared = self._declared
+            new = shallow_copy(self)
             if classes is not None:
                 named = enumerate(classes)
-                declared = (*declared, *(read_label(each, f"classes[{k}]") for k, each in named))
-            begins = not hasattr(self, "_model")
-            return self._learn(X, y, sample_weight, begins, _declared=declared)
+                labels = (read_label(each, f"classes[{k}]") for k, each in named)
+                new._declared = (*self._declared, *labels)
+            return self._learn(new, X, y, sample_weight)
 
-    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
+    def _read_rows(self, X: Any, y: Any) -> tuple[Any, Matrix]:
         y = as_numpy(readable(y), "y")
         is_plain = type(y) is np.ndarray and (y.dtype != object or y.ndim != 1)
         if not (is_plain or y is None):
             # Numpy would convert numbers beside texts to texts, and nullable integers to floats.
             y = exact_array("y", read_labels(y))
+        begins = not hasattr(self, "_model")
         X, y = validate_data(self, readable_rows(X), y, **VALIDATION_SETTINGS, reset=begins)
         check_classification_targets(y)
         known = () if begins else self._model.classes
@@ -700,19 +683,26 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         ordered[..., places] = values
         return ordered
 
+    def _signed(self, values: Floats) -> Floats:
+        """Convert values (..., n_classes) for targets 0 and 1 to targets -1 and 1.
+
+        They are in the order of `classes_`; of two classes only the second is returned.
+        """
+        by_class = self._by_class(values)
+        signed: Floats = 2.0 * by_class - by_class.sum(axis=-1, keepdims=True)
+        return signed[..., 1:] if signed.shape[-1] == 2 else signed
+
     @property
     def coef_(self) -> Floats:
         """Weights (n_classes, n_features), for two classes (1, n_features)."""
         with held(self):
-            by_class = signed(self._by_class(self._weights()[0])).T
-            return by_class[1:] if len(by_class) == 2 else by_class
+            return self._signed(self._weights()[0]).T
 
     @property
     def intercept_(self) -> Floats:
         """Intercepts (n_classes,), for two classes (1,)."""
         with held(self):
-            intercept = signed(self._by_class(self._weights()[1]))
-            return intercept[1:] if len(intercept) == 2 else intercept
+            return self._signed(self._weights()[1])
 
     def _scores(self, X: Any) -> Floats:
         """Return scores (n, n_classes) for targets 0 and 1, in the order of the river model."""
@@ -726,8 +716,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def decision_function(self, X: Any) -> Floats:
         """Return scores (n_samples, n_classes), for two classes (n_samples,); the highest wins."""
         with held(self):
-            scores = signed(self._by_class(self._scores(X)))
-        return scores[:, -1] if scores.shape[1] <= 2 else scores
+            scores = self._signed(self._scores(X))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Matrix:
         """Return the label with the highest score for every row."""
@@ -743,12 +733,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         """
         with held(self):
             return probabilities_of(self._by_class(self._scores(X)))
-
-
-def signed(by_class: Floats) -> Floats:
-    """Convert weights or intercepts for targets 0 and 1, classes last, to targets -1 and 1."""
-    of_signs: Floats = 2.0 * by_class - by_class.sum(axis=-1, keepdims=True)
-    return of_signs
 
 
 def exact_array(argument: str, labels: Iterable[Any]) -> Matrix:
