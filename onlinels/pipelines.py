@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Any, TypeVar
 
 from river import base
@@ -141,13 +142,14 @@ def _check_same_steps(model: Any, other: Any) -> None:
             raise ValueError(f"{problem}, expected the same in all pipelines. {remedy}")
 
 
-def join(model: Any, other: Any) -> None:
-    """Merge another model or pipeline into this one, in place; errors are those of `merge`."""
+def join(model: Model, other: Any) -> Model:
+    """Merge another model or pipeline into this one, which is returned; see `merge` for errors."""
     if is_pipeline(model) or is_pipeline(other):
         _check_same_steps(model, other)
         join(last_step(model), last_step(other))
     else:
         _method(model, "merge")(other)
+    return model
 
 
 def _method(model: Any, name: str) -> Any:
@@ -195,10 +197,7 @@ def merge(model: Model, *others: Model) -> Model:
     ('calm', 'storm')
     """
     _method(last_step(model), "merge")
-    merged = copied(model)
-    for other in others:
-        join(merged, other)
-    return merged
+    return reduce(join, others, copied(model))
 
 
 def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -213,11 +212,7 @@ def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> Non
     >>> model["LeastSquaresClassifier"].count
     0
     """
-    unlearn = _method(last_step(model), "unlearn_one")
-    if is_pipeline(model):
-        check_steps_learn_nothing(model, NOT_EXACT_REASON)
-        x = model.transform_one(x)
-    unlearn(x, y, w)
+    _unlearn(model, "one", x, y, w)
 
 
 def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
@@ -249,8 +244,13 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     >>> model["LeastSquaresRegressor"].count
     1
     """
-    unlearn = _method(last_step(model), "unlearn_many")
+    _unlearn(model, "many", X, y, w)
+
+
+def _unlearn(model: Any, rows: str, X: Any, y: Any, w: Any) -> None:
+    """Unlearn one or many rows, which the steps before the last one transform."""
+    unlearn = _method(last_step(model), f"unlearn_{rows}")
     if is_pipeline(model):
         check_steps_learn_nothing(model, NOT_EXACT_REASON)
-        X = model.transform_many(X)
+        X = getattr(model, f"transform_{rows}")(X)
     unlearn(X, y, w)
