@@ -22,12 +22,11 @@ def main(argv: list[str] | None = None) -> None:
     """Run `python -m onlinels merge`: merge the saves of many sites into one file."""
     parser = argparse.ArgumentParser(prog="python -m onlinels", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    form = argparse.RawDescriptionHelpFormatter
     command = commands.add_parser(
         "merge",
         help="merge what sites have saved",
         description=MERGE_DESCRIPTION,
-        formatter_class=form,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("output", type=Path, help="file of the merged model")
     command.add_argument("files", type=Path, nargs="+", help="files that sites have saved")

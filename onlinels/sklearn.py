@@ -163,10 +163,9 @@ class IncrementalModel(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _current(self) -> Any:
-        """Return the river model with the current alpha; raise if other parameters changed."""
-        check_is_fitted(self)
-        model, alpha = self._model, self.alpha
+    def _checked_alpha(self) -> Any:
+        """Return alpha; raise unless it is known."""
+        alpha = self.alpha
         is_number = isinstance(alpha, numbers.Real) and not isinstance(alpha, bool)
         known = alpha == "auto" if isinstance(alpha, str) else is_number and float(alpha) >= 0.0
         if not known:
@@ -174,6 +173,12 @@ class IncrementalModel(BaseEstimator):
                 f"alpha={reprlib.repr(alpha)} is not known, expected a number of at least 0, or "
                 '"auto". For several alphas, fit several estimators.'
             )
+        return alpha
+
+    def _current(self) -> Any:
+        """Return the river model with the current alpha; raise if other parameters changed."""
+        check_is_fitted(self)
+        model, alpha = self._model, self._checked_alpha()
         for mine, theirs in FIXED_PARAMETERS.items():
             before, now = getattr(model, theirs), getattr(self, mine)
             if before != now:
@@ -188,13 +193,28 @@ class IncrementalModel(BaseEstimator):
     # Rows in and out.
 
     @abstractmethod
-    def _read_rows(self, X: Any, y: Any) -> tuple[Any, Matrix]:
-        """Return checked rows and targets."""
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
+        """Return checked rows, and their targets as the river model takes them."""
 
-    def _targets(self, y: Matrix) -> Targets:
-        """Return checked targets in the form of the river model."""
-        targets: Targets = self._model._read_targets(y, len(y))
-        return targets
+    def _made(self, n_axes: int) -> Any:
+        """Return the river model; the first rows make it, for targets of so many axes."""
+        if not hasattr(self, "_model"):
+            settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
+            kind: Any = self._river_classes[n_axes - 1]
+            self._model = kind(ridge=self._checked_alpha(), **settings)
+        return self._model
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Batch, Targets, float | Floats]:
+        """Return rows, targets and weights, read and checked."""
+        begins = not hasattr(self, "_model")
+        X, targets = self._read_rows(X, y, begins)
+        weights = check_weights(sample_weight, len(targets.values), "sample_weight")
+        if begins and not np.any(weights):
+            raise ValueError(
+                "sample_weight is zero in every row, expected a weight above 0 in at least one "
+                "of the first rows. Leave out rows of weight 0."
+            )
+        return self._batch(X), targets, weights
 
     @property
     def _layout(self) -> Layout:
@@ -224,18 +244,9 @@ class IncrementalModel(BaseEstimator):
 
     def _learn(self, new: Self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Learn rows with a copy of this estimator, then take over its state."""
-        X, y = new._read_rows(X, y)
-        weights = check_weights(sample_weight, len(y), "sample_weight")
-        if not hasattr(new, "_model"):
-            if not np.any(weights):
-                raise ValueError(
-                    "sample_weight is zero in every row, expected a weight above 0 in at least one "
-                    "of the first rows. Leave out rows of weight 0."
-                )
-            settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
-            new._model = self._river_classes[y.ndim - 1](**settings)
+        read = new._read(X, y, sample_weight)
         model = new._current()
-        rows = checked(model, new._batch(X), new._targets(y), weights, None)
+        rows = checked(model, *read, None)
         if self.alpha == "auto":
             # Alpha is selected when weights are next needed, not at the model's checkpoints.
             hold_choices(model)
@@ -276,9 +287,7 @@ class IncrementalModel(BaseEstimator):
         """
         with held(self):
             model = self._current()
-            X, y = shallow_copy(self)._read_rows(X, y)
-            weights = check_weights(sample_weight, len(y), "sample_weight")
-            model._unlearn(self._batch(X), self._targets(y), weights, keeps_features=True)
+            model._unlearn(*self._read(X, y, sample_weight), keeps_features=True)
         return self
 
     def merge(self, other: Self) -> Self:
@@ -322,8 +331,6 @@ class IncrementalModel(BaseEstimator):
 
     def __add__(self, other: Self) -> Self:
         """Return a new estimator that has learnt the rows of both."""
-        if not isinstance(other, IncrementalModel):
-            return NotImplemented
         return copy.copy(self).merge(other)
 
     __radd__ = zero_added
@@ -473,21 +480,21 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         with held(self):
             return self._learn(shallow_copy(self), X, y, sample_weight)
 
-    def _read_rows(self, X: Any, y: Any) -> tuple[Any, Matrix]:
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         if np.ma.is_masked(y):
             raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
         X, y = readable_rows(X), as_numpy(readable(y), "y")
-        begins = not hasattr(self, "_model")
         X, y = validate_data(
             self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
         )
-        if not begins and self._model._outputs:
-            expected = self._model._own(np.empty((len(y), len(self._model._outputs)))).shape
+        model = self._made(y.ndim)
+        if model._outputs:
+            expected = model._own(np.empty((len(y), len(model._outputs)))).shape
             if y.shape != expected:
                 raise ValueError(
                     f"y has shape {y.shape}, expected {expected} as before. Pass the same targets."
                 )
-        return X, y
+        return X, model._read_targets(y, len(y))
 
     @property
     def coef_(self) -> Floats:
@@ -643,30 +650,26 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
                 new._declared = (*self._declared, *labels)
             return self._learn(new, X, y, sample_weight)
 
-    def _read_rows(self, X: Any, y: Any) -> tuple[Any, Matrix]:
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         y = as_numpy(readable(y), "y")
         is_plain = type(y) is np.ndarray and (y.dtype != object or y.ndim != 1)
         if not (is_plain or y is None):
             # Numpy would convert numbers beside texts to texts, and nullable integers to floats.
             y = exact_array("y", read_labels(y))
-        begins = not hasattr(self, "_model")
         X, y = validate_data(self, readable_rows(X), y, **VALIDATION_SETTINGS, reset=begins)
         check_classification_targets(y)
-        known = () if begins else self._model.classes
-        exact_array("y", [*self._declared, *known, *np.unique(y).tolist()])
-        return X, y
+        # Measured: a fifth faster than reading the label of each row.
+        labels, which = np.unique(y, return_inverse=True)
+        model = self._made(1)
+        exact_array("y", [*self._declared, *model.classes, *labels.tolist()])
+        columns, classes = model._read_targets(labels, len(labels))
+        return X, Targets(columns[which], classes)
 
     def _join(self, other: Self) -> None:
         declared = (*self._declared, *other._declared)
         exact_array("other", [*declared, *self._model.classes, *other._model.classes])
         super()._join(other)
         self._declared = declared
-
-    def _targets(self, y: Matrix) -> Targets:
-        # Measured: a fifth faster than reading the label of each row.
-        labels, which = np.unique(y, return_inverse=True)
-        columns, classes = super()._targets(labels)
-        return Targets(columns[which], classes)
 
     @property
     def classes_(self) -> Matrix:

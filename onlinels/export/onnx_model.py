@@ -115,10 +115,9 @@ class Graph:
 
 def described(name: str, dtype: Any, shape: tuple[int, ...]) -> Any:
     """Return the description of an input or output, a batch of arrays of a shape."""
-    from onnx import TensorProto, helper
+    from onnx import helper
 
-    dtype = np.dtype(dtype)
-    kind = TensorProto.STRING if dtype.kind in "UO" else helper.np_dtype_to_tensor_dtype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     return helper.make_tensor_value_info(name, kind, ["batch", *shape])
 
 
@@ -563,8 +562,6 @@ def _scores(table: TableValue, parts: Parts) -> GraphValue:
 def _classify(graph: Graph, scores: GraphValue, predictor: ClassPredictor) -> None:
     """Add the outputs of a classifier: label, probabilities and scores."""
     labels = labels_of(predictor.outputs, "an ONNX file")
-    if labels.dtype.kind == "U":
-        labels = labels.astype(object)
     if predictor.softmax is None:
         probabilities = _projected(scores, len(labels))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from river import base, compose
@@ -34,6 +35,7 @@ from onlinels.saving import files, in_plain_types, savable, save_method
 from onlinels.windowed import WindowedClassifier
 
 
+@dataclass(eq=False, repr=False)
 class Predictor(base.Estimator):
     """The output weights W and the intercept b of a trained model: outputs are x'W + b.
 
@@ -52,16 +54,13 @@ class Predictor(base.Estimator):
     save = save_method
     __setattr__ = checked_assignment
 
-    def __init__(
-        self,
-        columns: Columns,
-        outputs: tuple[Any, ...],
-        weights: Matrix,
-        intercept: Floats,
-        softmax: tuple[float, ...] | None = None,
-    ) -> None:
-        self.columns, self.outputs = columns, outputs
-        self.weights, self.intercept, self.softmax = weights, intercept, softmax
+    columns: Columns
+    outputs: tuple[Any, ...]
+    weights: Matrix
+    intercept: Floats
+    softmax: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
         self._lock = Lock()
 
     def __repr__(self) -> str:
