@@ -337,11 +337,28 @@ class IncrementalModel(BaseEstimator):
 
     # Weights and predictions.
 
-    def _weights(self) -> tuple[Floats, Floats]:
-        """Return weights (n_features, n_targets) and intercepts (n_targets,), as new arrays."""
+    @abstractmethod
+    def _shaped(self, values: Floats) -> Floats:
+        """Return values (n, n_outputs) of the river model as scikit-learn has them."""
+
+    def _weights(self) -> Floats:
+        """Return weights by column and, in the last row, intercepts, as a new array."""
         model = self._current()
         order = model._columns.locate(self._layout)
-        return model.output_weights[order], model.intercept.copy()
+        return self._shaped(np.vstack((model.output_weights[order], model.intercept)))
+
+    @property
+    def coef_(self) -> Floats:
+        """Weights (n_features,) or (n_targets, n_features); for two classes (1, n_features)."""
+        with held(self):
+            return self._weights()[:-1].T
+
+    @property
+    def intercept_(self) -> Any:
+        """The intercept, a float or (n_targets,); for two classes (1,)."""
+        with held(self):
+            intercept = self._weights()[-1]
+            return intercept if np.ndim(intercept) else float(intercept)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -489,26 +506,16 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         )
         model = self._made(y.ndim)
         if model._outputs:
-            expected = model._own(np.empty((len(y), len(model._outputs)))).shape
+            expected = self._shaped(np.empty((len(y), len(model._outputs)))).shape
             if y.shape != expected:
                 raise ValueError(
                     f"y has shape {y.shape}, expected {expected} as before. Pass the same targets."
                 )
         return X, model._read_targets(y, len(y))
 
-    @property
-    def coef_(self) -> Floats:
-        """Weights, (n_features,) or (n_targets, n_features)."""
-        with held(self):
-            weights: Floats = self._model._own(self._weights()[0]).T
-            return weights
-
-    @property
-    def intercept_(self) -> Any:
-        """The intercept, a float or (n_targets,)."""
-        with held(self):
-            intercept = self._weights()[1]
-            return float(intercept[0]) if self._model._named is None else intercept
+    def _shaped(self, values: Floats) -> Floats:
+        shaped: Floats = self._model._own(values)
+        return shaped
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations on request.
@@ -527,9 +534,9 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         with held(self):
             model, batch = self._asked(X)
             if not return_std:
-                return model._own(scores_of(model, batch))
+                return self._shaped(scores_of(model, batch))
             means, variances = model._normals(batch)
-            return model._own(means), model._own(np.sqrt(variances))
+            return self._shaped(means), self._shaped(np.sqrt(variances))
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Floats, Floats]:
         """Return intervals that contain new targets with a given probability.
@@ -568,7 +575,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         with held(self):
             level = check_level(level)
             model, batch = self._asked(X)
-            lower, upper = map(model._own, model._ends(batch, level))
+            lower, upper = map(self._shaped, model._ends(batch, level))
             return lower, upper
 
 
@@ -679,33 +686,17 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             return np.unique(exact_array("y", [*self._declared, *self._model.classes]))
 
     def _by_class(self, values: Floats) -> Floats:
-        """Return values (..., n_classes) in the order of `classes_`; 0 for labels without rows."""
+        """Return values (n, n_classes) in the order of `classes_`; 0 for labels without rows."""
         labels = self.classes_.tolist()
-        ordered = np.zeros((*values.shape[:-1], len(labels)))
-        places = [labels.index(label) for label in self._model.classes]
-        ordered[..., places] = values
+        ordered = np.zeros((len(values), len(labels)))
+        ordered[:, [labels.index(label) for label in self._model.classes]] = values
         return ordered
 
-    def _signed(self, values: Floats) -> Floats:
-        """Convert values (..., n_classes) for targets 0 and 1 to targets -1 and 1.
-
-        They are in the order of `classes_`; of two classes only the second is returned.
-        """
+    def _shaped(self, values: Floats) -> Floats:
+        # From targets 0 and 1 to targets -1 and 1; of two classes only the second.
         by_class = self._by_class(values)
         signed: Floats = 2.0 * by_class - by_class.sum(axis=-1, keepdims=True)
-        return signed[..., 1:] if signed.shape[-1] == 2 else signed
-
-    @property
-    def coef_(self) -> Floats:
-        """Weights (n_classes, n_features), for two classes (1, n_features)."""
-        with held(self):
-            return self._signed(self._weights()[0]).T
-
-    @property
-    def intercept_(self) -> Floats:
-        """Intercepts (n_classes,), for two classes (1,)."""
-        with held(self):
-            return self._signed(self._weights()[1])
+        return signed[:, 1:] if signed.shape[1] == 2 else signed
 
     def _scores(self, X: Any) -> Floats:
         """Return scores (n, n_classes) for targets 0 and 1, in the order of the river model."""
@@ -719,7 +710,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def decision_function(self, X: Any) -> Floats:
         """Return scores (n_samples, n_classes), for two classes (n_samples,); the highest wins."""
         with held(self):
-            scores = self._signed(self._scores(X))
+            scores = self._shaped(self._scores(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Matrix:

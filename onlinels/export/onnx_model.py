@@ -53,67 +53,30 @@ def single(values: Any, what: str) -> Matrix:
     return rounded
 
 
-class Graph:
-    """Nodes and constants, in the order in which they were added, with inputs and outputs."""
+def add_node(
+    graph: Any, operator: str, *inputs: Any, n_outputs: int = 1, **attributes: Any
+) -> GraphValue:
+    """Add a node to a graph; return its first output.
 
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self.inputs: list[Any] = []
-        self.outputs: list[Any] = []
+    The inputs are values, or arrays, floats (as float32) and shapes, which become constants.
+    """
+    from onnx import helper, numpy_helper
 
-    def add(self, operator: str, *inputs: Any, n_outputs: int = 1, **attributes: Any) -> GraphValue:
-        """Add a node; return its first output.
-
-        The inputs are values, or arrays, floats (as float32) and shapes, which become constants.
-        """
-        from onnx import helper, numpy_helper
-
-        names = []
-        for given in inputs:
-            if isinstance(given, GraphValue):
-                names.append(given.name)
-            else:
-                array = np.asarray(given, np.float32 if isinstance(given, float) else None)
-                names.append(f"c{len(self.constants)}")
-                self.constants.append(numpy_helper.from_array(array, names[-1]))
-        output = f"v{len(self.nodes)}"
-        outputs = [output, *(f"{output}_{k}" for k in range(1, n_outputs))]
-        self.nodes.append(helper.make_node(operator, names, outputs, **attributes))
-        return GraphValue(self, output)
-
-    def input(self, name: str, *shape: int) -> GraphValue:
-        """Add an input, a batch of float32 arrays of a shape."""
-        self.inputs.append(described(name, np.float32, shape))
-        return GraphValue(self, name)
-
-    def output(self, name: str, value: GraphValue, dtype: Any, *shape: int) -> None:
-        """Make a value an output, a batch of arrays of a shape."""
-        from onnx import helper
-
-        self.nodes.append(helper.make_node("Identity", [value.name], [name]))
-        self.outputs.append(described(name, dtype, shape))
-
-    def write(self, path: Path, metadata: Mapping[str, str]) -> None:
-        """Check the graph and write it to a file, whole or not at all."""
-        from onnx import checker, helper
-
-        parts = self.nodes, "onlinels", self.inputs, self.outputs, self.constants
-        model = helper.make_model(
-            helper.make_graph(*parts),
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
-            producer_name="onlinels",
-            producer_version=metadata["onlinels_version"],
-        )
-        helper.set_model_props(model, dict(metadata))
-        checker.check_model(model, full_check=True)
-        content = model.SerializeToString()
-        with files.replacing(path) as file:
-            file.write(content)
+    names = []
+    for given in inputs:
+        if isinstance(given, GraphValue):
+            names.append(given.name)
+        else:
+            array = np.asarray(given, np.float32 if isinstance(given, float) else None)
+            names.append(f"c{len(graph.initializer)}")
+            graph.initializer.append(numpy_helper.from_array(array, names[-1]))
+    output = f"v{len(graph.node)}"
+    outputs = [output, *(f"{output}_{k}" for k in range(1, n_outputs))]
+    graph.node.append(helper.make_node(operator, names, outputs, **attributes))
+    return GraphValue(graph, output)
 
 
-def described(name: str, dtype: Any, shape: tuple[int, ...]) -> Any:
+def described(name: str, dtype: Any, *shape: int) -> Any:
     """Return the description of an input or output, a batch of arrays of a shape."""
     from onnx import helper
 
@@ -121,15 +84,40 @@ def described(name: str, dtype: Any, shape: tuple[int, ...]) -> Any:
     return helper.make_tensor_value_info(name, kind, ["batch", *shape])
 
 
+def write_graph(graph: Any, path: Path, metadata: Mapping[str, str]) -> None:
+    """Check a graph and write it to a file, whole or not at all."""
+    from onnx import checker, helper
+
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="onlinels",
+        producer_version=metadata["onlinels_version"],
+    )
+    helper.set_model_props(model, dict(metadata))
+    checker.check_model(model, full_check=True)
+    content = model.SerializeToString()
+    with files.replacing(path) as file:
+        file.write(content)
+
+
 class GraphValue:
     """A value in a graph. Its methods and arithmetic add the nodes that compute other values."""
 
-    def __init__(self, graph: Graph, name: str) -> None:
+    def __init__(self, graph: Any, name: str) -> None:
         self.graph, self.name = graph, name
 
     def then(self, operator: str, *others: Any, **attributes: Any) -> GraphValue:
         """Return the output of an operator, whose first input is this value."""
-        return self.graph.add(operator, self, *others, **attributes)
+        return add_node(self.graph, operator, self, *others, **attributes)
+
+    def output(self, name: str, dtype: Any, *shape: int) -> None:
+        """Make the value an output, a batch of arrays of a shape."""
+        from onnx import helper
+
+        self.graph.node.append(helper.make_node("Identity", [self.name], [name]))
+        self.graph.output.append(described(name, dtype, *shape))
 
     __add__: partialmethod[GraphValue] = partialmethod(then, "Add")
     __sub__: partialmethod[GraphValue] = partialmethod(then, "Sub")
@@ -255,7 +243,7 @@ def filtered(images: ImagesValue, step: ConvolutionalFeatures) -> TableValue:
     value = images.value.then("Conv", kernels, group=n_groups, pads=[step.padding] * 4)
     value = value.then("Reshape", [-1, n_groups, n_filters, rows.shape[1], columns.shape[1]])
     value = _power(value, step.before_pooling) @ np.ascontiguousarray(columns.T)
-    value = _power(value.graph.add("MatMul", rows, value), step.after_pooling)
+    value = _power(add_node(value.graph, "MatMul", rows, value), step.after_pooling)
     if divisor is not None:
         n_maps = n_groups * n_filters
         value = value.then("Reshape", [-1, n_maps, n_features // n_maps])
@@ -319,7 +307,7 @@ def rocketed(images: ImagesValue, step: MiniRocketFeatures) -> TableValue:
             over = responses.then("Greater", limits[first::2, :, None]).cast(np.float32)
             shares.append(over.then("ReduceMean", axes=[3], keepdims=0).then("Flatten"))
             order += features[first::2].ravel().tolist()
-    return numbered_outputs(step, images.value.graph.add("Concat", *shares, axis=1), order)
+    return numbered_outputs(step, shares[0].then("Concat", *shares[1:], axis=1), order)
 
 
 # -- the model -------------------------------------------------------------------------------------
@@ -403,7 +391,9 @@ def onnx(
     """
     if find_spec("onnx") is None:
         raise ImportError("onnx is not installed. Run: pip install 'onlinels[onnx]'")
-    path, parts, graph = check_path("path", path), parts_of(model), Graph()
+    from onnx import GraphProto
+
+    path, parts, graph = check_path("path", path), parts_of(model), GraphProto(name="onlinels")
     predictor = parts.predictor
     value, names = _input(graph, parts, input_shape)
     for name, step in parts.steps:
@@ -411,21 +401,21 @@ def onnx(
     scores = _scores(value.as_table(), parts)
     lists: dict[str, Any] = {"feature_names": names, "channels": parts.channels or None}
     if isinstance(predictor, ClassPredictor):
-        _classify(graph, scores, predictor)
+        _classify(scores, predictor)
         lists["classes"] = predictor.outputs
     else:
         lists["targets"] = targets = predictor.outputs or ("y",)
-        graph.output("values", scores, np.float32, len(targets))
+        scores.output("values", np.float32, len(targets))
     metadata = {"onlinels_version": sys.modules["onlinels"].__version__}
     metadata["model"] = type(model).__name__
     for name, each in lists.items():
         if each is not None:
             metadata[name] = json.dumps(each, default=str)
-    graph.write(path, metadata)
+    write_graph(graph, path, metadata)
 
 
 def _input(
-    graph: Graph, parts: Parts, input_shape: tuple[int, ...] | None
+    graph: Any, parts: Parts, input_shape: tuple[int, ...] | None
 ) -> tuple[TableValue | ImagesValue, tuple[Name, ...] | None]:
     """Return the first value, and the names of its columns if it has columns."""
     first = parts.steps[0][1] if parts.steps else None
@@ -436,15 +426,17 @@ def _input(
             raise ValueError(f"{problem}, expected None. Leave it out.")
         layers = [step for _, step in parts.steps if isinstance(step, HiddenLayer)]
         names = layers[0]._made.names if layers else parts.predictor.feature_names
-        return TableValue(graph.input("X", len(names)), [(name,) for name in names]), names
+        graph.input.append(described("X", np.float32, len(names)))
+        return TableValue(GraphValue(graph, "X"), [(name,) for name in names]), names
     shape = input_shape or parts.shape or _shape_of(first)
     # ImagePreprocessing has no kind, and without a step for images the model is windowed.
     kind = getattr(first, "kind", IMAGE) if takes_images else WINDOW
     check_image_shape("input_shape", shape, kind)
     full = (*shape, 1)[: kind.n_axes + 1]
     height, width, n_channels = (1, *full)[-3:]
-    value = graph.input("X", *(full if n_channels > 1 else full[:-1]))
-    value = value.then("Reshape", [-1, height, width, n_channels])
+    given = full if n_channels > 1 else full[:-1]
+    graph.input.append(described("X", np.float32, *given))
+    value = GraphValue(graph, "X").then("Reshape", [-1, height, width, n_channels])
     value = value.then("Transpose", perm=[0, 3, 1, 2])
     return ImagesValue(value, (height, width, n_channels), kind), None
 
@@ -559,7 +551,7 @@ def _scores(table: TableValue, parts: Parts) -> GraphValue:
     return value.then("Gemm", single(weights, "Output weights"), single(intercept, "Intercepts"))
 
 
-def _classify(graph: Graph, scores: GraphValue, predictor: ClassPredictor) -> None:
+def _classify(scores: GraphValue, predictor: ClassPredictor) -> None:
     """Add the outputs of a classifier: label, probabilities and scores."""
     labels = labels_of(predictor.outputs, "an ONNX file")
     if predictor.softmax is None:
@@ -568,9 +560,9 @@ def _classify(graph: Graph, scores: GraphValue, predictor: ClassPredictor) -> No
         scale, share, least = predictor.softmax
         probabilities = (scores * scale).then("Softmax", axis=1) * share + least
     best = scores.then("ArgMax", axis=1, keepdims=0)
-    graph.output("label", graph.add("Gather", labels, best, axis=0), labels.dtype)
-    graph.output("probabilities", probabilities, np.float32, len(labels))
-    graph.output("scores", scores, np.float32, len(labels))
+    add_node(scores.graph, "Gather", labels, best, axis=0).output("label", labels.dtype)
+    probabilities.output("probabilities", np.float32, len(labels))
+    scores.output("scores", np.float32, len(labels))
 
 
 def _projected(scores: GraphValue, n_classes: int) -> GraphValue:
