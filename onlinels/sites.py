@@ -123,7 +123,7 @@ def _folder_held(folder: Path) -> Iterator[None]:
             # Folders on other machines may not support locks.
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                # Explicitly, because a process forked meanwhile has the descriptor too.
+                # Unlocked explicitly, because a process forked meanwhile has the descriptor too.
                 stack.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)
         yield
 
@@ -176,11 +176,10 @@ def _saves(output: Path, known: Sites, paths: list[Path]) -> dict[str, Path]:
             )
     for path in sorted(paths):
         # Only folders are resolved: a link remains the same path when its target changes.
-        real = Path(os.path.realpath(path.parent), path.name)
-        inside = real.is_relative_to(output.parent)
-        name = real.relative_to(output.parent).as_posix() if inside else real.as_posix()
+        real, folder = Path(os.path.realpath(path.parent), path.name), output.parent
+        place = real.relative_to(folder) if real.is_relative_to(folder) else real
         if real != output:
-            saves[name] = path
+            saves[place.as_posix()] = path
     return saves
 
 

@@ -8,7 +8,7 @@ import re
 import reprlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -82,7 +82,9 @@ ESTIMATOR_TERMS = {
 }
 """Parameter names in the messages of the inner models, and the names of the estimators here."""
 
-VALIDATION_SETTINGS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+FLOAT_TYPES = (np.float64, np.float32)
+
+VALIDATION_SETTINGS: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOAT_TYPES}
 """Arguments of scikit-learn's `validate_data`."""
 
 
@@ -117,7 +119,6 @@ class IncrementalModel(BaseEstimator):
     """Base of both estimators: a river model learns, unlearns, merges and predicts."""
 
     n_features_in_: int
-    feature_names_in_: Matrix
 
     # Of the river model, by the number of axes of the targets.
     _river_classes: ClassVar[tuple[type[LinearModel], ...]]
@@ -141,11 +142,8 @@ class IncrementalModel(BaseEstimator):
         self.forgetting_factor = forgetting_factor
         self.scaling = scaling
 
-    def _get_params(self) -> dict[str, Any]:
-        return self.get_params(deep=False)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_model")
+    # What merging compares.
+    _get_params = BaseEstimator.get_params
 
     def __getstate__(self) -> dict[str, Any]:
         """Return a consistent state: copies and pickles learn independently."""
@@ -247,14 +245,12 @@ class IncrementalModel(BaseEstimator):
         read = new._read(X, y, sample_weight)
         model = new._current()
         rows = checked(model, *read, None)
-        if self.alpha == "auto":
-            # Alpha is selected when weights are next needed, not at the model's checkpoints.
-            hold_choices(model)
-        try:
-            learn_rows(model, rows)
-        finally:
+        with ExitStack() as stack:
             if self.alpha == "auto":
-                choose_anew(model)
+                # Alpha is selected when weights are next needed, not at the model's checkpoints.
+                hold_choices(model)
+                stack.callback(choose_anew, model)
+            learn_rows(model, rows)
         publish(new, self)
         return self
 
@@ -798,7 +794,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             if not isinstance(seed, numbers.Integral):
                 seed = int(check_random_state(seed).randint(2**31))
             new = shallow_copy(self)
-            X = validate_data(new, readable_rows(X), dtype=VALIDATION_SETTINGS["dtype"])
+            X = validate_data(new, readable_rows(X), dtype=FLOAT_TYPES)
             settings = self.get_params(deep=False) | {"seed": int(seed)}
             del settings["random_state"]
             new._layer = HiddenLayer.from_examples(X, labels, **settings)
@@ -810,9 +806,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Return activations (n_samples, n_hidden)."""
         with held(self):
             check_is_fitted(self, "_layer")
-            X = validate_data(
-                self, readable_rows(X), dtype=VALIDATION_SETTINGS["dtype"], reset=False
-            )
+            X = validate_data(self, readable_rows(X), dtype=FLOAT_TYPES, reset=False)
             layer = self._layer
         # A fixed layer needs no lock: several threads may transform at once.
         activations: Floats = layer.transform_many(X)
