@@ -11,6 +11,7 @@ from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers, check_values, readable
 from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.linear.ridge import KFold
 from onlinels.rows.batch import Columns, Name, plain_names, sorted_names
@@ -22,6 +23,7 @@ from onlinels.sums.statistics import RowSums, Statistics
 
 __all__ = ["classifier_from_sums", "regressor_from_sums"]
 
+Model = TypeVar("Model", bound=LinearModel)
 Classifier = TypeVar("Classifier", bound=LeastSquaresClassifier)
 Regressor = TypeVar("Regressor", LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
 
@@ -136,8 +138,7 @@ def classifier_from_sums(
     n_rows = np.maximum(np.rint(weights), 1.0).astype(np.int64)
     news = {"_classes": classes, "_class_counts": n_rows}
     prints, order = prints_of_counts(n_rows), np.arange(n_classes)
-    new: Classifier = _with_sums(model, sums, n_rows.sum(), feature_names, prints, order, news)
-    return new
+    return _with_sums(model, sums, n_rows.sum(), feature_names, prints, order, news)
 
 
 def regressor_from_sums(
@@ -212,8 +213,7 @@ def regressor_from_sums(
     news: dict[str, Any] = {"_target_names": tuple(sorted_names(names))}
     order = np.array([names.index(name) for name in news["_target_names"]])
     prints, n_rows = unknown_prints(n_targets), max(1, round(total))
-    new: Regressor = _with_sums(model, given, n_rows, feature_names, prints, order, news)
-    return new
+    return _with_sums(model, given, n_rows, feature_names, prints, order, news)
 
 
 def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
@@ -317,14 +317,14 @@ def _about_means(sums: RowSums) -> tuple[Floats, Floats, Floats]:
 
 
 def _with_sums(
-    model: Any,
+    model: Model,
     given: RowSums,
     n_rows: int,
     feature_names: Iterable[Name] | None,
     target_prints: Prints,
     targets: Integers,
     news: dict[str, Any],
-) -> Any:
+) -> Model:
     """Return a model that has learnt the rows, with its features in the order of `learn_many`.
 
     The Gram matrix and the origins are as they were passed, and are checked here.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -50,16 +50,14 @@ def copied(model: Model) -> Model:
     return copy.copy(model) if hasattr(model, "_lock") else copy.deepcopy(model)
 
 
-def _parts(steps: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield all steps with their names, replacing pipelines and unions by their parts."""
+def _parts(name: str, step: Any) -> list[tuple[str, Any]]:
+    """Return a step with its name, or the parts of a pipeline or union."""
     from river.compose import TransformerUnion
 
-    for name, step in steps.items():
-        inner = getattr(step, "steps", None) or getattr(step, "transformers", None)
-        if (is_pipeline(step) or isinstance(step, TransformerUnion)) and inner:
-            yield from _parts(inner, f"{within}{name}.")
-        else:
-            yield within + name, step
+    inner = getattr(step, "steps", None) or getattr(step, "transformers", None)
+    if not (inner and (is_pipeline(step) or isinstance(step, TransformerUnion))):
+        return [(name, step)]
+    return [part for own, each in inner.items() for part in _parts(f"{name}.{own}", each)]
 
 
 LEARNING_METHODS = {"learn_one": base.Transformer, "learn_many": base.MiniBatchTransformer}
@@ -94,7 +92,8 @@ def learns(step: Any) -> bool:
 
 def steps_before(model: Any) -> list[tuple[str, Any]]:
     """Return the names and parts of all steps of a pipeline except the last one."""
-    return list(_parts(dict(list(model.steps.items())[:-1]))) if is_pipeline(model) else []
+    steps = list(model.steps.items())[:-1] if is_pipeline(model) else []
+    return [part for name, step in steps for part in _parts(name, step)]
 
 
 def learning_step(model: Any) -> str | None:

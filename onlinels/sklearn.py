@@ -148,11 +148,7 @@ class IncrementalModel(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """Return a consistent state: copies and pickles learn independently."""
         with held(self):
-            state: dict[str, Any] = vars(self).copy()
-            del state["_lock"]
-            if hasattr(self, "_model"):
-                state["_model"] = copy.copy(self._model)
-            return state
+            return {name: copy.copy(each) for name, each in vars(self).items() if name != "_lock"}
 
     __setstate__ = restore
 
@@ -510,8 +506,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         return X, model._read_targets(y, len(y))
 
     def _shaped(self, values: Floats) -> Floats:
-        shaped: Floats = self._model._own(values)
-        return shaped
+        return np.asarray(self._model._own(values))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations on request.
@@ -648,8 +643,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         with held(self):
             new = shallow_copy(self)
             if classes is not None:
-                named = enumerate(classes)
-                labels = (read_label(each, f"classes[{k}]") for k, each in named)
+                labels = (read_label(each, f"classes[{k}]") for k, each in enumerate(classes))
                 new._declared = (*self._declared, *labels)
             return self._learn(new, X, y, sample_weight)
 
@@ -713,8 +707,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         """Return the label with the highest score for every row."""
         with held(self):
             best = self._scores(X).argmax(axis=1)
-            predicted: Matrix = exact_array("y", self._model.classes)[best]
-            return predicted
+            return np.asarray(exact_array("y", self._model.classes)[best])
 
     def predict_proba(self, X: Any) -> Floats:
         """Return probabilities (n_samples, n_classes), the projection of scores onto the simplex.
@@ -787,8 +780,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the input weights, and compute the scales of columns."""
-        kind = self.input_weights
-        labels = y if isinstance(kind, str) and kind in DIFFERENCE_KINDS else None
+        labels = y if str(self.input_weights) in DIFFERENCE_KINDS else None
         with held(self):
             seed = self.random_state
             if not isinstance(seed, numbers.Integral):
@@ -809,8 +801,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             X = validate_data(self, readable_rows(X), dtype=FLOAT_TYPES, reset=False)
             layer = self._layer
         # A fixed layer needs no lock: several threads may transform at once.
-        activations: Floats = layer.transform_many(X)
-        return activations
+        return np.asarray(layer.transform_many(X))
 
 
 __all__ = ["HiddenLayerTransformer", "IncrementalRidge", "IncrementalRidgeClassifier"]

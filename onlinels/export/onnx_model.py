@@ -394,30 +394,29 @@ def onnx(
     from onnx import GraphProto
 
     path, parts, graph = check_path("path", path), parts_of(model), GraphProto(name="onlinels")
-    predictor = parts.predictor
-    value, names = _input(graph, parts, input_shape)
+    predictor, value, lists = parts.predictor, _input(graph, parts, input_shape), dict[str, Any]()
+    if isinstance(value, TableValue):
+        lists["feature_names"] = [names[0] for names in value.names]
+    if parts.channels:
+        lists["channels"] = parts.channels
     for name, step in parts.steps:
         value = _step(value, name, step)
     scores = _scores(value.as_table(), parts)
-    lists: dict[str, Any] = {"feature_names": names, "channels": parts.channels or None}
     if isinstance(predictor, ClassPredictor):
         _classify(scores, predictor)
         lists["classes"] = predictor.outputs
     else:
         lists["targets"] = targets = predictor.outputs or ("y",)
         scores.output("values", np.float32, len(targets))
-    metadata = {"onlinels_version": sys.modules["onlinels"].__version__}
-    metadata["model"] = type(model).__name__
-    for name, each in lists.items():
-        if each is not None:
-            metadata[name] = json.dumps(each, default=str)
-    write_graph(graph, path, metadata)
+    metadata = {name: json.dumps(each, default=str) for name, each in lists.items()}
+    version = sys.modules["onlinels"].__version__
+    write_graph(
+        graph, path, metadata | {"onlinels_version": version, "model": type(model).__name__}
+    )
 
 
-def _input(
-    graph: Any, parts: Parts, input_shape: tuple[int, ...] | None
-) -> tuple[TableValue | ImagesValue, tuple[Name, ...] | None]:
-    """Return the first value, and the names of its columns if it has columns."""
+def _input(graph: Any, parts: Parts, input_shape: Shape | None) -> TableValue | ImagesValue:
+    """Return the value of the input: an image, a window, or columns."""
     first = parts.steps[0][1] if parts.steps else None
     takes_images = isinstance(first, tuple(IMAGE_STEPS))
     if not takes_images and parts.shape is None:
@@ -427,7 +426,7 @@ def _input(
         layers = [step for _, step in parts.steps if isinstance(step, HiddenLayer)]
         names = layers[0]._made.names if layers else parts.predictor.feature_names
         graph.input.append(described("X", np.float32, len(names)))
-        return TableValue(GraphValue(graph, "X"), [(name,) for name in names]), names
+        return TableValue(GraphValue(graph, "X"), [(name,) for name in names])
     shape = input_shape or parts.shape or _shape_of(first)
     # ImagePreprocessing has no kind, and without a step for images the model is windowed.
     kind = getattr(first, "kind", IMAGE) if takes_images else WINDOW
@@ -438,7 +437,7 @@ def _input(
     graph.input.append(described("X", np.float32, *given))
     value = GraphValue(graph, "X").then("Reshape", [-1, height, width, n_channels])
     value = value.then("Transpose", perm=[0, 3, 1, 2])
-    return ImagesValue(value, (height, width, n_channels), kind), None
+    return ImagesValue(value, (height, width, n_channels), kind)
 
 
 def _shape_of(step: Any) -> Shape:

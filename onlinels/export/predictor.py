@@ -80,8 +80,7 @@ class Predictor(base.Estimator):
         batch = read_batch(X)
         warn_of_absent(len(self.columns), *self.columns.differences(batch))
         rows = self.columns.place(batch.layouts, batch.matrix)
-        outputs: Floats = product(rows, self.weights) + self.intercept
-        return batch.source, outputs
+        return batch.source, product(rows, self.weights) + self.intercept
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         sample = self.columns.row(x)
