@@ -37,7 +37,6 @@ from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
-    LinearModel,
     Targets,
     checked,
     choose_anew,
@@ -121,7 +120,7 @@ class IncrementalModel(BaseEstimator):
     n_features_in_: int
 
     # Of the river model, by the number of axes of the targets.
-    _river_classes: ClassVar[tuple[type[LinearModel], ...]]
+    _river_classes: ClassVar[tuple[Any, ...]]
     # Made by the first rows.
     _model: Any
     # Labels of the argument `classes` of a classifier.
@@ -194,8 +193,7 @@ class IncrementalModel(BaseEstimator):
         """Return the river model; the first rows make it, for targets of so many axes."""
         if not hasattr(self, "_model"):
             settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
-            kind: Any = self._river_classes[n_axes - 1]
-            self._model = kind(ridge=self._checked_alpha(), **settings)
+            self._model = self._river_classes[n_axes - 1](self._checked_alpha(), **settings)
         return self._model
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Batch, Targets, float | Floats]:
@@ -278,8 +276,7 @@ class IncrementalModel(BaseEstimator):
         2
         """
         with held(self):
-            model = self._current()
-            model._unlearn(*self._read(X, y, sample_weight), keeps_features=True)
+            self._current()._unlearn(*self._read(X, y, sample_weight), keeps_features=True)
         return self
 
     def merge(self, other: Self) -> Self:
@@ -564,9 +561,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         [array([1.09]), array([1.91])]
         """
         with held(self):
-            level = check_level(level)
             model, batch = self._asked(X)
-            lower, upper = map(self._shaped, model._ends(batch, level))
+            lower, upper = map(self._shaped, model._ends(batch, check_level(level)))
             return lower, upper
 
 

@@ -41,9 +41,8 @@ IR_VERSION = 8
 """Version of the file format, that of ONNX 1.12 too."""
 
 
-def single(values: Any, what: str) -> Matrix:
+def single(values: Matrix, what: str) -> Matrix:
     """Return numbers in single precision; raise ValueError if one is too large for it."""
-    values = np.asarray(values)
     with np.errstate(over="ignore"):
         rounded: Matrix = values.astype(np.float32)
     if (np.isfinite(values) & ~np.isfinite(rounded)).any():
@@ -97,9 +96,8 @@ def write_graph(graph: Any, path: Path, metadata: Mapping[str, str]) -> None:
     )
     helper.set_model_props(model, dict(metadata))
     checker.check_model(model, full_check=True)
-    content = model.SerializeToString()
     with files.replacing(path) as file:
-        file.write(content)
+        file.write(model.SerializeToString())
 
 
 class GraphValue:
@@ -445,8 +443,7 @@ def _shape_of(step: Any) -> Shape:
     kernels = getattr(step, "kernels", None)
     if kernels is not None:
         return kernels.length, kernels.channels.shape[2]
-    shape: Shape | None = getattr(step, "image_shape", None)
-    shape = shape or getattr(step, "window_shape", None)
+    shape: Shape | None = getattr(step, "image_shape", getattr(step, "window_shape", None))
     if shape is None:
         problem = f"The shape of what {type(step).__name__} takes is not known"
         raise ValueError(f"{problem}. Pass input_shape to onlinels.export.onnx, such as (28, 28).")

@@ -11,7 +11,6 @@ from river import base, compose
 
 from onlinels.checks import Floats, Matrix, checked_assignment, read_only
 from onlinels.features.images import Shape
-from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.discriminant import posteriors
 from onlinels.linear.model import LinearModel
@@ -211,10 +210,13 @@ def parts_of(model: Any) -> Parts:
         if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._statistics.feature_mean)
         if isinstance(model, ShallowConvClassifier):
-            names, network = ("preprocessing", "features", "hidden"), model._network
-            steps = [(name, getattr(network, name)) for name in names]
-            parts = parts_of(model._linear_layer)
-            return parts._replace(steps=(*steps,), shape=model._image_shape)
+            names, network = ["preprocessing", "features", "hidden"], model._network
+            first = network.preprocessing
+            # It may return images as they are.
+            if first.is_identity and not first.image_shape:
+                names = names[1:]
+            steps = tuple((name, getattr(network, name)) for name in names)
+            return parts_of(model._linear_layer)._replace(steps=steps, shape=model._image_shape)
         if not isinstance(model, WRAPPERS):
             raise ValueError(
                 f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
@@ -296,10 +298,5 @@ def answers_only(model: Any) -> Any:
         else:
             parts = parts_of(model)
             steps, last = list(parts.steps), parts.predictor
-        # The preprocessing of a network may return images as they are.
-        kept = [
-            (name, copied(step))
-            for name, step in steps
-            if type(step) is not ImagePreprocessing or step.image_shape or not step.is_identity
-        ]
+        kept = [(name, copied(step)) for name, step in steps]
         return compose.Pipeline(*kept, last) if kept else last
