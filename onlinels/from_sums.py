@@ -271,10 +271,10 @@ def _origin(name: str, values: Any, size: int) -> Floats:
     return origin
 
 
-def _names(name: str, names: Iterable[Name] | None, size: int) -> tuple[Name, ...]:
+def _names(name: str, names: Iterable[Name] | None, size: int) -> range | tuple[Name, ...]:
     if isinstance(names, str):
         raise TypeError(f"{name}={names!r}, expected {size} names. Pass a list of them.")
-    found = tuple(range(size)) if names is None else tuple(plain_names(names))
+    found: range | tuple[Name, ...] = range(size) if names is None else plain_names(names)
     if len(found) != size or len(set(found)) < size:
         raise ValueError(f"{name}={found!r}, expected {size} different names. Pass one for each.")
     return found
@@ -333,8 +333,7 @@ def _with_sums(
     gram = _numbers("gram", given.gram, (n_features, n_features))
     origin = _origin("origin", given.origin, n_features)
     target_origin = _origin("target_origin", given.target_origin, n_targets)
-    names = _names("feature_names", feature_names, n_features)
-    layout = range(n_features) if feature_names is None else names
+    layout = _names("feature_names", feature_names, n_features)
     columns, n = Columns().extended([layout]), float(given.weight)
     gram, cross, squares = _about_means(given._replace(gram=gram))
     totals = np.concatenate((given.sums, given.target_sums))

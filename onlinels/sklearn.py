@@ -494,12 +494,11 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
         )
         model = self._made(y.ndim)
-        if model._outputs:
-            expected = self._shaped(np.empty((len(y), len(model._outputs)))).shape
-            if y.shape != expected:
-                raise ValueError(
-                    f"y has shape {y.shape}, expected {expected} as before. Pass the same targets."
-                )
+        expected = self._shaped(np.empty((len(y), len(model._outputs)))).shape
+        if model._outputs and y.shape != expected:
+            raise ValueError(
+                f"y has shape {y.shape}, expected {expected} as before. Pass the same targets."
+            )
         return X, model._read_targets(y, len(y))
 
     def _shaped(self, values: Floats) -> Floats:
