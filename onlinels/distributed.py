@@ -352,9 +352,9 @@ def aligned(X: Any, *others: Any) -> tuple[Any, ...]:
     """Return a batch; raise if targets or weights of a frame have another index."""
     for name, values in zip(("y", "w"), others, strict=False):
         if hasattr(X, "index") and hasattr(values, "index") and not X.index.equals(values.index):
+            fault = f"{name} has another index than X, expected the same index"
             raise ValueError(
-                f"{name} has another index than X, expected the same index: rows are matched by "
-                "position. Pass columns of one dataframe."
+                f"{fault}: rows are matched by position. Pass columns of one dataframe."
             )
     return X, *others
 
@@ -362,10 +362,8 @@ def aligned(X: Any, *others: Any) -> tuple[Any, ...]:
 def given(batch: Any) -> tuple[Any, ...]:
     """Return a delayed batch; raise unless it is a tuple of arguments of `learn_many`."""
     if not (isinstance(batch, (tuple, list)) and len(batch) in (2, 3)):
-        raise TypeError(
-            f"a batch is of type {type(batch).__name__}, expected a tuple (X, y) or (X, y, w). "
-            "Return one of these tuples from each delayed function."
-        )
+        fault = f"a batch is of type {type(batch).__name__}, expected a tuple (X, y) or (X, y, w)"
+        raise TypeError(f"{fault}. Return one of these tuples from each delayed function.")
     return tuple(batch)
 
 

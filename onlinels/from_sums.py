@@ -125,17 +125,15 @@ def classifier_from_sums(
     names = [read_label(each, f"labels[{place}]") for place, each in enumerate(found)]
     classes, n_classes = Classes().extended(names), len(names)
     if len(classes) < n_classes:
-        raise ValueError(
-            f"labels={names!r} holds a label twice, expected different labels. Add up the sums and "
-            "the counts of each label."
-        )
+        fault = f"labels={names!r} holds a label twice, expected different labels"
+        raise ValueError(f"{fault}. Add up the sums and the counts of each label.")
     by_class = _numbers("sums_by_class", sums_by_class, (n_classes, "n_features"))
-    weights, none = _counts("counts", counts, n_classes), np.zeros(n_classes)
+    counts, none = _counts("counts", counts, n_classes), np.zeros(n_classes)
     # Targets are 0 and 1: their sums and their squares are the weights of the classes.
     sums = RowSums(
-        gram, by_class.T, by_class.sum(axis=0), weights, weights, weights.sum(), origin, none
+        gram, by_class.T, by_class.sum(axis=0), counts, counts, counts.sum(), origin, none
     )
-    n_rows = np.maximum(np.rint(weights), 1.0).astype(np.int64)
+    n_rows = np.maximum(np.rint(counts), 1.0).astype(np.int64)
     news = {"_classes": classes, "_class_counts": n_rows}
     prints, order = prints_of_counts(n_rows), np.arange(n_classes)
     return _with_sums(model, sums, n_rows.sum(), feature_names, prints, order, news)
@@ -204,11 +202,9 @@ def regressor_from_sums(
     size = 1 if model._known_names else "n_targets"
     products = _numbers("cross", cross, (len(row_sums), size))
     n_targets, total = products.shape[1], _counts("count", count, 1)[0]
-    sums_of_targets = _numbers("target_sums", target_sums, (n_targets,))
+    target_sums = _numbers("target_sums", target_sums, (n_targets,))
     squares = _numbers("target_squares", target_squares, (n_targets,))
-    given = RowSums(
-        gram, products, row_sums, sums_of_targets, squares, total, origin, target_origin
-    )
+    given = RowSums(gram, products, row_sums, target_sums, squares, total, origin, target_origin)
     names: Any = model._known_names or _names("target_names", target_names, n_targets)
     news: dict[str, Any] = {"_target_names": tuple(sorted_names(names))}
     order = np.array([names.index(name) for name in news["_target_names"]])

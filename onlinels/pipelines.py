@@ -77,13 +77,12 @@ def learns(step: Any) -> bool:
     from river import feature_extraction, preprocessing
     from river.preprocessing import impute
 
-    kind = type(step)
-    if isinstance(step, preprocessing.OneHotEncoder) and step.drop_zeros and not step.drop_first:
+    kind, one_hot = type(step), preprocessing.OneHotEncoder
+    is_plain = isinstance(step, one_hot) and step.drop_zeros and not step.drop_first
+    if is_plain or kind is feature_extraction.BagOfWords:
         return False
     if isinstance(step, preprocessing.StatImputer):
         return not all(isinstance(each, impute.Constant) for each in step.stats.values())
-    if kind is feature_extraction.BagOfWords:
-        return False
     return any(
         getattr(kind, name, None) not in (None, getattr(of, name))
         for name, of in LEARNING_METHODS.items()

@@ -221,10 +221,9 @@ class IncrementalModel(BaseEstimator):
         """Return the river model and checked rows to predict."""
         model = self._current()
         X = validate_data(self, readable_rows(X), **VALIDATION_SETTINGS, reset=False)
-        if issparse(X):
-            return model, self._batch(X)
         # Validated already: reading the values once more would take a third of the time.
-        return model, Batch(len(X), lambda: X, (self._layout,), X)
+        batch = self._batch(X) if issparse(X) else Batch(len(X), lambda: X, (self._layout,), X)
+        return model, batch
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
@@ -312,10 +311,8 @@ class IncrementalModel(BaseEstimator):
         """Add the statistics of another estimator; both have learnt rows."""
         mine, theirs = ([*each._layout] for each in (self, other))
         if mine != theirs:
-            raise ValueError(
-                f"other has the features {theirs}, expected {mine}. Merge estimators that were "
-                "fitted to the same columns."
-            )
+            fault = f"other has the features {theirs}, expected {mine}"
+            raise ValueError(f"{fault}. Merge estimators that were fitted to the same columns.")
         self._current().merge(other._current())
 
     def __add__(self, other: Self) -> Self:
@@ -496,9 +493,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         model = self._made(y.ndim)
         expected = self._shaped(np.empty((len(y), len(model._outputs)))).shape
         if model._outputs and y.shape != expected:
-            raise ValueError(
-                f"y has shape {y.shape}, expected {expected} as before. Pass the same targets."
-            )
+            fault = f"y has shape {y.shape}, expected {expected} as before"
+            raise ValueError(f"{fault}. Pass the same targets.")
         return X, model._read_targets(y, len(y))
 
     def _shaped(self, values: Floats) -> Floats:

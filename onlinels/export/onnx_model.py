@@ -151,8 +151,8 @@ class TableValue(NamedTuple):
 
     def arranged(self, names: Sequence[Name], rows: Floats) -> Floats:
         """Return rows (n_names, ...) of a model's features as rows for these columns."""
-        known = [(feature_key(name), k) for k, each in enumerate(self.names) for name in each]
-        places, keys = dict(known), {name: feature_key(name) for name in names}
+        places = {feature_key(name): k for k, each in enumerate(self.names) for name in each}
+        keys = {name: feature_key(name) for name in names}
         unknown = next((name for name, key in keys.items() if key not in places), None)
         if unknown is not None:
             problem = f"The model has learnt the feature {unknown!r}, which no step before it makes"
@@ -188,7 +188,7 @@ class ImagesValue(NamedTuple):
     """
 
     value: GraphValue
-    shape: tuple[int, int, int]
+    shape: Shape
     kind: Kind
 
     def as_table(self) -> TableValue:
@@ -202,7 +202,7 @@ def preprocessed(images: ImagesValue, step: ImagePreprocessing) -> ImagesValue:
     """Return images downsampled, scaled, with a grey channel and whitened."""
     if not step.is_fixed:
         raise not_made(f"whitening={step.whitening!r} is", "ImagePreprocessing")
-    height, width, n_channels = step.output_shape(images.shape)
+    height, width, n_channels = shape = step.output_shape(images.shape)
     value, size = images.value, [step.downsample] * 2
     if step.downsample > 1:
         value = value.then("AveragePool", kernel_shape=size, strides=size)
@@ -219,7 +219,7 @@ def preprocessed(images: ImagesValue, step: ImagePreprocessing) -> ImagesValue:
         whitened = (flat.then("Transpose", perm=[1, 0, 2]) - means) @ matrices
         value = whitened.then("Transpose", perm=[1, 0, 2])
         value = value.then("Reshape", [-1, n_channels, height, width])
-    return images._replace(value=value, shape=(height, width, n_channels))
+    return images._replace(value=value, shape=shape)
 
 
 def filtered(images: ImagesValue, step: ConvolutionalFeatures) -> TableValue:
@@ -430,12 +430,10 @@ def _input(graph: Any, parts: Parts, input_shape: Shape | None) -> TableValue | 
     kind = getattr(first, "kind", IMAGE) if takes_images else WINDOW
     check_image_shape("input_shape", shape, kind)
     full = (*shape, 1)[: kind.n_axes + 1]
-    height, width, n_channels = (1, *full)[-3:]
-    given = full if n_channels > 1 else full[:-1]
-    graph.input.append(described("X", np.float32, *given))
-    value = GraphValue(graph, "X").then("Reshape", [-1, height, width, n_channels])
-    value = value.then("Transpose", perm=[0, 3, 1, 2])
-    return ImagesValue(value, (height, width, n_channels), kind)
+    sides = (1, *full)[-3:]
+    graph.input.append(described("X", np.float32, *(full if full[-1] > 1 else full[:-1])))
+    by_pixel = GraphValue(graph, "X").then("Reshape", [-1, *sides])
+    return ImagesValue(by_pixel.then("Transpose", perm=[0, 3, 1, 2]), sides, kind)
 
 
 def _shape_of(step: Any) -> Shape:
