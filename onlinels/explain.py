@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.pipelines import copied, is_pipeline, last_step
+from onlinels.pipelines import copied, steps_of
 from onlinels.rows.batch import check_mapping
 
 
@@ -79,8 +79,9 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
 
 def named_scores(model: Any, x: Any) -> dict[Any, float]:
     """Return the score of every class, or the prediction of every target, for one sample."""
-    last = last_step(model)
-    x = model.transform_one(x) if is_pipeline(model) else x
+    *steps, last = steps_of(model)
+    for step in steps:
+        x = step.transform_one(x)
     if hasattr(last, "scores_one"):
         return dict(last.scores_one(x))
     if not isinstance(last, (base.Regressor, base.MultiTargetRegressor)):
