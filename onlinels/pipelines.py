@@ -74,14 +74,14 @@ def learns(step: Any) -> bool:
     (True, False)
     """
     # Imported here, because it takes as long as all of this package.
-    from river import feature_extraction, preprocessing
-    from river.preprocessing import impute
+    from river.feature_extraction import BagOfWords
+    from river.preprocessing import OneHotEncoder, StatImputer, impute
 
-    kind, one_hot = type(step), preprocessing.OneHotEncoder
-    is_plain = isinstance(step, one_hot) and step.drop_zeros and not step.drop_first
-    if is_plain or kind is feature_extraction.BagOfWords:
+    kind = type(step)
+    is_plain = isinstance(step, OneHotEncoder) and step.drop_zeros and not step.drop_first
+    if is_plain or kind is BagOfWords:
         return False
-    if isinstance(step, preprocessing.StatImputer):
+    if isinstance(step, StatImputer):
         return not all(isinstance(each, impute.Constant) for each in step.stats.values())
     return any(
         getattr(kind, name, None) not in (None, getattr(of, name))

@@ -131,8 +131,8 @@ def _folder_held(folder: Path) -> Iterator[None]:
 def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -> None:
     """Merge files while the folder of the output is locked."""
     outputs, known = _read_manifest(output)
-    before = [_sha256(output)] if output.exists() else []
-    if not {*before} <= {*outputs}:
+    current = _sha256(output) if output.exists() else None
+    if current not in (None, *outputs):
         raise ValueError(
             f"{output} was not written by this command, or has changed since, and would be "
             "overwritten. Move it away, or pass another output as the first path."
@@ -145,7 +145,7 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
     sites = {name: found[name] for name in sorted(found) if name not in left_out}
     if not sites:
         raise ValueError("paths has no file to merge, expected saves of sites. Pass their paths.")
-    is_new = sites != known or before != outputs[:1]
+    is_new = sites != known or [current] != outputs[:1]
     merged = None
     for name, site in sites.items():
         if is_new:

@@ -152,11 +152,11 @@ def predictor_of(model: Any) -> Predictor:
         if model._is_blank or not model._outputs:
             problem = f"The {type(model).__name__} has learnt nothing, expected a trained model"
             raise ValueError(f"{problem}. Call learn_one or learn_many first.")
-        columns, (weights, intercept) = model._columns, (each.copy() for each in model._weights())
+        weights, intercept = (each.copy() for each in model._weights())
         if isinstance(model, LeastSquaresClassifier):
             softmax = None if model.priors is None else (1.0, 1.0, 0.0)
-            return ClassPredictor(columns, model.classes, weights, intercept, softmax)
-        return NumberPredictor(columns, model._named or (), weights, intercept)
+            return ClassPredictor(model._columns, model.classes, weights, intercept, softmax)
+        return NumberPredictor(model._columns, model._named or (), weights, intercept)
 
 
 def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
