@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
+from inspect import getdoc
 from pathlib import Path
 
 from onlinels.sites import merge_files
 
-MERGE_DESCRIPTION = """Merge the newest save of every site into one file.
-
-One path is one site: a site overwrites its file, and files of one name in two folders are two
-sites. The output is made of the newest save of each site, of those merged before too, so that a
-save that comes twice or late counts once. A manifest beside it, OUTPUT.json, names the saves and
-their SHA-256. Outputs merge as saves do: sites into regions, regions into a nation. Exit code 2:
-files do not fit, or rows would count twice, and nothing is written.
-"""
-
 
 def main(argv: list[str] | None = None) -> None:
-    """Run `python -m onlinels merge`: merge the saves of many sites into one file."""
+    """Merge the newest save of every site into one file.
+
+    One path is one site: a site overwrites its file, and files of one name in two folders are two
+    sites. The output is made of the newest save of each site, of those merged before too, so that a
+    save that comes twice or late counts once. A manifest beside it, OUTPUT.json, names the saves
+    and their SHA-256. Outputs merge as saves do: sites into regions, regions into a nation. Exit
+    code 2: files do not fit, or rows would count twice, and nothing is written.
+    """
     parser = argparse.ArgumentParser(prog="python -m onlinels", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    form = argparse.RawDescriptionHelpFormatter
     command = commands.add_parser(
         "merge",
         help="merge what sites have saved",
-        description=MERGE_DESCRIPTION,
-        formatter_class=form,
+        description=getdoc(main),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("output", type=Path, help="file of the merged model")
     command.add_argument("files", type=Path, nargs="+", help="files that sites have saved")

@@ -29,6 +29,7 @@ from onlinels.pipelines import (
 from onlinels.rows.batch import label_array
 
 try:
+    # Here, since its first import within `config.set` would lose its settings.
     import distributed
 except ImportError:  # Dask alone runs threads and processes of one machine.
     distributed = None
@@ -115,22 +116,20 @@ def fit(
     >>> model.count, model.output_weights.ravel().round(3)
     (1000, array([1., 2., 3.]))
     """
-    linear, width = linear_part(model), PER_MODEL
+    # Copied first: the result excludes rows that another thread teaches the model meanwhile.
+    result = copied(model)
+    linear = linear_part(result)
     for name, idle in (("forgetting_factor", 1.0), ("half_life", None)):
         if getattr(linear, name) != idle:
             raise ValueError(
                 f"model has {name}={getattr(linear, name)!r}, expected {idle!r}: partitions have "
                 f"no order, so the model cannot forget. Make it without {name}."
             )
-    if split_every is not None:
-        width = check_count("split_every", split_every, 2)
-    # Copied first: the result excludes rows that another thread teaches the model meanwhile.
-    result = copied(model)
+    width = PER_MODEL if split_every is None else check_count("split_every", split_every, 2)
     read, batches = partitions(X, y, w)
-    start = linear_part(result).empty()
+    start, run = linear.empty(), uuid4().hex
     hold_choices(start)
-    has_features = is_pipeline(result) or isinstance(result, ShallowConvClassifier)
-    before, run = shared(emptied(result)) if has_features else None, uuid4().hex
+    before = None if linear is result else shared(emptied(result))
     learn, join = delayed(learnt, pure=False), delayed(add, pure=False)
     models = list[Delayed]()
     for number, batch in enumerate(batches):
@@ -142,8 +141,8 @@ def fit(
         groups = [models[at : at + width] for at in range(0, len(models), width)]
         models = [reduce(join, group) for group in groups]
     if models:
-        linear_part(result).merge(computed(models[0], progress))
-        choose_anew(linear_part(result))
+        linear.merge(computed(models[0], progress))
+        choose_anew(linear)
     return result
 
 
@@ -175,37 +174,26 @@ def predict(model: Any, X: Any) -> Any:
     """
     linear_part(model)
     model = copied(model)
-    known = shared(model)
-    ask = delayed(answers, pure=False)
-    if isinstance(X, array.Array):
-        check_columns(X)
-        example, blocks = answer_of_zeros(model, X), X.to_delayed().ravel()
-        made = [
-            array.from_delayed(
-                ask(known, block, example), (n_rows, *example.shape[1:]), example.dtype
-            )
-            for block, n_rows in zip(blocks, X.chunks[0], strict=True)
-        ]
-        return array.concatenate(made)
+    known, parts, ask = shared(model), partitions_of(X), delayed(answers, pure=False)
     if isinstance(X, dataframe.DataFrame):
         meta = model.predict_many(X._meta_nonempty).iloc[:0]
-        parts = [ask(known, each, meta) for each in X.to_delayed()]
-        return dataframe.from_delayed(parts, meta=meta)
-    if are_delayed(X):
-        return [ask(known, each) for each in X]
-    raise TypeError(refusal("X", X))
-
-
-def answer_of_zeros(model: Any, X: array.Array) -> Any:
-    """Return the array of predictions for no rows; its type can store every label."""
-    example = model.predict_many(np.zeros((1, *X.shape[1:])))
-    if not isinstance(example, np.ndarray):
+        return dataframe.from_delayed([ask(known, each, meta) for each in parts], meta=meta)
+    if not isinstance(X, array.Array):
+        return [ask(known, each) for each in parts]
+    none = model.predict_many(np.zeros((1, *X.shape[1:])))
+    if not isinstance(none, np.ndarray):
         raise TypeError(
             "X is a dask array, expected a dataframe or a list of delayed batches for a model of "
             "several targets by name. Pass dataframe.from_dask_array(X)."
         )
-    classes = getattr(model, "classes", None)
-    return (example if not classes else label_array(list(classes)))[:0]
+    # The predictions for no rows; their type can store every label.
+    classes = list(getattr(model, "classes", ()))
+    none = (label_array(classes) if classes else none)[:0]
+    made = [
+        array.from_delayed(ask(known, each, none), (n_rows, *none.shape[1:]), none.dtype)
+        for each, n_rows in zip(parts, X.chunks[0], strict=True)
+    ]
+    return array.concatenate(made)
 
 
 def linear_part(model: Any) -> LinearModel:
@@ -249,14 +237,14 @@ def shared(model: Any) -> Delayed:
 def computed(result: Delayed, progress: bool) -> Any:
     """Return the result of a task, with a progress bar on request."""
     client = None
-    if distributed is not None:
+    if progress and distributed is not None:
         with suppress(ValueError):  # There is no client.
             client = distributed.get_client()
     # In one layer: Dask walks through the whole graph for each layer, and each task is a layer.
     result = Delayed(result.key, result.dask.to_dict())
     # The graph holds the model on purpose, so Dask's advice to scatter large data is suppressed.
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-        if client is None or not progress:
+        if client is None:
             with ProgressBar() if progress else nullcontext():
                 return result.compute()
         future = client.compute(result)
@@ -268,26 +256,22 @@ def computed(result: Delayed, progress: bool) -> Any:
 # -- partitions -----------------------------------------------------------------------------------
 
 
-def refusal(name: str, value: Any) -> str:
-    """Return the message for a value that is not a Dask collection."""
-    return (
-        f"{name} is of type {type(value).__name__}, expected a dask array or dataframe, or a list "
-        "of delayed batches. What is in memory goes to learn_many and predict_many."
-    )
-
-
-def are_delayed(X: Any) -> bool:
-    """Return whether a value is a list of delayed batches."""
-    return isinstance(X, (list, tuple)) and all(isinstance(each, Delayed) for each in X)
-
-
-def check_columns(X: array.Array) -> None:
-    """Raise unless every chunk of an array has all columns."""
-    if X.numblocks[1:] != (1,) * (X.ndim - 1) or np.isnan(X.shape[1:]).any():
+def partitions_of(X: Any) -> list[Delayed]:
+    """Return the partitions of a Dask collection; raise unless each has all columns."""
+    is_array = isinstance(X, array.Array)
+    if is_array and (X.numblocks[1:] != (1,) * (X.ndim - 1) or np.isnan(X.shape[1:]).any()):
         raise ValueError(
             f"X has column chunks {X.chunks[1:]}, expected all columns in one chunk of known "
             'length. Pass X.rechunk({k: -1 for k in range(1, X.ndim)} | {0: "auto"}).'
         )
+    if is_array or isinstance(X, dataframe.DataFrame):
+        return list(np.ravel(X.to_delayed()))
+    if isinstance(X, (list, tuple)) and all(isinstance(each, Delayed) for each in X):
+        return list(X)
+    raise TypeError(
+        f"X is of type {type(X).__name__}, expected a dask array or dataframe, or a list of "
+        "delayed batches. What is in memory goes to learn_many and predict_many."
+    )
 
 
 def partitions(X: Any, y: Any, w: Any) -> tuple[Callable[..., Any], list[tuple[Any, ...]]]:
@@ -295,22 +279,19 @@ def partitions(X: Any, y: Any, w: Any) -> tuple[Callable[..., Any], list[tuple[A
 
     The function returns samples, targets, and weights if there are any.
     """
-    if isinstance(X, (array.Array, dataframe.DataFrame)):
-        if isinstance(X, array.Array):
-            check_columns(X)
-        columns = [np.ravel(X.to_delayed()), vector(X, "y", y)]
+    columns = [partitions_of(X)]
+    if not isinstance(X, (list, tuple)):
+        columns.append(vector(X, "y", y))
         if w is not None:
             columns.append(vector(X, "w", w))
         return aligned, list(zip(*columns, strict=True))
-    if not are_delayed(X):
-        raise TypeError(refusal("X", X))
     for name, value in (("y", y), ("w", w)):
         if value is not None:
             raise ValueError(
                 f"{name} is given with X of type {type(X).__name__}, expected tuples (X, y) or "
                 f"(X, y, w) in X alone. Put {name} into these tuples."
             )
-    return given, [*zip(X)]
+    return given, list(zip(*columns, strict=True))
 
 
 def vector(X: Any, name: str, values: Any) -> Any:
@@ -319,14 +300,12 @@ def vector(X: Any, name: str, values: Any) -> Any:
     Rows are matched by position, partition by partition, as in one process.
     """
     if isinstance(values, array.Array) and values.ndim:
-        known = X.chunks[0] if isinstance(X, array.Array) else (np.nan,)
-        is_known = not np.isnan([*known, *values.chunks[0]]).any()
-        if is_known and len(values) != len(X):
-            raise ValueError(
-                f"{name} has {len(values)} rows, expected {len(X)} as X has. Pass one entry for "
-                "each row."
-            )
-        lengths = known if is_known else values.chunks[0]
+        lengths = values.chunks[0]
+        if isinstance(X, array.Array) and not np.isnan([*X.chunks[0], *lengths]).any():
+            if len(values) != len(X):
+                fault = f"{name} has {len(values)} rows, expected {len(X)} as X has"
+                raise ValueError(f"{fault}. Pass one entry for each row.")
+            lengths = X.chunks[0]
         values = values.rechunk({0: lengths} | dict.fromkeys(range(1, values.ndim), -1))
     elif not isinstance(values, (dataframe.Series, dataframe.DataFrame)):
         raise TypeError(
@@ -348,11 +327,18 @@ def vector(X: Any, name: str, values: Any) -> Any:
 def learnt(
     before: Any, model: LinearModel, number: int, read: Callable[..., Any], *batch: Any
 ) -> LinearModel:
-    """Return a copy of a linear model that has learnt the features of a partition."""
+    """Return a copy of a linear model that has learnt the features of a partition.
+
+    `before` computes the features; a pipeline transforms samples in a list one by one.
+    """
     model = copied(model)
     try:
         X, y, *w = read(*batch)
-        model.learn_many(features(before, X), y, *w)
+        if isinstance(X, (list, tuple)) and is_pipeline(before):
+            X = [before.transform_one(x) for x in X]
+        elif before is not None:
+            X = before.transform_many(X)
+        model.learn_many(X, y, *w)
     except Exception as error:
         if type(error) in (TypeError, ValueError):
             raise type(error)(f"Partition {number}: {error}") from error
@@ -366,9 +352,9 @@ def aligned(X: Any, *others: Any) -> tuple[Any, ...]:
     """Return a batch; raise if targets or weights of a frame have another index."""
     for name, values in zip(("y", "w"), others, strict=False):
         if hasattr(X, "index") and hasattr(values, "index") and not X.index.equals(values.index):
+            fault = f"{name} has another index than X, expected the same index"
             raise ValueError(
-                f"{name} has another index than X, expected the same index: rows are matched by "
-                "position. Pass columns of one dataframe."
+                f"{fault}: rows are matched by position. Pass columns of one dataframe."
             )
     return X, *others
 
@@ -376,20 +362,9 @@ def aligned(X: Any, *others: Any) -> tuple[Any, ...]:
 def given(batch: Any) -> tuple[Any, ...]:
     """Return a delayed batch; raise unless it is a tuple of arguments of `learn_many`."""
     if not (isinstance(batch, (tuple, list)) and len(batch) in (2, 3)):
-        raise TypeError(
-            f"a batch is of type {type(batch).__name__}, expected a tuple (X, y) or (X, y, w). "
-            "Return one of these tuples from each delayed function."
-        )
+        fault = f"a batch is of type {type(batch).__name__}, expected a tuple (X, y) or (X, y, w)"
+        raise TypeError(f"{fault}. Return one of these tuples from each delayed function.")
     return tuple(batch)
-
-
-def features(before: Any, X: Any) -> Any:
-    """Return the features of rows; a pipeline transforms samples in a list one by one."""
-    if before is None:
-        return X
-    if isinstance(X, (list, tuple)) and is_pipeline(before):
-        return [before.transform_one(x) for x in X]
-    return before.transform_many(X)
 
 
 def answers(model: Any, batch: Any, none: Any = None) -> Any:

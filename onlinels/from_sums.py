@@ -9,8 +9,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from onlinels.checks import Floats, Integers, check_kind, check_values, readable
+from onlinels.checks import Floats, Integers, check_values, readable
 from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.linear.ridge import KFold
 from onlinels.rows.batch import Columns, Name, plain_names, sorted_names
@@ -22,6 +23,7 @@ from onlinels.sums.statistics import RowSums, Statistics
 
 __all__ = ["classifier_from_sums", "regressor_from_sums"]
 
+Model = TypeVar("Model", bound=LinearModel)
 Classifier = TypeVar("Classifier", bound=LeastSquaresClassifier)
 Regressor = TypeVar("Regressor", LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
 
@@ -123,27 +125,18 @@ def classifier_from_sums(
     names = [read_label(each, f"labels[{place}]") for place, each in enumerate(found)]
     classes, n_classes = Classes().extended(names), len(names)
     if len(classes) < n_classes:
-        raise ValueError(
-            f"labels={names!r} holds a label twice, expected different labels. Add up the sums and "
-            "the counts of each label."
-        )
+        fault = f"labels={names!r} holds a label twice, expected different labels"
+        raise ValueError(f"{fault}. Add up the sums and the counts of each label.")
     by_class = _numbers("sums_by_class", sums_by_class, (n_classes, "n_features"))
-    n_features, weights = by_class.shape[1], _counts("counts", counts, n_classes)
-    n_rows = np.maximum(np.rint(weights), 1.0).astype(np.int64)
+    counts, none = _counts("counts", counts, n_classes), np.zeros(n_classes)
+    # Targets are 0 and 1: their sums and their squares are the weights of the classes.
     sums = RowSums(
-        _numbers("gram", gram, (n_features, n_features)),
-        by_class.T,
-        by_class.sum(axis=0),
-        weights,
-        weights,
-        weights.sum(),
-        _origin("origin", origin, n_features),
-        np.zeros(n_classes),
+        gram, by_class.T, by_class.sum(axis=0), counts, counts, counts.sum(), origin, none
     )
+    n_rows = np.maximum(np.rint(counts), 1.0).astype(np.int64)
     news = {"_classes": classes, "_class_counts": n_rows}
     prints, order = prints_of_counts(n_rows), np.arange(n_classes)
-    new: Classifier = _with_sums(model, sums, n_rows.sum(), feature_names, prints, order, news)
-    return new
+    return _with_sums(model, sums, n_rows.sum(), feature_names, prints, order, news)
 
 
 def regressor_from_sums(
@@ -206,34 +199,25 @@ def regressor_from_sums(
     """
     _check_model(model, (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor))
     row_sums = _numbers("sums", sums, ("n_features",))
-    n_features, is_single = len(row_sums), isinstance(model, LeastSquaresRegressor)
-    products = _numbers("cross", cross, (n_features, 1 if is_single else "n_targets"))
-    n_targets = products.shape[1]
-    total = _counts("count", count, 1)[0]
-    given = RowSums(
-        _numbers("gram", gram, (n_features, n_features)),
-        products,
-        row_sums,
-        _numbers("target_sums", target_sums, (n_targets,)),
-        _numbers("target_squares", target_squares, (n_targets,)),
-        total,
-        _origin("origin", origin, n_features),
-        _origin("target_origin", target_origin, n_targets),
-    )
-    order, news = np.arange(n_targets), dict[str, Any]()
-    if not is_single:
-        names = _names("target_names", target_names, n_targets)
-        order = np.array([names.index(name) for name in sorted_names(names)])
-        news["_target_names"] = tuple(names[place] for place in order)
+    size = 1 if model._known_names else "n_targets"
+    products = _numbers("cross", cross, (len(row_sums), size))
+    n_targets, total = products.shape[1], _counts("count", count, 1)[0]
+    target_sums = _numbers("target_sums", target_sums, (n_targets,))
+    squares = _numbers("target_squares", target_squares, (n_targets,))
+    given = RowSums(gram, products, row_sums, target_sums, squares, total, origin, target_origin)
+    names: Any = model._known_names or _names("target_names", target_names, n_targets)
+    news: dict[str, Any] = {"_target_names": tuple(sorted_names(names))}
+    order = np.array([names.index(name) for name in news["_target_names"]])
     prints, n_rows = unknown_prints(n_targets), max(1, round(total))
-    new: Regressor = _with_sums(model, given, n_rows, feature_names, prints, order, news)
-    return new
+    return _with_sums(model, given, n_rows, feature_names, prints, order, news)
 
 
 def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
-    names = " or ".join(kind.__name__ for kind in kinds)
-    remedy = "For a pipeline, compute sums of the transformed features, and pass its last step."
-    check_kind("model", model, kinds, f"a {names}. {remedy}")
+    # Not isinstance: river's pipelines count as instances of the class of their last step.
+    if not issubclass(type(model), kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        remedy = "For a pipeline, compute sums of the transformed features, and pass its last step."
+        raise TypeError(f"model={model!r} must be a {names}. {remedy}")
     if model.accumulator == "orthogonal" or isinstance(model.ridge, KFold):
         raise ValueError(
             f"model has accumulator={model.accumulator!r} and ridge={model.ridge!r}, expected "
@@ -283,10 +267,10 @@ def _origin(name: str, values: Any, size: int) -> Floats:
     return origin
 
 
-def _names(name: str, names: Iterable[Name] | None, size: int) -> tuple[Name, ...]:
+def _names(name: str, names: Iterable[Name] | None, size: int) -> range | tuple[Name, ...]:
     if isinstance(names, str):
         raise TypeError(f"{name}={names!r}, expected {size} names. Pass a list of them.")
-    found = tuple(range(size)) if names is None else tuple(plain_names(names))
+    found: range | tuple[Name, ...] = range(size) if names is None else plain_names(names)
     if len(found) != size or len(set(found)) < size:
         raise ValueError(f"{name}={found!r}, expected {size} different names. Pass one for each.")
     return found
@@ -329,31 +313,37 @@ def _about_means(sums: RowSums) -> tuple[Floats, Floats, Floats]:
 
 
 def _with_sums(
-    model: Any,
-    sums: RowSums,
+    model: Model,
+    given: RowSums,
     n_rows: int,
     feature_names: Iterable[Name] | None,
     target_prints: Prints,
     targets: Integers,
     news: dict[str, Any],
-) -> Any:
-    """Return a model that has learnt the rows, with its features in the order of `learn_many`."""
-    names = _names("feature_names", feature_names, len(sums.sums))
-    layout = range(len(names)) if feature_names is None else names
-    columns, n = Columns().extended([layout]), float(sums.weight)
-    gram, cross, squares = _about_means(sums)
-    origin = np.concatenate((sums.origin, sums.target_origin))
-    mean = Mean(origin, np.concatenate((sums.sums, sums.target_sums)) / n).settled()
+) -> Model:
+    """Return a model that has learnt the rows, with its features in the order of `learn_many`.
+
+    The Gram matrix and the origins are as they were passed, and are checked here.
+    """
+    n_features, n_targets = given.cross.shape
+    gram = _numbers("gram", given.gram, (n_features, n_features))
+    origin = _origin("origin", given.origin, n_features)
+    target_origin = _origin("target_origin", given.target_origin, n_targets)
+    layout = _names("feature_names", feature_names, n_features)
+    columns, n = Columns().extended([layout]), float(given.weight)
+    gram, cross, squares = _about_means(given._replace(gram=gram))
+    totals = np.concatenate((given.sums, given.target_sums))
+    mean = Mean(np.concatenate((origin, target_origin)), totals / n).settled()
     if not model.fit_intercept:
-        at, to = np.split(mean.value, [len(names)])
+        at, to = np.split(mean.value, [n_features])
         gram, cross = gram + n * np.outer(at, at), cross + n * np.outer(at, to)
         squares = squares + n * to**2
     learnt = Statistics(GramSums.of(gram, cross), model.fit_intercept)
     learnt._tally[:], learnt._target_squares = (n_rows, n, n), squares
     learnt._mean = mean if model.fit_intercept else None
-    learnt._prints = np.hstack((unknown_prints(len(names)), target_prints))
+    learnt._prints = np.hstack((unknown_prints(n_features), target_prints))
     learnt = learnt.reindexed(np.argsort(columns.locate(layout)), targets)
     new = model.empty()
-    new._statistics.check_joins(learnt, learnt.n_features, learnt.n_targets)
+    new._statistics.check_joins(learnt, n_features, n_targets)
     new._put_in_place(learnt, _columns=columns, **news)
     return new

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import reduce
 from typing import Any, TypeVar
 
 from river import base
@@ -49,16 +50,14 @@ def copied(model: Model) -> Model:
     return copy.copy(model) if hasattr(model, "_lock") else copy.deepcopy(model)
 
 
-def _parts(steps: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield all steps with their names, replacing pipelines and unions by their parts."""
+def _parts(name: str, step: Any) -> list[tuple[str, Any]]:
+    """Return a step with its name, or the parts of a pipeline or union."""
     from river.compose import TransformerUnion
 
-    for name, step in steps.items():
-        inner = getattr(step, "steps", None) or getattr(step, "transformers", None)
-        if (is_pipeline(step) or isinstance(step, TransformerUnion)) and inner:
-            yield from _parts(inner, f"{within}{name}.")
-        else:
-            yield within + name, step
+    inner = getattr(step, "steps", None) or getattr(step, "transformers", None)
+    if not (inner and (is_pipeline(step) or isinstance(step, TransformerUnion))):
+        return [(name, step)]
+    return [part for own, each in inner.items() for part in _parts(f"{name}.{own}", each)]
 
 
 LEARNING_METHODS = {"learn_one": base.Transformer, "learn_many": base.MiniBatchTransformer}
@@ -75,16 +74,15 @@ def learns(step: Any) -> bool:
     (True, False)
     """
     # Imported here, because it takes as long as all of this package.
-    from river import feature_extraction, preprocessing
-    from river.preprocessing import impute
+    from river.feature_extraction import BagOfWords
+    from river.preprocessing import OneHotEncoder, StatImputer, impute
 
     kind = type(step)
-    if isinstance(step, preprocessing.OneHotEncoder) and step.drop_zeros and not step.drop_first:
+    is_plain = isinstance(step, OneHotEncoder) and step.drop_zeros and not step.drop_first
+    if is_plain or kind is BagOfWords:
         return False
-    if isinstance(step, preprocessing.StatImputer):
+    if isinstance(step, StatImputer):
         return not all(isinstance(each, impute.Constant) for each in step.stats.values())
-    if kind is feature_extraction.BagOfWords:
-        return False
     return any(
         getattr(kind, name, None) not in (None, getattr(of, name))
         for name, of in LEARNING_METHODS.items()
@@ -93,7 +91,8 @@ def learns(step: Any) -> bool:
 
 def steps_before(model: Any) -> list[tuple[str, Any]]:
     """Return the names and parts of all steps of a pipeline except the last one."""
-    return list(_parts(dict(list(model.steps.items())[:-1]))) if is_pipeline(model) else []
+    steps = list(model.steps.items())[:-1] if is_pipeline(model) else []
+    return [part for name, step in steps for part in _parts(name, step)]
 
 
 def learning_step(model: Any) -> str | None:
@@ -141,13 +140,14 @@ def _check_same_steps(model: Any, other: Any) -> None:
             raise ValueError(f"{problem}, expected the same in all pipelines. {remedy}")
 
 
-def join(model: Any, other: Any) -> None:
-    """Merge another model or pipeline into this one, in place; errors are those of `merge`."""
+def join(model: Model, other: Any) -> Model:
+    """Merge another model or pipeline into this one, which is returned; see `merge` for errors."""
     if is_pipeline(model) or is_pipeline(other):
         _check_same_steps(model, other)
         join(last_step(model), last_step(other))
     else:
         _method(model, "merge")(other)
+    return model
 
 
 def _method(model: Any, name: str) -> Any:
@@ -195,10 +195,7 @@ def merge(model: Model, *others: Model) -> Model:
     ('calm', 'storm')
     """
     _method(last_step(model), "merge")
-    merged = copied(model)
-    for other in others:
-        join(merged, other)
-    return merged
+    return reduce(join, others, copied(model))
 
 
 def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -213,11 +210,7 @@ def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> Non
     >>> model["LeastSquaresClassifier"].count
     0
     """
-    unlearn = _method(last_step(model), "unlearn_one")
-    if is_pipeline(model):
-        check_steps_learn_nothing(model, NOT_EXACT_REASON)
-        x = model.transform_one(x)
-    unlearn(x, y, w)
+    _unlearn(model, "one", x, y, w)
 
 
 def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
@@ -249,8 +242,13 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     >>> model["LeastSquaresRegressor"].count
     1
     """
-    unlearn = _method(last_step(model), "unlearn_many")
+    _unlearn(model, "many", X, y, w)
+
+
+def _unlearn(model: Any, rows: str, X: Any, y: Any, w: Any) -> None:
+    """Unlearn one or many rows, which the steps before the last one transform."""
+    unlearn = _method(last_step(model), f"unlearn_{rows}")
     if is_pipeline(model):
         check_steps_learn_nothing(model, NOT_EXACT_REASON)
-        X = model.transform_many(X)
+        X = getattr(model, f"transform_{rows}")(X)
     unlearn(X, y, w)

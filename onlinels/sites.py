@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -116,53 +116,50 @@ def merge_files(
 @contextmanager
 def _folder_held(folder: Path) -> Iterator[None]:
     """Let one process or thread at a time work in a folder, if the system can lock folders."""
-    if fcntl is None:
+    with ExitStack() as stack:
+        if fcntl is not None:
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            # Folders on other machines may not support locks.
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                # Unlocked explicitly, because a process forked meanwhile has the descriptor too.
+                stack.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)
         yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        # Folders on other machines may not support locks.
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        # Unlocked explicitly, because a process forked meanwhile has the descriptor too.
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
 
 
 def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -> None:
     """Merge files while the folder of the output is locked."""
     outputs, known = _read_manifest(output)
-    if output.exists() and _sha256(output) not in outputs:
+    current = _sha256(output) if output.exists() else None
+    if current not in (None, *outputs):
         raise ValueError(
             f"{output} was not written by this command, or has changed since, and would be "
             "overwritten. Move it away, or pass another output as the first path."
         )
     saves = _saves(output, known, paths)
     found = {name: _site(path, known.get(name)) for name, path in saves.items()}
-    sites = Sites()
-    for name, reason in _reasons(saves, found, known, outputs).items():
-        if reason:
-            tell(f"{saves[name]}: {reason}")
-        else:
-            sites[name] = found[name]
+    left_out = _left_out(saves, found, known, outputs)
+    for name, reason in left_out.items():
+        tell(f"{saves[name]}: {reason}")
+    sites = {name: found[name] for name in sorted(found) if name not in left_out}
     if not sites:
         raise ValueError("paths has no file to merge, expected saves of sites. Pass their paths.")
-    sites = dict(sorted(sites.items()))
-    if sites == known and output.exists() and _sha256(output) == outputs[0]:
-        for name, site in sites.items():
-            tell(f"{saves[name]}: same as before, {site.rows:,} rows")
-        tell(f"{output.name}: nothing new, left as it is")
-        return
+    is_new = sites != known or [current] != outputs[:1]
     merged = None
     for name, site in sites.items():
-        model = load(saves[name])
-        merged = _joined(merged, model, saves[name])
-        sites[name] = site._replace(rows=last_step(model).count)
-        del model  # Free its memory before the next model is read.
+        if is_new:
+            model = load(saves[name])
+            try:
+                merged = merge(model) if merged is None else join(merged, model)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{saves[name]} cannot be merged: {error}") from error
+            sites[name] = site._replace(rows=last_step(model).count)
+            del model  # Free its memory before the next model is read.
         tell(f"{saves[name]}: {_compared(sites[name], known.get(name))}")
+    if not is_new:
+        tell(f"{output.name}: nothing new, left as it is")
+        return
     _write_output(output, merged, outputs, sites)
     rows = sum(site.rows for site in sites.values())
     tell(f"{output.name}: {rows:,} rows of {len(sites)} sites")
@@ -179,11 +176,10 @@ def _saves(output: Path, known: Sites, paths: list[Path]) -> dict[str, Path]:
             )
     for path in sorted(paths):
         # Only folders are resolved: a link remains the same path when its target changes.
-        real = Path(os.path.realpath(path.parent), path.name)
-        inside = real.is_relative_to(output.parent)
-        name = real.relative_to(output.parent).as_posix() if inside else real.as_posix()
+        real, folder = Path(os.path.realpath(path.parent), path.name), output.parent
+        place = real.relative_to(folder) if real.is_relative_to(folder) else real
         if real != output:
-            saves[name] = path
+            saves[place.as_posix()] = path
     return saves
 
 
@@ -197,8 +193,9 @@ def _site(path: Path, before: Site | None) -> Site:
         # Models that have learnt nothing are all equal, and have no rows to count.
         if site.rows:
             inside += _contents(path.parent / name, site)
+    new = Site(sha256, modified, 0, [], sorted(inside))
     if before is None:
-        return Site(sha256, modified, 0, [], sorted(inside))
+        return new
     if sha256 == before.sha256:
         return before
     if modified < before.modified or sha256 in before.earlier:
@@ -207,8 +204,8 @@ def _site(path: Path, before: Site | None) -> Site:
             "delete the output and its manifest to start again."
         )
     # A model without rows does not count as an earlier save: it may occur again, also elsewhere.
-    earlier = [before.sha256, *before.earlier] if before.rows else before.earlier
-    return Site(sha256, modified, 0, earlier, sorted(inside))
+    replaced = [before.sha256] if before.rows else []
+    return new._replace(earlier=replaced + before.earlier)
 
 
 def _contents(path: Path, site: Site) -> set[str]:
@@ -218,42 +215,30 @@ def _contents(path: Path, site: Site) -> set[str]:
     return {os.path.realpath(path), site.sha256, *site.earlier, *inside}
 
 
-def _reasons(
+def _left_out(
     saves: dict[str, Path], found: Sites, known: Sites, outputs: list[str]
 ) -> dict[str, str]:
-    """Return why each save is left out, "" if it is merged; raise if rows would count twice."""
+    """Return which saves are left out and why; raise if rows would count twice."""
     contents = {name: _contents(saves[name], site) for name, site in found.items()}
     reasons, merged = dict[str, str](), list[str]()
     # What holds others comes before them. Of copies, the first counts.
     for name in sorted(found, key=lambda name: -len(contents[name])):
         sha256 = found[name].sha256
+        holder = next((other for other in merged if sha256 in contents[other]), None)
         if name not in known and sha256 in outputs:
             reasons[name] = "an output of this merge, left out"
-            continue
-        holder = next((other for other in merged if sha256 in contents[other]), None)
-        reasons[name] = "" if holder is None else f"in {saves[holder]}, counted once"
-        if holder is not None:
-            continue
-        for other in merged:
-            for each in contents[name] & contents[other]:
-                raise ValueError(
-                    f"{saves[other]} and {saves[name]} both contain a save of {each}, and its rows "
-                    "would count twice. Pass one of the two. If a site has moved from one to the "
-                    "other, delete the output and its manifest to start again."
-                )
-        merged.append(name)
+        elif holder is not None:
+            reasons[name] = f"in {saves[holder]}, counted once"
+        else:
+            for other in merged:
+                for each in contents[name] & contents[other]:
+                    raise ValueError(
+                        f"{saves[other]} and {saves[name]} both contain a save of {each}, and its "
+                        "rows would count twice. Pass one of the two. If a site has moved from one "
+                        "to the other, delete the output and its manifest to start again."
+                    )
+            merged.append(name)
     return reasons
-
-
-def _joined(merged: Any, model: Any, path: Path) -> Any:
-    """Return the merged model with the model of a file added."""
-    try:
-        if merged is None:
-            return merge(model)
-        join(merged, model)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be merged: {error}") from error
-    return merged
 
 
 def _compared(site: Site, before: Site | None) -> str:

@@ -8,7 +8,7 @@ import re
 import reprlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -37,7 +37,6 @@ from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
-    LinearModel,
     Targets,
     checked,
     choose_anew,
@@ -82,7 +81,9 @@ ESTIMATOR_TERMS = {
 }
 """Parameter names in the messages of the inner models, and the names of the estimators here."""
 
-VALIDATION_SETTINGS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+FLOAT_TYPES = (np.float64, np.float32)
+
+VALIDATION_SETTINGS: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOAT_TYPES}
 """Arguments of scikit-learn's `validate_data`."""
 
 
@@ -117,12 +118,13 @@ class IncrementalModel(BaseEstimator):
     """Base of both estimators: a river model learns, unlearns, merges and predicts."""
 
     n_features_in_: int
-    feature_names_in_: Matrix
 
     # Of the river model, by the number of axes of the targets.
-    _river_classes: ClassVar[tuple[type[LinearModel], ...]]
+    _river_classes: ClassVar[tuple[Any, ...]]
     # Made by the first rows.
     _model: Any
+    # Labels of the argument `classes` of a classifier.
+    _declared: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -139,20 +141,13 @@ class IncrementalModel(BaseEstimator):
         self.forgetting_factor = forgetting_factor
         self.scaling = scaling
 
-    def _get_params(self) -> dict[str, Any]:
-        return self.get_params(deep=False)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_model")
+    # What merging compares.
+    _get_params = BaseEstimator.get_params
 
     def __getstate__(self) -> dict[str, Any]:
         """Return a consistent state: copies and pickles learn independently."""
         with held(self):
-            state: dict[str, Any] = vars(self).copy()
-            del state["_lock"]
-            if hasattr(self, "_model"):
-                state["_model"] = copy.copy(self._model)
-            return state
+            return {name: copy.copy(each) for name, each in vars(self).items() if name != "_lock"}
 
     __setstate__ = restore
 
@@ -161,7 +156,8 @@ class IncrementalModel(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _check_parameters(self) -> None:
+    def _checked_alpha(self) -> Any:
+        """Return alpha; raise unless it is known."""
         alpha = self.alpha
         is_number = isinstance(alpha, numbers.Real) and not isinstance(alpha, bool)
         known = alpha == "auto" if isinstance(alpha, str) else is_number and float(alpha) >= 0.0
@@ -170,12 +166,12 @@ class IncrementalModel(BaseEstimator):
                 f"alpha={reprlib.repr(alpha)} is not known, expected a number of at least 0, or "
                 '"auto". For several alphas, fit several estimators.'
             )
+        return alpha
 
     def _current(self) -> Any:
         """Return the river model with the current alpha; raise if other parameters changed."""
         check_is_fitted(self)
-        self._check_parameters()
-        model = self._model
+        model, alpha = self._model, self._checked_alpha()
         for mine, theirs in FIXED_PARAMETERS.items():
             before, now = getattr(model, theirs), getattr(self, mine)
             if before != now:
@@ -183,20 +179,34 @@ class IncrementalModel(BaseEstimator):
                     f"{mine} has changed from {before!r} to {now!r} since rows were learnt, "
                     "expected the same value. Set it back, or call fit, which starts again."
                 )
-        if model.ridge != self.alpha:
-            model.ridge = self.alpha
+        if model.ridge != alpha:
+            model.ridge = alpha
         return model
 
     # Rows in and out.
 
     @abstractmethod
-    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
-        """Return checked rows and targets."""
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
+        """Return checked rows, and their targets as the river model takes them."""
 
-    def _targets(self, y: Matrix) -> Targets:
-        """Return checked targets in the form of the river model."""
-        targets: Targets = self._model._read_targets(y, len(y))
-        return targets
+    def _made(self, n_axes: int) -> Any:
+        """Return the river model; the first rows make it, for targets of so many axes."""
+        if not hasattr(self, "_model"):
+            settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
+            self._model = self._river_classes[n_axes - 1](self._checked_alpha(), **settings)
+        return self._model
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Batch, Targets, float | Floats]:
+        """Return rows, targets and weights, read and checked."""
+        begins = not hasattr(self, "_model")
+        X, targets = self._read_rows(X, y, begins)
+        weights = check_weights(sample_weight, len(targets.values), "sample_weight")
+        if begins and not np.any(weights):
+            raise ValueError(
+                "sample_weight is zero in every row, expected a weight above 0 in at least one "
+                "of the first rows. Leave out rows of weight 0."
+            )
+        return self._batch(X), targets, weights
 
     @property
     def _layout(self) -> Layout:
@@ -211,37 +221,29 @@ class IncrementalModel(BaseEstimator):
         """Return the river model and checked rows to predict."""
         model = self._current()
         X = validate_data(self, readable_rows(X), **VALIDATION_SETTINGS, reset=False)
-        if issparse(X):
-            return model, self._batch(X)
         # Validated already: reading the values once more would take a third of the time.
-        return model, Batch(len(X), lambda: X, (self._layout,), X)
+        batch = self._batch(X) if issparse(X) else Batch(len(X), lambda: X, (self._layout,), X)
+        return model, batch
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, begins: bool, **attributes: Any) -> Self:
-        """Learn rows, or start again with them; a copy with new attributes reads them first."""
-        new = shallow_copy(self)
-        vars(new).update(attributes)
-        new._check_parameters()
-        X, y = new._read_rows(X, y, begins)
-        weights = check_weights(sample_weight, len(y), "sample_weight")
-        if begins:
-            if not np.any(weights):
-                raise ValueError(
-                    "sample_weight is zero in every row, expected a weight above 0 in at least one "
-                    "of the first rows. Leave out rows of weight 0."
-                )
-            settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
-            kind: Any = self._river_classes[y.ndim - 1]
-            new._model = kind(ridge=self.alpha, **settings)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Discard everything learnt, then learn these rows; see `partial_fit`."""
+        with held(self):
+            new = shallow_copy(self)
+            for name in ("_model", "_declared"):
+                vars(new).pop(name, None)
+            return self._learn(new, X, y, sample_weight)
+
+    def _learn(self, new: Self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Learn rows with a copy of this estimator, then take over its state."""
+        read = new._read(X, y, sample_weight)
         model = new._current()
-        rows = checked(model, new._batch(X), new._targets(y), weights, None)
-        if self.alpha == "auto":
-            # Alpha is selected when weights are next needed, not at the model's checkpoints.
-            hold_choices(model)
-        try:
-            learn_rows(model, rows)
-        finally:
+        rows = checked(model, *read, None)
+        with ExitStack() as stack:
             if self.alpha == "auto":
-                choose_anew(model)
+                # Alpha is selected when weights are next needed, not at the model's checkpoints.
+                hold_choices(model)
+                stack.callback(choose_anew, model)
+            learn_rows(model, rows)
         publish(new, self)
         return self
 
@@ -273,10 +275,7 @@ class IncrementalModel(BaseEstimator):
         2
         """
         with held(self):
-            model = self._current()
-            X, y = shallow_copy(self)._read_rows(X, y, False)
-            weights = check_weights(sample_weight, len(y), "sample_weight")
-            model._unlearn(self._batch(X), self._targets(y), weights, keeps_features=True)
+            self._current()._unlearn(*self._read(X, y, sample_weight), keeps_features=True)
         return self
 
     def merge(self, other: Self) -> Self:
@@ -312,27 +311,40 @@ class IncrementalModel(BaseEstimator):
         """Add the statistics of another estimator; both have learnt rows."""
         mine, theirs = ([*each._layout] for each in (self, other))
         if mine != theirs:
-            raise ValueError(
-                f"other has the features {theirs}, expected {mine}. Merge estimators that were "
-                "fitted to the same columns."
-            )
+            fault = f"other has the features {theirs}, expected {mine}"
+            raise ValueError(f"{fault}. Merge estimators that were fitted to the same columns.")
         self._current().merge(other._current())
 
     def __add__(self, other: Self) -> Self:
         """Return a new estimator that has learnt the rows of both."""
-        if not isinstance(other, IncrementalModel):
-            return NotImplemented
         return copy.copy(self).merge(other)
 
     __radd__ = zero_added
 
     # Weights and predictions.
 
-    def _weights(self) -> tuple[Floats, Floats]:
-        """Return weights (n_features, n_targets) and intercepts (n_targets,), as new arrays."""
+    @abstractmethod
+    def _shaped(self, values: Floats) -> Floats:
+        """Return values (n, n_outputs) of the river model as scikit-learn has them."""
+
+    def _weights(self) -> Floats:
+        """Return weights by column and, in the last row, intercepts, as a new array."""
         model = self._current()
         order = model._columns.locate(self._layout)
-        return model.output_weights[order], model.intercept.copy()
+        return self._shaped(np.vstack((model.output_weights[order], model.intercept)))
+
+    @property
+    def coef_(self) -> Floats:
+        """Weights (n_features,) or (n_targets, n_features); for two classes (1, n_features)."""
+        with held(self):
+            return self._weights()[:-1].T
+
+    @property
+    def intercept_(self) -> Any:
+        """The intercept, a float or (n_targets,); for two classes (1,)."""
+        with held(self):
+            intercept = self._weights()[-1]
+            return intercept if np.ndim(intercept) else float(intercept)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -447,11 +459,6 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     _river_classes = (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Discard everything learnt, then learn these rows; see `partial_fit`."""
-        with held(self):
-            return self._learn(X, y, sample_weight, begins=True)
-
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows in addition to the rows learnt before.
 
@@ -474,45 +481,24 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            return self._learn(X, y, sample_weight, begins=not hasattr(self, "_model"))
+            return self._learn(shallow_copy(self), X, y, sample_weight)
 
-    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         if np.ma.is_masked(y):
             raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
         X, y = readable_rows(X), as_numpy(readable(y), "y")
         X, y = validate_data(
             self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
         )
-        if not begins and self._model._outputs:
-            expected = () if self._has_one_target else (len(self._model._outputs),)
-            if y.shape[1:] != expected:
-                raise ValueError(
-                    f"y has shape {y.shape}, expected {(len(y), *expected)} as before. Pass the "
-                    "same targets."
-                )
-        return X, y
-
-    @property
-    def _has_one_target(self) -> bool:
-        """Whether targets are a vector."""
-        return isinstance(self._model, LeastSquaresRegressor)
+        model = self._made(y.ndim)
+        expected = self._shaped(np.empty((len(y), len(model._outputs)))).shape
+        if model._outputs and y.shape != expected:
+            fault = f"y has shape {y.shape}, expected {expected} as before"
+            raise ValueError(f"{fault}. Pass the same targets.")
+        return X, model._read_targets(y, len(y))
 
     def _shaped(self, values: Floats) -> Floats:
-        """Return values (n, n_targets), or (n,) if targets are a vector."""
-        return values[:, 0] if self._has_one_target else values
-
-    @property
-    def coef_(self) -> Floats:
-        """Weights, (n_features,) or (n_targets, n_features)."""
-        with held(self):
-            return self._shaped(self._weights()[0]).T
-
-    @property
-    def intercept_(self) -> Any:
-        """The intercept, a float or (n_targets,)."""
-        with held(self):
-            intercept = self._weights()[1]
-            return float(intercept[0]) if self._has_one_target else intercept
+        return np.asarray(self._model._own(values))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations on request.
@@ -570,10 +556,9 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         [array([1.09]), array([1.91])]
         """
         with held(self):
-            level = check_level(level)
             model, batch = self._asked(X)
-            lower, upper = model._ends(batch, level)
-            return self._shaped(lower), self._shaped(upper)
+            lower, upper = map(self._shaped, model._ends(batch, check_level(level)))
+            return lower, upper
 
 
 class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
@@ -622,13 +607,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     """
 
     _river_classes = (LeastSquaresClassifier,)
-    # Labels of the argument `classes`.
-    _declared: tuple[Any, ...] = ()
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Discard everything learnt, then learn these rows; see `partial_fit`."""
-        with held(self):
-            return self._learn(X, y, sample_weight, begins=True, _declared=())
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows in addition to the rows learnt before.
@@ -654,14 +632,13 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            declared = self._declared
+            new = shallow_copy(self)
             if classes is not None:
-                named = enumerate(classes)
-                declared = (*declared, *(read_label(each, f"classes[{k}]") for k, each in named))
-            begins = not hasattr(self, "_model")
-            return self._learn(X, y, sample_weight, begins, _declared=declared)
+                labels = (read_label(each, f"classes[{k}]") for k, each in enumerate(classes))
+                new._declared = (*self._declared, *labels)
+            return self._learn(new, X, y, sample_weight)
 
-    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Matrix]:
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         y = as_numpy(readable(y), "y")
         is_plain = type(y) is np.ndarray and (y.dtype != object or y.ndim != 1)
         if not (is_plain or y is None):
@@ -669,21 +646,18 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             y = exact_array("y", read_labels(y))
         X, y = validate_data(self, readable_rows(X), y, **VALIDATION_SETTINGS, reset=begins)
         check_classification_targets(y)
-        known = () if begins else self._model.classes
-        exact_array("y", [*self._declared, *known, *np.unique(y).tolist()])
-        return X, y
+        # Measured: a fifth faster than reading the label of each row.
+        labels, which = np.unique(y, return_inverse=True)
+        model = self._made(1)
+        exact_array("y", [*self._declared, *model.classes, *labels.tolist()])
+        columns, classes = model._read_targets(labels, len(labels))
+        return X, Targets(columns[which], classes)
 
     def _join(self, other: Self) -> None:
         declared = (*self._declared, *other._declared)
         exact_array("other", [*declared, *self._model.classes, *other._model.classes])
         super()._join(other)
         self._declared = declared
-
-    def _targets(self, y: Matrix) -> Targets:
-        # Measured: a fifth faster than reading the label of each row.
-        labels, which = np.unique(y, return_inverse=True)
-        columns, classes = super()._targets(labels)
-        return Targets(columns[which], classes)
 
     @property
     def classes_(self) -> Matrix:
@@ -693,26 +667,17 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             return np.unique(exact_array("y", [*self._declared, *self._model.classes]))
 
     def _by_class(self, values: Floats) -> Floats:
-        """Return values (..., n_classes) in the order of `classes_`; 0 for labels without rows."""
+        """Return values (n, n_classes) in the order of `classes_`; 0 for labels without rows."""
         labels = self.classes_.tolist()
-        ordered = np.zeros((*values.shape[:-1], len(labels)))
-        places = [labels.index(label) for label in self._model.classes]
-        ordered[..., places] = values
+        ordered = np.zeros((len(values), len(labels)))
+        ordered[:, [labels.index(label) for label in self._model.classes]] = values
         return ordered
 
-    @property
-    def coef_(self) -> Floats:
-        """Weights (n_classes, n_features), for two classes (1, n_features)."""
-        with held(self):
-            by_class = signed(self._by_class(self._weights()[0])).T
-            return by_class[1:] if len(by_class) == 2 else by_class
-
-    @property
-    def intercept_(self) -> Floats:
-        """Intercepts (n_classes,), for two classes (1,)."""
-        with held(self):
-            intercept = signed(self._by_class(self._weights()[1]))
-            return intercept[1:] if len(intercept) == 2 else intercept
+    def _shaped(self, values: Floats) -> Floats:
+        # From targets 0 and 1 to targets -1 and 1; of two classes only the second.
+        by_class = self._by_class(values)
+        signed: Floats = 2.0 * by_class - by_class.sum(axis=-1, keepdims=True)
+        return signed[:, 1:] if signed.shape[1] == 2 else signed
 
     def _scores(self, X: Any) -> Floats:
         """Return scores (n, n_classes) for targets 0 and 1, in the order of the river model."""
@@ -726,15 +691,14 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def decision_function(self, X: Any) -> Floats:
         """Return scores (n_samples, n_classes), for two classes (n_samples,); the highest wins."""
         with held(self):
-            scores = signed(self._by_class(self._scores(X)))
-        return scores[:, -1] if scores.shape[1] <= 2 else scores
+            scores = self._shaped(self._scores(X))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Matrix:
         """Return the label with the highest score for every row."""
         with held(self):
             best = self._scores(X).argmax(axis=1)
-            predicted: Matrix = exact_array("y", self._model.classes)[best]
-            return predicted
+            return np.asarray(exact_array("y", self._model.classes)[best])
 
     def predict_proba(self, X: Any) -> Floats:
         """Return probabilities (n_samples, n_classes), the projection of scores onto the simplex.
@@ -743,12 +707,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         """
         with held(self):
             return probabilities_of(self._by_class(self._scores(X)))
-
-
-def signed(by_class: Floats) -> Floats:
-    """Convert weights or intercepts for targets 0 and 1, classes last, to targets -1 and 1."""
-    of_signs: Floats = 2.0 * by_class - by_class.sum(axis=-1, keepdims=True)
-    return of_signs
 
 
 def exact_array(argument: str, labels: Iterable[Any]) -> Matrix:
@@ -813,14 +771,13 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the input weights, and compute the scales of columns."""
-        kind = self.input_weights
-        labels = y if isinstance(kind, str) and kind in DIFFERENCE_KINDS else None
+        labels = y if str(self.input_weights) in DIFFERENCE_KINDS else None
         with held(self):
             seed = self.random_state
             if not isinstance(seed, numbers.Integral):
                 seed = int(check_random_state(seed).randint(2**31))
             new = shallow_copy(self)
-            X = validate_data(new, readable_rows(X), dtype=VALIDATION_SETTINGS["dtype"])
+            X = validate_data(new, readable_rows(X), dtype=FLOAT_TYPES)
             settings = self.get_params(deep=False) | {"seed": int(seed)}
             del settings["random_state"]
             new._layer = HiddenLayer.from_examples(X, labels, **settings)
@@ -832,13 +789,10 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Return activations (n_samples, n_hidden)."""
         with held(self):
             check_is_fitted(self, "_layer")
-            X = validate_data(
-                self, readable_rows(X), dtype=VALIDATION_SETTINGS["dtype"], reset=False
-            )
+            X = validate_data(self, readable_rows(X), dtype=FLOAT_TYPES, reset=False)
             layer = self._layer
         # A fixed layer needs no lock: several threads may transform at once.
-        activations: Floats = layer.transform_many(X)
-        return activations
+        return np.asarray(layer.transform_many(X))
 
 
 __all__ = ["HiddenLayerTransformer", "IncrementalRidge", "IncrementalRidgeClassifier"]

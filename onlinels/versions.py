@@ -34,9 +34,8 @@ def show_versions() -> None:
     platform: ...
     threads: ...
     """
-    numpy_core = "numpy, no extension"
-    if os.environ.get("ONLINELS_CORE") == "reference":
-        numpy_core = "numpy, ONLINELS_CORE=reference"
+    is_chosen = os.environ.get("ONLINELS_CORE") == "reference"
+    numpy_core = "numpy, ONLINELS_CORE=reference" if is_chosen else "numpy, no extension"
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     settings = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
     lines = {

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from river import compose
 
 import onlinels
 from onlinels import (
@@ -141,6 +142,16 @@ def test_every_model_has_a_predictor_or_is_refused_by_name(name):
             if hasattr(model, "predict_proba_one"):
                 probabilities = model.predict_proba_one(sample)
                 assert small.predict_proba_one(sample) == pytest.approx(probabilities)
+
+
+def test_a_pipeline_may_end_in_a_windowed_classifier():
+    windowed = onlinels.WindowedClassifier(LeastSquaresClassifier(1.0), window=4, hop=1)
+    model = compose.Select("a") | windowed
+    rows = [{"a": float(k % 5), "b": 1.0} for k in range(31)]
+    for k, row in enumerate(rows[:30]):
+        model.learn_one(row, k % 3 == 0)
+    small = answers_only(model)
+    assert small.predict_proba_one(rows[30]) == pytest.approx(model.predict_proba_one(rows[30]))
 
 
 def test_what_is_no_trained_model_is_refused():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import onlinels
 from onlinels import (
+    HiddenLayer,
     KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
@@ -200,6 +201,7 @@ WRONG = [
     ({"feature_names": ["x", "x"]}, "expected 2 different names"),
     ({"model": LeastSquaresClassifier}, "^model=.* must be a LeastSquaresClassifier. For a pip"),
     ({"model": LeastSquaresRegressor()}, "must be a LeastSquaresClassifier"),
+    ({"model": HiddenLayer(2) | LeastSquaresClassifier()}, "must be .* pass its last step"),
     ({"model": LeastSquaresClassifier(accumulator="orthogonal")}, "need the rows"),
     ({"model": LeastSquaresClassifier(KFold(3))}, "need the rows"),
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partialmethod
 from importlib.util import find_spec
 from math import prod
 from os import PathLike
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import PRECISIONS, Floats, Matrix, check_path
+from onlinels.checks import Floats, Matrix, check_path
 from onlinels.export.predictor import ClassPredictor, Parts, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
@@ -24,7 +25,7 @@ from onlinels.features.convolution import (
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_shape, not_made
-from onlinels.features.input_weights import FixedWeights, LandmarkWeights
+from onlinels.features.input_weights import LandmarkWeights
 from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
 from onlinels.linear.scoring import SPREAD_PROBABILITY
@@ -40,9 +41,8 @@ IR_VERSION = 8
 """Version of the file format, that of ONNX 1.12 too."""
 
 
-def single(values: Any, what: str) -> Matrix:
+def single(values: Matrix, what: str) -> Matrix:
     """Return numbers in single precision; raise ValueError if one is too large for it."""
-    values = np.asarray(values)
     with np.errstate(over="ignore"):
         rounded: Matrix = values.astype(np.float32)
     if (np.isfinite(values) & ~np.isfinite(rounded)).any():
@@ -52,71 +52,80 @@ def single(values: Any, what: str) -> Matrix:
     return rounded
 
 
-def tensor(name: str, dtype: Any, shape: tuple[int | None, ...]) -> Any:
-    """Return the description of an input or an output; None in its shape is the batch."""
-    from onnx import TensorProto, helper
+def add_node(
+    graph: Any, operator: str, *inputs: Any, n_outputs: int = 1, **attributes: Any
+) -> GraphValue:
+    """Add a node to a graph; return its first output.
 
-    dtype = np.dtype(dtype)
-    kind = TensorProto.STRING if dtype.kind in "UO" else helper.np_dtype_to_tensor_dtype(dtype)
-    sizes = ["batch" if size is None else size for size in shape]
-    return helper.make_tensor_value_info(name, kind, sizes)
+    The inputs are values, or arrays, floats (as float32) and shapes, which become constants.
+    """
+    from onnx import helper, numpy_helper
+
+    names = []
+    for given in inputs:
+        if isinstance(given, GraphValue):
+            names.append(given.name)
+        else:
+            array = np.asarray(given, np.float32 if isinstance(given, float) else None)
+            names.append(f"c{len(graph.initializer)}")
+            graph.initializer.append(numpy_helper.from_array(array, names[-1]))
+    output = f"v{len(graph.node)}"
+    outputs = [output, *(f"{output}_{k}" for k in range(1, n_outputs))]
+    graph.node.append(helper.make_node(operator, names, outputs, **attributes))
+    return GraphValue(graph, output)
 
 
-class Graph:
-    """Nodes and constants, in the order in which they were added."""
+def described(name: str, dtype: Any, *shape: int) -> Any:
+    """Return the description of an input or output, a batch of arrays of a shape."""
+    from onnx import helper
 
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: dict[str, Matrix] = {}
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return helper.make_tensor_value_info(name, kind, ["batch", *shape])
 
-    def add(
-        self,
-        operator: str,
-        *inputs: str | Matrix,
-        name: str | None = None,
-        n_outputs: int = 1,
-        **attributes: Any,
-    ) -> str:
-        """Add a node; return the name of its first output. Arrays become constants."""
+
+def write_graph(graph: Any, path: Path, metadata: Mapping[str, str]) -> None:
+    """Check a graph and write it to a file, whole or not at all."""
+    from onnx import checker, helper
+
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="onlinels",
+        producer_version=metadata["onlinels_version"],
+    )
+    helper.set_model_props(model, dict(metadata))
+    checker.check_model(model, full_check=True)
+    with files.replacing(path) as file:
+        file.write(model.SerializeToString())
+
+
+class GraphValue:
+    """A value in a graph. Its methods and arithmetic add the nodes that compute other values."""
+
+    def __init__(self, graph: Any, name: str) -> None:
+        self.graph, self.name = graph, name
+
+    def then(self, operator: str, *others: Any, **attributes: Any) -> GraphValue:
+        """Return the output of an operator, whose first input is this value."""
+        return add_node(self.graph, operator, self, *others, **attributes)
+
+    def output(self, name: str, dtype: Any, *shape: int) -> None:
+        """Make the value an output, a batch of arrays of a shape."""
         from onnx import helper
 
-        number = len(self.nodes)
-        names = []
-        for place, given in enumerate(inputs):
-            if not isinstance(given, str):
-                constant = f"c{number}_{place}"
-                self.constants[constant] = given
-                given = constant
-            names.append(given)
-        output = name or f"v{number}"
-        outputs = [output, *(f"{output}_{k}" for k in range(1, n_outputs))]
-        self.nodes.append(helper.make_node(operator, names, outputs, **attributes))
-        return output
+        self.graph.node.append(helper.make_node("Identity", [self.name], [name]))
+        self.graph.output.append(described(name, dtype, *shape))
 
-    def cast(self, value: str, dtype: Any) -> str:
-        """Return the name of a value in another dtype, float32 or float64."""
-        return self.add("Cast", value, to=11 if dtype == np.float64 else 1)
+    __add__: partialmethod[GraphValue] = partialmethod(then, "Add")
+    __sub__: partialmethod[GraphValue] = partialmethod(then, "Sub")
+    __mul__: partialmethod[GraphValue] = partialmethod(then, "Mul")
+    __truediv__: partialmethod[GraphValue] = partialmethod(then, "Div")
+    __matmul__: partialmethod[GraphValue] = partialmethod(then, "MatMul")
 
-    def write(
-        self, path: Path, inputs: list[Any], outputs: list[Any], metadata: Mapping[str, str]
-    ) -> None:
-        """Check the graph and write it to a file, whole or not at all."""
-        from onnx import checker, helper, numpy_helper
-
-        constants = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
-        graph = helper.make_graph(self.nodes, "onlinels", inputs, outputs, constants)
-        model = helper.make_model(
-            graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
-            producer_name="onlinels",
-            producer_version=metadata["onlinels_version"],
-        )
-        helper.set_model_props(model, dict(metadata))
-        checker.check_model(model, full_check=True)
-        content = model.SerializeToString()
-        with files.replacing(path) as file:
-            file.write(content)
+    def cast(self, dtype: Any) -> GraphValue:
+        """Return the value in another dtype, float32 or float64."""
+        return self.then("Cast", to=11 if dtype == np.float64 else 1)
 
 
 # -- values, and what images and windows become on their way to columns ----------------------------
@@ -127,44 +136,24 @@ class TableValue(NamedTuple):
 
     Attributes
     ----------
-    value : str
-    places : dict
-        The column of every key of a feature.
-    names : tuple of n_columns names
+    value : GraphValue
+    names : sequence of n_columns tuples
+        All names of the feature in every column.
     dtype : float32 or float64
     is_exact : bool
         Whether the values are not rounded results of float32.
     """
 
-    value: str
-    places: dict[Name, int]
-    names: tuple[Name, ...]
-    dtype: Any
-    is_exact: bool
-
-    @classmethod
-    def of_names(cls, value: str, names: tuple[Name, ...]) -> TableValue:
-        """Return an input with columns of these names."""
-        places = {feature_key(name): column for column, name in enumerate(names)}
-        return cls(value, places, names, np.float32, True)
-
-    @classmethod
-    def of_outputs(
-        cls, value: str, n_columns: int, prefix: str, order: Sequence[int] | None = None
-    ) -> TableValue:
-        """Return the outputs of a transformer, which stand in this order, by all their names."""
-        numbers = range(n_columns) if order is None else order
-        name = prefix + OUTPUT_NAME
-        places = {feature_key(f"{name}{number}"): k for k, number in enumerate(numbers)}
-        places |= {feature_key((name, number)): k for k, number in enumerate(numbers)}
-        # Columns of plain arrays have no prefix.
-        places |= {number: k for k, number in enumerate(numbers)}
-        return cls(value, places, tuple(f"{name}{k}" for k in numbers), np.float32, False)
+    value: GraphValue
+    names: Sequence[tuple[Name, ...]]
+    dtype: Any = np.float32
+    is_exact: bool = True
 
     def arranged(self, names: Sequence[Name], rows: Floats) -> Floats:
         """Return rows (n_names, ...) of a model's features as rows for these columns."""
+        places = {feature_key(name): k for k, each in enumerate(self.names) for name in each}
         keys = {name: feature_key(name) for name in names}
-        unknown = next((name for name, key in keys.items() if key not in self.places), None)
+        unknown = next((name for name, key in keys.items() if key not in places), None)
         if unknown is not None:
             problem = f"The model has learnt the feature {unknown!r}, which no step before it makes"
             raise ValueError(
@@ -173,8 +162,19 @@ class TableValue(NamedTuple):
             )
         # A column that the model does not know counts as 0.
         arranged = np.zeros((len(self.names), *rows.shape[1:]), rows.dtype)
-        arranged[[self.places[key] for key in keys.values()]] = rows
+        arranged[[places[key] for key in keys.values()]] = rows
         return arranged
+
+    def as_table(self) -> TableValue:
+        """Return these columns."""
+        return self
+
+
+def numbered_outputs(step: Any, value: GraphValue, numbers: Iterable[int]) -> TableValue:
+    """Return the outputs of a transformer that have these numbers, by all their names."""
+    name = step.prefix + OUTPUT_NAME
+    # Columns of plain arrays have no prefix.
+    return TableValue(value, [(f"{name}{k}", (name, k), k) for k in numbers], is_exact=False)
 
 
 class ImagesValue(NamedTuple):
@@ -182,147 +182,104 @@ class ImagesValue(NamedTuple):
 
     Attributes
     ----------
-    value : str
+    value : GraphValue
     shape : (height, width, n_channels)
-    given : shape of one image or window in the input
     kind : IMAGE or WINDOW
     """
 
-    value: str
-    shape: tuple[int, int, int]
-    given: Shape
+    value: GraphValue
+    shape: Shape
     kind: Kind
 
-
-def shape_of(steps: Sequence[Any]) -> Shape:
-    """Return the shape of one image or window as the first step knows it; raise if it does not."""
-    first = steps[0]
-    kernels = getattr(first, "kernels", None)
-    if kernels is not None:
-        return kernels.length, kernels.channels.shape[2]
-    shape: Shape | None = getattr(first, "image_shape", None) or getattr(
-        first, "window_shape", None
-    )
-    if shape is None:
-        problem = f"The shape of what {type(first).__name__} takes is not known"
-        raise ValueError(f"{problem}. Pass input_shape to onlinels.export.onnx, such as (28, 28).")
-    return shape
+    def as_table(self) -> TableValue:
+        """Return a window or image as the columns that a dict with its array has."""
+        n_values = prod(self.shape)
+        flat = self.value.then("Transpose", perm=[0, 2, 3, 1]).then("Reshape", [-1, n_values])
+        return TableValue(flat, [((self.kind.name, k),) for k in range(n_values)])
 
 
-def input_of_images(graph: Graph, name: str, shape: Shape, kind: Kind) -> ImagesValue:
-    """Return the input as images with channels first."""
-    check_image_shape("input_shape", shape, kind)
-    full = (*shape, 1)[: kind.n_axes + 1]
-    height, width, n_channels = (1, *full)[-3:]
-    given = full if n_channels > 1 else full[:-1]
-    if n_channels == 1:
-        value = graph.add("Reshape", name, np.array([-1, 1, height, width]))
-    else:
-        value = graph.add("Reshape", name, np.array([-1, height, width, n_channels]))
-        value = graph.add("Transpose", value, perm=[0, 3, 1, 2])
-    return ImagesValue(value, (height, width, n_channels), given, kind)
-
-
-def preprocessed(graph: Graph, images: ImagesValue, step: ImagePreprocessing) -> ImagesValue:
+def preprocessed(images: ImagesValue, step: ImagePreprocessing) -> ImagesValue:
     """Return images downsampled, scaled, with a grey channel and whitened."""
     if not step.is_fixed:
         raise not_made(f"whitening={step.whitening!r} is", "ImagePreprocessing")
-    height, width, n_channels = step.output_shape(images.shape)
+    height, width, n_channels = shape = step.output_shape(images.shape)
     value, size = images.value, [step.downsample] * 2
     if step.downsample > 1:
-        value = graph.add("AveragePool", value, kernel_shape=size, strides=size)
+        value = value.then("AveragePool", kernel_shape=size, strides=size)
     if step.scale is not None:
-        value = graph.add("Div", value, single([step.scale], "scale"))
+        value = value / float(step.scale)
     if step.grey_channel:
-        grey = graph.add("Conv", value, np.array(GREY_WEIGHTS, np.float32).reshape(1, 3, 1, 1))
-        value = graph.add("Concat", value, grey, axis=1)
+        weights = np.array(GREY_WEIGHTS, np.float32).reshape(1, 3, 1, 1)
+        value = value.then("Concat", value.then("Conv", weights), axis=1)
     if isinstance(step.whitening, FixedZCA):
         means = single(step.whitening.means, "Means of pixels")[:, None]
         matrices = single(step.whitening.matrices, "Whitening matrices")
         # One product of matrices for each channel.
-        flat = graph.add("Reshape", value, np.array([-1, n_channels, height * width]))
-        by_channel = graph.add("Sub", graph.add("Transpose", flat, perm=[1, 0, 2]), means)
-        whitened = graph.add("MatMul", by_channel, matrices)
-        value = graph.add("Transpose", whitened, perm=[1, 0, 2])
-        value = graph.add("Reshape", value, np.array([-1, n_channels, height, width]))
-    return images._replace(value=value, shape=(height, width, n_channels))
+        flat = value.then("Reshape", [-1, n_channels, height * width])
+        whitened = (flat.then("Transpose", perm=[1, 0, 2]) - means) @ matrices
+        value = whitened.then("Transpose", perm=[1, 0, 2])
+        value = value.then("Reshape", [-1, n_channels, height, width])
+    return images._replace(value=value, shape=shape)
 
 
-def filtered(graph: Graph, images: ImagesValue, step: ConvolutionalFeatures) -> TableValue:
+def filtered(images: ImagesValue, step: ConvolutionalFeatures) -> TableValue:
     """Return convolutional features: responses, powers, pooling and normalisation."""
     height, width, n_channels = images.shape
     _ = step.bank  # Raises if it is not made yet.
     bank = step._bank_for(n_channels)
-    filters = np.broadcast_to(bank, (*bank.shape[:3], n_channels))
-    n_filters, side = len(filters), filters.shape[1]
-    n_groups = 1 if step.channels == "joint" else n_channels
+    filters = grouped(np.broadcast_to(bank, (*bank.shape[:3], n_channels)), step.channels)
+    n_filters, side, _, n_groups, _ = filters.shape
     n_features, divisor = step.n_features(images.shape), NORMALIZATIONS[step.normalize]
-    convolved = [step._convolved_size(size, side) for size in (height, width)]
-    pooling = [
+    rows, columns = (
         single(step._pooling_matrix(size, side, np.float64), "Pooling weights")
         for size in (height, width)
-    ]
+    )
     # As rows of values, turned by 180 degrees as a convolution turns them: (n_groups, n_filters,
     # channels of a group, height, width).
-    turned = np.moveaxis(grouped(filters, step.channels)[:, ::-1, ::-1], (3, 4), (0, 2))
+    turned = np.moveaxis(filters[:, ::-1, ::-1], (3, 4), (0, 2))
     kernels = single(turned.reshape(n_groups * n_filters, -1, side, side), "Filters")
-    value = graph.add("Conv", images.value, kernels, group=n_groups, pads=[step.padding] * 4)
-    shape = np.array([-1, n_groups, n_filters, *convolved])
-    value = graph.add("Reshape", value, shape)
-    value = _power(graph, value, step.before_pooling)
-    value = graph.add("MatMul", value, np.ascontiguousarray(pooling[1].T))
-    value = graph.add("MatMul", pooling[0], value)
-    value = _power(graph, value, step.after_pooling)
+    value = images.value.then("Conv", kernels, group=n_groups, pads=[step.padding] * 4)
+    value = value.then("Reshape", [-1, n_groups, n_filters, rows.shape[1], columns.shape[1]])
+    value = _power(value, step.before_pooling) @ np.ascontiguousarray(columns.T)
+    value = _power(add_node(value.graph, "MatMul", rows, value), step.after_pooling)
     if divisor is not None:
         n_maps = n_groups * n_filters
-        faintest = _faintest(graph, images.value, filters, step)
-        value = graph.add("Reshape", value, np.array([-1, n_maps, n_features // n_maps]))
-        value = _normalized(graph, value, faintest, divisor)
-    value = graph.add("Reshape", value, np.array([-1, n_features]))
-    return TableValue.of_outputs(value, n_features, step.prefix)
+        value = value.then("Reshape", [-1, n_maps, n_features // n_maps])
+        value = _normalized(value, _faintest(images.value, filters, step._exponent), divisor)
+    return numbered_outputs(step, value.then("Reshape", [-1, n_features]), range(n_features))
 
 
-def _power(graph: Graph, value: str, exponent: float) -> str:
+def _power(value: GraphValue, exponent: float) -> GraphValue:
     if exponent == 2.0:
-        return graph.add("Mul", value, value)
-    value = graph.add("Abs", value)
+        return value * value
+    value = value.then("Abs")
     if exponent not in N_SQUARE_ROOTS:
-        return graph.add("Pow", value, np.array([exponent], np.float32))
+        return value.then("Pow", float(exponent))
     for _ in range(N_SQUARE_ROOTS[exponent]):
-        value = graph.add("Sqrt", value)
+        value = value.then("Sqrt")
     return value
 
 
-def _faintest(graph: Graph, value: str, filters: Floats, step: ConvolutionalFeatures) -> str:
+def _faintest(value: GraphValue, filters: Floats, exponent: float) -> GraphValue:
     """Return how large maps (batch, n_maps, 1) may be by rounding, as `rounding_bounds` does."""
-    by_group = grouped(filters, step.channels)
-    n_filters, n_groups, n_channels = len(filters), *by_group.shape[3:]
-    strengths = np.abs(by_group).sum(axis=(1, 2)).transpose(1, 2, 0)
-    brightest = graph.add("ReduceMax", graph.add("Abs", value), axes=[2, 3], keepdims=0)
-    brightest = graph.add("Reshape", brightest, np.array([-1, n_groups, 1, n_channels]))
+    n_filters, *_, n_groups, n_channels = filters.shape
+    strengths = single(np.abs(filters).sum(axis=(1, 2)).transpose(1, 2, 0), "Filters")
+    brightest = value.then("Abs").then("ReduceMax", axes=[2, 3], keepdims=0)
     # (batch, n_groups, 1, n_channels) times (n_groups, n_channels, n_filters).
-    sums = graph.add("MatMul", brightest, single(strengths, "Filters"))
-    eps = MAX_ROUNDING_ERRORS * np.finfo(np.float32).eps
-    errors = graph.add("Mul", sums, np.array([eps], np.float32))
-    if step._exponent != 1.0:
-        errors = graph.add("Pow", errors, np.array([step._exponent], np.float32))
-    return graph.add("Reshape", errors, np.array([-1, n_groups * n_filters, 1]))
+    sums = brightest.then("Reshape", [-1, n_groups, 1, n_channels]) @ strengths
+    errors = (sums * float(MAX_ROUNDING_ERRORS * np.finfo(np.float32).eps)).then("Pow", exponent)
+    return errors.then("Reshape", [-1, n_groups * n_filters, 1])
 
 
-def _normalized(graph: Graph, maps: str, faintest: str, by: str) -> str:
+def _normalized(maps: GraphValue, faintest: GraphValue, by: str) -> GraphValue:
     """Return maps (batch, n_maps, positions) divided by their sum, or images by their length."""
-    zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
-    largest = graph.add("ReduceMax", maps, axes=[2], keepdims=1)
-    maps = graph.add("Where", graph.add("Greater", largest, faintest), maps, zero)
-    if by == "map":
-        sizes = graph.add("ReduceSum", maps, np.array([2]), keepdims=1)
-    else:
-        sizes = graph.add("ReduceL2", maps, axes=[1, 2], keepdims=1)
-    sizes = graph.add("Where", graph.add("Equal", sizes, zero), one, sizes)
-    return graph.add("Div", maps, sizes)
+    is_clear = maps.then("ReduceMax", axes=[2]).then("Greater", faintest)
+    maps = is_clear.then("Where", maps, 0.0)
+    sizes = maps.then("ReduceSum", [2]) if by == "map" else maps.then("ReduceL2", axes=[1, 2])
+    return maps / sizes.then("Equal", 0.0).then("Where", 1.0, sizes)
 
 
-def rocketed(graph: Graph, images: ImagesValue, step: MiniRocketFeatures) -> TableValue:
+def rocketed(images: ImagesValue, step: MiniRocketFeatures) -> TableValue:
     """Return the shares of samples at which responses exceed each bias."""
     kernels = step.kernels
     if kernels is None:
@@ -331,45 +288,27 @@ def rocketed(graph: Graph, images: ImagesValue, step: MiniRocketFeatures) -> Tab
     if images.shape != expected:
         problem = f"Windows have shape {images.shape[1:]}, expected {expected[1:]} as the examples"
         raise ValueError(f"{problem} of MiniRocketFeatures. Leave input_shape out.")
-    shares, order = [], list[int]()
-    weights = minirocket_kernels()
+    shares, order = list[GraphValue](), list[int]()
     for number, dilation in enumerate(kernels.dilations.tolist()):
         places, biases = kernels.of_dilation(number)
-        used = kernels.channels[number][:, :, None] * weights[:, None]
+        weights = kernels.channels[number][:, :, None] * minirocket_kernels()[:, None]
         features = np.arange(places.start, places.stop).reshape(biases.shape)
+        limits = single(biases, "Biases")
+        if step.dtype == "float64":
+            # Rounded down: a response in float32 exceeds this if and only if it exceeds the bias.
+            limits = np.where(limits > biases, np.nextafter(limits, np.float32(-np.inf)), limits)
         # Every second kernel sees zeros around the window, the others only what lies inside.
         for first, edge in ((number % 2, KERNEL_RADIUS * dilation), (1 - number % 2, 0)):
-            value = graph.add(
-                "Conv",
-                images.value,
-                used[first::2].astype(np.float32)[:, :, None],
-                dilations=[1, dilation],
-                pads=[0, edge, 0, edge],
-            )
-            limits = _limits(biases[first::2], step.dtype)[..., None]
-            over = graph.add("Greater", value, limits)
-            shares.append(
-                graph.add("ReduceMean", graph.cast(over, np.float32), axes=[3], keepdims=0)
-            )
-            shares[-1] = graph.add("Flatten", shares[-1], axis=1)
+            some = weights[first::2, :, None].astype(np.float32)
+            pads = [0, edge, 0, edge]
+            responses = images.value.then("Conv", some, dilations=[1, dilation], pads=pads)
+            over = responses.then("Greater", limits[first::2, :, None]).cast(np.float32)
+            shares.append(over.then("ReduceMean", axes=[3], keepdims=0).then("Flatten"))
             order += features[first::2].ravel().tolist()
-    value = graph.add("Concat", *shares, axis=1)
-    return TableValue.of_outputs(value, len(order), step.prefix, order)
-
-
-def _limits(biases: Floats, dtype: str) -> Any:
-    """Return biases in single precision over which the same float32 responses are."""
-    limits = single(biases, "Biases")
-    if dtype == "float64":
-        # Rounded down: a response in float32 exceeds this if and only if it exceeds the bias.
-        limits = np.where(limits > biases, np.nextafter(limits, np.float32(-np.inf)), limits)
-    return limits
+    return numbered_outputs(step, shares[0].then("Concat", *shares[1:], axis=1), order)
 
 
 # -- the model -------------------------------------------------------------------------------------
-
-
-INPUT = "X"
 
 
 def onnx(
@@ -450,72 +389,79 @@ def onnx(
     """
     if find_spec("onnx") is None:
         raise ImportError("onnx is not installed. Run: pip install 'onlinels[onnx]'")
-    path, parts, graph = check_path("path", path), parts_of(model), Graph()
-    predictor = parts.predictor
-    value, given, names = _input(graph, parts, input_shape)
-    for name, step in parts.steps:
-        value = _step(graph, value, name, step)
-    scores = _scores(graph, _as_table(graph, value), parts)
-    version = sys.modules["onlinels"].__version__
-    metadata = {"onlinels_version": version, "model": type(model).__name__}
-    if names is not None:
-        metadata["feature_names"] = json.dumps(names, default=str)
-    if parts.channels:
-        metadata["channels"] = json.dumps(parts.channels, default=str)
-    if isinstance(predictor, ClassPredictor):
-        outputs = _classification(graph, scores, predictor)
-        metadata["classes"] = json.dumps(predictor.outputs)
-    else:
-        graph.add("Identity", scores, name="values")
-        targets = predictor.outputs or ("y",)
-        outputs = [tensor("values", np.float32, (None, len(targets)))]
-        metadata["targets"] = json.dumps(targets, default=str)
-    graph.write(path, [given], outputs, metadata)
+    from onnx import GraphProto
 
-
-def _input(
-    graph: Graph, parts: Parts, input_shape: tuple[int, ...] | None
-) -> tuple[TableValue | ImagesValue, Any, tuple[Name, ...] | None]:
-    """Return the first value, the input, and the names of its columns if it has columns."""
-    first = parts.steps[0][1] if parts.steps else None
-    takes_images = isinstance(first, IMAGE_STEPS)
-    if takes_images or parts.shape is not None:
-        shape = input_shape or parts.shape or shape_of([step for _, step in parts.steps])
-        # ImagePreprocessing has no kind, and without a step for images the model is windowed.
-        kind = getattr(first, "kind", IMAGE) if takes_images else WINDOW
-        images = input_of_images(graph, INPUT, shape, kind)
-        return images, tensor(INPUT, np.float32, (None, *images.given)), None
-    if input_shape is not None:
-        problem = f"input_shape={input_shape!r} came with a model of named columns, expected None"
-        raise ValueError(f"{problem}. Leave it out.")
-    names = parts.predictor.feature_names
-    for _, step in parts.steps:
-        if isinstance(step, HiddenLayer):
-            with step._lock:
-                names = step._made.names
-            break
-    table = TableValue.of_names(INPUT, names)
-    return table, tensor(INPUT, np.float32, (None, len(names))), names
-
-
-def _as_table(graph: Graph, value: TableValue | ImagesValue) -> TableValue:
-    """Return a window or image as the columns that a dict with its array has."""
+    path, parts, graph = check_path("path", path), parts_of(model), GraphProto(name="onlinels")
+    predictor, value, lists = parts.predictor, _input(graph, parts, input_shape), dict[str, Any]()
     if isinstance(value, TableValue):
-        return value
-    n_values = prod(value.shape)
-    by_pixel = graph.add("Transpose", value.value, perm=[0, 2, 3, 1])
-    flat = graph.add("Reshape", by_pixel, np.array([-1, n_values]))
-    return TableValue.of_names(flat, tuple((value.kind.name, k) for k in range(n_values)))
+        lists["feature_names"] = [names[0] for names in value.names]
+    if parts.channels:
+        lists["channels"] = parts.channels
+    for name, step in parts.steps:
+        value = _step(value, name, step)
+    scores = _scores(value.as_table(), parts)
+    if isinstance(predictor, ClassPredictor):
+        _classify(scores, predictor)
+        lists["classes"] = predictor.outputs
+    else:
+        lists["targets"] = targets = predictor.outputs or ("y",)
+        scores.output("values", np.float32, len(targets))
+    metadata = {name: json.dumps(each, default=str) for name, each in lists.items()}
+    version = sys.modules["onlinels"].__version__
+    write_graph(
+        graph, path, metadata | {"onlinels_version": version, "model": type(model).__name__}
+    )
 
 
-def _step(
-    graph: Graph, value: TableValue | ImagesValue, name: str, step: Any
-) -> TableValue | ImagesValue:
+def _input(graph: Any, parts: Parts, input_shape: Shape | None) -> TableValue | ImagesValue:
+    """Return the value of the input: an image, a window, or columns."""
+    first = parts.steps[0][1] if parts.steps else None
+    takes_images = isinstance(first, tuple(IMAGE_STEPS))
+    if not takes_images and parts.shape is None:
+        if input_shape is not None:
+            problem = f"input_shape={input_shape!r} came with a model of named columns"
+            raise ValueError(f"{problem}, expected None. Leave it out.")
+        layers = [step for _, step in parts.steps if isinstance(step, HiddenLayer)]
+        names = layers[0]._made.names if layers else parts.predictor.feature_names
+        graph.input.append(described("X", np.float32, len(names)))
+        return TableValue(GraphValue(graph, "X"), [(name,) for name in names])
+    shape = input_shape or parts.shape or _shape_of(first)
+    # ImagePreprocessing has no kind, and without a step for images the model is windowed.
+    kind = getattr(first, "kind", IMAGE) if takes_images else WINDOW
+    check_image_shape("input_shape", shape, kind)
+    full = (*shape, 1)[: kind.n_axes + 1]
+    sides = (1, *full)[-3:]
+    graph.input.append(described("X", np.float32, *(full if full[-1] > 1 else full[:-1])))
+    by_pixel = GraphValue(graph, "X").then("Reshape", [-1, *sides])
+    return ImagesValue(by_pixel.then("Transpose", perm=[0, 3, 1, 2]), sides, kind)
+
+
+def _shape_of(step: Any) -> Shape:
+    """Return the shape of one image or window as a step knows it; raise if it does not."""
+    kernels = getattr(step, "kernels", None)
+    if kernels is not None:
+        return kernels.length, kernels.channels.shape[2]
+    shape: Shape | None = getattr(step, "image_shape", getattr(step, "window_shape", None))
+    if shape is None:
+        problem = f"The shape of what {type(step).__name__} takes is not known"
+        raise ValueError(f"{problem}. Pass input_shape to onlinels.export.onnx, such as (28, 28).")
+    return shape
+
+
+IMAGE_STEPS: dict[type, Callable[..., Any]] = {
+    ImagePreprocessing: preprocessed,
+    ConvolutionalFeatures: filtered,
+    MiniRocketFeatures: rocketed,
+}
+"""What computes the values after a transformer of images or windows."""
+
+
+def _step(value: TableValue | ImagesValue, name: str, step: Any) -> TableValue | ImagesValue:
     """Return the value after a transformer; raise ValueError if it cannot be exported."""
     # Imported when it is used: river.preprocessing takes twice as long as all of this package.
     from river.preprocessing import StandardScaler
 
-    makers = STEPS | {StandardScaler: (_standardized, TableValue)}
+    makers = IMAGE_STEPS | {HiddenLayer: _hidden, StandardScaler: _standardized}
     if type(step) not in makers:
         kind = type(step).__name__
         problem = f"The step {name!r} is of type {kind}, which ONNX export does not know"
@@ -525,135 +471,102 @@ def _step(
             'with onlinels.export.onnx(model["LeastSquaresClassifier"], path) for instance, and '
             "apply the steps before it yourself."
         )
-    make, wanted = makers[type(step)]
-    value = _as_table(graph, value) if wanted is TableValue else value
-    if not isinstance(value, wanted):
+    if type(step) not in IMAGE_STEPS:
+        value = value.as_table()
+    elif isinstance(value, TableValue):
         problem = f"The step {name!r} takes images or windows, and a table comes before it"
         raise ValueError(f"{problem}. Put it first in the pipeline.")
-    after: TableValue | ImagesValue = make(graph, value, step)
+    after: TableValue | ImagesValue = makers[type(step)](value, step)
     return after
 
 
-def _standardized(graph: Graph, table: TableValue, scaler: Any) -> TableValue:
+def _standardized(table: TableValue, scaler: Any) -> TableValue:
     """Return columns less their mean, divided by their deviation, in double precision."""
 
-    def number(statistics: Any, name: Name) -> float:
-        value = statistics.get(name, 0.0)
-        return float(value.get() if hasattr(value, "get") else value)
+    def numbers(statistics: Any) -> Floats:
+        found = [statistics.get(names[0], 0.0) for names in table.names]
+        return np.array([float(each.get() if hasattr(each, "get") else each) for each in found])
 
-    names = table.names
-    means = np.array([number(scaler.means, name) for name in names])
-    value = graph.add("Sub", graph.cast(table.value, np.float64), means)
+    value = table.value.cast(np.float64) - numbers(scaler.means)
     if scaler.with_std:
-        variances = np.array([number(scaler.vars, name) for name in names])
+        variances = numbers(scaler.vars)
         varies = variances > 0.0
-        factors = varies / np.sqrt(np.where(varies, variances, 1.0))
-        value = graph.add("Mul", value, factors)
+        value = value * (varies / np.sqrt(np.where(varies, variances, 1.0)))
     return table._replace(value=value, dtype=np.float64)
 
 
-ACTIVATIONS: dict[str, Callable[[Graph, str], str]] = {
-    "square": lambda graph, u: graph.add("Mul", u, u),
-    "relu": lambda graph, u: graph.add("Relu", u),
-    "rectified-square": lambda graph, u: graph.add("Mul", graph.add("Relu", u), u),
-    "logistic": lambda graph, u: graph.add("Sigmoid", u),
-    "tanh": lambda graph, u: graph.add("Tanh", u),
-    "softplus": lambda graph, u: graph.add("Softplus", u),
-    "absolute": lambda graph, u: graph.add("Abs", u),
-    "cube": lambda graph, u: graph.add("Mul", graph.add("Mul", u, u), u),
-    "cosine": lambda graph, u: graph.add("Cos", u),
-    "gaussian": lambda graph, u: graph.add("Exp", graph.add("Neg", graph.add("Mul", u, u))),
-    "linear": lambda graph, u: graph.add("Identity", u),
+ACTIVATIONS: dict[str, Callable[[GraphValue], GraphValue]] = {
+    "square": lambda u: u * u,
+    "relu": lambda u: u.then("Relu"),
+    "rectified-square": lambda u: u.then("Relu") * u,
+    "logistic": lambda u: u.then("Sigmoid"),
+    "tanh": lambda u: u.then("Tanh"),
+    "softplus": lambda u: u.then("Softplus"),
+    "absolute": lambda u: u.then("Abs"),
+    "cube": lambda u: u * u * u,
+    "cosine": lambda u: u.then("Cos"),
+    "gaussian": lambda u: (u * u).then("Neg").then("Exp"),
+    "linear": lambda u: u,
 }
 
 
-def _hidden(graph: Graph, table: TableValue, layer: HiddenLayer) -> TableValue:
+def _hidden(table: TableValue, layer: HiddenLayer) -> TableValue:
     """Return hidden activations; projections are in the precision of the layer."""
-    with layer._lock:
-        made = layer._made
+    made: Any = layer._made
     # What is single precision already gains nothing from wider weights.
     is_double = layer.dtype == "float64" and table.is_exact
-    dtype = np.dtype(PRECISIONS["float64" if is_double else "float32"])
 
     def rounded(values: Any) -> Any:
-        return np.asarray(values, dtype) if is_double else single(values, "Input weights")
+        return np.asarray(values, np.float64) if is_double else single(values, "Input weights")
 
-    x = table.value if table.dtype == dtype else graph.cast(table.value, dtype)
+    x = table.value.cast(np.float64 if is_double else np.float32)
     if isinstance(made, LandmarkWeights):
-        products = graph.add("MatMul", x, rounded(table.arranged(made.names, made.landmarks.T)))
-        products = graph.add("Add", products, rounded(made.landmark_offsets))
-        first, second = (
-            graph.add("Gather", products, np.asarray(each, np.int64), axis=1)
-            for each in (made.first, made.second)
-        )
-        u = graph.add("Mul", graph.add("Sub", first, second), rounded(made.scales))
+        products = x @ rounded(table.arranged(made.names, made.landmarks.T))
+        products = products + rounded(made.landmark_offsets)
+        first, second = (products.then("Gather", k, axis=1) for k in (made.first, made.second))
+        u = (first - second) * rounded(made.scales)
     else:
-        assert isinstance(made, FixedWeights)
-        u = graph.add("MatMul", x, rounded(table.arranged(made.names, made.weights)))
+        u = x @ rounded(table.arranged(made.names, made.weights))
     if made.offsets is not None:
-        u = graph.add("Add", u, rounded(made.offsets))
-    u = graph.cast(u, np.float32) if is_double else u
-    return TableValue.of_outputs(
-        ACTIVATIONS[layer.activation](graph, u), layer.n_hidden, layer.prefix
-    )
+        u = u + rounded(made.offsets)
+    activations = ACTIVATIONS[layer.activation](u.cast(np.float32))
+    return numbered_outputs(layer, activations, range(layer.n_hidden))
 
 
-STEPS: dict[type, tuple[Callable[..., Any], type]] = {
-    HiddenLayer: (_hidden, TableValue),
-    ImagePreprocessing: (preprocessed, ImagesValue),
-    ConvolutionalFeatures: (filtered, ImagesValue),
-    MiniRocketFeatures: (rocketed, ImagesValue),
-}
-"""What writes a transformer into the graph, and the kind of value that it takes: see `_step`."""
-
-IMAGE_STEPS = (ImagePreprocessing, ConvolutionalFeatures, MiniRocketFeatures)
-
-
-def _scores(graph: Graph, table: TableValue, parts: Parts) -> str:
+def _scores(table: TableValue, parts: Parts) -> GraphValue:
     """Return the scores (batch, n_outputs): (x - m) W + b, about the mean of the features."""
     predictor = parts.predictor
     weights = table.arranged(predictor.feature_names, predictor.weights)
-    centre = table.arranged(predictor.feature_names, parts.centre[:, None])[:, 0]
+    centre = table.arranged(predictor.feature_names, parts.centre)
     if table.dtype == np.float32:
         centre = single(centre, "Means of features")
     intercept = predictor.intercept + centre.astype(np.float64) @ weights
-    value = graph.add("Sub", table.value, centre) if centre.any() else table.value
-    value = value if table.dtype == np.float32 else graph.cast(value, np.float32)
-    weights, intercept = single(weights, "Output weights"), single(intercept, "Intercepts")
-    return graph.add("Gemm", value, weights, intercept)
+    value = (table.value - centre if centre.any() else table.value).cast(np.float32)
+    return value.then("Gemm", single(weights, "Output weights"), single(intercept, "Intercepts"))
 
 
-def _classification(graph: Graph, scores: str, predictor: ClassPredictor) -> list[Any]:
+def _classify(scores: GraphValue, predictor: ClassPredictor) -> None:
     """Add the outputs of a classifier: label, probabilities and scores."""
     labels = labels_of(predictor.outputs, "an ONNX file")
-    if labels.dtype.kind == "U":
-        labels = labels.astype(object)
-    best = graph.add("ArgMax", scores, axis=1, keepdims=0)
-    graph.add("Gather", labels, best, axis=0, name="label")
-    graph.add("Identity", scores, name="scores")
     if predictor.softmax is None:
-        _projected(graph, scores, len(labels), SPREAD_PROBABILITY / len(labels))
+        probabilities = _projected(scores, len(labels))
     else:
-        scale, share, least = (np.array([each], np.float32) for each in predictor.softmax)
-        shares = graph.add("Softmax", graph.add("Mul", scores, scale), axis=1)
-        graph.add("Add", graph.add("Mul", shares, share), least, name="probabilities")
-    shape = (None, len(labels))
-    tables = [tensor(name, np.float32, shape) for name in ("probabilities", "scores")]
-    return [tensor("label", labels.dtype, (None,)), *tables]
+        scale, share, least = predictor.softmax
+        probabilities = (scores * scale).then("Softmax", axis=1) * share + least
+    best = scores.then("ArgMax", axis=1, keepdims=0)
+    add_node(scores.graph, "Gather", labels, best, axis=0).output("label", labels.dtype)
+    probabilities.output("probabilities", np.float32, len(labels))
+    scores.output("scores", np.float32, len(labels))
 
 
-def _projected(graph: Graph, scores: str, n_classes: int, least: float) -> None:
-    """Add the nearest probabilities to the scores (`onlinels.linear.scoring.probabilities_of`)."""
+def _projected(scores: GraphValue, n_classes: int) -> GraphValue:
+    """Return the nearest probabilities to scores (`onlinels.linear.scoring.probabilities_of`)."""
     # The threshold t for which max(s - t, 0) sums to 1 is the largest (s_1 + ... + s_k - 1) / k
     # for descending s (Duchi et al. 2008). Scores are relative to the highest.
-    share = np.array([1.0 - least * n_classes], np.float32)
-    highest = graph.add("ReduceMax", scores, axes=[1], keepdims=1)
-    relative = graph.add("Div", graph.add("Sub", scores, highest), share)
-    descending = graph.add("TopK", relative, np.array([n_classes], np.int64), axis=1, n_outputs=2)
-    sums = graph.add("CumSum", descending, np.array(1, np.int64))
-    excess = graph.add("Sub", sums, np.ones(1, np.float32))
-    excess = graph.add("Div", excess, np.arange(1, n_classes + 1, dtype=np.float32))
-    threshold = graph.add("ReduceMax", excess, axes=[1], keepdims=1)
-    shares = graph.add("Relu", graph.add("Sub", relative, threshold))
-    shares = graph.add("Mul", shares, share)
-    graph.add("Add", shares, np.array([least], np.float32), name="probabilities")
+    share = 1.0 - SPREAD_PROBABILITY
+    relative = (scores - scores.then("ReduceMax", axes=[1])) / share
+    descending = relative.then("TopK", [n_classes], axis=1, n_outputs=2)
+    sums = descending.then("CumSum", 1)
+    thresholds = (sums - 1.0) / np.arange(1, n_classes + 1, dtype=np.float32)
+    shares = (relative - thresholds.then("ReduceMax", axes=[1])).then("Relu")
+    return shares * share + SPREAD_PROBABILITY / n_classes

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from river import base, compose
 
 from onlinels.checks import Floats, Matrix, checked_assignment, read_only
 from onlinels.features.images import Shape
-from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.discriminant import posteriors
 from onlinels.linear.model import LinearModel
-from onlinels.linear.regressors import LeastSquaresRegressor
 from onlinels.linear.scoring import ScoringClassifier, probabilities_of
 from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
 from onlinels.network import ShallowConvClassifier
@@ -35,6 +34,7 @@ from onlinels.saving import files, in_plain_types, savable, save_method
 from onlinels.windowed import WindowedClassifier
 
 
+@dataclass(eq=False, repr=False)
 class Predictor(base.Estimator):
     """The output weights W and the intercept b of a trained model: outputs are x'W + b.
 
@@ -53,16 +53,13 @@ class Predictor(base.Estimator):
     save = save_method
     __setattr__ = checked_assignment
 
-    def __init__(
-        self,
-        columns: Columns,
-        outputs: tuple[Any, ...],
-        weights: Matrix,
-        intercept: Floats,
-        softmax: tuple[float, ...] | None = None,
-    ) -> None:
-        self.columns, self.outputs = columns, outputs
-        self.weights, self.intercept, self.softmax = weights, intercept, softmax
+    columns: Columns
+    outputs: tuple[Any, ...]
+    weights: Matrix
+    intercept: Floats
+    softmax: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -82,8 +79,7 @@ class Predictor(base.Estimator):
         batch = read_batch(X)
         warn_of_absent(len(self.columns), *self.columns.differences(batch))
         rows = self.columns.place(batch.layouts, batch.matrix)
-        outputs: Floats = product(rows, self.weights) + self.intercept
-        return batch.source, outputs
+        return batch.source, product(rows, self.weights) + self.intercept
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         sample = self.columns.row(x)
@@ -149,20 +145,18 @@ class NumberPredictor(Predictor, base.MultiTargetRegressor):
         return numbers_like(source, numbers[:, 0])
 
 
-def predictor_of(model: LinearModel) -> Predictor:
+def predictor_of(model: Any) -> Predictor:
     """Return the predictor of a linear model; raise ValueError if it has learnt nothing."""
     # One moment: another thread may be learning.
     with model._lock:
         if model._is_blank or not model._outputs:
             problem = f"The {type(model).__name__} has learnt nothing, expected a trained model"
             raise ValueError(f"{problem}. Call learn_one or learn_many first.")
-        weights, intercept = model.output_weights.copy(), model.intercept.copy()
-        outputs, has_priors = tuple(model._outputs), model._settings.priors is not None
+        weights, intercept = (each.copy() for each in model._weights())
         if isinstance(model, LeastSquaresClassifier):
-            softmax = (1.0, 1.0, 0.0) if has_priors else None
-            return ClassPredictor(model._columns, outputs, weights, intercept, softmax)
-        outputs = () if isinstance(model, LeastSquaresRegressor) else outputs
-        return NumberPredictor(model._columns, outputs, weights, intercept)
+            softmax = None if model.priors is None else (1.0, 1.0, 0.0)
+            return ClassPredictor(model._columns, model.classes, weights, intercept, softmax)
+        return NumberPredictor(model._columns, model._named or (), weights, intercept)
 
 
 def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
@@ -176,6 +170,10 @@ def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
             "labels, for example on the position of each label in a list."
         )
     return labels
+
+
+WRAPPERS = CalibratedClassifier, DriftAwareClassifier, WindowedClassifier
+"""Classes of models around another one, their `classifier`."""
 
 
 class Parts(NamedTuple):
@@ -203,41 +201,39 @@ class Parts(NamedTuple):
 
 
 def parts_of(model: Any) -> Parts:
-    """Return the parts of a model; raise ValueError if it is of another kind."""
-    if is_pipeline(model):
-        *steps, (_, last) = model.steps.items()
-        parts = parts_of(last)
-        return parts._replace(steps=(*steps, *parts.steps))
-    if isinstance(model, DriftAwareClassifier):
-        with model._lock:
-            return parts_of(model.classifier)
-    if isinstance(model, CalibratedClassifier):
-        with model._lock:
-            parts, count = parts_of(model.classifier), model.count
-            inner = parts.predictor
-            total = float(count + len(inner.outputs))
-            made = inner.columns, inner.outputs, inner.weights, inner.intercept
-            softmax = model.scale, count / total, 1.0 / total
-            return parts._replace(predictor=ClassPredictor(*made, softmax))
-    if isinstance(model, WindowedClassifier):
-        with model._lock:
-            parts, channels = parts_of(model.classifier), model.channels
-            return parts._replace(shape=(model.window, len(channels)), channels=channels)
-    if isinstance(model, ShallowConvClassifier):
-        with model._lock:
-            network, parts = model._network, parts_of(model._linear_layer)
-            names = "preprocessing", "features", "hidden"
-            steps = tuple((name, getattr(network, name)) for name in names)
-            return parts._replace(steps=steps, shape=model._image_shape)
-    if isinstance(model, LinearModel):
-        with model._lock:
+    """Return the parts of a model at one moment; raise ValueError if it is of another kind."""
+    with all_held(*files.locks_of(model)):
+        if is_pipeline(model):
+            *steps, (_, last) = model.steps.items()
+            parts = parts_of(last)
+            return parts._replace(steps=(*steps, *parts.steps))
+        if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._statistics.feature_mean)
-    raise ValueError(
-        f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
-        "ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
-        "DriftAwareClassifier, or a pipeline that ends in one. Train one of these; an estimator of "
-        "onlinels.sklearn has to_river."
-    )
+        if isinstance(model, ShallowConvClassifier):
+            names, network = ["preprocessing", "features", "hidden"], model._network
+            first = network.preprocessing
+            # It may return images as they are.
+            if first.is_identity and not first.image_shape:
+                names = names[1:]
+            steps = tuple((name, getattr(network, name)) for name in names)
+            return parts_of(model._linear_layer)._replace(steps=steps, shape=model._image_shape)
+        if not isinstance(model, WRAPPERS):
+            raise ValueError(
+                f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
+                "ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
+                "DriftAwareClassifier, or a pipeline that ends in one. Train one of these; an "
+                "estimator of onlinels.sklearn has to_river."
+            )
+        parts = parts_of(model.classifier)
+        if isinstance(model, CalibratedClassifier):
+            # Laplace's rule of succession (`onlinels.linear.scoring.calibrate`).
+            total = float(model.count + len(parts.predictor.outputs))
+            softmax = model.scale, model.count / total, 1.0 / total
+            vars(parts.predictor).update(softmax=softmax)
+        if isinstance(model, WindowedClassifier):
+            shape = model.window, len(model.channels)
+            return parts._replace(shape=shape, channels=model.channels)
+        return parts
 
 
 def answers_only(model: Any) -> Any:
@@ -294,19 +290,13 @@ def answers_only(model: Any) -> Any:
     (True, 'b')
     """
     with all_held(*files.locks_of(model)):
-        if isinstance(model, WindowedClassifier):
-            windowed = model.clone({"classifier": answers_only(model.classifier)})
-            windowed._state = model._state
-            return windowed
-        if isinstance(last_step(model), WindowedClassifier):
-            steps, last = list(model.steps.items())[:-1], answers_only(last_step(model))
+        last = last_step(model)
+        if isinstance(last, WindowedClassifier):
+            steps = list(model.steps.items())[:-1] if is_pipeline(model) else []
+            windowed = last.clone({"classifier": answers_only(last.classifier)})
+            windowed._state, last = last._state, windowed
         else:
             parts = parts_of(model)
             steps, last = list(parts.steps), parts.predictor
-        # The preprocessing of a network may return images as they are.
-        kept = [
-            (name, copied(step))
-            for name, step in steps
-            if type(step) is not ImagePreprocessing or step.image_shape or not step.is_identity
-        ]
+        kept = [(name, copied(step)) for name, step in steps]
         return compose.Pipeline(*kept, last) if kept else last
