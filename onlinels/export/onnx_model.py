@@ -22,6 +22,7 @@ from onlinels.features.convolution import (
     ConvolutionalFeatures,
     grouped,
 )
+from onlinels.features.filters import for_channels
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_shape, not_made
 from onlinels.features.input_weights import FixedWeights, LandmarkWeights
@@ -251,13 +252,11 @@ def preprocessed(graph: Graph, images: ImagesValue, step: ImagePreprocessing) ->
 def filtered(graph: Graph, images: ImagesValue, step: ConvolutionalFeatures) -> TableValue:
     """Return convolutional features: responses, powers, pooling and normalisation."""
     height, width, n_channels = images.shape
-    _ = step.bank  # Raises if it is not made yet.
-    bank = step._bank_for(n_channels)
+    bank = for_channels(step.bank, n_channels)
     filters = np.broadcast_to(bank, (*bank.shape[:3], n_channels))
     n_filters, side = len(filters), filters.shape[1]
     n_groups = 1 if step.channels == "joint" else n_channels
     n_features, divisor = step.n_features(images.shape), NORMALIZATIONS[step.normalize]
-    convolved = [step._convolved_size(size, side) for size in (height, width)]
     pooling = [
         single(step._pooling_matrix(size, side, np.float64), "Pooling weights")
         for size in (height, width)
@@ -267,7 +266,7 @@ def filtered(graph: Graph, images: ImagesValue, step: ConvolutionalFeatures) -> 
     turned = np.moveaxis(grouped(filters, step.channels)[:, ::-1, ::-1], (3, 4), (0, 2))
     kernels = single(turned.reshape(n_groups * n_filters, -1, side, side), "Filters")
     value = graph.add("Conv", images.value, kernels, group=n_groups, pads=[step.padding] * 4)
-    shape = np.array([-1, n_groups, n_filters, *convolved])
+    shape = np.array([-1, n_groups, n_filters, *(matrix.shape[1] for matrix in pooling)])
     value = graph.add("Reshape", value, shape)
     value = _power(graph, value, step.before_pooling)
     value = graph.add("MatMul", value, np.ascontiguousarray(pooling[1].T))
