@@ -71,10 +71,6 @@ class Images:
     from_pixels: bool = False
     has_channels: bool = False
 
-    def shape_like(self, values: Matrix) -> Matrix:
-        """Return images (n, height, width, n_channels) without the last axis if these had none."""
-        return values if self.has_channels else values[..., 0]
-
 
 def check_image_shape(name: str, shape: Any, kind: Kind = IMAGE) -> None:
     """Raise ValueError unless `shape` is the shape of an image or window."""
