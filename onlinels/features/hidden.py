@@ -115,10 +115,7 @@ class DrawnWeights(NamedTuple):
 
 
 def _digest(weights: Matrix) -> str:
-    digest = sha256()
-    for each in weights:
-        digest.update(each.astype("<f4").tobytes())
-    return digest.hexdigest()
+    return sha256(weights.astype("<f4", order="C").data).hexdigest()
 
 
 def _without_drawn(layer: Any) -> SavedState:
@@ -344,14 +341,13 @@ class HiddenLayer(FixedTransformer):
         columns = layer._columns.extended(batch.layouts)
         features = columns.place(batch.layouts, batch.values)
         scaling = standardization(features) if standardize else None
-        made = layer._made
-        if layer.is_fixed and isinstance(made, FixedWeights):
+        made: Any = layer._made
+        if layer.is_fixed:
             made = layer._drawn(made, columns.names)
         else:
             if scaling is not None:
                 features = (features - scaling[0]) * scaling[1]
-            features = features.astype(dtype, copy=False)
-            made = layer._differences(columns.names, features, labels)
+            made = layer._differences(columns.names, features.astype(dtype, copy=False), labels)
         if scaling is not None:
             with np.errstate(over="ignore", invalid="ignore"):
                 made = made.of_standardized(*scaling).astype(dtype)
@@ -388,9 +384,11 @@ class HiddenLayer(FixedTransformer):
                 as_array = len(x) == 1 and type(next(iter(x.values()))) is np.ndarray
                 key = as_array, row.tobytes()
                 if self._last is None or self._last[0] != key:
-                    found = self._activate_known(row)
-                    output = None if found is None else output_row(found, as_array, self.prefix)
-                    self._last = None if output is None else (key, output)
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        found = self._activated(self._made, row[None])[0]
+                        # An activation that is not finite has no finite square.
+                        fits = found.dot(found) < np.inf
+                    self._last = (key, output_row(found, as_array, self.prefix)) if fits else None
                 if self._last is not None:
                     output = self._last[1]
                     if as_array:
@@ -400,14 +398,6 @@ class HiddenLayer(FixedTransformer):
             activations = self._activate(batch)[0]
             self._columns.note(batch.layouts[0])
         return output_row(activations, holds_array(batch.layouts[0]), self.prefix)
-
-    def _activate_known(self, row: Matrix) -> Matrix | None:
-        """Return the activations of a row of all columns; None if they may be infinite."""
-        dtype = PRECISIONS[self.dtype]
-        with np.errstate(over="ignore", invalid="ignore"):
-            projections = self._made.project(row.astype(dtype, copy=False)[None])[0]
-            activations = ACTIVATIONS[self.activation](projections, out=projections)
-            return activations if activations.dot(activations) < np.inf else None
 
     def transform_many(self, X: Any) -> Any:
         """Return the activations of a mini-batch, in the kind of `X`."""
@@ -428,8 +418,7 @@ class HiddenLayer(FixedTransformer):
                 if len(columns) > len(made.names):
                     made = self._drawn(made, columns.names)
             features = columns.place(batch.layouts, batch.values)
-            projections = made.project(features.astype(PRECISIONS[self.dtype], copy=False))
-            activations = ACTIVATIONS[self.activation](projections, out=projections)
+            activations = self._activated(made, features)
             # Minimum and maximum are NaN if any activation is.
             if not np.isfinite((activations.min(), activations.max())).all():
                 problem = f"activation={self.activation!r} overflows {self.dtype}"
@@ -441,6 +430,11 @@ class HiddenLayer(FixedTransformer):
             # One call of the interpreter, which no interrupt divides.
             vars(self).update(_columns=columns, _made=made)
             return activations
+
+    def _activated(self, made: InputWeights, features: Matrix) -> Matrix:
+        """Return the activations of features in the columns of input weights."""
+        projections = made.project(features.astype(PRECISIONS[self.dtype], copy=False))
+        return ACTIVATIONS[self.activation](projections, out=projections)
 
     def _differences(
         self, names: tuple[Name, ...], features: Matrix, labels: list[Label] | None
