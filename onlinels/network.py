@@ -259,9 +259,8 @@ def preset_settings(name: str, overrides: PresetSettings) -> dict[str, PresetSet
     check_choice("name", name, PRESETS)
     known = {setting for settings in PART_PARAMETERS.values() for setting in settings}
     for setting in overrides.keys() - known:
-        names = ", ".join(sorted(known))
-        problem = f"{setting!r} is not a setting of the network"
-        raise ValueError(f"{problem}, expected one of {names}. Remove or rename it.")
+        problem = f"{setting!r} is not a setting of the network, expected one of"
+        raise ValueError(f"{problem} {', '.join(sorted(known))}. Remove or rename it.")
     chosen = PRESETS[name] | overrides
     return {
         part: {setting: chosen[setting] for setting in chosen if setting in settings}

@@ -252,8 +252,7 @@ def preprocessed(graph: Graph, images: ImagesValue, step: ImagePreprocessing) ->
 def filtered(graph: Graph, images: ImagesValue, step: ConvolutionalFeatures) -> TableValue:
     """Return convolutional features: responses, powers, pooling and normalisation."""
     height, width, n_channels = images.shape
-    bank = for_channels(step.bank, n_channels)
-    filters = np.broadcast_to(bank, (*bank.shape[:3], n_channels))
+    filters = for_channels(step.bank, n_channels)
     n_filters, side = len(filters), filters.shape[1]
     n_groups = 1 if step.channels == "joint" else n_channels
     n_features, divisor = step.n_features(images.shape), NORMALIZATIONS[step.normalize]

@@ -210,12 +210,14 @@ another more often.
 
 
 def convolve(images: Matrix, filters: Matrix, stage: ConvolutionalFeatures) -> Matrix:
-    """Turn images (n, height, width, n_channels) into features (n, n_features) of their dtype."""
+    """Turn images (n, height, width, n_channels) into features (n, n_features) of their dtype.
+
+    The filters have the channels of the images.
+    """
     # For every channel x and filter h: u = |x * h|^p, v = (u * 1/Q^2)^q, then every D-th position
     # of v, divided by the sum over positions. This is Algorithm 1 if p = 2 and q = 1/4. Features
     # are ordered by channel (unless channels are joint), filter, row and column.
-    n_images, *sides, n_channels = images.shape
-    filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
+    n_images, *sides, _ = images.shape
     check_convolution_room(images, filters, stage.padding, stage.n_features(images.shape[1:]))
     images, filters = grouped(images, stage.channels), grouped(filters, stage.channels)
     # One row per filter, rotated by 180 degrees: a convolution is a correlation with such filters.
@@ -249,9 +251,8 @@ def convolve(images: Matrix, filters: Matrix, stage: ConvolutionalFeatures) -> M
             fill(block, per_product if block.start < whole else 1)
         power(features[part], stage.after_pooling)
         if not np.isfinite((features[part].min(), features[part].max())).all():
-            problem = f"Features of pixels as large as {np.abs(images[part]).max():g} overflow"
-            remedy = "Rescale the images."
-            raise ValueError(f"{problem} {images.dtype}, expected finite features. {remedy}")
+            found = f"pixels as large as {np.abs(images[part]).max():g} overflow {images.dtype}"
+            raise ValueError(f"Features of {found}, expected finite features. Rescale the images.")
         if divisor is not None:
             maps = features[part].reshape(-1, *shape[:2], shape[2] * shape[3])
             # A filter of zero mean leaves nothing but rounding errors of even brightness. Divided

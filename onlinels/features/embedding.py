@@ -57,19 +57,16 @@ class IdentifiedFunction:
 
     def __init__(self, function: Any, probes: Any) -> None:
         if not callable(function):
-            raise TypeError(
-                f"embed is of type {type(function).__name__}, expected a function from a list of "
-                "items to an array (n_items, n_dimensions). Pass the function itself."
-            )
+            expected = "a function from a list of items to an array (n_items, n_dimensions)"
+            problem = f"embed is of type {type(function).__name__}, expected {expected}"
+            raise TypeError(f"{problem}. Pass the function itself.")
         items = _probe_items(probes)
         try:
             returned, alone = function(items), function(items[:1])
         except Exception as error:
             problem = f"embed raised {error!r} for probes={probes!r}, expected embeddings"
-            raise ValueError(
-                f"{problem}. Pass a shape such as probes=(224, 224, 3), or items like those to "
-                "embed."
-            ) from error
+            remedy = "Pass a shape such as probes=(224, 224, 3), or items like those to embed."
+            raise ValueError(f"{problem}. {remedy}") from error
         values = _embeddings(returned, items).astype(np.float64)
         if not _are_equal(_embeddings(alone, items[:1]).astype(np.float64), values[:1]):
             raise ValueError(
@@ -101,29 +98,24 @@ class IdentifiedFunction:
     def __call__(self, items: list[Any]) -> Matrix:
         """Return the embeddings (n_items, n_dimensions) of items."""
         if self.function is None:
-            raise ValueError(
-                "embed is None, expected a function: model files hold no functions. Load the model "
-                "with onlinels.load(path, embed=function)."
-            )
+            problem = "embed is None, expected a function: model files hold no functions"
+            raise ValueError(f"{problem}. Load the model with onlinels.load(path, embed=function).")
         if not items:
             # Functions of others may fail for no items. A probe has the length and dtype of all.
             return self(_probe_items(self.probes)[:1])[:0]
         values = _embeddings(self.function(items), items)
         if values.shape[1] != self.n_dimensions:
-            raise ValueError(
-                f"embed returned {values.shape[1]} numbers for an item, expected "
-                f"{self.n_dimensions} as for the probes. Return vectors of one length."
-            )
+            problem = f"embed returned {values.shape[1]} numbers for an item"
+            expected = f"{self.n_dimensions} as for the probes"
+            raise ValueError(f"{problem}, expected {expected}. Return vectors of one length.")
         return values
 
     def attach(self, function: Callable[[list[Any]], Any]) -> None:
         """Set the function of a loaded model, or raise if the fingerprint differs."""
         if IdentifiedFunction(function, self.probes) != self:
-            raise ValueError(
-                f"embed={function!r} returns other embeddings for the probes than the function "
-                "with which the model was saved. Pass the same function, with the same weights and "
-                "the same preprocessing."
-            )
+            fault = f"embed={function!r} returns other embeddings for the probes than the function"
+            remedy = "Pass the same function, with the same weights and the same preprocessing."
+            raise ValueError(f"{fault} with which the model was saved. {remedy}")
         self.function = function
 
 
@@ -216,10 +208,9 @@ def _item_of(x: Any, argument: str) -> Any:
     """Return the one value of a sample."""
     if not isinstance(x, Mapping) or len(x) != 1:
         found = f"{len(x)} values" if isinstance(x, Mapping) else f"the type {type(x).__name__}"
-        raise ValueError(
-            f"{argument} has {found}, expected a dict with one item to embed, such as "
-            '{"text": "..."}. Select one with river\'s compose.Select(name) | Embedding(...).'
-        )
+        expected = 'a dict with one item to embed, such as {"text": "..."}'
+        remedy = "Select one with river's compose.Select(name) | Embedding(...)."
+        raise ValueError(f"{argument} has {found}, expected {expected}. {remedy}")
     return next(iter(x.values()))
 
 
@@ -242,10 +233,9 @@ def _embeddings(returned: Any, items: list[Any]) -> Matrix:
         problem = "embed returned lists of different lengths, expected one length"
         raise ValueError(f"{problem}. Return one vector per item.") from error
     if values.ndim != 2 or len(values) != len(items) or not values.shape[1]:
-        raise ValueError(
-            f"embed returned an array of shape {values.shape} for {len(items)} items, expected "
-            f"({len(items)}, n_dimensions). Return one vector per item."
-        )
+        problem = f"embed returned an array of shape {values.shape} for {len(items)} items"
+        expected = f"({len(items)}, n_dimensions)"
+        raise ValueError(f"{problem}, expected {expected}. Return one vector per item.")
     check_values("embed's result", values)
     return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
 
@@ -259,10 +249,9 @@ def _probe_items(probes: Any) -> list[Any]:
         return list((256.0 * pixels).astype(np.uint8))
     if isinstance(probes, list) and len(probes) > 1:
         return probes
-    raise ValueError(
-        f'probes={probes!r} describes no items, expected "texts", a shape such as (224, 224, 3), '
-        "or a list of at least two items. Pass one of them."
-    )
+    expected = '"texts", a shape such as (224, 224, 3), or a list of at least two items'
+    problem = f"probes={probes!r} describes no items, expected {expected}"
+    raise ValueError(f"{problem}. Pass one of them.")
 
 
 def _are_equal(a: Floats, b: Floats) -> bool:

@@ -51,9 +51,8 @@ def for_channels(bank: Floats, n_channels: int) -> Floats:
         grey = bank @ np.transpose([GREY_WEIGHTS])
         parts = [bank, grey] if n_channels == 4 else [grey] * n_channels
         return np.concatenate(parts, axis=3)
-    expected = f"{'1 to 4' if own == 3 else own}, since the filters have {own}"
-    problem = f"Images have {n_channels} channels, expected {expected}"
-    raise ValueError(f"{problem}. Pass other images or filters.")
+    problem = f"Images have {n_channels} channels, expected {'1 to 4' if own == 3 else own}"
+    raise ValueError(f"{problem}, since the filters have {own}. Pass other images or filters.")
 
 
 def zero_mean(bank: Floats) -> Floats:

@@ -29,7 +29,7 @@ from onlinels.features.input_weights import (
     check_units,
     draw_pairs,
     draw_row,
-    make_differences,
+    landmark_differences,
     standardization,
 )
 from onlinels.numerics import Lock
@@ -248,14 +248,13 @@ class HiddenLayer(FixedTransformer):
         given = self.input_weights
         if not isinstance(given, InputWeights):
             check_choice("input_weights", given, [*DISTRIBUTIONS, *DIFFERENCE_KINDS])
-        elif given.n_hidden != self.n_hidden:
-            problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
-            raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
-        if isinstance(given, str):
             # Random input weights get a row for every new column.
             drawn = self.bias and given in DISTRIBUTIONS
             offsets = draw_row(given, self.seed, BIAS_KEY, self.n_hidden) if drawn else None
             given = FixedWeights((), np.empty((0, self.n_hidden)), offsets=offsets)
+        elif given.n_hidden != self.n_hidden:
+            problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
+            raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
         self._lock, self._columns = Lock(), Columns(given.names)
         self._made = given.astype(PRECISIONS[self.dtype])
 
@@ -421,12 +420,11 @@ class HiddenLayer(FixedTransformer):
             activations = self._activated(made, features)
             # Minimum and maximum are NaN if any activation is.
             if not np.isfinite((activations.min(), activations.max())).all():
-                problem = f"activation={self.activation!r} overflows {self.dtype}"
                 sizes = np.abs(batch.values).max(axis=0)
                 name = [*names_of(batch.layouts[-1])][int(sizes.argmax())]
-                cause = f"for a feature {name!r} as large as {sizes.max():g}"
-                expected = "expected finite activations. Rescale the features"
-                raise ValueError(f"{problem} {cause}, {expected}.")
+                problem = f"activation={self.activation!r} overflows {self.dtype} for a feature"
+                expected = "expected finite activations. Rescale the features."
+                raise ValueError(f"{problem} {name!r} as large as {sizes.max():g}, {expected}")
             # One call of the interpreter, which no interrupt divides.
             vars(self).update(_columns=columns, _made=made)
             return activations
@@ -445,7 +443,8 @@ class HiddenLayer(FixedTransformer):
             problem = f"input_weights={kind!r} without y, expected labels of the examples"
             raise ValueError(f"{problem}. Pass y, or random input weights.")
         rows = draw_pairs(labels, self.n_hidden, seed)
-        made = make_differences(names, features, *rows, kind.startswith("centred"))
+        landmarks = landmark_differences(names, features, *rows, kind.startswith("centred"))
+        made = landmarks.in_cheaper_form()
         if not self.bias:
             return made
         # A sample of all parts of the examples, since they may be sorted.
@@ -456,11 +455,10 @@ class HiddenLayer(FixedTransformer):
 
     def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
         """Return the random input weights extended by a row for every new name."""
-        n_made, n_hidden, seed = len(made.names), self.n_hidden, self.seed
-        check_units(n_hidden, len(names))
-        weights = np.empty((len(names), n_hidden), dtype=made.weights.dtype)
+        kind, n_made = plain_value(self.input_weights), len(made.names)
+        check_units(self.n_hidden, len(names))
+        weights = np.empty((len(names), self.n_hidden), dtype=made.weights.dtype)
         weights[:n_made] = made.weights
-        for feature, name in enumerate(names[n_made:], start=n_made):
-            key = key_text(feature_key(name))
-            weights[feature] = draw_row(plain_value(self.input_weights), seed, key, n_hidden)
+        for row, name in zip(weights[n_made:], names[n_made:], strict=True):
+            row[:] = draw_row(kind, self.seed, key_text(feature_key(name)), self.n_hidden)
         return FixedWeights(names, weights, offsets=made.offsets)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -62,8 +61,7 @@ WINDOW_SIZES = "(length,) or (length, n_channels)"
 WINDOW = Kind("window", "a window", "value", 1, WINDOW_SIZES, "(time, channel)")
 
 
-@dataclass(frozen=True)
-class Images:
+class Images(NamedTuple):
     """Images (n, height, width, n_channels), or windows with height 1, and their source."""
 
     values: Matrix
@@ -182,7 +180,7 @@ def _place_pixels(batch: Batch, image_shape: Shape | None, kind: Kind) -> Images
         raise ValueError(f"{problem}. Rename one.")
     rows = np.zeros((len(batch.values), prod(image_shape)), dtype=batch.values.dtype)
     rows[:, np.array(positions, dtype=np.intp)] = batch.values
-    return replace(_read_arrays(rows, image_shape, batch.source, kind), from_pixels=True)
+    return _read_arrays(rows, image_shape, batch.source, kind)._replace(from_pixels=True)
 
 
 def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:

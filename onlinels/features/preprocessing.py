@@ -224,10 +224,8 @@ class ImagePreprocessing(FixedTransformer):
             return model
         images, offset = model.outlook(images), float(model.whitening)
         # n p^2 + 9 p^3 operations and 8 p^2 bytes per channel for p pixels.
-        by_channel = [fit_whitening(rows, offset) for rows in _by_channel(images)]
-        means, matrices = (
-            np.stack(each).astype(PRECISIONS[model.dtype]) for each in zip(*by_channel, strict=True)
-        )
+        fitted = zip(*(fit_whitening(rows, offset) for rows in _by_channel(images)), strict=True)
+        means, matrices = (np.stack(each).astype(PRECISIONS[model.dtype]) for each in fitted)
         return cls(**{**settings, "whitening": FixedZCA(images.shape[1:3], means, matrices)})
 
     @property
@@ -271,9 +269,8 @@ class ImagePreprocessing(FixedTransformer):
             found = f"{height} x {width} pixels, expected multiples of downsample={self.downsample}"
             raise ValueError(f"Images have {found}. Crop or pad them.")
         if self.grey_channel and n_channels != 3:
-            remedy = "Pass grey_channel=False."
-            found = f"Images have {n_channels} channels"
-            raise ValueError(f"{found}, expected 3 (RGB) to add grey. {remedy}")
+            problem = f"Images have {n_channels} channels, expected 3 (RGB) to add grey"
+            raise ValueError(f"{problem}. Pass grey_channel=False.")
         sides = height // self.downsample, width // self.downsample
         shape = (*sides, n_channels + self.grey_channel)
         fixed = self.whitening
