@@ -35,9 +35,6 @@ from onlinels.saving import locked_copy, save_method
 
 Shape = tuple[int, ...]
 
-IMAGE_NAME = "image"
-"""Name of the output of transformers from images to images."""
-
 
 class Kind(NamedTuple):
     """The words for an image or a window in names and messages."""

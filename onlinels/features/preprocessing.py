@@ -20,7 +20,7 @@ from onlinels.checks import (
     check_flag,
 )
 from onlinels.features.images import (
-    IMAGE_NAME,
+    IMAGE,
     MAX_PIXEL,
     FixedTransformer,
     Images,
@@ -337,7 +337,7 @@ class ImagePreprocessing(FixedTransformer):
         channels = slice(None) if images.has_channels else 0
         if isinstance(images.source, np.ndarray):
             return processed[..., channels]
-        return [{IMAGE_NAME: image[..., channels]} for image in processed]
+        return [{IMAGE.name: image[..., channels]} for image in processed]
 
     def outlook(self, images: Matrix) -> Matrix:
         """Return processed images, not whitened if the whitening still needs examples."""
