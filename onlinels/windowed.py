@@ -158,6 +158,7 @@ def _takes_lists(model: Any) -> bool:
 
 
 @savable(lambda model: settings_hold(model) and len(model._state.values) <= model.window)
+@dataclass(eq=False, repr=False)
 class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     """Classify sliding windows of sensor readings that arrive one at a time.
 
@@ -224,37 +225,30 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     ('not', ('ax', 'ay'), 38)
     """
 
-    def __init__(
-        self,
-        classifier: base.Classifier,
-        window: int = 64,
-        hop: int = 16,
-        timestamp: Name | None = None,
-        sample_rate: float | None = None,
-        largest_gap: float = 4.0,
-        label_rule: str = "last",
-    ) -> None:
-        if not isinstance(classifier, base.Classifier):
-            fault = f"classifier is of type {type(classifier).__name__}, expected a classifier"
+    classifier: base.Classifier
+    window: int = 64
+    hop: int = 16
+    timestamp: Name | None = None
+    sample_rate: float | None = None
+    largest_gap: float = 4.0
+    label_rule: str = "last"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.classifier, base.Classifier):
+            fault = f"classifier is of type {type(self.classifier).__name__}, expected a classifier"
             raise TypeError(f"{fault}, or a pipeline that ends in one. Pass a classifier.")
-        check_choice("label_rule", label_rule, LABEL_RULES)
-        check_positive("largest_gap", largest_gap)
-        if largest_gap < 1.0:
-            fault = f"largest_gap={largest_gap!r} must be at least 1 sampling period"
+        check_choice("label_rule", self.label_rule, LABEL_RULES)
+        check_positive("largest_gap", self.largest_gap)
+        if self.largest_gap < 1.0:
+            fault = f"largest_gap={self.largest_gap!r} must be at least 1 sampling period"
             raise ValueError(f"{fault}. Pass a number >= 1.")
-        if sample_rate is not None:
-            check_positive("sample_rate", sample_rate)
-            if timestamp is None:
+        if self.sample_rate is not None:
+            check_positive("sample_rate", self.sample_rate)
+            if self.timestamp is None:
                 raise ValueError("sample_rate needs the times of readings. Pass timestamp.")
-        self.classifier = classifier
-        self.window = check_count("window", window, 1)
-        self.hop = check_count("hop", hop, 1)
-        self.timestamp = timestamp
-        self.sample_rate = sample_rate
-        self.largest_gap = largest_gap
-        self.label_rule = label_rule
-        self._state = StreamState()
-        self._lock = Lock()
+        for name in ("window", "hop"):
+            vars(self)[name] = check_count(name, getattr(self, name), 1)
+        self._state, self._lock = StreamState(), Lock()
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -457,7 +451,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
         """Teach the wrapped classifier the windows in order; of several windows all or none."""
-        model = self.classifier
+        model: Any = self.classifier
         if len(due) > 1 and _takes_lists(model):
             model.learn_many([sample for sample, _ in due], [label for _, label in due])
             return
