@@ -143,8 +143,7 @@ class FixedNetwork:
         """Return the hidden activations (n, n_hidden) of images."""
         processed = self.preprocessing.transform_many(images)
         self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
-        hidden: Matrix = self.hidden.transform_many(self.features.transform_many(processed))
-        return hidden
+        return np.asarray(self.hidden.transform_many(self.features.transform_many(processed)))
 
     def learn(self, examples: Sequence[Example]) -> None:
         """Learn all images block by block, or none of them."""

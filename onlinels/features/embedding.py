@@ -221,8 +221,7 @@ def _items_of(X: Any) -> list[Any]:
     if len(X.columns) != 1:
         problem = f"X has the columns {X.columns}, expected one column of items"
         raise ValueError(f"{problem}. Select one.")
-    items: list[Any] = X[X.columns[0]].to_list()
-    return items
+    return list(X[X.columns[0]].to_list())
 
 
 def _embeddings(returned: Any, items: list[Any]) -> Matrix:

@@ -219,11 +219,10 @@ class Patches:
             reason = "Patches draws from each class"
             raise ValueError(f"labels is None, expected one per image: {reason}. Pass labels.")
         classes = Classes().extended(labels)
-        columns, rows = classes.columns(labels), []
+        columns = classes.columns(labels)
         each, remainder = divmod(self.n_filters, len(classes))
-        for column in range(len(classes)):
-            members = np.flatnonzero(columns == column)
-            rows.append(members[draw(random, len(members), each + (column < remainder))])
+        groups = [np.flatnonzero(columns == column) for column in range(len(classes))]
+        rows = [own[draw(random, len(own), each + (n < remainder))] for n, own in enumerate(groups)]
         top, left = ((side - self.size) // 2 for side in images.shape[1:3])
         middle = images[np.concatenate(rows), top : top + self.size, left : left + self.size]
         middle = middle.astype(np.float64)

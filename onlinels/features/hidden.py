@@ -55,8 +55,7 @@ def _logistic(u: Matrix, out: Matrix) -> Matrix:
     # Imported here, because scipy.special takes long to import and few need it.
     from scipy.special import expit
 
-    values: Matrix = expit(u, out=out)
-    return values
+    return np.asarray(expit(u, out=out))
 
 
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {

@@ -319,8 +319,7 @@ class MiniRocketFeatures(ImageTransformer):
         model = cls(**settings)
         if model.is_fixed:
             return model
-        examples = read_images(X, model.window_shape, WINDOW)
-        windows = model._values(check_some(examples, WINDOW))
+        windows = model._values(check_some(read_images(X, model.window_shape, WINDOW), WINDOW))
         if windows.shape[1] < MINIROCKET_SIZE:
             problem = f"Windows have {windows.shape[1]} samples, expected at least"
             raise ValueError(f"{problem} {MINIROCKET_SIZE}. Pass longer windows.")

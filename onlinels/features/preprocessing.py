@@ -302,8 +302,7 @@ class ImagePreprocessing(FixedTransformer):
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the processed image of one sample: {"image": array}, or a dict of pixels."""
-        output: dict[Any, Any] = self._output(read_image(x, self.image_shape))[0]
-        return output
+        return dict(self._output(read_image(x, self.image_shape))[0])
 
     def transform_many(self, X: Any) -> Any:
         """Return the processed images of a mini-batch, in the kind of `X`.
