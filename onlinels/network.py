@@ -552,9 +552,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Raise unless images fit the parts and earlier images; a fixed network checks more."""
         self._check_shape(images.shape[1:])
         if self._fixed is None:
-            features, hidden = self.features, self.hidden
             processed = self.preprocessing.outlook(images)
-            hidden.check_width(features.check_images(processed, hidden.dtype))
+            self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
 
     @property
     def _given_shape(self) -> Shape | None:

@@ -268,5 +268,4 @@ def landmark_differences(
         # The difference of examples that differ by a constant is nothing but rounding.
         smallest = 4.0 * np.finfo(dtype).eps * (sizes[a] + sizes[b]) if centred else 0.0
         np.divide(1.0, lengths, out=scales[units], where=lengths > smallest)
-    landmark_offsets, scales = offsets.astype(dtype), scales.astype(dtype)
-    return LandmarkWeights(tuple(names), landmarks, landmark_offsets, first, second, scales)
+    return LandmarkWeights(tuple(names), landmarks, offsets, first, second, scales).astype(dtype)
