@@ -15,11 +15,10 @@ from onlinels.checks import (
     check_choice,
     check_count,
     check_flag,
-    check_kind,
     check_not_empty,
     plain_value,
 )
-from onlinels.features.images import FixedTransformer, not_made
+from onlinels.features.images import FixedTransformer, check_common_settings, not_made
 from onlinels.features.input_weights import (
     BIAS_KEY,
     DIFFERENCE_KINDS,
@@ -240,10 +239,8 @@ class HiddenLayer(FixedTransformer):
         check_count("n_hidden", self.n_hidden, 1)
         check_units(self.n_hidden, 1)
         check_choice("activation", self.activation, ACTIVATIONS)
-        check_count("seed", self.seed, 0)
-        check_choice("dtype", self.dtype, PRECISIONS)
         check_flag("bias", self.bias)
-        check_kind("prefix", self.prefix, (str,))
+        check_common_settings(self)
         given = self.input_weights
         if not isinstance(given, InputWeights):
             check_choice("input_weights", given, [*DISTRIBUTIONS, *DIFFERENCE_KINDS])

@@ -209,20 +209,23 @@ class FixedTransformer(base.MiniBatchTransformer):
     __setattr__ = checked_assignment
 
 
+def check_common_settings(features: Any) -> None:
+    """Raise unless the settings that most features have are valid."""
+    check_kind("prefix", features.prefix, (str,))
+    check_choice("dtype", features.dtype, PRECISIONS)
+    check_count("seed", features.seed, 0)
+
+
 class ImageTransformer(FixedTransformer):
     """Turn images or windows into rows of features by a subclass's `_transform`."""
 
     kind: ClassVar[Kind]
 
-    # Settings of the subclasses.
-    dtype: str
-    seed: int
+    # A setting of the subclasses.
     prefix: str
 
     def _check_settings(self) -> None:
-        check_kind("prefix", self.prefix, (str,))
-        check_choice("dtype", self.dtype, PRECISIONS)
-        check_count("seed", self.seed, 0)
+        check_common_settings(self)
         if self._shape is not None:
             check_image_shape(f"{self.kind.name}_shape", self._shape, self.kind)
 

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from onlinels.checks import Floats, Integers, Matrix, check_room
+from onlinels.core.reference import EPS
 from onlinels.features.images import slices
 from onlinels.numerics import Frozen, product
 from onlinels.rows.batch import Name
 from onlinels.rows.labels import Classes
 from onlinels.saving import savable
-
-EPS = float(np.finfo(np.float64).eps)
 
 DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Matrix]] = {
     "gaussian": lambda random, size: random.standard_normal(size),
