@@ -100,6 +100,5 @@ def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
     # Every tile has a white line above it and one on its left.
     lined = np.ones((n_rows * n_columns, height + 1, width + 1, 3))
     lined[:n_tiles, 1:, 1:] = tiles
-    rows = lined.reshape(n_rows, n_columns, height + 1, width + 1, 3).swapaxes(1, 2)
-    picture = rows.reshape(n_rows * (height + 1), n_columns * (width + 1), 3)
+    picture = np.vstack([np.hstack(row) for row in lined.reshape(n_rows, -1, *lined.shape[1:])])
     return np.pad(picture, ((0, 1), (0, 1), (0, 0)), constant_values=1.0)

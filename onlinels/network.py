@@ -7,11 +7,10 @@ are fixed, and only the linear layer learns (`FixedNetwork`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
 from itertools import count, groupby
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_type_hints
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from onlinels.checks import (
     check_part,
     check_weights,
     same,
+    settings_of,
 )
 from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.filters import Patches
@@ -90,6 +90,12 @@ def cut(examples: Sequence[Example]) -> list[list[Example]]:
     return [run[part] for run in runs for part in slices(0, len(run), BLOCK_IMAGES)]
 
 
+def in_blocks(function: Callable[[Matrix], Matrix], images: Matrix) -> Matrix:
+    """Return what a function returns for images, a row for each, with bounded memory."""
+    parts = slices(0, len(images), BLOCK_IMAGES)
+    return np.concatenate([function(images[part]) for part in parts])
+
+
 def batch_of(
     examples: Sequence[Example], rows_of: Callable[[Matrix], Matrix]
 ) -> tuple[Matrix, Sequence[Label], Any, Any]:
@@ -137,12 +143,7 @@ class FixedNetwork:
         """Return the hidden activations (n, n_hidden) of images."""
         processed = self.preprocessing.transform_many(images)
         self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
-        hidden: Matrix = self.hidden.transform_many(self.features.transform_many(processed))
-        return hidden
-
-    def blocks(self, images: Matrix) -> Iterator[Matrix]:
-        """Yield the hidden activations block by block."""
-        return (self.activations(images[part]) for part in slices(0, len(images), BLOCK_IMAGES))
+        return np.asarray(self.hidden.transform_many(self.features.transform_many(processed)))
 
     def learn(self, examples: Sequence[Example]) -> None:
         """Learn all images block by block, or none of them."""
@@ -158,22 +159,13 @@ class FixedNetwork:
 
 PresetSettings = dict[str, Any]
 
-KINDS: dict[str, Any] = {
-    "preprocessing": ImagePreprocessing,
-    "features": ConvolutionalFeatures,
-    "hidden": HiddenLayer,
-    "classifier": LeastSquaresClassifier,
-}
+KINDS: dict[str, Any] = get_type_hints(FixedNetwork)
+"""Classes of the parts of the network."""
 
-PART_PARAMETERS = {
-    part: tuple(name for name in signature(kind).parameters if name != "prefix")
-    for part, kind in KINDS.items()
-}
-PART_PARAMETERS["network"] = ("warm_up",)
+PART_PARAMETERS = {part: {*settings_of(kind)} - {"prefix"} for part, kind in KINDS.items()}
 # The preprocessing reads the images and knows the shape of those that it passes on.
-PART_PARAMETERS["features"] = tuple(
-    name for name in PART_PARAMETERS["features"] if name != "image_shape"
-)
+PART_PARAMETERS["features"].remove("image_shape")
+PART_PARAMETERS["network"] = {"warm_up"}
 """Settings of every part of the network; precision and seed belong to several parts."""
 
 COMMON_SETTINGS: PresetSettings = {
@@ -221,20 +213,9 @@ def _preset(*row: Any, **others: Any) -> PresetSettings:
 
 PAPER_FILTERS = ("hand-designed", Patches(17))
 COLOUR_SETTINGS: PresetSettings = {"scale": 255.0, "grey_channel": True, "ridge": 1e-4}
-DIGIT_SETTINGS = {
-    "normalize": True,
-    "dtype": "float64",
-    "input_weights": "difference",
-    "warm_up": 200,
-    "ridge": 5e-6,
-}
-PAPER_SETTINGS = {
-    "normalize": True,
-    "drop_ring": 0,
-    "input_weights": "difference",
-    "ridge": "paper",
-    "priors": None,
-}
+PAPER_FEATURES: PresetSettings = {"normalize": True, "input_weights": "difference"}
+PAPER_SETTINGS = PAPER_FEATURES | {"drop_ring": 0, "ridge": "paper", "priors": None}
+DIGIT_SETTINGS = PAPER_FEATURES | {"dtype": "float64", "warm_up": 200, "ridge": 5e-6}
 
 PRESETS: dict[str, PresetSettings] = {
     # Tables 1, 2 and 4: C = 1, W = 7, Q = 8, D = 2, P = 60, M = 12,000.
@@ -277,12 +258,11 @@ def preset_settings(name: str, overrides: PresetSettings) -> dict[str, PresetSet
     check_choice("name", name, PRESETS)
     known = {setting for settings in PART_PARAMETERS.values() for setting in settings}
     for setting in overrides.keys() - known:
-        names = ", ".join(sorted(known))
-        problem = f"{setting!r} is not a setting of the network"
-        raise ValueError(f"{problem}, expected one of {names}. Remove or rename it.")
+        problem = f"{setting!r} is not a setting of the network, expected one of"
+        raise ValueError(f"{problem} {', '.join(sorted(known))}. Remove or rename it.")
     chosen = PRESETS[name] | overrides
     return {
-        part: {setting: chosen[setting] for setting in settings if setting in chosen}
+        part: {setting: chosen[setting] for setting in chosen if setting in settings}
         for part, settings in PART_PARAMETERS.items()
     }
 
@@ -443,16 +423,19 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _linear_layer(self) -> LeastSquaresClassifier:
         """The classifier of hidden activations, or of pixels during the warm-up."""
         with self._lock:
+            layer = self._of_pixels if self._fixed is None else self._fixed.classifier
+            # These settings can change at any time, and count when weights are computed.
+            layer.priors = self.classifier.priors
             if self._fixed is not None:
-                # These settings can change at any time, and count when weights are computed.
-                self._fixed.classifier.ridge = self.classifier.ridge
-                self._fixed.classifier.priors = self.classifier.priors
-                return self._fixed.classifier
-            self._of_pixels.priors = self.classifier.priors
-            new = self._held[self._of_pixels.count :]
-            if new:
-                self._of_pixels.learn_many(*batch_of(new, _pixels)[:3])
-            return self._of_pixels
+                layer.ridge = self.classifier.ridge
+            for block in cut(self._held[layer.count :]):
+                layer.learn_many(*batch_of(block, _pixels))
+            return layer
+
+    @property
+    def _rows_of(self) -> Callable[[Matrix], Matrix]:
+        """The function from images to the rows that the linear layer learns."""
+        return _pixels if self._fixed is None else self._fixed.activations
 
     @property
     def ridge(self) -> Any:
@@ -464,9 +447,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             # The fixed layer is assigned first: after an interrupt between the two assignments, it
             # gets the old ridge again from `self.classifier`.
-            for network in (self._fixed, self):
-                if network is not None:
-                    network.classifier.ridge = ridge
+            if self._fixed is not None:
+                self._fixed.classifier.ridge = ridge
+            self.classifier.ridge = ridge
 
     @property
     def priors(self) -> Any:
@@ -537,7 +520,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _activations(self, images: Matrix) -> Matrix:
         self._check_shape(images.shape[1:])
-        return np.concatenate([*self._network.blocks(images)])
+        return in_blocks(self._network.activations, images)
 
     @property
     def bank(self) -> Floats:
@@ -569,9 +552,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Raise unless images fit the parts and earlier images; a fixed network checks more."""
         self._check_shape(images.shape[1:])
         if self._fixed is None:
-            features, hidden = self.features, self.hidden
             processed = self.preprocessing.outlook(images)
-            hidden.check_width(features.check_images(processed, hidden.dtype))
+            self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
 
     @property
     def _given_shape(self) -> Shape | None:
@@ -596,9 +578,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _image_scores(self, images: Matrix) -> Floats:
         self._check_images(images)
-        layer = self._linear_layer
-        blocks = [_pixels(images)] if self._fixed is None else self._fixed.blocks(images)
-        return np.concatenate([layer.scores_many(rows) for rows in blocks])
+        layer, rows_of = self._linear_layer, self._rows_of
+        return in_blocks(lambda block: layer.scores_many(rows_of(block)), images)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
@@ -686,15 +667,12 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             new._of_pixels = copy.copy(self._of_pixels)
             parts = [Answers(None, None, np.zeros((0, len(self.classes))), none)]
             n_held = self.warm_up - self.count if self._fixed is None else 0
-            held = [examples[:n_held]] if n_held and examples else []
-            for block in held + cut(examples[n_held:]):
-                layer, fixed = new._linear_layer, new._fixed
-                if fixed is None:
-                    part = answered(layer, *batch_of(block, _pixels)[:3], None)
+            for block in cut(examples[:n_held]) + cut(examples[n_held:]):
+                part = answered(new._linear_layer, *batch_of(block, new._rows_of))
+                if new._fixed is None:
                     new._learn(block)
                 else:
-                    part = answered(layer, *batch_of(block, fixed.activations))
-                    new._fixed = replace(fixed, classifier=part.model)
+                    new._fixed = replace(new._fixed, classifier=part.model)
                     new._image_shape = block[0].image.shape
                 # Intermediate models are not held.
                 parts.append(part._replace(model=None))
@@ -803,8 +781,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             self._check_shape(other._image_shape)
             shape, theirs = self._image_shape or other._image_shape, other._fixed
             if theirs is None:
-                if other._held:
-                    self._learn(other._held)
+                self._learn(other._held)
             elif self._fixed is None:
                 fixed = copy.deepcopy(theirs)
                 fixed.learn(self._held)

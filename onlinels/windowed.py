@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from math import floor, isfinite
 from numbers import Real
 from typing import Any
@@ -50,12 +50,6 @@ MaybeLabel = tuple[Label, ...]
 """(label,), or () for no label."""
 
 
-def one_reading(x: Any) -> list[Any]:
-    """Return a reading as a batch of one; raise TypeError if the reading is not a dict."""
-    check_mapping(x)
-    return [x]
-
-
 def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Floats, bool]:
     """Return readings without their times, the times in seconds, and whether they are dates.
 
@@ -66,16 +60,13 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Flo
     if not all(timestamp in x for x in rows):
         fault = f"x has no {timestamp!r}, expected the time of every reading under this name"
         raise ValueError(f"{fault}. Pass the time, or leave timestamp out.")
-    stamps = [x[timestamp] for x in rows]
-    dates = isinstance(stamps[0], DATE_TYPES) if stamps else False
+    rows = [dict(x) for x in rows]
+    stamps = [x.pop(timestamp) for x in rows]
+    dates = isinstance(stamps[0], DATE_TYPES)
     for stamp in stamps:
         if not isinstance(stamp, DATE_TYPES if dates else Real) or isinstance(stamp, bool):
             fault = f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}"
             raise TypeError(f"{fault}, expected only seconds, or only dates. Convert the time.")
-    rows = [dict(x) for x in rows]
-    for x in rows:
-        # Not a comparison of names: a numpy scalar is compared with every entry of a tuple.
-        del x[timestamp]
     return rows, read_times(stamps, len(stamps), dates), dates
 
 
@@ -167,6 +158,7 @@ def _takes_lists(model: Any) -> bool:
 
 
 @savable(lambda model: settings_hold(model) and len(model._state.values) <= model.window)
+@dataclass(eq=False, repr=False)
 class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     """Classify sliding windows of sensor readings that arrive one at a time.
 
@@ -233,37 +225,30 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     ('not', ('ax', 'ay'), 38)
     """
 
-    def __init__(
-        self,
-        classifier: base.Classifier,
-        window: int = 64,
-        hop: int = 16,
-        timestamp: Name | None = None,
-        sample_rate: float | None = None,
-        largest_gap: float = 4.0,
-        label_rule: str = "last",
-    ) -> None:
-        if not isinstance(classifier, base.Classifier):
-            fault = f"classifier is of type {type(classifier).__name__}, expected a classifier"
+    classifier: base.Classifier
+    window: int = 64
+    hop: int = 16
+    timestamp: Name | None = None
+    sample_rate: float | None = None
+    largest_gap: float = 4.0
+    label_rule: str = "last"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.classifier, base.Classifier):
+            fault = f"classifier is of type {type(self.classifier).__name__}, expected a classifier"
             raise TypeError(f"{fault}, or a pipeline that ends in one. Pass a classifier.")
-        check_choice("label_rule", label_rule, LABEL_RULES)
-        check_positive("largest_gap", largest_gap)
-        if largest_gap < 1.0:
-            fault = f"largest_gap={largest_gap!r} must be at least 1 sampling period"
+        check_choice("label_rule", self.label_rule, LABEL_RULES)
+        check_positive("largest_gap", self.largest_gap)
+        if self.largest_gap < 1.0:
+            fault = f"largest_gap={self.largest_gap!r} must be at least 1 sampling period"
             raise ValueError(f"{fault}. Pass a number >= 1.")
-        if sample_rate is not None:
-            check_positive("sample_rate", sample_rate)
-            if timestamp is None:
+        if self.sample_rate is not None:
+            check_positive("sample_rate", self.sample_rate)
+            if self.timestamp is None:
                 raise ValueError("sample_rate needs the times of readings. Pass timestamp.")
-        self.classifier = classifier
-        self.window = check_count("window", window, 1)
-        self.hop = check_count("hop", hop, 1)
-        self.timestamp = timestamp
-        self.sample_rate = sample_rate
-        self.largest_gap = largest_gap
-        self.label_rule = label_rule
-        self._state = StreamState()
-        self._lock = Lock()
+        for name in ("window", "hop"):
+            vars(self)[name] = check_count(name, getattr(self, name), 1)
+        self._state, self._lock = StreamState(), Lock()
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -325,7 +310,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             wrapped classifier rejects the window. The model is then unchanged.
         """
         with self._lock:
-            self._learn(one_reading(x), [(read_label(y),)])
+            self._learn([x], [(read_label(y),)])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Add consecutive readings, all or none, with the same result as `learn_one` in a loop.
@@ -361,7 +346,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         1
         """
         with self._lock:
-            self._learn(one_reading(x), [()])
+            self._learn([x], [()])
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of the window that ends in a reading, None if the window is not full."""
@@ -394,17 +379,17 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         return tuple(getattr(last_step(self.classifier), "classes", ()))
 
     def _learn(self, rows: list[Any], labels: list[MaybeLabel]) -> None:
-        if not rows:
-            return
         due: list[Labelled] = []
         # Every state has a window of its own, so only the last state is kept.
-        (state,) = deque(self._follow(rows, labels, due), maxlen=1)
+        (state,) = deque(chain([self._state], self._follow(rows, labels, due)), maxlen=1)
         learn_and_note(partial(self._learn_windows, due), self, "_state", state)
 
     def _follow(
         self, rows: list[Any], labels: list[MaybeLabel], due: list[Labelled]
     ) -> Iterator[StreamState]:
         """Yield the state after each reading; append the windows that become due to `due`."""
+        if not rows:
+            return
         state, rule = self._state, LABEL_RULES[self.label_rule]
         rows, times, dates = read_stamps(rows, self.timestamp)
         batch = read_batch(rows) if rows[1:] else read_sample(rows[0])
@@ -466,7 +451,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
         """Teach the wrapped classifier the windows in order; of several windows all or none."""
-        model = self.classifier
+        model: Any = self.classifier
         if len(due) > 1 and _takes_lists(model):
             model.learn_many([sample for sample, _ in due], [label for _, label in due])
             return
@@ -477,12 +462,12 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
     def _answer(self, method: str, nothing: Any, x: Any) -> Any:
         """Return the prediction for one reading; a blank model does not read its values."""
-        rows = one_reading(x)
-        return nothing if is_blank(self.classifier) else self._answers(method, nothing, rows)[0]
+        check_mapping(x)
+        return nothing if is_blank(self.classifier) else self._answers(method, nothing, [x])[0]
 
     def _answers(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
         """Return the prediction for each reading, and `nothing` if its window is not full."""
-        followed = self._follow(rows, [()] * len(rows), []) if rows else iter(())
+        followed = self._follow(rows, [()] * len(rows), [])
         given: list[Any] = []
         while block := [state.values for state in islice(followed, BLOCK_READINGS)]:
             full = [{"window": each.copy()} for each in block if len(each) == self.window]
@@ -535,12 +520,11 @@ def windows_of(
         if not isinstance(each, (tuple, list)) or len(each) != 2:
             problem = f"stream yields {reprlib.repr(each)}, expected pairs (reading, label)"
             raise TypeError(f"{problem}. Pass zip(readings, labels).")
-    rows = [reading for x, _ in pairs for reading in one_reading(x)]
     due: list[Labelled] = []
     labels = [(read_label(y, f"The label of reading {n}"),) for n, (_, y) in enumerate(pairs)]
-    deque(model._follow(rows, labels, due) if rows else (), maxlen=0)
+    deque(model._follow([x for x, _ in pairs], labels, due), maxlen=0)
     if not due:
-        fault = f"{len(rows)} readings fill no window of {model.window} that has a label"
+        fault = f"{len(pairs)} readings fill no window of {model.window} that has a label"
         remedy = "Pass more readings, or a shorter window."
         raise ValueError(f"{fault}, expected at least one. {remedy}")
     return np.stack([sample["window"] for sample, _ in due]), [label for _, label in due]

@@ -141,7 +141,6 @@ def test_a_window_has_the_same_features_alone_and_among_others(length, dtype, mo
     np.testing.assert_array_equal(np.stack(alone), features)
     monkeypatch.setattr(module, "TILE_RESPONSES", 1)
     monkeypatch.setattr(module, "TILE_COMPARISONS", 1)
-    monkeypatch.setattr(module, "MAX_WINDOWS_PER_TASK", 7)
     np.testing.assert_array_equal(model.transform_many(windows), features)
 
 

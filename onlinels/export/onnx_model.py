@@ -23,6 +23,7 @@ from onlinels.features.convolution import (
     ConvolutionalFeatures,
     grouped,
 )
+from onlinels.features.filters import for_channels
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_shape, not_made
 from onlinels.features.input_weights import LandmarkWeights
@@ -225,9 +226,7 @@ def preprocessed(images: ImagesValue, step: ImagePreprocessing) -> ImagesValue:
 def filtered(images: ImagesValue, step: ConvolutionalFeatures) -> TableValue:
     """Return convolutional features: responses, powers, pooling and normalisation."""
     height, width, n_channels = images.shape
-    _ = step.bank  # Raises if it is not made yet.
-    bank = step._bank_for(n_channels)
-    filters = grouped(np.broadcast_to(bank, (*bank.shape[:3], n_channels)), step.channels)
+    filters = grouped(for_channels(step.bank, n_channels), step.channels)
     n_filters, side, _, n_groups, _ = filters.shape
     n_features, divisor = step.n_features(images.shape), NORMALIZATIONS[step.normalize]
     rows, columns = (

@@ -24,13 +24,13 @@ from onlinels.checks import (
     check_count,
     check_positive,
     check_room,
+    same,
 )
 from onlinels.features.filters import (
     Patches,
     for_channels,
     frozen_filters,
     make_bank,
-    outline,
     recipes,
 )
 from onlinels.features.images import (
@@ -48,7 +48,7 @@ from onlinels.features.images import (
     slices,
 )
 from onlinels.numerics import MAX_SINGLE_THREAD_PRODUCT, Scratch, even_parts, in_threads
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import savable
 
 N_SQUARE_ROOTS = {1.0: 0, 0.5: 1, 0.25: 2}
 """Number of square roots of an absolute value that make a power, by its exponent."""
@@ -210,12 +210,14 @@ another more often.
 
 
 def convolve(images: Matrix, filters: Matrix, stage: ConvolutionalFeatures) -> Matrix:
-    """Turn images (n, height, width, n_channels) into features (n, n_features) of their dtype."""
+    """Turn images (n, height, width, n_channels) into features (n, n_features) of their dtype.
+
+    The filters have the channels of the images.
+    """
     # For every channel x and filter h: u = |x * h|^p, v = (u * 1/Q^2)^q, then every D-th position
     # of v, divided by the sum over positions. This is Algorithm 1 if p = 2 and q = 1/4. Features
     # are ordered by channel (unless channels are joint), filter, row and column.
-    n_images, *sides, n_channels = images.shape
-    filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
+    n_images, *sides, _ = images.shape
     check_convolution_room(images, filters, stage.padding, stage.n_features(images.shape[1:]))
     images, filters = grouped(images, stage.channels), grouped(filters, stage.channels)
     # One row per filter, rotated by 180 degrees: a convolution is a correlation with such filters.
@@ -249,9 +251,8 @@ def convolve(images: Matrix, filters: Matrix, stage: ConvolutionalFeatures) -> M
             fill(block, per_product if block.start < whole else 1)
         power(features[part], stage.after_pooling)
         if not np.isfinite((features[part].min(), features[part].max())).all():
-            problem = f"Features of pixels as large as {np.abs(images[part]).max():g} overflow"
-            remedy = "Rescale the images."
-            raise ValueError(f"{problem} {images.dtype}, expected finite features. {remedy}")
+            found = f"pixels as large as {np.abs(images[part]).max():g} overflow {images.dtype}"
+            raise ValueError(f"Features of {found}, expected finite features. Rescale the images.")
         if divisor is not None:
             maps = features[part].reshape(-1, *shape[:2], shape[2] * shape[3])
             # A filter of zero mean leaves nothing but rounding errors of even brightness. Divided
@@ -269,8 +270,7 @@ NORMALIZATIONS = {True: "map", False: None, "map": "map", "image": "image"}
 
 
 def _bank_fits(features: Any) -> bool:
-    made: Any = None if recipes(features.filters) else make_bank(features.filters)
-    return settings_hold(features) and np.array_equal(features._bank, made)
+    return same(features._bank, type(features)(**features._get_params())._bank)
 
 
 @savable(_bank_fits)
@@ -426,8 +426,13 @@ class ConvolutionalFeatures(ImageTransformer):
             return model
         images = check_some(read_images(X, model.image_shape))
         model.check_images(images)
-        made = make_bank(model.filters, images, y, model.seed, model.channels == "joint")
-        return cls(**{**settings, "filters": made})
+        joint = model.channels == "joint"
+
+        def make(patches: Patches, place: int) -> Floats:
+            # Every position in a tuple has its own random numbers.
+            return patches.make(images, y, np.random.default_rng([model.seed, place]), joint)
+
+        return cls(**{**settings, "filters": make_bank(model.filters, images.shape[3], make)})
 
     @property
     def is_fixed(self) -> bool:
@@ -447,31 +452,22 @@ class ConvolutionalFeatures(ImageTransformer):
             raise not_made(f"filters={self.filters!r} are", "ConvolutionalFeatures")
         return self._bank
 
-    def _bank_for(self, n_channels: int) -> Floats:
-        """Return the bank for so many channels, with ones in place of `Patches`, or raise."""
-        if self._bank is None:
-            return outline(self.filters, n_channels)
-        return for_channels(self._bank, n_channels)
-
     @property
     def _exponent(self) -> float:
         """Exponent p of a feature |u|^p of a response u."""
         return float(self.before_pooling) * float(self.after_pooling)
 
-    def _convolved_size(self, side: int, filter_size: int) -> int:
-        """Return J - W + 1, the side of the convolved image, or 0 if the filter does not fit."""
-        return max(0, side + 2 * self.padding - filter_size + 1)
-
-    def _pooled_size(self, side: int, filter_size: int) -> int:
-        """Return ceil((J - W + Q) / D), the side of the downsampled map, or 0 if it is empty."""
-        convolved = self._convolved_size(side, filter_size)
-        full = convolved + self.pool_size - 1 - 2 * self.drop_ring
-        return ceil(max(0, full) / self.stride) if convolved else 0
+    def _sides(self, side: int, filter_size: int) -> tuple[int, int]:
+        """Return J - W + 1 and ceil((J - W + Q) / D): sides of the convolved image and the map."""
+        convolved = max(0, side + 2 * self.padding - filter_size + 1)
+        full = max(0, convolved + self.pool_size - 1 - 2 * self.drop_ring)
+        return convolved, ceil(full / self.stride) if convolved else 0
 
     def _pooling_matrix(self, side: int, filter_size: int, dtype: type) -> Matrix:
-        """Return the matrix (pooled_size, convolved_size) that pools and downsamples a side."""
-        kept = self.drop_ring + self.stride * np.arange(self._pooled_size(side, filter_size))
-        offsets = kept[:, None] - np.arange(self._convolved_size(side, filter_size))
+        """Return the matrix (side of the map, convolved side) that pools and downsamples."""
+        convolved, pooled = self._sides(side, filter_size)
+        kept = self.drop_ring + self.stride * np.arange(pooled)
+        offsets = kept[:, None] - np.arange(convolved)
         return POOLING_WEIGHTS[self.pooling](offsets, self.pool_size).astype(dtype)
 
     def n_features(self, shape: Shape) -> int:
@@ -501,8 +497,9 @@ class ConvolutionalFeatures(ImageTransformer):
         """
         check_image_shape("shape", shape)
         height, width, n_channels = full_shape(shape, None)
-        filters = self._bank_for(n_channels)
-        n_positions = prod(self._pooled_size(side, filters.shape[1]) for side in (height, width))
+        bank = make_bank(self.filters, n_channels) if self._bank is None else self._bank
+        filters = for_channels(bank, n_channels)
+        n_positions = prod(self._sides(side, filters.shape[1])[1] for side in (height, width))
         if not n_positions:
             problem = f"Images of {height} x {width} pixels have empty pooled maps"
             raise ValueError(f"{problem} with these filters. Raise padding, or lower drop_ring.")
@@ -542,7 +539,6 @@ class ConvolutionalFeatures(ImageTransformer):
         return self.n_features(shape)
 
     def _transform(self, images: Matrix) -> Matrix:
-        _ = self.bank  # Raises if the bank still needs examples.
+        bank = for_channels(self.bank, images.shape[3])
         self.check_images(images)
-        values = images.astype(PRECISIONS[self.dtype], copy=False)
-        return convolve(values, self._bank_for(images.shape[3]), self)
+        return convolve(images.astype(PRECISIONS[self.dtype], copy=False), bank, self)

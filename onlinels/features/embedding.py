@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Floats, Matrix, check_kind, check_values, same
+from onlinels.checks import Floats, Matrix, check_kind, check_values, dense, same
 from onlinels.features.images import FixedTransformer
-from onlinels.rows.batch import as_frame, as_numpy, output_row, output_table
+from onlinels.rows.batch import as_numpy, output_row, output_table, source_of
 from onlinels.saving import savable, settings_hold
 
 PROBE_TEXTS = (
@@ -54,14 +55,35 @@ class IdentifiedFunction:
         Length of an embedding.
     """
 
-    def __init__(self, function: Callable[[list[Any]], Any], probes: Any) -> None:
+    def __init__(self, function: Any, probes: Any) -> None:
+        if not callable(function):
+            expected = "a function from a list of items to an array (n_items, n_dimensions)"
+            problem = f"embed is of type {type(function).__name__}, expected {expected}"
+            raise TypeError(f"{problem}. Pass the function itself.")
+        items = _probe_items(probes)
+        try:
+            returned, alone = function(items), function(items[:1])
+        except Exception as error:
+            problem = f"embed raised {error!r} for probes={probes!r}, expected embeddings"
+            remedy = "Pass a shape such as probes=(224, 224, 3), or items like those to embed."
+            raise ValueError(f"{problem}. {remedy}") from error
+        values = _embeddings(returned, items).astype(np.float64)
+        if not _are_equal(_embeddings(alone, items[:1]).astype(np.float64), values[:1]):
+            raise ValueError(
+                "embed returned another vector for an item alone than for the item in a list, "
+                "expected one vector per item that depends on this item alone. Put a network into "
+                "evaluation mode (network.eval() in torch), and use no statistics of the list."
+            )
         self.probes, self.function = probes, function
-        self.fingerprint, self.n_dimensions = _fingerprint_of(function, probes)
+        # Of `random` alone numpy promises the same numbers in every version.
+        projection = np.random.RandomState(0).random_sample((values.shape[1], N_PROJECTIONS)) - 0.5
+        self.fingerprint, self.n_dimensions = values @ projection, values.shape[1]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IdentifiedFunction):
             return NotImplemented
-        return _are_equal(self.fingerprint, other.fingerprint)
+        same_length = self.n_dimensions == other.n_dimensions
+        return same_length and _are_equal(self.fingerprint, other.fingerprint)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -76,31 +98,24 @@ class IdentifiedFunction:
     def __call__(self, items: list[Any]) -> Matrix:
         """Return the embeddings (n_items, n_dimensions) of items."""
         if self.function is None:
-            raise ValueError(
-                "embed is None, expected a function: model files hold no functions. Load the model "
-                "with onlinels.load(path, embed=function)."
-            )
+            problem = "embed is None, expected a function: model files hold no functions"
+            raise ValueError(f"{problem}. Load the model with onlinels.load(path, embed=function).")
         if not items:
             # Functions of others may fail for no items. A probe has the length and dtype of all.
             return self(_probe_items(self.probes)[:1])[:0]
         values = _embeddings(self.function(items), items)
         if values.shape[1] != self.n_dimensions:
-            raise ValueError(
-                f"embed returned {values.shape[1]} numbers for an item, expected "
-                f"{self.n_dimensions} as for the probes. Return vectors of one length."
-            )
+            problem = f"embed returned {values.shape[1]} numbers for an item"
+            expected = f"{self.n_dimensions} as for the probes"
+            raise ValueError(f"{problem}, expected {expected}. Return vectors of one length.")
         return values
 
     def attach(self, function: Callable[[list[Any]], Any]) -> None:
         """Set the function of a loaded model, or raise if the fingerprint differs."""
-        _check_callable(function)
-        fingerprint, n_dimensions = _fingerprint_of(function, self.probes)
-        if n_dimensions != self.n_dimensions or not _are_equal(fingerprint, self.fingerprint):
-            raise ValueError(
-                f"embed={function!r} returns other embeddings for the probes than the function "
-                "with which the model was saved. Pass the same function, with the same weights and "
-                "the same preprocessing."
-            )
+        if IdentifiedFunction(function, self.probes) != self:
+            fault = f"embed={function!r} returns other embeddings for the probes than the function"
+            remedy = "Pass the same function, with the same weights and the same preprocessing."
+            raise ValueError(f"{fault} with which the model was saved. {remedy}")
         self.function = function
 
 
@@ -160,12 +175,9 @@ class Embedding(FixedTransformer):
 
     def __post_init__(self) -> None:
         check_kind("prefix", self.prefix, (str,))
-        if isinstance(self.probes, list):
-            # Copied, because the caller may reuse the memory of arrays.
-            own = [each.copy() if isinstance(each, np.ndarray) else each for each in self.probes]
-            vars(self)["probes"] = own
+        # Copied, because the caller may reuse the memory of arrays.
+        vars(self)["probes"] = copy.deepcopy(self.probes)
         given = self.embed
-        _check_callable(given)
         if isinstance(given, IdentifiedFunction):
             # A clone has the function of the original.
             if same(given.probes, self.probes):
@@ -188,45 +200,28 @@ class Embedding(FixedTransformer):
         -------
         list of dicts, array (n, n_dimensions), or frame
         """
-        source = X if isinstance(X, (list, tuple)) else as_numpy(X)
-        if not isinstance(source, (list, tuple, np.ndarray)):
-            source = as_frame(source)
-        items = _items_of(source)
-        return output_table(source, self.embed(items), True, self.prefix)
+        source = source_of(dense(X))
+        return output_table(source, self.embed(_items_of(source)), True, self.prefix)
 
 
 def _item_of(x: Any, argument: str) -> Any:
     """Return the one value of a sample."""
     if not isinstance(x, Mapping) or len(x) != 1:
         found = f"{len(x)} values" if isinstance(x, Mapping) else f"the type {type(x).__name__}"
-        raise ValueError(
-            f"{argument} has {found}, expected a dict with one item to embed, such as "
-            '{"text": "..."}. Select one with river\'s compose.Select(name) | Embedding(...).'
-        )
+        expected = 'a dict with one item to embed, such as {"text": "..."}'
+        remedy = "Select one with river's compose.Select(name) | Embedding(...)."
+        raise ValueError(f"{argument} has {found}, expected {expected}. {remedy}")
     return next(iter(x.values()))
 
 
 def _items_of(X: Any) -> list[Any]:
     """Return the items of a list, an array, or a frame of narwhals."""
-    if isinstance(X, (list, tuple)):
-        return [
-            _item_of(x, f"X[{place}]") if isinstance(x, Mapping) else x for place, x in enumerate(X)
-        ]
-    if isinstance(X, np.ndarray):
-        return list(X)
+    if isinstance(X, (list, tuple, np.ndarray)):
+        return [_item_of(x, f"X[{n}]") if isinstance(x, Mapping) else x for n, x in enumerate(X)]
     if len(X.columns) != 1:
         problem = f"X has the columns {X.columns}, expected one column of items"
         raise ValueError(f"{problem}. Select one.")
-    items: list[Any] = X[X.columns[0]].to_list()
-    return items
-
-
-def _check_callable(function: Any) -> None:
-    if not callable(function):
-        raise TypeError(
-            f"embed is of type {type(function).__name__}, expected a function from a list of "
-            "items to an array (n_items, n_dimensions). Pass the function itself."
-        )
+    return list(X[X.columns[0]].to_list())
 
 
 def _embeddings(returned: Any, items: list[Any]) -> Matrix:
@@ -237,36 +232,11 @@ def _embeddings(returned: Any, items: list[Any]) -> Matrix:
         problem = "embed returned lists of different lengths, expected one length"
         raise ValueError(f"{problem}. Return one vector per item.") from error
     if values.ndim != 2 or len(values) != len(items) or not values.shape[1]:
-        raise ValueError(
-            f"embed returned an array of shape {values.shape} for {len(items)} items, expected "
-            f"({len(items)}, n_dimensions). Return one vector per item."
-        )
+        problem = f"embed returned an array of shape {values.shape} for {len(items)} items"
+        expected = f"({len(items)}, n_dimensions)"
+        raise ValueError(f"{problem}, expected {expected}. Return one vector per item.")
     check_values("embed's result", values)
     return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
-
-
-def _fingerprint_of(function: Callable[[list[Any]], Any], probes: Any) -> tuple[Floats, int]:
-    """Return random projections of the embeddings of probes, and the length of an embedding."""
-    items = _probe_items(probes)
-    try:
-        returned, alone = function(items), function(items[:1])
-    except Exception as error:
-        problem = f"embed raised {error!r} for probes={probes!r}, expected embeddings"
-        raise ValueError(
-            f"{problem}. Pass a shape such as probes=(224, 224, 3), or items like those to embed."
-        ) from error
-    values = _embeddings(returned, items).astype(np.float64)
-    first = _embeddings(alone, items[:1]).astype(np.float64)
-    if first.shape[1:] != values.shape[1:] or not _are_equal(first, values[:1]):
-        raise ValueError(
-            "embed returned another vector for an item alone than for the item in a list, expected "
-            "one vector per item that depends on this item alone. Put a network into evaluation "
-            "mode (network.eval() in torch), and use no statistics of the list."
-        )
-    n_dimensions = values.shape[1]
-    # Of `random` alone numpy promises the same numbers in every version.
-    projection = np.random.RandomState(0).random_sample((n_dimensions, N_PROJECTIONS)) - 0.5
-    return values @ projection, n_dimensions
 
 
 def _probe_items(probes: Any) -> list[Any]:
@@ -278,10 +248,9 @@ def _probe_items(probes: Any) -> list[Any]:
         return list((256.0 * pixels).astype(np.uint8))
     if isinstance(probes, list) and len(probes) > 1:
         return probes
-    raise ValueError(
-        f'probes={probes!r} describes no items, expected "texts", a shape such as (224, 224, 3), '
-        "or a list of at least two items. Pass one of them."
-    )
+    expected = '"texts", a shape such as (224, 224, 3), or a list of at least two items'
+    problem = f"probes={probes!r} describes no items, expected {expected}"
+    raise ValueError(f"{problem}. Pass one of them.")
 
 
 def _are_equal(a: Floats, b: Floats) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
@@ -25,7 +26,7 @@ from onlinels.checks import (
 )
 from onlinels.features.images import Shape
 from onlinels.features.preprocessing import GREY_WEIGHTS, fit_whitening
-from onlinels.rows.labels import Classes, read_labels
+from onlinels.rows.labels import Classes, Label, read_labels
 from onlinels.saving import savable, settings_hold
 
 
@@ -50,9 +51,8 @@ def for_channels(bank: Floats, n_channels: int) -> Floats:
         grey = bank @ np.transpose([GREY_WEIGHTS])
         parts = [bank, grey] if n_channels == 4 else [grey] * n_channels
         return np.concatenate(parts, axis=3)
-    expected = f"{'1 to 4' if own == 3 else own}, since the filters have {own}"
-    problem = f"Images have {n_channels} channels, expected {expected}"
-    raise ValueError(f"{problem}. Pass other images or filters.")
+    problem = f"Images have {n_channels} channels, expected {'1 to 4' if own == 3 else own}"
+    raise ValueError(f"{problem}, since the filters have {own}. Pass other images or filters.")
 
 
 def zero_mean(bank: Floats) -> Floats:
@@ -196,8 +196,9 @@ class Patches:
             If there are no labels, or the images are smaller than the patches.
         """
         self.check_size(images.shape[1:])
+        names = None if labels is None else read_labels(labels, len(images))
         if self.whitening is None:
-            return self._middles(images, labels, random)
+            return self._middles(images, names, random)
         windows = sliding_window_view(images, (self.size, self.size), axis=(1, 2))
         n_places, most = prod(windows.shape[:3]), SAMPLE_BYTES // (8 * prod(windows.shape[3:]))
         # Without replacement: every position at most once.
@@ -212,18 +213,16 @@ class Patches:
         # A convolution turns filters by 180 degrees.
         return filters[:, ::-1, ::-1]
 
-    def _middles(self, images: Matrix, labels: Any, random: Generator) -> Floats:
+    def _middles(self, images: Matrix, labels: list[Label] | None, random: Generator) -> Floats:
         """Return the central patches of images drawn class by class."""
         if labels is None:
             reason = "Patches draws from each class"
             raise ValueError(f"labels is None, expected one per image: {reason}. Pass labels.")
-        names = read_labels(labels, len(images))
-        classes = Classes().extended(names)
-        columns, rows = classes.columns(names), []
+        classes = Classes().extended(labels)
+        columns = classes.columns(labels)
         each, remainder = divmod(self.n_filters, len(classes))
-        for column in range(len(classes)):
-            members = np.flatnonzero(columns == column)
-            rows.append(members[draw(random, len(members), each + (column < remainder))])
+        groups = [np.flatnonzero(columns == column) for column in range(len(classes))]
+        rows = [own[draw(random, len(own), each + (n < remainder))] for n, own in enumerate(groups)]
         top, left = ((side - self.size) // 2 for side in images.shape[1:3])
         middle = images[np.concatenate(rows), top : top + self.size, left : left + self.size]
         middle = middle.astype(np.float64)
@@ -291,55 +290,38 @@ def frozen_filters(filters: Any) -> Any:
     return frozen_copy(filters) if isinstance(filters, (np.ndarray, list)) else filters
 
 
+def outline(patches: Patches, place: int) -> Floats:
+    """Return ones in place of the filters that patches will be."""
+    return np.ones((patches.n_filters, patches.size, patches.size, 1))
+
+
 def make_bank(
     filters: Any,
-    images: Matrix | None = None,
-    labels: Any = None,
-    seed: int = 0,
-    joint: bool = False,
+    n_channels: int | None = None,
+    make: Callable[[Patches, int], Floats] = outline,
 ) -> Floats:
-    """Return the bank of `filters`; patches use the images (n, height, width, n_channels)."""
-    if images is not None and labels is not None:
-        read_labels(labels, len(images))
-    banks = []
-    for place, part in enumerate(banks_of(filters), start=1):
-        if isinstance(part, Patches):
-            assert images is not None
-            # Every position in a tuple has its own random numbers.
-            part = part.make(images, labels, np.random.default_rng([seed, place]), joint)
-        banks.append(part)
-    bank = combined(banks, None if images is None else images.shape[3])
+    """Return the bank of `filters`, adapted to the channels of the images if they are known.
+
+    `make` returns the filters of patches, given their place in a tuple from 1 on.
+    """
+    parts = enumerate(banks_of(filters), start=1)
+    banks = [make(part, place) if isinstance(part, Patches) else part for place, part in parts]
+    bank = banks[0]
+    if len(banks) > 1:
+        numbers = {each.shape[3] for each in banks}
+        if n_channels is None and len(numbers - {1}) > 1:
+            problem = f"filters combines banks of {sorted(numbers)} channels"
+            remedy = "Pass filters of as many channels as the images have."
+            raise ValueError(f"{problem}, expected one number, or 1 and one other number. {remedy}")
+        n_channels, size = n_channels or max(numbers), max(each.shape[1] for each in banks)
+        bank = np.concatenate([padded(for_channels(each, n_channels), size) for each in banks])
     # A bank that was made before stays the same object, which is saved once.
     return read_only(bank) if bank.flags.writeable else bank
 
 
-def outline(filters: Any, n_channels: int) -> Floats:
-    """Return the bank for images of so many channels, with ones in place of patches."""
-    banks = [
-        np.ones((part.n_filters, part.size, part.size, 1)) if isinstance(part, Patches) else part
-        for part in banks_of(filters)
-    ]
-    return combined([for_channels(bank, n_channels) for bank in banks])
-
-
-def combined(banks: list[Floats], n_channels: int | None = None) -> Floats:
-    """Join banks of any size, adapted to the channels of the images if theirs differ."""
-    if len(banks) == 1:
-        return banks[0]
-    numbers = {bank.shape[3] for bank in banks}
-    if n_channels is None and len(numbers - {1}) > 1:
-        problem = f"filters combines banks of {sorted(numbers)} channels"
-        remedy = "Pass filters of as many channels as the images have."
-        raise ValueError(f"{problem}, expected one number, or 1 and one other number. {remedy}")
-    n_channels = n_channels or max(numbers)
-    height, width = np.max([bank.shape[1:3] for bank in banks], axis=0)
-    return np.concatenate([padded(for_channels(bank, n_channels), height, width) for bank in banks])
-
-
-def padded(bank: Floats, height: int, width: int) -> Floats:
-    """Return filters of this size, padded with zeros around their middle."""
+def padded(bank: Floats, size: int) -> Floats:
+    """Return square filters of this size, padded with zeros around their middle."""
     # An odd number of zeros leaves one more row or column at the end.
-    extra = np.array([height, width]) - bank.shape[1:3]
-    before = extra // 2
-    margins = np.array([(0, 0), *zip(before, extra - before, strict=True), (0, 0)])
-    return np.pad(bank, margins)
+    extra = size - bank.shape[1]
+    margin = (extra // 2, extra - extra // 2)
+    return np.pad(bank, ((0, 0), margin, margin, (0, 0)))

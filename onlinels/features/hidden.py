@@ -15,11 +15,10 @@ from onlinels.checks import (
     check_choice,
     check_count,
     check_flag,
-    check_kind,
     check_not_empty,
     plain_value,
 )
-from onlinels.features.images import FixedTransformer, not_made
+from onlinels.features.images import FixedTransformer, check_common_settings, not_made
 from onlinels.features.input_weights import (
     BIAS_KEY,
     DIFFERENCE_KINDS,
@@ -29,7 +28,7 @@ from onlinels.features.input_weights import (
     check_units,
     draw_pairs,
     draw_row,
-    make_differences,
+    landmark_differences,
     standardization,
 )
 from onlinels.numerics import Lock
@@ -55,8 +54,7 @@ def _logistic(u: Matrix, out: Matrix) -> Matrix:
     # Imported here, because scipy.special takes long to import and few need it.
     from scipy.special import expit
 
-    values: Matrix = expit(u, out=out)
-    return values
+    return np.asarray(expit(u, out=out))
 
 
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
@@ -115,10 +113,7 @@ class DrawnWeights(NamedTuple):
 
 
 def _digest(weights: Matrix) -> str:
-    digest = sha256()
-    for each in weights:
-        digest.update(each.astype("<f4").tobytes())
-    return digest.hexdigest()
+    return sha256(weights.astype("<f4", order="C").data).hexdigest()
 
 
 def _without_drawn(layer: Any) -> SavedState:
@@ -244,21 +239,18 @@ class HiddenLayer(FixedTransformer):
         check_count("n_hidden", self.n_hidden, 1)
         check_units(self.n_hidden, 1)
         check_choice("activation", self.activation, ACTIVATIONS)
-        check_count("seed", self.seed, 0)
-        check_choice("dtype", self.dtype, PRECISIONS)
         check_flag("bias", self.bias)
-        check_kind("prefix", self.prefix, (str,))
+        check_common_settings(self)
         given = self.input_weights
         if not isinstance(given, InputWeights):
             check_choice("input_weights", given, [*DISTRIBUTIONS, *DIFFERENCE_KINDS])
-        elif given.n_hidden != self.n_hidden:
-            problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
-            raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
-        if isinstance(given, str):
             # Random input weights get a row for every new column.
             drawn = self.bias and given in DISTRIBUTIONS
             offsets = draw_row(given, self.seed, BIAS_KEY, self.n_hidden) if drawn else None
             given = FixedWeights((), np.empty((0, self.n_hidden)), offsets=offsets)
+        elif given.n_hidden != self.n_hidden:
+            problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
+            raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
         self._lock, self._columns = Lock(), Columns(given.names)
         self._made = given.astype(PRECISIONS[self.dtype])
 
@@ -344,14 +336,13 @@ class HiddenLayer(FixedTransformer):
         columns = layer._columns.extended(batch.layouts)
         features = columns.place(batch.layouts, batch.values)
         scaling = standardization(features) if standardize else None
-        made = layer._made
-        if layer.is_fixed and isinstance(made, FixedWeights):
+        made: Any = layer._made
+        if layer.is_fixed:
             made = layer._drawn(made, columns.names)
         else:
             if scaling is not None:
                 features = (features - scaling[0]) * scaling[1]
-            features = features.astype(dtype, copy=False)
-            made = layer._differences(columns.names, features, labels)
+            made = layer._differences(columns.names, features.astype(dtype, copy=False), labels)
         if scaling is not None:
             with np.errstate(over="ignore", invalid="ignore"):
                 made = made.of_standardized(*scaling).astype(dtype)
@@ -388,9 +379,11 @@ class HiddenLayer(FixedTransformer):
                 as_array = len(x) == 1 and type(next(iter(x.values()))) is np.ndarray
                 key = as_array, row.tobytes()
                 if self._last is None or self._last[0] != key:
-                    found = self._activate_known(row)
-                    output = None if found is None else output_row(found, as_array, self.prefix)
-                    self._last = None if output is None else (key, output)
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        found = self._activated(self._made, row[None])[0]
+                        # An activation that is not finite has no finite square.
+                        fits = found.dot(found) < np.inf
+                    self._last = (key, output_row(found, as_array, self.prefix)) if fits else None
                 if self._last is not None:
                     output = self._last[1]
                     if as_array:
@@ -400,14 +393,6 @@ class HiddenLayer(FixedTransformer):
             activations = self._activate(batch)[0]
             self._columns.note(batch.layouts[0])
         return output_row(activations, holds_array(batch.layouts[0]), self.prefix)
-
-    def _activate_known(self, row: Matrix) -> Matrix | None:
-        """Return the activations of a row of all columns; None if they may be infinite."""
-        dtype = PRECISIONS[self.dtype]
-        with np.errstate(over="ignore", invalid="ignore"):
-            projections = self._made.project(row.astype(dtype, copy=False)[None])[0]
-            activations = ACTIVATIONS[self.activation](projections, out=projections)
-            return activations if activations.dot(activations) < np.inf else None
 
     def transform_many(self, X: Any) -> Any:
         """Return the activations of a mini-batch, in the kind of `X`."""
@@ -428,19 +413,22 @@ class HiddenLayer(FixedTransformer):
                 if len(columns) > len(made.names):
                     made = self._drawn(made, columns.names)
             features = columns.place(batch.layouts, batch.values)
-            projections = made.project(features.astype(PRECISIONS[self.dtype], copy=False))
-            activations = ACTIVATIONS[self.activation](projections, out=projections)
+            activations = self._activated(made, features)
             # Minimum and maximum are NaN if any activation is.
             if not np.isfinite((activations.min(), activations.max())).all():
-                problem = f"activation={self.activation!r} overflows {self.dtype}"
                 sizes = np.abs(batch.values).max(axis=0)
                 name = [*names_of(batch.layouts[-1])][int(sizes.argmax())]
-                cause = f"for a feature {name!r} as large as {sizes.max():g}"
-                expected = "expected finite activations. Rescale the features"
-                raise ValueError(f"{problem} {cause}, {expected}.")
+                problem = f"activation={self.activation!r} overflows {self.dtype} for a feature"
+                expected = "expected finite activations. Rescale the features."
+                raise ValueError(f"{problem} {name!r} as large as {sizes.max():g}, {expected}")
             # One call of the interpreter, which no interrupt divides.
             vars(self).update(_columns=columns, _made=made)
             return activations
+
+    def _activated(self, made: InputWeights, features: Matrix) -> Matrix:
+        """Return the activations of features in the columns of input weights."""
+        projections = made.project(features.astype(PRECISIONS[self.dtype], copy=False))
+        return ACTIVATIONS[self.activation](projections, out=projections)
 
     def _differences(
         self, names: tuple[Name, ...], features: Matrix, labels: list[Label] | None
@@ -451,7 +439,8 @@ class HiddenLayer(FixedTransformer):
             problem = f"input_weights={kind!r} without y, expected labels of the examples"
             raise ValueError(f"{problem}. Pass y, or random input weights.")
         rows = draw_pairs(labels, self.n_hidden, seed)
-        made = make_differences(names, features, *rows, kind.startswith("centred"))
+        landmarks = landmark_differences(names, features, *rows, kind.startswith("centred"))
+        made = landmarks.in_cheaper_form()
         if not self.bias:
             return made
         # A sample of all parts of the examples, since they may be sorted.
@@ -462,11 +451,10 @@ class HiddenLayer(FixedTransformer):
 
     def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
         """Return the random input weights extended by a row for every new name."""
-        n_made, n_hidden, seed = len(made.names), self.n_hidden, self.seed
-        check_units(n_hidden, len(names))
-        weights = np.empty((len(names), n_hidden), dtype=made.weights.dtype)
+        kind, n_made = plain_value(self.input_weights), len(made.names)
+        check_units(self.n_hidden, len(names))
+        weights = np.empty((len(names), self.n_hidden), dtype=made.weights.dtype)
         weights[:n_made] = made.weights
-        for feature, name in enumerate(names[n_made:], start=n_made):
-            key = key_text(feature_key(name))
-            weights[feature] = draw_row(plain_value(self.input_weights), seed, key, n_hidden)
+        for row, name in zip(weights[n_made:], names[n_made:], strict=True):
+            row[:] = draw_row(kind, self.seed, key_text(feature_key(name)), self.n_hidden)
         return FixedWeights(names, weights, offsets=made.offsets)

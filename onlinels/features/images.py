@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -36,9 +35,6 @@ from onlinels.saving import locked_copy, save_method
 
 Shape = tuple[int, ...]
 
-IMAGE_NAME = "image"
-"""Name of the output of transformers from images to images."""
-
 
 class Kind(NamedTuple):
     """The words for an image or a window in names and messages."""
@@ -62,18 +58,13 @@ WINDOW_SIZES = "(length,) or (length, n_channels)"
 WINDOW = Kind("window", "a window", "value", 1, WINDOW_SIZES, "(time, channel)")
 
 
-@dataclass(frozen=True)
-class Images:
+class Images(NamedTuple):
     """Images (n, height, width, n_channels), or windows with height 1, and their source."""
 
     values: Matrix
     source: Any
     from_pixels: bool = False
     has_channels: bool = False
-
-    def shape_like(self, values: Matrix) -> Matrix:
-        """Return images (n, height, width, n_channels) without the last axis if these had none."""
-        return values if self.has_channels else values[..., 0]
 
 
 def check_image_shape(name: str, shape: Any, kind: Kind = IMAGE) -> None:
@@ -186,7 +177,7 @@ def _place_pixels(batch: Batch, image_shape: Shape | None, kind: Kind) -> Images
         raise ValueError(f"{problem}. Rename one.")
     rows = np.zeros((len(batch.values), prod(image_shape)), dtype=batch.values.dtype)
     rows[:, np.array(positions, dtype=np.intp)] = batch.values
-    return replace(_read_arrays(rows, image_shape, batch.source, kind), from_pixels=True)
+    return _read_arrays(rows, image_shape, batch.source, kind)._replace(from_pixels=True)
 
 
 def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
@@ -218,20 +209,23 @@ class FixedTransformer(base.MiniBatchTransformer):
     __setattr__ = checked_assignment
 
 
+def check_common_settings(features: Any) -> None:
+    """Raise unless the settings that most features have are valid."""
+    check_kind("prefix", features.prefix, (str,))
+    check_choice("dtype", features.dtype, PRECISIONS)
+    check_count("seed", features.seed, 0)
+
+
 class ImageTransformer(FixedTransformer):
     """Turn images or windows into rows of features by a subclass's `_transform`."""
 
     kind: ClassVar[Kind]
 
-    # Settings of the subclasses.
-    dtype: str
-    seed: int
+    # A setting of the subclasses.
     prefix: str
 
     def _check_settings(self) -> None:
-        check_kind("prefix", self.prefix, (str,))
-        check_choice("dtype", self.dtype, PRECISIONS)
-        check_count("seed", self.seed, 0)
+        check_common_settings(self)
         if self._shape is not None:
             check_image_shape(f"{self.kind.name}_shape", self._shape, self.kind)
 

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from onlinels.checks import Floats, Integers, Matrix, check_room
+from onlinels.core.reference import EPS
 from onlinels.features.images import slices
 from onlinels.numerics import Frozen, product
 from onlinels.rows.batch import Name
 from onlinels.rows.labels import Classes
 from onlinels.saving import savable
-
-EPS = float(np.finfo(np.float64).eps)
 
 DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Matrix]] = {
     "gaussian": lambda random, size: random.standard_normal(size),
@@ -191,6 +190,12 @@ class LandmarkWeights(InputWeights):
         made = FixedWeights(self.names, self.weights, offsets=self.offsets)
         return made.shifted(self.scales * offsets) if self.landmark_offsets.any() else made
 
+    def in_cheaper_form(self) -> InputWeights:
+        """Return the same input weights in the form whose products take less time."""
+        n_landmarks, n_features = self.landmarks.shape
+        n_gathered = n_features * n_landmarks + GATHER_COST_IN_PRODUCTS * self.n_hidden
+        return self if n_gathered < n_features * self.n_hidden else self.formed()
+
     def products(self, features: Matrix) -> Matrix:
         """Return the projections without the offsets: n L m multiply-adds and n M differences."""
         products = product(features, self.landmarks.T)
@@ -231,24 +236,15 @@ def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Int
     return first, by_class[second]
 
 
-def make_differences(
+def landmark_differences(
     names: Sequence[Name], features: Matrix, first: Integers, second: Integers, centred: bool
-) -> InputWeights:
+) -> LandmarkWeights:
     """Return unit-length differences of examples of distinct classes as input weights."""
     # For a random pair a, b of different labels, one pair a hidden unit, "difference" projects
     # features x on w = (x_a - x_b) / |x_a - x_b|. "centred-difference" first removes the mean over
     # features from x_a - x_b, and shifts the projection: x w - (x_a + x_b) w / 2 is positive on the
     # side of a and negative on the side of b. See section II-B of the paper: "C" input weights.
-    made = landmark_differences(names, features, first, second, centred)
-    (n_landmarks, n_features), n_hidden = made.landmarks.shape, len(first)
-    fewer = n_features * n_landmarks + GATHER_COST_IN_PRODUCTS * n_hidden < n_features * n_hidden
-    return made if fewer else made.formed()
 
-
-def landmark_differences(
-    names: Sequence[Name], features: Matrix, first: Integers, second: Integers, centred: bool
-) -> LandmarkWeights:
-    """Return the scaled differences of pairs of rows as pairs of landmarks."""
     # If pairs are centred, every landmark's own mean is removed, and so is that of the differences:
     # with landmarks l that sum to 0, w = l_a - l_b. Since l = x - mean - constant, the offset
     # -(x_a + x_b) w / 2 is the difference of -(l / 2 + mean) l at a and b.
@@ -271,5 +267,4 @@ def landmark_differences(
         # The difference of examples that differ by a constant is nothing but rounding.
         smallest = 4.0 * np.finfo(dtype).eps * (sizes[a] + sizes[b]) if centred else 0.0
         np.divide(1.0, lengths, out=scales[units], where=lengths > smallest)
-    landmark_offsets, scales = offsets.astype(dtype), scales.astype(dtype)
-    return LandmarkWeights(tuple(names), landmarks, landmark_offsets, first, second, scales)
+    return LandmarkWeights(tuple(names), landmarks, offsets, first, second, scales).astype(dtype)

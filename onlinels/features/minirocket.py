@@ -31,7 +31,7 @@ from onlinels.features.images import (
     read_images,
     slices,
 )
-from onlinels.numerics import Frozen, even_parts, in_threads
+from onlinels.numerics import Frozen, in_threads
 from onlinels.saving import savable, settings_hold
 
 Flags = NDArray[np.bool_]
@@ -139,9 +139,6 @@ TILE_RESPONSES = 1 << 17
 Measured: with a quarter of this number, windows of 64 samples take twice as long.
 """
 
-MAX_WINDOWS_PER_TASK = 256
-"""Most windows that a thread processes before it takes the next part."""
-
 TILE_COMPARISONS = 1 << 18
 """Comparisons made at once; their results, as bytes, fit the cache."""
 
@@ -154,32 +151,27 @@ def proportions(windows: Matrix, kernels: DilatedKernels) -> Matrix:
     # b biases, in tiles that fit the cache. There is no BLAS product, so a window's features do not
     # depend on the other windows of a batch.
     features = np.empty((len(windows), len(kernels.biases)), dtype=windows.dtype)
+
+    def fill(tile: slice) -> None:
+        """Write the features of a tile of windows."""
+        # The windows are the last axis, so that they are side by side in memory in every step.
+        samples = np.ascontiguousarray(windows[tile].transpose(1, 2, 0))
+        for number, dilation in enumerate(kernels.dilations.tolist()):
+            places, biases = kernels.of_dilation(number)
+            # A view: a slice of columns is divided by kernel and bias.
+            shares = features[tile, places].reshape(-1, *biases.shape)
+            n_channels = kernels.channels[number].sum(axis=1)
+            # Every second kernel is applied with zero padding, the others only inside the window.
+            for first, edge in ((number % 2, 0), (1 - number % 2, KERNEL_RADIUS * dilation)):
+                numbers = np.arange(first, N_KERNELS, 2)
+                chosen = numbers[np.argsort(-n_channels[numbers], kind="stable")]
+                found = responses(samples, dilation, chosen, kernels.channels[number][chosen])
+                kept = found[edge : len(found) - edge]
+                shares[:, chosen] = _shares(kept, biases[chosen].astype(windows.dtype))
+
     together = max(1, 2 * TILE_RESPONSES // (kernels.length * N_KERNELS))
-
-    def work(part: slice) -> None:
-        for tile in slices(part.start, part.stop, together):
-            _fill(features[tile], windows[tile], kernels)
-
-    in_threads(work, even_parts(len(windows), together, MAX_WINDOWS_PER_TASK))
+    in_threads(fill, slices(0, len(windows), together))
     return features
-
-
-def _fill(features: Matrix, windows: Matrix, kernels: DilatedKernels) -> None:
-    """Write the features (n, n_features) of windows (n, length, n_channels)."""
-    # The windows are the last axis, so that they are side by side in memory in every step.
-    samples = np.ascontiguousarray(windows.transpose(1, 2, 0))
-    for number, dilation in enumerate(kernels.dilations.tolist()):
-        places, biases = kernels.of_dilation(number)
-        shares = features[:, places].reshape(len(windows), *biases.shape)
-        n_channels = kernels.channels[number].sum(axis=1)
-        # Every second kernel is applied with zero padding, the others only inside the window.
-        for first, edge in ((number % 2, 0), (1 - number % 2, KERNEL_RADIUS * dilation)):
-            numbers = np.arange(first, N_KERNELS, 2)
-            chosen = numbers[np.argsort(-n_channels[numbers], kind="stable")]
-            found = responses(samples, dilation, chosen, kernels.channels[number][chosen])
-            kept = found[edge : len(found) - edge]
-            shares[:, chosen] = _shares(kept, biases[chosen].astype(windows.dtype))
-        features[:, places] = shares.reshape(len(windows), -1)
 
 
 def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Flags) -> Matrix:
@@ -327,8 +319,7 @@ class MiniRocketFeatures(ImageTransformer):
         model = cls(**settings)
         if model.is_fixed:
             return model
-        examples = read_images(X, model.window_shape, WINDOW)
-        windows = model._values(check_some(examples, WINDOW))
+        windows = model._values(check_some(read_images(X, model.window_shape, WINDOW), WINDOW))
         if windows.shape[1] < MINIROCKET_SIZE:
             problem = f"Windows have {windows.shape[1]} samples, expected at least"
             raise ValueError(f"{problem} {MINIROCKET_SIZE}. Pass longer windows.")

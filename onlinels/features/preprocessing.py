@@ -20,9 +20,10 @@ from onlinels.checks import (
     check_flag,
 )
 from onlinels.features.images import (
-    IMAGE_NAME,
+    IMAGE,
     MAX_PIXEL,
     FixedTransformer,
+    Images,
     Shape,
     block_means,
     check_image_shape,
@@ -34,7 +35,7 @@ from onlinels.features.images import (
     read_images,
 )
 from onlinels.numerics import Frozen
-from onlinels.rows.batch import output_row, output_table
+from onlinels.rows.batch import output_table
 from onlinels.saving import savable, settings_hold
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)
@@ -221,12 +222,10 @@ class ImagePreprocessing(FixedTransformer):
         model.check_images(images)
         if model.whitening is None or isinstance(model.whitening, FixedZCA):
             return model
-        images, offset = model._before_whitening(images), float(model.whitening)
+        images, offset = model.outlook(images), float(model.whitening)
         # n p^2 + 9 p^3 operations and 8 p^2 bytes per channel for p pixels.
-        by_channel = [fit_whitening(rows, offset) for rows in _by_channel(images)]
-        means, matrices = (
-            np.stack(each).astype(PRECISIONS[model.dtype]) for each in zip(*by_channel, strict=True)
-        )
+        fitted = zip(*(fit_whitening(rows, offset) for rows in _by_channel(images)), strict=True)
+        means, matrices = (np.stack(each).astype(PRECISIONS[model.dtype]) for each in fitted)
         return cls(**{**settings, "whitening": FixedZCA(images.shape[1:3], means, matrices)})
 
     @property
@@ -270,9 +269,8 @@ class ImagePreprocessing(FixedTransformer):
             found = f"{height} x {width} pixels, expected multiples of downsample={self.downsample}"
             raise ValueError(f"Images have {found}. Crop or pad them.")
         if self.grey_channel and n_channels != 3:
-            remedy = "Pass grey_channel=False."
-            found = f"Images have {n_channels} channels"
-            raise ValueError(f"{found}, expected 3 (RGB) to add grey. {remedy}")
+            problem = f"Images have {n_channels} channels, expected 3 (RGB) to add grey"
+            raise ValueError(f"{problem}. Pass grey_channel=False.")
         sides = height // self.downsample, width // self.downsample
         shape = (*sides, n_channels + self.grey_channel)
         fixed = self.whitening
@@ -304,11 +302,7 @@ class ImagePreprocessing(FixedTransformer):
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the processed image of one sample: {"image": array}, or a dict of pixels."""
-        images = read_image(x, self.image_shape)
-        processed = self._process(images.values)
-        if images.from_pixels:
-            return output_row(processed.ravel(), as_array=False)
-        return {IMAGE_NAME: images.shape_like(processed)[0]}
+        return dict(self._output(read_image(x, self.image_shape))[0])
 
     def transform_many(self, X: Any) -> Any:
         """Return the processed images of a mini-batch, in the kind of `X`.
@@ -329,32 +323,24 @@ class ImagePreprocessing(FixedTransformer):
             If the whitening still needs examples, `X` cannot be read as images of one shape, or
             `check_images` raises.
         """
-        images = read_images(X, self.image_shape)
-        if isinstance(images.source, (list, tuple)) and not images.source:
-            return []
-        processed = of_images(self._process, images)
+        return self._output(read_images(X, self.image_shape))
+
+    def _output(self, images: Images) -> Any:
+        """Return processed images in the kind of their source."""
+        if not self.is_fixed:
+            raise not_made(f"whitening={self.whitening!r} is", "ImagePreprocessing")
+        processed = of_images(self.outlook, images)
         if images.from_pixels:
-            return output_table(
-                images.source, processed.reshape(len(processed), prod(processed.shape[1:])), False
-            )
-        shaped = images.shape_like(processed)
+            rows = processed.reshape(len(processed), prod(processed.shape[1:]))
+            return output_table(images.source, rows, False)
+        channels = slice(None) if images.has_channels else 0
         if isinstance(images.source, np.ndarray):
-            return shaped
-        return [{IMAGE_NAME: image} for image in shaped]
+            return processed[..., channels]
+        return [{IMAGE.name: image[..., channels]} for image in processed]
 
     def outlook(self, images: Matrix) -> Matrix:
         """Return processed images, not whitened if the whitening still needs examples."""
         self.check_images(images)
-        processed, fixed = self._before_whitening(images), self.whitening
-        return fixed.apply(processed) if isinstance(fixed, FixedZCA) else processed
-
-    def _process(self, images: Matrix) -> Matrix:
-        if not self.is_fixed:
-            raise not_made(f"whitening={self.whitening!r} is", "ImagePreprocessing")
-        return self.outlook(images)
-
-    def _before_whitening(self, images: Matrix) -> Matrix:
-        """Return checked images after all steps except whitening."""
         if self.is_identity:
             return images
         dtype = PRECISIONS[self.dtype]
@@ -363,7 +349,7 @@ class ImagePreprocessing(FixedTransformer):
         images = images.astype(dtype, copy=False)
         if self.scale is not None:
             images = images / dtype(self.scale)
-        if not self.grey_channel:
-            return images
-        grey = images @ np.array(GREY_WEIGHTS, dtype=dtype)
-        return np.concatenate([images, grey[..., None]], axis=3)
+        if self.grey_channel:
+            grey = images @ np.array(GREY_WEIGHTS, dtype=dtype)
+            images = np.concatenate([images, grey[..., None]], axis=3)
+        return self.whitening.apply(images) if isinstance(self.whitening, FixedZCA) else images
