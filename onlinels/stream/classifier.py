@@ -318,11 +318,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         >>> model.predict_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], ["low", "high", "high"])
         [None, 'low', 'high']
         """
-        with self._lock:
-            later, labels = self._answered(StreamClassifier.predict_one, X, y, w)
-            predicted = labels_like(source_of(X), labels, later.classes)
-            self._become(later)
-            return predicted
+        return self._answer_and_learn(StreamClassifier.predict_one, labels_like, X, y, w)
 
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
@@ -342,11 +338,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         >>> model.predict_proba_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], list("xyy"))[:2]
         [{}, {'x': 1.0}]
         """
-        with self._lock:
-            later, answers = self._answered(StreamClassifier.predict_proba_one, X, y, w)
-            predicted = table_of(source_of(X), answers, later.classes)
-            self._become(later)
-            return predicted
+        return self._answer_and_learn(StreamClassifier.predict_proba_one, table_of, X, y, w)
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Label]:
         labels, columns = read_labels(y, len(samples)), self._columns.extended(samples)
@@ -493,14 +485,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             activations.add_texts(wide, names, cells.of_texts(found))
         views = wide, activations.narrow(wide)
         pairs = zip(views, self._memories, strict=True)
-        seen = [(view, each) for view, pair in pairs for each in (pair.long, pair.short)]
+        linear = [(view, each.weights) for view, pair in pairs for each in (pair.long, pair.short)]
+        linear += zip(views, self._softmaxes, strict=False)
         scores = np.zeros((len(self._errors), *wide.shape[:-1], len(self._classes)))
-        for (view, expert), out in zip(seen, scores, strict=False):
-            row_products(view, expert.weights, out)
+        for (view, weights), out in zip(linear, scores, strict=False):
+            row_products(view, weights, out)
         if self._softmaxes:
             softmaxes = scores[len(EXPERTS) : -1]
-            for view, each, out in zip(views, self._softmaxes, softmaxes, strict=True):
-                row_products(view, each, out)
             softmaxes -= np.maximum.reduce(softmaxes, axis=-1, keepdims=True)
             np.exp(softmaxes, out=softmaxes)
             softmaxes /= np.add.reduce(softmaxes, axis=-1, keepdims=True)
@@ -512,11 +503,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         low, high = SCORE_RANGE
         shares = self._shares()
         credible = np.minimum(np.maximum(scores[: len(shares)], low), high)
-        if scores.ndim == 2:
-            mixture: Floats = shares.dot(credible)
-        else:
-            # Bit for bit equal to a single row.
-            mixture = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, 1)))
+        # Rows first, so that many rows are mixed bit for bit as a single row.
+        mixture: Floats = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, -2)))
         return mixture
 
     def _likelihoods(self, mixture: Floats, column: int) -> Floats:

@@ -363,12 +363,12 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         >>> model.predict_learn_many(np.array([[1.0], [2.0], [2.0]]), [4.0, 8.0, 8.0]).round(1)
         array([0. , 4. , 7.8])
         """
-        with self._lock:
-            later, pairs = self._answered(StreamRegressor._mean_and_variance, X, y, w)
+
+        def in_kind(source: Any, pairs: list[tuple[float, float]], _: Any) -> Any:
             means, variances = np.array(pairs).reshape(-1, 2).T
-            predicted = predictions_like(source_of(X), means, variances, with_dist)
-            self._become(later)
-            return predicted
+            return predictions_like(source, means, variances, with_dist)
+
+        return self._answer_and_learn(StreamRegressor._mean_and_variance, in_kind, X, y, w)
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[float]:
         targets: list[float] = read_numbers(y, len(samples)).tolist()
