@@ -477,9 +477,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     ) -> Scored:
         """Return rows of scaled features (..., n_features), after a label, with their scores."""
         cells, activations = self._cells, self._activations
-        found, wide = cells.lookup(cells.of(features), texts), activations.of(features)
+        found = cells.lookup(cells.of(features), texts)
         mixture = cells.mixture(found)
-        activations.add_labels(wide, last, mixture)
+        wide = activations.of(features, mixture, last)
         if texts:
             names = [text // N_TEXT_HASHES for text in texts]
             activations.add_texts(wide, names, cells.of_texts(found))
@@ -515,34 +515,30 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         probabilities: Floats = (self._count * shares + 1.0) / (self._count + len(mixture))
         return probabilities
 
-    def _forecast(self, key: int, row: StreamRow) -> Floats:
-        """Return the scores of the experts for a row, and store them until its label arrives."""
-        waits, is_scaled = self._waiting.find(key, self._count), False
-        watched: dict[str, Any] = {}
-        if waits is not None:
-            before = ForecastInputs.of(waits[0])
-            is_scaled = before.is_scaled
-            if self._delay and not waits[1]:
-                # Predicted again: the scaler has learnt this row.
-                return before.scores
-        last = self._recent[-1]
-        scored = self._score(row, last)
-        if self._delay and not is_scaled:
-            scaler, is_scaled = self._scaler.learnt(row.values, row.gaps), True
-            watched = {"_scaler": scaler, "_seen": None}
-        forecast = packed(scored.features, scored.scores, last, is_scaled)
-        adding = self._waiting.plan_add(key, forecast, self._count)
-        apply((*adding, (vars(self).update, watched)))
-        return scored.scores
-
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        """Return the scores of a row, and store those of its experts until its label arrives."""
         if not self._recent:
             check_mapping(x)
             self._waiting.watch(x, _without_scores)
             return np.zeros(0)
         # Read the row first: this raises for samples that have no key.
-        row = self._columns.row(x)
-        return self._mixture(self._forecast(sample_key(x), row))
+        row, key, is_scaled = self._columns.row(x), sample_key(x), False
+        found = self._waiting.find(key, self._count)
+        if found is not None:
+            before = ForecastInputs.of(found[0])
+            is_scaled = before.is_scaled
+            if self._delay and not found[1]:
+                # Predicted again: the scaler has learnt this row.
+                return self._mixture(before.scores)
+        last, news = self._recent[-1], dict[str, Any]()
+        scored = self._score(row, last)
+        if self._delay and not is_scaled:
+            is_scaled = True
+            news = {"_scaler": self._scaler.learnt(row.values, row.gaps), "_seen": None}
+        forecast = packed(scored.features, scored.scores, last, is_scaled)
+        adding = self._waiting.plan_add(key, forecast, self._count)
+        apply((*adding, (vars(self).update, news)))
+        return self._mixture(scored.scores)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         samples, draft = self._read_asked(X), shallow_copy(self)
@@ -552,11 +548,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         first = 0 if is_late else max(0, len(rows) - MAX_WAITING_FORECASTS)
         keys = [sample_key(x) for x in islice(samples_of(X), first, None)]
         has_repeats = len(set(keys)) < len(keys) or any(key in self._waiting for key in keys)
-        if (
-            (is_late and has_repeats)
-            or not (rows and self._recent)
-            or any(row.texts for row in rows)
-        ):
+        in_turn = (is_late and has_repeats) or any(row.texts for row in rows)
+        if in_turn or not (rows and self._recent):
             each = [draft._row_scores(x) for x in samples_of(X)]
             scores = np.array(each).reshape(len(rows), len(self.classes))
         else:

@@ -143,9 +143,7 @@ class Waiting:
             if key in self._waiting:
                 return
             columns, row = self.columns.extended_and_read(x)
-            scaler = self.scaler
-            if columns is not self.columns:
-                scaler = scaler.grown(len(columns.names), columns.columns_of)
+            scaler = self.scaler.grown(len(columns.names), columns.columns_of)
             forecast = made_of_features(scaler.transform(row.values))
             scaler = scaler.learnt(row.values, row.gaps)
             watched = {"columns": columns, "scaler": scaler}
