@@ -198,6 +198,28 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         later.learn_one(x, y, **others)
         apply(parts_after())
 
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
+        """Learn one sample, after it has been predicted or scored as the notes of the class say.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to values.
+        y : hashable
+            Label of the sample.
+        w : float
+            Weight, at least 0.
+        **kwargs
+            Further arguments of the wrapped model's `learn_one`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the wrapped model rejects the sample. The model is then unchanged.
+        """
+        with self._lock:
+            self._learn_row(x, read_label(y), float(check_weights(w, 1)), kwargs)
+
     @abstractmethod
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
         """Learn a row with a checked label and weight; return the label that was predicted."""
@@ -380,28 +402,6 @@ class DriftAwareClassifier(WrappedClassifier):
         """Number of alarms after which the weights of past rows were reduced."""
         return self._n_alarms
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
-        """Predict one sample, reduce the weights of past rows on an alarm, then learn the sample.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature names to values.
-        y : hashable
-            Label of the sample.
-        w : float
-            Weight, at least 0.
-        **kwargs
-            Further arguments of the wrapped model's `learn_one`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the wrapped model rejects the sample. The model is then unchanged.
-        """
-        with self._lock:
-            self._learn_row(x, read_label(y), float(check_weights(w, 1)), kwargs)
-
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
         predicted, alarm, last = None, False, last_step(self.classifier)
         # Before the first row there is no error, and transformers may not return numbers yet.
@@ -580,28 +580,6 @@ class CalibratedClassifier(WrappedClassifier):
             answers = [dict(zip(classes[:n], row, strict=False)) for row, n in rows]
         news = (vars(last), vars(found.model)), (vars(self), {"_losses": losses})
         return answers, classes, tuple((held.update, values) for held, values in news)
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
-        """Score one sample, then learn it.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature names to values.
-        y : hashable
-            Label of the sample.
-        w : float
-            Weight, at least 0.
-        **kwargs
-            Further arguments of the wrapped model's `learn_one`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the wrapped model rejects the sample. The model is then unchanged.
-        """
-        with self._lock:
-            self._learn_row(x, read_label(y), float(check_weights(w, 1)), kwargs)
 
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
         scores, losses, classes = self._row_scores(x), self._losses, self.classes
