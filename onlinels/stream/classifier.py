@@ -31,7 +31,7 @@ from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import Memories, StreamModel, shares_of
 from onlinels.stream.features import Cells, Lookup, row_products
-from onlinels.stream.rows import N_TEXT_HASHES, Sample, StreamColumns, StreamRow
+from onlinels.stream.rows import Sample, StreamColumns, StreamRow
 from onlinels.stream.waiting import MAX_WAITING_FORECASTS, Waiting, sample_key
 
 ERROR_DECAY = 0.995
@@ -369,10 +369,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             scored, judged = draft._score_as(forecast, row, column)
         if forecast is None or not forecast.is_scaled:
             draft._scaler = draft._scaler.learnt(row.values, row.gaps)
-        errs = [False] * len(draft._errors)
         # No expert could predict a label that arrives for the first time.
-        if judged is not None:
-            errs = draft._judge(judged, column, delay, w)
+        errs = [False] * 4 if judged is None else draft._judge(judged, column, delay, w)
         # With late labels, a short memory that was better is already out of date.
         calls = draft._plan_experts(scored, [False] * 4 if delay else errs, column, w)
         of_cells, draft._cells = draft._cells.plan(scored.found, column, is_new, w)
@@ -481,8 +479,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         mixture = cells.mixture(found)
         wide = activations.of(features, mixture, last)
         if texts:
-            names = [text // N_TEXT_HASHES for text in texts]
-            activations.add_texts(wide, names, cells.of_texts(found))
+            activations.add_texts(wide, found)
         views = wide, activations.narrow(wide)
         pairs = zip(views, self._memories, strict=True)
         linear = [(view, each.weights) for view, pair in pairs for each in (pair.long, pair.short)]

@@ -14,6 +14,7 @@ from onlinels.features.input_weights import generator_of
 from onlinels.numerics import Calls, enlarged, shallow_copy
 from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
+from onlinels.stream.rows import N_TEXT_HASHES
 
 MAX_DEVIATIONS = 6.0
 """Limit of a value in standard deviations, so that an outlier affects a single row."""
@@ -319,11 +320,6 @@ class Cells:
         mixture -= 1.0 / max(1, len(shares))
         return mixture
 
-    def of_texts(self, found: Lookup) -> Floats:
-        """Return the shares of the classes in texts (n_texts, n_classes), minus equal shares."""
-        shares: Floats = found.shares[:, N_PARTITIONS:].T - 1.0 / max(1, len(found.shares))
-        return shares
-
     def plan(
         self, found: Lookup, column: int, is_new: bool = False, w: float = 1.0
     ) -> tuple[Calls, Self]:
@@ -490,10 +486,11 @@ class Activations:
             of_activations[self._labels[last_label]] = 1.0
         return wide
 
-    def add_texts(self, wide: Floats, names: Sequence[int], shares: Floats) -> None:
-        """Write the shares of classes (n_names, n_labels) of texts; names are given by number."""
-        for name, of_text in zip(names, shares, strict=True):
-            wide[self._texts[name]] = of_text
+    def add_texts(self, wide: Floats, found: Lookup) -> None:
+        """Write the shares of classes in the cells of a row's texts, minus equal shares."""
+        of_texts = found.shares[:, N_PARTITIONS:].T - 1.0 / max(1, len(found.shares))
+        for text, shares in zip(found.texts, of_texts, strict=True):
+            wide[self._texts[text // N_TEXT_HASHES]] = shares
 
     def narrow(self, wide: Floats) -> Floats:
         """Return activations without units and mixture: [1, features, last labels, texts]."""

@@ -572,9 +572,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             forecast = draft._forecast(known)
             judged = forecast if past else None
         both = np.array([target, target - past[-1][0] if past else math.nan])
-        differences = [0] * len(TARGETS_BY_PAIR)
-        if judged is not None:
-            differences = draft._judge(judged, target, w, delay)
+        differences = [0] * 3 if judged is None else draft._judge(judged, target, w, delay)
         scaled, calls = self._targets.transform(both), self._waiting.plan_take(key)
         for pair, targets in enumerate(TARGETS_BY_PAIR.values()):
             given = forecast.rows[pair], scaled[targets], forecast.scores[pair]

@@ -147,16 +147,15 @@ class StreamColumns:
         Dicts lack no names, and neither do frames with pandas' Sparse columns
         (`onlinels.rows.batch.Columns.differences`).
         """
-        if isinstance(X, (list, tuple)):
-            return 0, [], []
-        of_texts = {column for each in self._texts.values() for column in each.values()}
-        numbers = (name for column, name in enumerate(self.names) if column not in of_texts)
-        known = {feature_key(name): name for name in (*numbers, *self._texts)}
         if isinstance(X, ARRAY_TYPES):
-            given: list[Any] = [*range(X.shape[1])]
+            given: Sequence[Any] = range(X.shape[1])
+        elif isinstance(X, (list, tuple)) or holds_sparse(as_frame(X)):
+            return 0, [], []
         else:
-            frame = as_frame(X)
-            given = [*known] if holds_sparse(frame) else frame.columns
+            given = as_frame(X).columns
+        texts = {(name, text) for name, columns in self._texts.items() for text in columns}
+        named = (*(name for name in self.names if name not in texts), *self._texts)
+        known = {feature_key(name): name for name in named}
         keys = {feature_key(name): name for name in given}
         absent = [name for key, name in known.items() if key not in keys]
         return len(known), absent, [name for key, name in keys.items() if key not in known]

@@ -122,12 +122,10 @@ class Waiting:
         # The latest of equal samples counts. A sample may be predicted again, for its probabilities
         # for example, or may never get a label: with an older forecast, labels would seem late that
         # are not. If equal samples return before their labels, the delay is underestimated.
-        waiting, add = self._waiting, (self._waiting.__setitem__, key, (forecast, count))
-        if key in waiting:
-            return (waiting.pop, key), add
-        if len(waiting) < MAX_WAITING_FORECASTS:
-            return (add,)
-        return (waiting.pop, next(iter(waiting))), add
+        waiting, left = self._waiting, key
+        if key not in waiting and len(waiting) >= MAX_WAITING_FORECASTS:
+            left = next(iter(waiting))
+        return (waiting.pop, left, None), (waiting.__setitem__, key, (forecast, count))
 
     def add(self, key: int, forecast: Floats, count: int) -> None:
         """Store a forecast that was made after `count` rows were learnt."""
