@@ -66,10 +66,9 @@ class Memories:
     >>> from onlinels.core.reference import apply
     >>> memories = Memories().grown(1, 1)
     >>> row, target = np.array([1.0]), np.array([4.0])
-    >>> apply(memories.plan(row, target, memories.scores(row), difference=0.0))
-    >>> memories.scores(row).round(3)
-    array([[2.  ],
-           [2.01]])
+    >>> apply(memories.plan(row, target, scores=np.zeros((2, 1)), difference=0.0))
+    >>> memories.long.weights.round(3), memories.short.weights.round(3)
+    (array([[2.]]), array([[2.01]]))
     """
 
     def __init__(self) -> None:
@@ -83,10 +82,6 @@ class Memories:
             each.grown(n_features, n_targets) for each in (self.long, self.short)
         )
         return new
-
-    def scores(self, row: Floats) -> Floats:
-        """Return the scores (2, n_targets) of the long and the short memory."""
-        return np.array([row.dot(self.long.weights), row.dot(self.short.weights)])
 
     def plan(
         self, row: Floats, targets: Floats, scores: Floats, difference: float, w: float = 1.0

@@ -406,8 +406,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         errs: list[bool]
         errs = (scores[:, column] < np.maximum.reduce(scores, axis=1) - TIE_TOLERANCE).tolist()
         if self._count % SCALE_SAMPLING_INTERVAL == 0:
-            likelihoods = self._likelihoods(self._mixture(scores), column)
-            self._losses = self._losses - w * np.log(likelihoods)
+            # As `calibrate` computes it, but an array of classes by scales takes half the time.
+            mixture = self._mixture(scores)
+            likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SOFTMAX_SCALES)
+            shares = likelihoods[column] / np.add.reduce(likelihoods)
+            probabilities = (self._count * shares + 1.0) / (self._count + len(mixture))
+            self._losses = self._losses - w * np.log(probabilities)
         left = LATE_ERROR_DECAY if delay else ERROR_DECAY
         recent = zip(self._errors, errs, strict=True)
         self._errors = [left * errors + w * err for errors, err in recent]
@@ -503,14 +507,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         # Rows first, so that many rows are mixed bit for bit as a single row.
         mixture: Floats = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, -2)))
         return mixture
-
-    def _likelihoods(self, mixture: Floats, column: int) -> Floats:
-        """Return the probability of a class for every scale, as `calibrate` computes it."""
-        # An array of classes by scales takes half the time of `calibrate`, as measured.
-        likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SOFTMAX_SCALES)
-        shares = likelihoods[column] / np.add.reduce(likelihoods)
-        probabilities: Floats = (self._count * shares + 1.0) / (self._count + len(mixture))
-        return probabilities
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return the scores of a row, and store those of its experts until its label arrives."""

@@ -270,20 +270,17 @@ class Cells:
         new._n_names = n_names
         n_rows = 1 + min(n_classes, MAX_REMEMBERED_LABELS)
         new._sums = self._enlarged_sums(n_rows, len(self._texts) + n_names)
-        if len(names) > len(self._ranks):
-            new._draw(names)
-        return new
-
-    def _draw(self, names: Sequence[Name]) -> None:
         random = generators_of(self._seed, "cell", names[len(self._ranks) :])
-        self._ranks = np.concatenate((self._ranks, [each.random(N_PARTITIONS) for each in random]))
-        # If there are fewer features, some are cut twice, at different shifts.
-        order = self._ranks.argsort(axis=0, kind="stable")
-        seen = np.resize(order[: len(BINS)], BINS.shape)
-        is_reset = ((seen != self._seen) & (BINS > 1.0)).any(axis=0)
-        self._sums = self._sums.copy()
-        self._sums[:, :FIRST_TEXT].reshape(-1, N_PARTITIONS, N_CELLS)[:, is_reset] = 0.0
-        self._seen = seen
+        if random:
+            ranks = [each.random(N_PARTITIONS) for each in random]
+            new._ranks = np.concatenate((self._ranks, ranks))
+            # If there are fewer features, some are cut twice, at different shifts.
+            order = new._ranks.argsort(axis=0, kind="stable")
+            new._seen = np.resize(order[: len(BINS)], BINS.shape)
+            is_reset = ((new._seen != self._seen) & (BINS > 1.0)).any(axis=0)
+            new._sums = new._sums.copy()
+            new._sums[:, :FIRST_TEXT].reshape(-1, N_PARTITIONS, N_CELLS)[:, is_reset] = 0.0
+        return new
 
     def of(self, features: Floats) -> Integers:
         """Return the cells (..., 40) of standardised features (..., n_features)."""

@@ -203,8 +203,7 @@ class StreamColumns:
         # Rows of one layout are placed together.
         for layout, group in groupby(samples, itemgetter(0)):
             alike = list(group)
-            numbers = np.array([each[1] for each in alike])
-            placed = self._columns.place((layout,), numbers)
+            placed = self._columns.place((layout,), np.array([each[1] for each in alike]))
             rows += map(self._completed, placed, alike)
         return rows
 
