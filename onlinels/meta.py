@@ -386,8 +386,7 @@ class DriftAwareClassifier(WrappedClassifier):
             # Imported here because river.drift imports scikit-learn.
             from river.drift import ADWIN
 
-            usual: Any = ADWIN
-            detector = usual()
+            detector = ADWIN()  # type: ignore[no-untyped-call]
         self.classifier, self.detector = classifier, detector
         self.keep = keep
         self._n_alarms = 0

@@ -274,13 +274,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
         There are four experts, and seven while labels are late.
         """
-        names = EXPERTS + LATE_EXPERTS if self._delay else EXPERTS
-        return dict(zip(names, self._shares().tolist(), strict=True))
+        return dict(zip(EXPERTS + LATE_EXPERTS, self._shares().tolist(), strict=False))
 
     def _shares(self) -> Floats:
-        if not self._delay:
-            return shares_of(self._errors[: len(EXPERTS)], LEARNING_RATE)
-        return shares_of(self._errors, LEARNING_RATE / (1.0 + self._delay / RATE_DELAY) ** 0.5)
+        errors = self._errors if self._delay else self._errors[: len(EXPERTS)]
+        return shares_of(errors, LEARNING_RATE / (1.0 + self._delay / RATE_DELAY) ** 0.5)
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.

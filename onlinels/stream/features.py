@@ -333,12 +333,11 @@ class Cells:
             sums[1 + column] += w
             if not is_new:
                 new._weights = _weights_after(self._weights, shares[column, :N_PARTITIONS], w)
-        of_texts = zip(texts, cells[N_PARTITIONS:].tolist(), strict=True)
-        calls = [
-            (self._texts.__setitem__, *each) for each in of_texts if each[0] not in self._texts
-        ]
-        new._sums = self._enlarged_sums(len(sums), len(self._texts) + len(calls) + self._n_names)
-        return ((new._sums.__setitem__, (ALL, cells), sums), *calls), new
+        of_texts = dict(zip(texts, cells[N_PARTITIONS:].tolist(), strict=True))
+        # With room for the texts of the next row.
+        n_texts = len(self._texts) + len(texts) + self._n_names
+        new._sums = self._enlarged_sums(len(sums), n_texts)
+        return ((new._sums.__setitem__, (ALL, cells), sums), (self._texts.update, of_texts)), new
 
     def _enlarged_sums(self, n_rows: int, n_texts: int) -> Floats:
         """Return sums with room for rows and texts: the present sums if they are large enough."""

@@ -62,13 +62,7 @@ EXPERTS = (*(f"{each[0]} by {each[1]}, {each[2]} memory" for each in MODELS), "l
 QUANTITY_OF_MODEL = [QUANTITIES.index(quantity) for quantity, *_ in MODELS]
 """The number of the quantity that each model forecasts."""
 
-RIVALS_BY_PAIR = [
-    [
-        (MODELS.index((quantity, pair, "long")), MODELS.index((quantity, pair, "short")))
-        for quantity in QUANTITIES[targets]
-    ]
-    for pair, targets in TARGETS_BY_PAIR.items()
-]
+RIVALS_BY_PAIR = ((0, 2), (1, 3)), ((4, 5),), ((6, 7),)
 """For every pair and quantity, the numbers of the models with the long and the short memory."""
 
 ERROR_DECAY = 0.99
@@ -187,11 +181,9 @@ class Forecaster(NamedTuple):
             changes = scaled - self.scaler.transform(enlarged(values, len(row)))
         activations = self.activations.of(scaled)
         features = activations[N_UNITS:]
-        rows = (
-            np.concatenate((lags, activations)),
-            features,
-            np.concatenate((lags, features[:1], changes)),
-        )
+        by_units = np.concatenate((lags, activations))
+        by_changes = np.concatenate((lags, features[:1], changes))
+        rows = by_units, features, by_changes
         pairs = zip(rows, self.weights, strict=True)
         scores = [np.array([seen.dot(long), seen.dot(short)]) for seen, (long, short) in pairs]
         origins, of_all = means + np.array([0.0, last]), np.concatenate(scores, axis=None)
