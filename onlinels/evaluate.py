@@ -453,24 +453,18 @@ def progressive_val_score(
     for end in ends:
         points.append((end, values_of(metric), values_of(counted.windowed), perf_counter() - start))
         counted.windowed = counted.blank.clone()
-    rows, cumulative, windowed, seconds = zip(*points, strict=True) if points else [()] * 4
-    columns = list(columns_of(metric))
+    stops, *values, seconds = zip(*points, strict=True) if points else [()] * 4
+    columns, n_rows = columns_of(metric), np.array(stops, dtype=np.intp)
+    # A single metric has a number per window, and several have a row of numbers.
     is_one = metrics_in(metric) == [metric] and len(columns) == 1
-
-    def curves(values: Iterable[dict[tuple[int, str], float]]) -> Floats:
-        """Return a row per window; an output that no row of a window had is NaN."""
-        table = [[each.get(column, np.nan) for column in columns] for each in values]
-        return np.array(table).reshape(len(rows) if is_one else (len(rows), len(columns)))
-
-    return ProgressiveScore(
-        name,
-        metric,
-        window,
-        rows=np.array(rows, dtype=np.intp),
-        cumulative=curves(cumulative),
-        windowed=curves(windowed),
-        seconds=np.array(seconds),
+    shape = (len(stops),) if is_one else (len(stops), len(columns))
+    cumulative, windowed = (
+        # An output that no row of a window had is NaN.
+        np.reshape([[each.get(column, np.nan) for column in columns] for each in curve], shape)
+        for curve in values
     )
+    times = np.array(seconds)
+    return ProgressiveScore(name, metric, window, n_rows, cumulative, windowed, times)
 
 
 def check_metric(model: Any, metric: Any) -> None:

@@ -521,7 +521,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             if self._delay and not found[1]:
                 # Predicted again: the scaler has learnt this row.
                 return self._mixture(before.scores)
-        last, news = self._recent[-1], dict[str, Any]()
+        news: dict[str, Any] = {}
+        last = self._recent[-1]
         scored = self._score(row, last)
         if self._delay and not is_scaled:
             is_scaled = True
