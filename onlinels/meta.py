@@ -315,8 +315,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         return source, scores
 
     def _probabilities(self, scores: Floats) -> Floats:
-        probabilities: Floats = last_step(self.classifier)._probabilities(scores)
-        return probabilities
+        return np.asarray(last_step(self.classifier)._probabilities(scores))
 
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
@@ -577,8 +576,8 @@ class CalibratedClassifier(WrappedClassifier):
         elif ask is not None:
             rows = zip(probabilities.tolist(), found.known.tolist(), strict=True)
             answers = [dict(zip(classes[:n], row, strict=False)) for row, n in rows]
-        news = (vars(last), vars(found.model)), (vars(self), {"_losses": losses})
-        return answers, classes, tuple((held.update, values) for held, values in news)
+        calls = (vars(last).update, vars(found.model)), (vars(self).update, {"_losses": losses})
+        return answers, classes, calls
 
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
         scores, losses, classes = self._row_scores(x), self._losses, self.classes

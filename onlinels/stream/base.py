@@ -78,9 +78,8 @@ class Memories:
     def grown(self, n_features: int, n_targets: int) -> Self:
         """Return memories with room for features and targets that were 0 in every earlier row."""
         new = shallow_copy(self)
-        new.long, new.short = (
-            each.grown(n_features, n_targets) for each in (self.long, self.short)
-        )
+        new.long = self.long.grown(n_features, n_targets)
+        new.short = self.short.grown(n_features, n_targets)
         return new
 
     def plan(
@@ -269,5 +268,4 @@ class StreamModel(ABC):
 
 def read_weights(w: Any, n_rows: int) -> Floats:
     """Return the weights of rows, (n_rows,)."""
-    weights: Floats = np.broadcast_to(check_weights(w, n_rows, largest=MAX_ROW_WEIGHT), n_rows)
-    return weights
+    return np.broadcast_to(check_weights(w, n_rows, largest=MAX_ROW_WEIGHT), n_rows)

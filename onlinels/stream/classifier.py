@@ -392,8 +392,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         scored = self._score_features(features, forecast.last, row.texts)
         judged, (n_experts, n_classes) = scored.scores.copy(), forecast.scores.shape
         # Experts that did not exist at the forecast keep their current scores.
-        judged[:n_experts] = 0.0
-        judged[:n_experts, :n_classes] = forecast.scores
+        judged[:n_experts] = enlarged(forecast.scores, n_experts, judged.shape[1])
         return scored, judged if column < n_classes else None
 
     def _judge(self, scores: Floats, column: int, delay: int, w: float) -> list[bool]:
@@ -503,7 +502,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         shares = self._shares()
         credible = np.minimum(np.maximum(scores[: len(shares)], low), high)
         # Rows first, so that many rows are mixed bit for bit as a single row.
-        mixture: Floats = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, -2)))
+        mixture: Floats = shares @ np.ascontiguousarray(credible.swapaxes(0, -2))
         return mixture
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:

@@ -313,7 +313,7 @@ class Cells:
         """Return the mixed shares of the classes (..., n_classes), minus equal shares."""
         shares = found.shares[..., :N_PARTITIONS]
         # Rows first, so that many rows are mixed bit for bit as a single row.
-        mixture: Floats = np.matmul(np.ascontiguousarray(shares.swapaxes(0, -2)), self._weights)
+        mixture = np.ascontiguousarray(shares.swapaxes(0, -2)) @ self._weights
         mixture -= 1.0 / max(1, len(shares))
         return mixture
 
@@ -433,10 +433,9 @@ class Activations:
         kinds = [self._features.tolist(), self._labels, self._mixture.tolist(), *self._texts]
         kinds += [[]] * (n_crowded - len(self._texts))
         sizes = n_features, *[n_labels] * (len(kinds) - 1)
-        features, new._labels, mixture, *new._texts = (
-            [*places, *islice(free, size - len(places))]
-            for places, size in zip(kinds, sizes, strict=True)
-        )
+        pairs = zip(kinds, sizes, strict=True)
+        filled = [[*places, *islice(free, size - len(places))] for places, size in pairs]
+        features, new._labels, mixture, *new._texts = filled
         new._features, new._mixture = np.array(features, np.intp), np.array(mixture, np.intp)
         seen = [N_UNITS, *features, *new._labels, *chain(*new._texts)]
         new._narrow = np.sort(np.array(seen, dtype=np.intp))
