@@ -164,7 +164,7 @@ def as_number(value: Any) -> float | None:
     """
     kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else "O"
     is_scalar = not getattr(value, "ndim", 0) and value is not np.ma.masked
-    if not hasattr(value, "__float__") or kind not in "biufO" or not is_scalar:
+    if not (hasattr(value, "__float__") and kind in "biufO" and is_scalar):
         return None
     try:
         return float(value)
@@ -398,32 +398,24 @@ def checked_assignment(self: Any, name: str, value: Any) -> None:
     AttributeError: Model has no setting 'sede', expected one of: seed. ...
     """
     if not name.startswith("_"):
-        kind: Any = type(self)
-        held, is_setting = getattr(kind, name, None), name in settings_of(kind)
-        if isinstance(held, property):
-            # Python itself raises for other read-only properties.
-            refused = is_setting and held.fset is None
-        else:
-            refused = is_setting == (name in vars(self))
-        if refused:
-            raise AttributeError(_refusal(self, name, value), name=name, obj=self)
+        made: Any = type(self)
+        kind, held, settings = made.__name__, getattr(made, name, None), settings_of(made)
+        if name in settings:
+            is_fixed = held.fset is None if isinstance(held, property) else name in vars(self)
+            if is_fixed:
+                remedy = f"Make a new {kind} with clone({{{name!r}: {reprlib.repr(value)}}})"
+                problem = f"{name} cannot change in a {kind} after it is made. {remedy}."
+                raise AttributeError(problem, name=name, obj=self)
+        # Python itself raises for read-only properties.
+        elif not isinstance(held, property) and name not in vars(self):
+            raise AttributeError(
+                f"{kind} has no setting {name!r}, expected one of: {', '.join(settings)}. Assign "
+                "the settings of a part to the part, and begin the names of your own attributes "
+                "with an underscore.",
+                name=name,
+                obj=self,
+            )
     object.__setattr__(self, name, value)
-
-
-def _refusal(model: Any, name: str, value: Any) -> str:
-    """Return the message for a name that cannot be assigned, with the remedy."""
-    made: Any = type(model)
-    kind, settings = made.__name__, settings_of(made)
-    if name in settings:
-        return (
-            f"{name} cannot change in a {kind} after it is made. Make a new {kind} with "
-            f"clone({{{name!r}: {reprlib.repr(value)}}})."
-        )
-    return (
-        f"{kind} has no setting {name!r}, expected one of: {', '.join(settings)}. Assign the "
-        "settings of a part to the part, and begin the names of your own attributes with an "
-        "underscore."
-    )
 
 
 def check_count(name: str, value: Any, minimum: int) -> int:
@@ -530,16 +522,15 @@ def memory_limit() -> float:
     machine; the limit of a container is not known. The number is read once.
     """
     given = os.environ.get(MEMORY_LIMIT_VARIABLE)
-    if not given:
-        with suppress(AttributeError, ValueError, OSError):
-            return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        return np.inf
-    with suppress(ValueError):
-        if float(given) > 0.0:
-            return float(given)
-    raise ValueError(
-        f"{MEMORY_LIMIT_VARIABLE}={given!r} must be a number of bytes above 0, such as 8e9."
-    )
+    with suppress(AttributeError, ValueError, OSError):
+        limit = float(given or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        if limit > 0.0:
+            return limit
+    if given:
+        raise ValueError(
+            f"{MEMORY_LIMIT_VARIABLE}={given!r} must be a number of bytes above 0, such as 8e9."
+        )
+    return np.inf
 
 
 # Weights
@@ -562,12 +553,11 @@ def check_weights(
     if type(w) is float and 0.0 <= w <= largest:
         return w  # For speed: this takes 0.1 us, and the rest 5 us.
     weights = _weights_in(w, name)
-    is_wrong = ~((weights >= 0.0) & (weights <= largest))
-    if is_wrong.any():
-        row = int(is_wrong.argmax())
-        place = f" in row {row}" if weights.ndim else ""
+    wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= largest)))
+    if wrong.size:
+        place = f" in row {wrong[0]}" if weights.ndim else ""
         raise ValueError(
-            f"{name} holds {weights.ravel()[row]}{place}, expected weights of at least 0 and at "
+            f"{name} holds {weights.flat[wrong[0]]}{place}, expected weights of at least 0 and at "
             f"most {largest:g}. Pass 0 for rows that should not count, and divide all weights by "
             "one number if some are too large."
         )
@@ -581,19 +571,17 @@ def check_weights(
 
 def _weights_in(w: Any, name: str) -> Floats:
     """Return weights as floats; numbers that are too large as infinity."""
-    entries: list[float | None] = [None]
     with suppress(ValueError):  # Of lists of different lengths.
         weights = plain_array(name, w)
+        if weights.dtype.kind == "O":
+            weights = np.reshape([as_number(each) for each in weights.flat], weights.shape)
+        # None, for what is no number, leaves an array of objects.
         if weights.dtype.kind in "biuf":
             return weights.astype(np.float64)
-        if weights.dtype.kind == "O":
-            entries = [as_number(each) for each in weights.flat]
-    if None in entries:
-        raise TypeError(
-            f"{name} is {reprlib.repr(w)}, expected numbers. Pass one number per row, or one "
-            "number for all rows."
-        )
-    return np.array(entries, dtype=np.float64).reshape(weights.shape)
+    raise TypeError(
+        f"{name} is {reprlib.repr(w)}, expected numbers. Pass one number per row, or one number "
+        "for all rows."
+    )
 
 
 def check_mass(values: Matrix, w: float | Floats, names: Callable[[], Sequence[Any]]) -> None:

@@ -115,13 +115,13 @@ def by_rows(
 
     def checked() -> Iterator[Any]:
         nonlocal n_read
-        for row in rows:
+        for n_read, row in enumerate(rows, 1):
             if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
                 raise TypeError(
-                    f"Row {n_read} of the stream is {reprlib.repr(row)}, expected a pair (x, y), "
-                    'or a triple (x, y, {"w": weight}). Pass such rows, or a table X with its y.'
+                    f"Row {n_read - 1} of the stream is {reprlib.repr(row)}, expected a pair "
+                    '(x, y), or a triple (x, y, {"w": weight}). Pass such rows, or a table X with '
+                    "its y."
                 )
-            n_read += 1
             x, y, *options = row
             # Copied, because river removes the weight.
             yield x, y, *map(dict, options)
@@ -141,26 +141,26 @@ def by_batches(
 ) -> Iterator[int]:
     """Predict and learn batches; yield the number of rows at the end of every window."""
     *steps, last = steps_of(model)
-    n_rows, done = len(table.targets), 0
-    while done < n_rows:
-        part = slice(done, min(done + batch_size, done - done % window + window, n_rows))
-        # Predicted dicts hold the classes that were known before each row, also within a batch.
-        as_dicts = method == "predict_proba_learn_many"
-        X = list(table.samples(part)) if as_dicts else part_of(table.X, part)
-        options = {name: values[part] for name, values in table.options.items()}
-        try:
-            X = model.transform_many(X) if steps else X
-            answers = as_list(getattr(last, method)(X, table.targets[part], **options))
-        except (TypeError, ValueError) as error:
-            error.add_note(f"The batch has the rows {part.start} to {part.stop - 1}.")
-            raise
-        for y, answer in zip(table.targets[part], answers, strict=True):
-            # As in river, what is predicted before anything is learnt does not count.
-            if answer not in (None, {}):
-                counted.update(y, answer)
-        done = part.stop
-        if done % window == 0 or done == n_rows:
-            yield done
+    n_rows = len(table.targets)
+    for start in range(0, n_rows, window):
+        stop = min(start + window, n_rows)
+        for at in range(start, stop, batch_size):
+            part = slice(at, min(at + batch_size, stop))
+            # Predicted dicts hold the classes that were known before each row, also in a batch.
+            as_dicts = method == "predict_proba_learn_many"
+            X = list(table.samples(part)) if as_dicts else part_of(table.X, part)
+            options = {name: values[part] for name, values in table.options.items()}
+            try:
+                X = model.transform_many(X) if steps else X
+                answers = as_list(getattr(last, method)(X, table.targets[part], **options))
+            except (TypeError, ValueError) as error:
+                error.add_note(f"The batch has the rows {part.start} to {part.stop - 1}.")
+                raise
+            for y, answer in zip(table.targets[part], answers, strict=True):
+                # As in river, what is predicted before anything is learnt does not count.
+                if answer not in (None, {}):
+                    counted.update(y, answer)
+        yield stop
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -266,13 +266,12 @@ class ProgressiveScore:
             drawn = curves[0][1]
             what = f"{type(drawn).__name__}, per {self.window:,} rows (solid) and so far (dashed)"
             axes.set_title(what, loc="left")
-            axes.set_xlabel("rows, each answered before it was learnt")
+            label = "rows, each answered before it was learnt"
+            axes.set(xlabel=label, xlim=(0, None), axisbelow=True)
             axes.xaxis.set_major_formatter("{x:,.0f}")
             if "%" in drawn._fmt:
                 axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
             axes.grid(axis="y", color="#E4E4E4")
-            axes.set_axisbelow(True)
-            axes.set_xlim(left=0)
             axes.legend(frameon=False)
         return axes
 
@@ -284,11 +283,9 @@ class ProgressiveScore:
             problem = f"The score of {self.name} has the metrics {names}, not {name!r}"
             raise ValueError(f"{problem}. Pass one of them, or scores with the same metric.")
         place = 0 if name is None else names.index(name)
-        cumulative, windowed = (
-            curve.reshape(len(self.rows), len(names))[:, place]
-            for curve in (self.cumulative, self.windowed)
-        )
-        return parts[place], cumulative, windowed
+        # The curves of a single metric are no tables.
+        cumulative, windowed = map(np.atleast_2d, (self.cumulative.T, self.windowed.T))
+        return parts[place], cumulative[place], windowed[place]
 
 
 def metrics_in(metric: Any) -> list[Any]:
@@ -439,42 +436,35 @@ def progressive_val_score(
     batch_size = check_count("batch_size", batch_size, 1)
     check_metric(model, metric)
     counted = Counted(metric)
-    if y is None:
-        if w is not None or t is not None:
-            remedy = 'Pass triples (x, y, {"w": w, "t": t})'
-            raise TypeError(f"w or t is given with a stream, expected None. {remedy}.")
-        ends: Iterable[int] = by_rows(model, X, counted, window, moment, delay)
+    if y is None and not (w is None and t is None):
+        remedy = 'Pass triples (x, y, {"w": w, "t": t})'
+        raise TypeError(f"w or t is given with a stream, expected None. {remedy}.")
+    table = None if y is None else read_table(model, X, y, w, t)
+    method = batch_method(model, metric)
+    # A label with a delay of one row arrives before the next row is predicted.
+    is_prompt = moment is None and delay in (None, 0, 1)
+    if table is not None and method is not None and is_prompt:
+        ends = by_batches(model, method, table, counted, window, batch_size)
     else:
-        table = read_table(model, X, y, w, t)
-        method = batch_method(model, metric)
-        # A label with a delay of one row arrives before the next row is predicted.
-        if method is not None and moment is None and delay in (None, 0, 1):
-            ends = by_batches(model, method, table, counted, window, batch_size)
-        else:
-            ends = by_rows(model, table.stream(), counted, window, moment, delay)
+        rows = X if table is None else table.stream()
+        ends = by_rows(model, rows, counted, window, moment, delay)
     name = str(model) if name is None else name
     points, start = [], perf_counter()
     for end in ends:
         points.append((end, values_of(metric), values_of(counted.windowed), perf_counter() - start))
         counted.windowed = counted.blank.clone()
-    rows, cumulative, windowed, seconds = zip(*points, strict=True) if points else [()] * 4
-    columns = list(columns_of(metric))
+    stops, *values, seconds = zip(*points, strict=True) if points else [()] * 4
+    columns, n_rows = columns_of(metric), np.array(stops, dtype=np.intp)
+    # A single metric has a number per window, and several have a row of numbers.
     is_one = metrics_in(metric) == [metric] and len(columns) == 1
-
-    def curves(values: Iterable[dict[tuple[int, str], float]]) -> Floats:
-        """Return a row per window; an output that no row of a window had is NaN."""
-        table = [[each.get(column, np.nan) for column in columns] for each in values]
-        return np.array(table).reshape(len(rows) if is_one else (len(rows), len(columns)))
-
-    return ProgressiveScore(
-        name,
-        metric,
-        window,
-        rows=np.array(rows, dtype=np.intp),
-        cumulative=curves(cumulative),
-        windowed=curves(windowed),
-        seconds=np.array(seconds),
+    shape = (len(stops),) if is_one else (len(stops), len(columns))
+    cumulative, windowed = (
+        # An output that no row of a window had is NaN.
+        np.reshape([[each.get(column, np.nan) for column in columns] for each in curve], shape)
+        for curve in values
     )
+    times = np.array(seconds)
+    return ProgressiveScore(name, metric, window, n_rows, cumulative, windowed, times)
 
 
 def check_metric(model: Any, metric: Any) -> None:

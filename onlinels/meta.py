@@ -198,6 +198,28 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         later.learn_one(x, y, **others)
         apply(parts_after())
 
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
+        """Learn one sample, after it has been predicted or scored as the notes of the class say.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to values.
+        y : hashable
+            Label of the sample.
+        w : float
+            Weight, at least 0.
+        **kwargs
+            Further arguments of the wrapped model's `learn_one`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the wrapped model rejects the sample. The model is then unchanged.
+        """
+        with self._lock:
+            self._learn_row(x, read_label(y), float(check_weights(w, 1)), kwargs)
+
     @abstractmethod
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
         """Learn a row with a checked label and weight; return the label that was predicted."""
@@ -293,8 +315,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         return source, scores
 
     def _probabilities(self, scores: Floats) -> Floats:
-        probabilities: Floats = last_step(self.classifier)._probabilities(scores)
-        return probabilities
+        return np.asarray(last_step(self.classifier)._probabilities(scores))
 
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
@@ -364,8 +385,7 @@ class DriftAwareClassifier(WrappedClassifier):
             # Imported here because river.drift imports scikit-learn.
             from river.drift import ADWIN
 
-            usual: Any = ADWIN
-            detector = usual()
+            detector = ADWIN()  # type: ignore[no-untyped-call]
         self.classifier, self.detector = classifier, detector
         self.keep = keep
         self._n_alarms = 0
@@ -379,28 +399,6 @@ class DriftAwareClassifier(WrappedClassifier):
     def n_alarms(self) -> int:
         """Number of alarms after which the weights of past rows were reduced."""
         return self._n_alarms
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
-        """Predict one sample, reduce the weights of past rows on an alarm, then learn the sample.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature names to values.
-        y : hashable
-            Label of the sample.
-        w : float
-            Weight, at least 0.
-        **kwargs
-            Further arguments of the wrapped model's `learn_one`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the wrapped model rejects the sample. The model is then unchanged.
-        """
-        with self._lock:
-            self._learn_row(x, read_label(y), float(check_weights(w, 1)), kwargs)
 
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
         predicted, alarm, last = None, False, last_step(self.classifier)
@@ -578,30 +576,8 @@ class CalibratedClassifier(WrappedClassifier):
         elif ask is not None:
             rows = zip(probabilities.tolist(), found.known.tolist(), strict=True)
             answers = [dict(zip(classes[:n], row, strict=False)) for row, n in rows]
-        news = (vars(last), vars(found.model)), (vars(self), {"_losses": losses})
-        return answers, classes, tuple((held.update, values) for held, values in news)
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
-        """Score one sample, then learn it.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature names to values.
-        y : hashable
-            Label of the sample.
-        w : float
-            Weight, at least 0.
-        **kwargs
-            Further arguments of the wrapped model's `learn_one`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the wrapped model rejects the sample. The model is then unchanged.
-        """
-        with self._lock:
-            self._learn_row(x, read_label(y), float(check_weights(w, 1)), kwargs)
+        calls = (vars(last).update, vars(found.model)), (vars(self).update, {"_losses": losses})
+        return answers, classes, calls
 
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
         scores, losses, classes = self._row_scores(x), self._losses, self.classes

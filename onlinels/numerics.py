@@ -203,8 +203,7 @@ def owned(value: Any) -> Any:
         # In the same order, as BLAS needs it, and in the byte order of this machine.
         return value.astype(value.dtype.newbyteorder("="), order="K", subok=False)
     if isinstance(value, dict):
-        for key, part in zip(list(value), _owned_parts(value.values()), strict=True):
-            value[key] = part
+        value.update(zip(list(value), _owned_parts(value.values()), strict=True))
     elif isinstance(value, (tuple, list, deque)):
         parts = _owned_parts(value)
         if all(map(is_, parts, value)):
@@ -218,16 +217,9 @@ def owned(value: Any) -> Any:
 
 def _owned_parts(values: Iterable[Any]) -> list[Any]:
     # What several names share they share afterwards.
-    known: dict[int, Any] = {}
-    parts = []
-    for each in values:
-        if type(each) in TYPES_WITHOUT_ARRAYS:
-            parts.append(each)
-        else:
-            if id(each) not in known:
-                known[id(each)] = owned(each)
-            parts.append(known[id(each)])
-    return parts
+    parts = list(values)
+    known = {id(each): owned(each) for each in parts if type(each) not in TYPES_WITHOUT_ARRAYS}
+    return [known.get(id(each), each) for each in parts]
 
 
 def restore(self: Any, state: dict[str, Any]) -> None:
@@ -388,16 +380,12 @@ def product(left: Matrix, right: Matrix) -> Matrix:
     # The packages of numpy and scipy have a BLAS each, whose threads spin for about 50 ms while
     # they wait for more work. Measured on two cores: a product by numpy between two updates by
     # scipy slows both down, for a batch of 1,000 rows with 6,400 hidden units by 100 ms of 900.
-    if isinstance(left, SPARSE_TYPES):
+    if isinstance(left, SPARSE_TYPES) or left.size * right.shape[1] <= MAX_SINGLE_THREAD_PRODUCT:
         return np.asarray(left @ right)
-    if left.size * right.shape[1] <= MAX_SINGLE_THREAD_PRODUCT:
-        small: Matrix = left @ right
-        return small
     dtype = np.result_type(left, right)
     if dtype not in GEMM or not (left.flags.forc and right.flags.forc):
         # By numpy: scipy would copy rows that are parts of longer rows.
-        others: Matrix = left @ right
-        return others
+        return np.asarray(left @ right)
     # Transposed, because BLAS reads and returns column-major arrays; BLAS transposes the others.
     factors = [each.T.astype(dtype, copy=False) for each in (right, left)]
     turned = [not each.flags.f_contiguous for each in factors]

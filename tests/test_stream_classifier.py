@@ -235,7 +235,15 @@ def test_the_short_memory_takes_over_when_it_leads_clearly(rows):
     memories, one, found = Memories().grown(1, 1), np.ones(1), []
     for difference, w in rows:
         long = memories.long
-        apply(memories.plan(one, one, memories.scores(one), difference, w))
+        apply(
+            memories.plan(
+                one,
+                one,
+                np.array([one @ memories.long.weights, one @ memories.short.weights]),
+                difference,
+                w,
+            )
+        )
         found.append(w * difference)
         shares = 0.995 ** np.arange(len(found))[::-1]
         lead, squares = shares @ found, shares @ np.square(found)

@@ -15,7 +15,7 @@ from onlinels.core.reference import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.numerics import Calls, Lock, shallow_copy
-from onlinels.rows.batch import Name, as_numpy, check_aligned, samples_of, warn_of_absent
+from onlinels.rows.batch import Name, as_numpy, check_aligned, samples_of, source_of, warn_of_absent
 from onlinels.saving import locked_copy, locked_state, savable, save_method
 from onlinels.stream.features import Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
@@ -66,10 +66,9 @@ class Memories:
     >>> from onlinels.core.reference import apply
     >>> memories = Memories().grown(1, 1)
     >>> row, target = np.array([1.0]), np.array([4.0])
-    >>> apply(memories.plan(row, target, memories.scores(row), difference=0.0))
-    >>> memories.scores(row).round(3)
-    array([[2.  ],
-           [2.01]])
+    >>> apply(memories.plan(row, target, scores=np.zeros((2, 1)), difference=0.0))
+    >>> memories.long.weights.round(3), memories.short.weights.round(3)
+    (array([[2.]]), array([[2.01]]))
     """
 
     def __init__(self) -> None:
@@ -79,14 +78,9 @@ class Memories:
     def grown(self, n_features: int, n_targets: int) -> Self:
         """Return memories with room for features and targets that were 0 in every earlier row."""
         new = shallow_copy(self)
-        new.long, new.short = (
-            each.grown(n_features, n_targets) for each in (self.long, self.short)
-        )
+        new.long = self.long.grown(n_features, n_targets)
+        new.short = self.short.grown(n_features, n_targets)
         return new
-
-    def scores(self, row: Floats) -> Floats:
-        """Return the scores (2, n_targets) of the long and the short memory."""
-        return np.array([row.dot(self.long.weights), row.dot(self.short.weights)])
 
     def plan(
         self, row: Floats, targets: Floats, scores: Floats, difference: float, w: float = 1.0
@@ -228,28 +222,31 @@ class StreamModel(ABC):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        with self._lock:
-            self._become(self._answered(lambda *_: None, X, y, w)[0])
+        self._answer_and_learn(lambda *_: None, lambda *_: None, X, y, w)
 
-    def _answered(
-        self, answer: Callable[[Any, Any], Any], X: Any, y: Any, w: Any
-    ) -> tuple[Self, list[Any]]:
-        """Return a copy that has learnt the rows, and its answer to every row before learning it.
+    def _answer_and_learn(
+        self, answer: Callable[[Any, Any], Any], in_kind: Callable[..., Any], X: Any, y: Any, w: Any
+    ) -> Any:
+        """Learn rows, and return the answers of a copy of the model to each before learning it.
 
-        Raises if a row cannot be learnt, alone or together with the others.
+        `in_kind` converts the answers, given the input and the classes of a classifier. Raises
+        before anything changes if a row cannot be learnt, alone or together with the others.
         """
-        check_aligned(X, y=y, w=w)
-        samples, answers = read_stream_batch(X), []
-        targets, weights = self._read_targets(samples, y), read_weights(w, len(samples)).tolist()
-        later = shallow_copy(self)
-        own = {name: vars(self)[name] for name in IN_PLACE if hasattr(self, name)}
-        # Forecasters of a regressor with a label delay never change.
-        shared = {id(each): each for each in getattr(self, "_delayed", ())}
-        vars(later).update(copy.deepcopy(own, shared))
-        for x, target, weight in zip(samples_of(X), targets, weights, strict=True):
-            answers.append(answer(later, x))
-            later.learn_one(x, target, weight)
-        return later, answers
+        with self._lock:
+            check_aligned(X, y=y, w=w)
+            samples, answers, later = read_stream_batch(X), [], shallow_copy(self)
+            targets = self._read_targets(samples, y)
+            weights = read_weights(w, len(samples)).tolist()
+            own = {name: vars(self)[name] for name in IN_PLACE if hasattr(self, name)}
+            # Forecasters of a regressor with a label delay never change.
+            shared = {id(each): each for each in getattr(self, "_delayed", ())}
+            vars(later).update(copy.deepcopy(own, shared))
+            for x, target, weight in zip(samples_of(X), targets, weights, strict=True):
+                answers.append(answer(later, x))
+                later.learn_one(x, target, weight)
+            converted = in_kind(source_of(X), answers, getattr(later, "classes", ()))
+            self._become(later)
+            return converted
 
     def _become(self, draft: Self, calls: Calls = ()) -> None:
         """Take all attributes of a draft, and make further planned changes, at once."""
@@ -271,5 +268,4 @@ class StreamModel(ABC):
 
 def read_weights(w: Any, n_rows: int) -> Floats:
     """Return the weights of rows, (n_rows,)."""
-    weights: Floats = np.broadcast_to(check_weights(w, n_rows, largest=MAX_ROW_WEIGHT), n_rows)
-    return weights
+    return np.broadcast_to(check_weights(w, n_rows, largest=MAX_ROW_WEIGHT), n_rows)

@@ -31,7 +31,7 @@ from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import Memories, StreamModel, shares_of
 from onlinels.stream.features import Cells, Lookup, row_products
-from onlinels.stream.rows import N_TEXT_HASHES, Sample, StreamColumns, StreamRow
+from onlinels.stream.rows import Sample, StreamColumns, StreamRow
 from onlinels.stream.waiting import MAX_WAITING_FORECASTS, Waiting, sample_key
 
 ERROR_DECAY = 0.995
@@ -274,13 +274,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
         There are four experts, and seven while labels are late.
         """
-        names = EXPERTS + LATE_EXPERTS if self._delay else EXPERTS
-        return dict(zip(names, self._shares().tolist(), strict=True))
+        return dict(zip(EXPERTS + LATE_EXPERTS, self._shares().tolist(), strict=False))
 
     def _shares(self) -> Floats:
-        if not self._delay:
-            return shares_of(self._errors[: len(EXPERTS)], LEARNING_RATE)
-        return shares_of(self._errors, LEARNING_RATE / (1.0 + self._delay / RATE_DELAY) ** 0.5)
+        errors = self._errors if self._delay else self._errors[: len(EXPERTS)]
+        return shares_of(errors, LEARNING_RATE / (1.0 + self._delay / RATE_DELAY) ** 0.5)
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
@@ -318,11 +316,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         >>> model.predict_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], ["low", "high", "high"])
         [None, 'low', 'high']
         """
-        with self._lock:
-            later, labels = self._answered(StreamClassifier.predict_one, X, y, w)
-            predicted = labels_like(source_of(X), labels, later.classes)
-            self._become(later)
-            return predicted
+        return self._answer_and_learn(StreamClassifier.predict_one, labels_like, X, y, w)
 
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
@@ -342,11 +336,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         >>> model.predict_proba_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], list("xyy"))[:2]
         [{}, {'x': 1.0}]
         """
-        with self._lock:
-            later, answers = self._answered(StreamClassifier.predict_proba_one, X, y, w)
-            predicted = table_of(source_of(X), answers, later.classes)
-            self._become(later)
-            return predicted
+        return self._answer_and_learn(StreamClassifier.predict_proba_one, table_of, X, y, w)
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Label]:
         labels, columns = read_labels(y, len(samples)), self._columns.extended(samples)
@@ -377,10 +367,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             scored, judged = draft._score_as(forecast, row, column)
         if forecast is None or not forecast.is_scaled:
             draft._scaler = draft._scaler.learnt(row.values, row.gaps)
-        errs = [False] * len(draft._errors)
         # No expert could predict a label that arrives for the first time.
-        if judged is not None:
-            errs = draft._judge(judged, column, delay, w)
+        errs = [False] * 4 if judged is None else draft._judge(judged, column, delay, w)
         # With late labels, a short memory that was better is already out of date.
         calls = draft._plan_experts(scored, [False] * 4 if delay else errs, column, w)
         of_cells, draft._cells = draft._cells.plan(scored.found, column, is_new, w)
@@ -404,8 +392,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         scored = self._score_features(features, forecast.last, row.texts)
         judged, (n_experts, n_classes) = scored.scores.copy(), forecast.scores.shape
         # Experts that did not exist at the forecast keep their current scores.
-        judged[:n_experts] = 0.0
-        judged[:n_experts, :n_classes] = forecast.scores
+        judged[:n_experts] = enlarged(forecast.scores, n_experts, judged.shape[1])
         return scored, judged if column < n_classes else None
 
     def _judge(self, scores: Floats, column: int, delay: int, w: float) -> list[bool]:
@@ -416,8 +403,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         errs: list[bool]
         errs = (scores[:, column] < np.maximum.reduce(scores, axis=1) - TIE_TOLERANCE).tolist()
         if self._count % SCALE_SAMPLING_INTERVAL == 0:
-            likelihoods = self._likelihoods(self._mixture(scores), column)
-            self._losses = self._losses - w * np.log(likelihoods)
+            # As `calibrate` computes it, but an array of classes by scales takes half the time.
+            mixture = self._mixture(scores)
+            likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SOFTMAX_SCALES)
+            shares = likelihoods[column] / np.add.reduce(likelihoods)
+            probabilities = (self._count * shares + 1.0) / (self._count + len(mixture))
+            self._losses = self._losses - w * np.log(probabilities)
         left = LATE_ERROR_DECAY if delay else ERROR_DECAY
         recent = zip(self._errors, errs, strict=True)
         self._errors = [left * errors + w * err for errors, err in recent]
@@ -485,22 +476,20 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     ) -> Scored:
         """Return rows of scaled features (..., n_features), after a label, with their scores."""
         cells, activations = self._cells, self._activations
-        found, wide = cells.lookup(cells.of(features), texts), activations.of(features)
+        found = cells.lookup(cells.of(features), texts)
         mixture = cells.mixture(found)
-        activations.add_labels(wide, last, mixture)
+        wide = activations.of(features, mixture, last)
         if texts:
-            names = [text // N_TEXT_HASHES for text in texts]
-            activations.add_texts(wide, names, cells.of_texts(found))
+            activations.add_texts(wide, found)
         views = wide, activations.narrow(wide)
         pairs = zip(views, self._memories, strict=True)
-        seen = [(view, each) for view, pair in pairs for each in (pair.long, pair.short)]
+        linear = [(view, each.weights) for view, pair in pairs for each in (pair.long, pair.short)]
+        linear += zip(views, self._softmaxes, strict=False)
         scores = np.zeros((len(self._errors), *wide.shape[:-1], len(self._classes)))
-        for (view, expert), out in zip(seen, scores, strict=False):
-            row_products(view, expert.weights, out)
+        for (view, weights), out in zip(linear, scores, strict=False):
+            row_products(view, weights, out)
         if self._softmaxes:
             softmaxes = scores[len(EXPERTS) : -1]
-            for view, each, out in zip(views, self._softmaxes, softmaxes, strict=True):
-                row_products(view, each, out)
             softmaxes -= np.maximum.reduce(softmaxes, axis=-1, keepdims=True)
             np.exp(softmaxes, out=softmaxes)
             softmaxes /= np.add.reduce(softmaxes, axis=-1, keepdims=True)
@@ -512,49 +501,35 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         low, high = SCORE_RANGE
         shares = self._shares()
         credible = np.minimum(np.maximum(scores[: len(shares)], low), high)
-        if scores.ndim == 2:
-            mixture: Floats = shares.dot(credible)
-        else:
-            # Bit for bit equal to a single row.
-            mixture = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, 1)))
+        # Rows first, so that many rows are mixed bit for bit as a single row.
+        mixture: Floats = shares @ np.ascontiguousarray(credible.swapaxes(0, -2))
         return mixture
 
-    def _likelihoods(self, mixture: Floats, column: int) -> Floats:
-        """Return the probability of a class for every scale, as `calibrate` computes it."""
-        # An array of classes by scales takes half the time of `calibrate`, as measured.
-        likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SOFTMAX_SCALES)
-        shares = likelihoods[column] / np.add.reduce(likelihoods)
-        probabilities: Floats = (self._count * shares + 1.0) / (self._count + len(mixture))
-        return probabilities
-
-    def _forecast(self, key: int, row: StreamRow) -> Floats:
-        """Return the scores of the experts for a row, and store them until its label arrives."""
-        waits, is_scaled = self._waiting.find(key, self._count), False
-        watched: dict[str, Any] = {}
-        if waits is not None:
-            before = ForecastInputs.of(waits[0])
-            is_scaled = before.is_scaled
-            if self._delay and not waits[1]:
-                # Predicted again: the scaler has learnt this row.
-                return before.scores
-        last = self._recent[-1]
-        scored = self._score(row, last)
-        if self._delay and not is_scaled:
-            scaler, is_scaled = self._scaler.learnt(row.values, row.gaps), True
-            watched = {"_scaler": scaler, "_seen": None}
-        forecast = packed(scored.features, scored.scores, last, is_scaled)
-        adding = self._waiting.plan_add(key, forecast, self._count)
-        apply((*adding, (vars(self).update, watched)))
-        return scored.scores
-
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        """Return the scores of a row, and store those of its experts until its label arrives."""
         if not self._recent:
             check_mapping(x)
             self._waiting.watch(x, _without_scores)
             return np.zeros(0)
         # Read the row first: this raises for samples that have no key.
-        row = self._columns.row(x)
-        return self._mixture(self._forecast(sample_key(x), row))
+        row, key, is_scaled = self._columns.row(x), sample_key(x), False
+        found = self._waiting.find(key, self._count)
+        if found is not None:
+            before = ForecastInputs.of(found[0])
+            is_scaled = before.is_scaled
+            if self._delay and not found[1]:
+                # Predicted again: the scaler has learnt this row.
+                return self._mixture(before.scores)
+        news: dict[str, Any] = {}
+        last = self._recent[-1]
+        scored = self._score(row, last)
+        if self._delay and not is_scaled:
+            is_scaled = True
+            news = {"_scaler": self._scaler.learnt(row.values, row.gaps), "_seen": None}
+        forecast = packed(scored.features, scored.scores, last, is_scaled)
+        adding = self._waiting.plan_add(key, forecast, self._count)
+        apply((*adding, (vars(self).update, news)))
+        return self._mixture(scored.scores)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         samples, draft = self._read_asked(X), shallow_copy(self)
@@ -564,11 +539,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         first = 0 if is_late else max(0, len(rows) - MAX_WAITING_FORECASTS)
         keys = [sample_key(x) for x in islice(samples_of(X), first, None)]
         has_repeats = len(set(keys)) < len(keys) or any(key in self._waiting for key in keys)
-        if (
-            (is_late and has_repeats)
-            or not (rows and self._recent)
-            or any(row.texts for row in rows)
-        ):
+        in_turn = (is_late and has_repeats) or any(row.texts for row in rows)
+        if in_turn or not (rows and self._recent):
             each = [draft._row_scores(x) for x in samples_of(X)]
             scores = np.array(each).reshape(len(rows), len(self.classes))
         else:

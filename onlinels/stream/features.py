@@ -14,6 +14,7 @@ from onlinels.features.input_weights import generator_of
 from onlinels.numerics import Calls, enlarged, shallow_copy
 from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
+from onlinels.stream.rows import N_TEXT_HASHES
 
 MAX_DEVIATIONS = 6.0
 """Limit of a value in standard deviations, so that an outlier affects a single row."""
@@ -117,21 +118,16 @@ class RunningScaler:
             scaled[scaled != scaled] = 0.0
         return scaled
 
-    def _known_after(self, unknown: Sequence[Name]) -> dict[Name, list[float]]:
-        """Return `_known` after another row with the given gaps."""
-        known = self._known.copy()
-        for name in unknown:
-            if name in known or len(known) < MAX_GAP_NAMES:
-                weight = SCALE_DECAY * self._weight(self._known.get(name, (0.0, 0.0)))
-                known[name] = [float(self.n_rows + 1), weight]
-        return known
-
     def learnt(self, row: Floats, unknown: Sequence[Name] = ()) -> Self:
         """Return a scaler that has learnt another row, with the names of its gaps."""
         new = shallow_copy(self)
         new.n_rows += 1
         if unknown:
-            new._known = self._known_after(unknown)
+            new._known = self._known.copy()
+        for name in unknown:
+            if name in new._known or len(new._known) < MAX_GAP_NAMES:
+                weight = SCALE_DECAY * self._weight(self._known.get(name, (0.0, 0.0)))
+                new._known[name] = [float(new.n_rows), weight]
         if new.n_rows % 1024 == 0:
             # The mean of a value that has become constant never converges exactly.
             least = (MIN_RELATIVE_DEVIATION * self.means) ** 2
@@ -274,21 +270,17 @@ class Cells:
         new._n_names = n_names
         n_rows = 1 + min(n_classes, MAX_REMEMBERED_LABELS)
         new._sums = self._enlarged_sums(n_rows, len(self._texts) + n_names)
-        if len(names) > len(self._ranks):
-            new._draw(names)
+        random = generators_of(self._seed, "cell", names[len(self._ranks) :])
+        if random:
+            ranks = [each.random(N_PARTITIONS) for each in random]
+            new._ranks = np.concatenate((self._ranks, ranks))
+            # If there are fewer features, some are cut twice, at different shifts.
+            order = new._ranks.argsort(axis=0, kind="stable")
+            new._seen = np.resize(order[: len(BINS)], BINS.shape)
+            is_reset = ((new._seen != self._seen) & (BINS > 1.0)).any(axis=0)
+            new._sums = new._sums.copy()
+            new._sums[:, :FIRST_TEXT].reshape(-1, N_PARTITIONS, N_CELLS)[:, is_reset] = 0.0
         return new
-
-    def _draw(self, names: Sequence[Name]) -> None:
-        keys = [key_text(feature_key(name)) for name in names[len(self._ranks) :]]
-        drawn = [generator_of(self._seed, "cell " + key).random(N_PARTITIONS) for key in keys]
-        self._ranks = np.concatenate((self._ranks, drawn))
-        # If there are fewer features, some are cut twice, at different shifts.
-        order = self._ranks.argsort(axis=0, kind="stable")
-        seen = np.resize(order[: len(BINS)], BINS.shape)
-        is_reset = ((seen != self._seen) & (BINS > 1.0)).any(axis=0)
-        self._sums = self._sums.copy()
-        self._sums[:, :FIRST_TEXT].reshape(-1, N_PARTITIONS, N_CELLS)[:, is_reset] = 0.0
-        self._seen = seen
 
     def of(self, features: Floats) -> Integers:
         """Return the cells (..., 40) of standardised features (..., n_features)."""
@@ -319,21 +311,11 @@ class Cells:
 
     def mixture(self, found: Lookup) -> Floats:
         """Return the mixed shares of the classes (..., n_classes), minus equal shares."""
-        weights, shares = self._weights, found.shares
-        if found.texts:
-            shares = shares[:, :N_PARTITIONS]
-        if shares.ndim == 2:
-            mixture: Floats = shares.dot(weights)
-        else:
-            # Bit for bit equal to a single row.
-            mixture = np.matmul(np.ascontiguousarray(shares.swapaxes(0, 1)), weights)
+        shares = found.shares[..., :N_PARTITIONS]
+        # Rows first, so that many rows are mixed bit for bit as a single row.
+        mixture = np.ascontiguousarray(shares.swapaxes(0, -2)) @ self._weights
         mixture -= 1.0 / max(1, len(shares))
         return mixture
-
-    def of_texts(self, found: Lookup) -> Floats:
-        """Return the shares of the classes in texts (n_texts, n_classes), minus equal shares."""
-        shares: Floats = found.shares[:, N_PARTITIONS:].T - 1.0 / max(1, len(found.shares))
-        return shares
 
     def plan(
         self, found: Lookup, column: int, is_new: bool = False, w: float = 1.0
@@ -351,21 +333,19 @@ class Cells:
             sums[1 + column] += w
             if not is_new:
                 new._weights = _weights_after(self._weights, shares[column, :N_PARTITIONS], w)
-        of_texts = zip(texts, cells[N_PARTITIONS:].tolist(), strict=True)
-        calls = [
-            (self._texts.__setitem__, *each) for each in of_texts if each[0] not in self._texts
-        ]
-        new._sums = self._enlarged_sums(len(sums), len(self._texts) + len(calls) + self._n_names)
-        return ((new._sums.__setitem__, (ALL, cells), sums), *calls), new
+        of_texts = dict(zip(texts, cells[N_PARTITIONS:].tolist(), strict=True))
+        # With room for the texts of the next row.
+        n_texts = len(self._texts) + len(texts) + self._n_names
+        new._sums = self._enlarged_sums(len(sums), n_texts)
+        return ((new._sums.__setitem__, (ALL, cells), sums), (self._texts.update, of_texts)), new
 
     def _enlarged_sums(self, n_rows: int, n_texts: int) -> Floats:
         """Return sums with room for rows and texts: the present sums if they are large enough."""
         sums = self._sums
         if len(sums) == n_rows and sums.shape[1] >= FIRST_TEXT + n_texts:
             return sums
-        larger = np.zeros((n_rows, FIRST_TEXT + TEXT_CELL_GROWTH * -(-n_texts // TEXT_CELL_GROWTH)))
-        larger[: len(sums), : sums.shape[1]] = sums
-        return larger
+        n_cells = FIRST_TEXT + TEXT_CELL_GROWTH * -(-n_texts // TEXT_CELL_GROWTH)
+        return np.pad(sums, ((0, n_rows - len(sums)), (0, n_cells - sums.shape[1])))
 
 
 def _weights_after(weights: Floats, likelihoods: Floats, w: float) -> Floats:
@@ -411,8 +391,7 @@ class Activations:
     Examples
     --------
     >>> activations = Activations(seed=0).grown(["a"], n_classes=2)
-    >>> wide = activations.of(np.array([0.5]))
-    >>> activations.add_labels(wide, last_label=1, mixture=np.array([0.2, -0.2]))
+    >>> wide = activations.of(np.array([0.5]), mixture=np.array([0.2, -0.2]), last_label=1)
     >>> wide[N_UNITS:]
     array([ 1. ,  0.5,  0. ,  1. ,  0.2, -0.2])
     """
@@ -451,28 +430,26 @@ class Activations:
         new = shallow_copy(self)
         n_features, n_labels = len(names), min(n_classes, MAX_REMEMBERED_LABELS)
         free = count(self.n_wide)
-        fresh = list(islice(free, n_features - len(self._features)))
-        new._features = np.append(self._features, np.array(fresh, dtype=np.intp))
-        kinds = self._labels, self._mixture.tolist(), *self._texts
-        kinds += ([],) * (n_crowded - len(self._texts))
-        filled = [[*places, *islice(free, n_labels - len(places))] for places in kinds]
-        new._labels, mixture, *new._texts = filled
-        new._mixture = np.array(mixture, dtype=np.intp)
-        seen = [N_UNITS, *new._features.tolist(), *new._labels, *chain(*new._texts)]
+        kinds = [self._features.tolist(), self._labels, self._mixture.tolist(), *self._texts]
+        kinds += [[]] * (n_crowded - len(self._texts))
+        sizes = n_features, *[n_labels] * (len(kinds) - 1)
+        pairs = zip(kinds, sizes, strict=True)
+        filled = [[*places, *islice(free, size - len(places))] for places, size in pairs]
+        features, new._labels, mixture, *new._texts = filled
+        new._features, new._mixture = np.array(features, np.intp), np.array(mixture, np.intp)
+        seen = [N_UNITS, *features, *new._labels, *chain(*new._texts)]
         new._narrow = np.sort(np.array(seen, dtype=np.intp))
-        n_narrow = len(seen)
-        sizes = [size * (size + n_classes) for size in (new.n_wide, n_narrow)]
+        n_numbers = sum(size * (size + n_classes) for size in (new.n_wide, len(seen)))
         what = "A stream of {:,} classes with {:,} features and labels"
-        check_room(32 * sum(sizes), what, n_classes, n_narrow)
+        check_room(32 * n_numbers, what, n_classes, len(seen))
         if n_features > len(self._features):
             new._draw(names)
         return new
 
     def _draw(self, names: Sequence[Name]) -> None:
-        drawn = np.empty((len(names) - len(self._drawn), N_UNITS + N_SPARSE))
-        for row, name in zip(drawn, names[len(self._drawn) :], strict=True):
-            random = generator_of(self._seed, "unit " + key_text(feature_key(name)))
-            row[:N_UNITS], row[N_UNITS:] = random.standard_normal(N_UNITS), random.random(N_SPARSE)
+        random = generators_of(self._seed, "unit", names[len(self._drawn) :])
+        parts = [(each.standard_normal(N_UNITS), each.random(N_SPARSE)) for each in random]
+        drawn = np.array([np.concatenate(each) for each in parts])
         drawn[:, :N_DENSE] = DENSE_UNIT_DEVIATION * drawn[:, :N_DENSE] / np.sqrt(len(names))
         self._drawn = np.concatenate((self._drawn, drawn))
         dense, sparse, ranks = np.split(self._drawn, [N_DENSE, N_UNITS], axis=1)
@@ -482,8 +459,13 @@ class Activations:
         share = (order < n_seen) / np.sqrt(n_seen)
         self._weights = np.concatenate((dense, DENSE_UNIT_DEVIATION**2 * sparse * share), axis=1)
 
-    def of(self, features: Floats) -> Floats:
-        """Return the activations (..., n_wide) of standardised features (..., n_features)."""
+    def of(
+        self, features: Floats, mixture: Floats | None = None, last_label: int | None = None
+    ) -> Floats:
+        """Return the activations (..., n_wide) of standardised features (..., n_features).
+
+        In a classifier they hold the shares of classes (..., n_labels), and the last label.
+        """
         wide = np.zeros((*features.shape[:-1], self.n_wide))
         units = wide[..., :N_UNITS]
         row_products(features, self._weights, units)
@@ -493,24 +475,27 @@ class Activations:
         of_activations = wide.T
         of_activations[N_UNITS] = 1.0
         of_activations[self._features] = features.T
-        return wide
-
-    def add_labels(self, wide: Floats, last_label: int | None, mixture: Floats) -> None:
-        """Write the last label and shares of classes (..., n_labels) into activations."""
-        of_activations = wide.T
+        if mixture is not None:
+            of_activations[self._mixture] = mixture.T
         if last_label is not None and last_label < len(self._labels):
             of_activations[self._labels[last_label]] = 1.0
-        of_activations[self._mixture] = mixture.T
+        return wide
 
-    def add_texts(self, wide: Floats, names: Sequence[int], shares: Floats) -> None:
-        """Write the shares of classes (n_names, n_labels) of texts; names are given by number."""
-        for name, of_text in zip(names, shares, strict=True):
-            wide[self._texts[name]] = of_text
+    def add_texts(self, wide: Floats, found: Lookup) -> None:
+        """Write the shares of classes in the cells of a row's texts, minus equal shares."""
+        of_texts = found.shares[:, N_PARTITIONS:].T - 1.0 / max(1, len(found.shares))
+        for text, shares in zip(found.texts, of_texts, strict=True):
+            wide[self._texts[text // N_TEXT_HASHES]] = shares
 
     def narrow(self, wide: Floats) -> Floats:
         """Return activations without units and mixture: [1, features, last labels, texts]."""
         seen: Floats = wide.take(self._narrow, axis=-1)
         return seen
+
+
+def generators_of(seed: int, what: str, names: Sequence[Name]) -> list[np.random.Generator]:
+    """Return the random generator of every name."""
+    return [generator_of(seed, f"{what} {key_text(feature_key(name))}") for name in names]
 
 
 def row_products(rows: Floats, weights: Floats, out: Floats) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from onlinels.rows.batch import (
     Name,
     as_frame,
     check_distinct,
+    check_mapping,
     feature_key,
     holds_sparse,
     read_batch,
@@ -60,23 +61,19 @@ def read_stream_row(x: Any, argument: str = "x") -> Sample:
     >>> read_stream_row({"size": 3, "colour": "red", "age": None})
     (('size',), array([3.]), [('colour', 'red')], ['age'])
     """
-    others = {}
-    if isinstance(x, Mapping):
-        # The first condition is for speed: most values are floats.
-        others = {
-            name: each
-            for name, each in x.items()
-            if (type(each) is not float or each != each) and (isinstance(each, str) or is_gap(each))
-        }
-    if not others:
-        return *read_row(x, argument), [], []
-    check_distinct(x)
-    known = {name: value for name, value in x.items() if name not in others}
-    numbers = read_row(known, argument)
-    # Not `str`, which returns another text for some subclasses, such as enumerations.
-    texts = {name: str.__str__(text) for name, text in others.items() if isinstance(text, str)}
-    named = [(plain_value(name), text) for name, text in texts.items()]
-    return *numbers, named, [plain_value(name) for name in others if name not in texts]
+    check_mapping(x, argument)
+    numbers, texts, gaps = {}, [], []
+    for name, value in x.items():
+        if isinstance(value, str):
+            # Not `str`, which returns another text for some subclasses, such as enumerations.
+            texts.append((plain_value(name), str.__str__(value)))
+        elif is_gap(value):
+            gaps.append(plain_value(name))
+        else:
+            numbers[name] = value
+    if texts or gaps:
+        check_distinct(x)
+    return *read_row(numbers, argument), texts, gaps
 
 
 def read_stream_batch(X: Any) -> list[Sample]:
@@ -93,8 +90,9 @@ def read_stream_batch(X: Any) -> list[Sample]:
 
 def is_gap(value: Any) -> bool:
     """Tell whether a value is missing."""
-    is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)
-    return bool(is_nan or value is None or is_unknown(value))
+    if isinstance(value, (float, np.floating)):
+        return bool(value != value)
+    return value is None or is_unknown(value)
 
 
 @savable()
@@ -149,16 +147,15 @@ class StreamColumns:
         Dicts lack no names, and neither do frames with pandas' Sparse columns
         (`onlinels.rows.batch.Columns.differences`).
         """
-        if isinstance(X, (list, tuple)):
-            return 0, [], []
-        of_texts = {column for each in self._texts.values() for column in each.values()}
-        numbers = (name for column, name in enumerate(self.names) if column not in of_texts)
-        known = {feature_key(name): name for name in (*numbers, *self._texts)}
         if isinstance(X, ARRAY_TYPES):
-            given: list[Any] = [*range(X.shape[1])]
+            given: Sequence[Any] = range(X.shape[1])
+        elif isinstance(X, (list, tuple)) or holds_sparse(as_frame(X)):
+            return 0, [], []
         else:
-            frame = as_frame(X)
-            given = [*known] if holds_sparse(frame) else frame.columns
+            given = as_frame(X).columns
+        texts = {(name, text) for name, columns in self._texts.items() for text in columns}
+        named = (*(name for name in self.names if name not in texts), *self._texts)
+        known = {feature_key(name): name for name in named}
         keys = {feature_key(name): name for name in given}
         absent = [name for key, name in known.items() if key not in keys]
         return len(known), absent, [name for key, name in keys.items() if key not in known]
@@ -206,8 +203,7 @@ class StreamColumns:
         # Rows of one layout are placed together.
         for layout, group in groupby(samples, itemgetter(0)):
             alike = list(group)
-            numbers = np.array([each[1] for each in alike])
-            placed = self._columns.place((layout,), numbers)
+            placed = self._columns.place((layout,), np.array([each[1] for each in alike]))
             rows += map(self._completed, placed, alike)
         return rows
 

@@ -122,12 +122,10 @@ class Waiting:
         # The latest of equal samples counts. A sample may be predicted again, for its probabilities
         # for example, or may never get a label: with an older forecast, labels would seem late that
         # are not. If equal samples return before their labels, the delay is underestimated.
-        waiting, add = self._waiting, (self._waiting.__setitem__, key, (forecast, count))
-        if key in waiting:
-            return (waiting.pop, key), add
-        if len(waiting) < MAX_WAITING_FORECASTS:
-            return (add,)
-        return (waiting.pop, next(iter(waiting))), add
+        waiting, left = self._waiting, key
+        if key not in waiting and len(waiting) >= MAX_WAITING_FORECASTS:
+            left = next(iter(waiting))
+        return (waiting.pop, left, None), (waiting.__setitem__, key, (forecast, count))
 
     def add(self, key: int, forecast: Floats, count: int) -> None:
         """Store a forecast that was made after `count` rows were learnt."""
@@ -143,9 +141,7 @@ class Waiting:
             if key in self._waiting:
                 return
             columns, row = self.columns.extended_and_read(x)
-            scaler = self.scaler
-            if columns is not self.columns:
-                scaler = scaler.grown(len(columns.names), columns.columns_of)
+            scaler = self.scaler.grown(len(columns.names), columns.columns_of)
             forecast = made_of_features(scaler.transform(row.values))
             scaler = scaler.learnt(row.values, row.gaps)
             watched = {"columns": columns, "scaler": scaler}
