@@ -182,12 +182,12 @@ def test_no_message_where_a_feature_begins_to_vary(recwarn):
 
 
 @pytest.mark.filterwarnings("always:.*digits of the fit:UserWarning")
-@pytest.mark.parametrize(("size", "n_digits"), [(1e2, None), (3e4, 8), (3e5, 6)])
+@pytest.mark.parametrize(("size", "n_digits"), [(1e2, None), (1e4, 8), (1e5, 6)])
 def test_a_message_tells_of_digits_that_moderate_rows_take(size, n_digits, recwarn):
     random = np.random.default_rng(0)
     X, more = random.normal(size=(16, 2)), random.normal(size=(100, 2))
     X[3] *= size
-    y = X[:, 0] + random.normal(size=16)
+    y = random.normal(size=16)
     model = laws.fitted(LeastSquaresRegressor(1.0), X, y)
     model.learn_many(more, more[:, 0])
     model.unlearn_many(X[3:4], y[3:4])
