@@ -1,7 +1,8 @@
 """ShallowConvClassifier: from images to labels, both stages of the paper in one estimator.
 
 Images are held until whitening, filters and input weights can be made from them. Then these parts
-are fixed, and only the linear layer learns (`FixedNetwork`).
+are fixed, and only the linear layer learns (`FixedNetwork`). Meanwhile a smaller network predicts,
+which is made anew whenever the number of held images has doubled.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, groupby
+from itertools import count, groupby, pairwise
 from typing import Any, NamedTuple, Self, get_type_hints
 
 import numpy as np
@@ -29,7 +30,17 @@ from onlinels.checks import (
 from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.filters import Patches
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.images import Shape, block_means, of_images, read_image, read_images, slices
+from onlinels.features.images import (
+    Images,
+    Shape,
+    block_means,
+    check_image_shape,
+    of_images,
+    one_of_a_batch,
+    read_image,
+    read_images,
+    slices,
+)
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.discriminant import Priors
@@ -43,7 +54,7 @@ from onlinels.linear.prequential import (
 from onlinels.linear.scoring import ScoringClassifier
 from onlinels.meta import MetaClassifier
 from onlinels.numerics import Lock, all_held, shallow_copy, zero_added
-from onlinels.rows.batch import Name, check_mapping
+from onlinels.rows.batch import Name, as_numpy, check_mapping
 from onlinels.rows.labels import Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
 
@@ -61,6 +72,23 @@ class Example(NamedTuple):
     time: Any
 
 
+FIRST_DRAFT = 100
+"""Number of held images from which a network predicts, and not a classifier of pixels.
+
+Accuracy of pixels and network, in percent (demos/benchmarks/warm_up.py):
+
+    images           50        100       300       1,000
+    8x8 digits       81, 80    90, 92    95, 98    95, 100
+    MNIST            58, 67    62, 80    71, 92    78, 98
+    CIFAR-10         21, 14    22, 18    27, 24    33, 44
+"""
+
+UNITS_PER_IMAGE = 2
+"""Number of hidden units of a draft per held image from which its features are made.
+
+Measured on MNIST: twice and four times as many units classify as well.
+"""
+
 PIXEL_RIDGE = 0.3
 """Measured on 8x8 and 28x28 digits: best or nearly so for 50 to 900 images of unit length."""
 
@@ -69,7 +97,7 @@ MAX_LEARNT_PIXELS = 1024
 """Most pixels, over all channels, that the warm-up classifier learns: 8 MiB of statistics."""
 
 
-def _pixels(images: Matrix) -> Floats:
+def unit_pixels(images: Matrix) -> Floats:
     """Return images as rows of length 1 for the warm-up classifier, averaged over blocks."""
     height, width, n_channels = images.shape[1:]
     # For every block size, the number of blocks that cover an image; the last may be partial.
@@ -84,16 +112,42 @@ def _pixels(images: Matrix) -> Floats:
     return pixels
 
 
+def draft_size(n_held: int) -> int:
+    """Return from how many of the held images the features of a draft are made; 0 for no draft.
+
+    Examples
+    --------
+    >>> draft_size(99), draft_size(199), draft_size(900)
+    (0, 100, 800)
+    """
+    return FIRST_DRAFT << (n_held // FIRST_DRAFT).bit_length() - 1 if n_held >= FIRST_DRAFT else 0
+
+
 def cut(examples: Sequence[Example]) -> list[list[Example]]:
     """Cut images into as few blocks as possible, in which either all images have times or none."""
     runs = [list(run) for _, run in groupby(examples, lambda each: each.time is None)]
     return [run[part] for run in runs for part in slices(0, len(run), BLOCK_IMAGES)]
 
 
+def are_pixels(X: Any, read: Callable[..., Images]) -> bool:
+    """Return whether images come as rows of pixels; as one row, if `read` is `read_image`."""
+    first = X[0] if isinstance(X, (list, tuple)) and X else X
+    if isinstance(first, Mapping):
+        return not any(getattr(value, "ndim", 0) for value in first.values())
+    return getattr(X, "ndim", 2) == (1 if read is read_image else 2)
+
+
 def in_blocks(function: Callable[[Matrix], Matrix], images: Matrix) -> Matrix:
     """Return what a function returns for images, a row for each, with bounded memory."""
     parts = slices(0, len(images), BLOCK_IMAGES)
     return np.concatenate([function(images[part]) for part in parts])
+
+
+def is_same_example(one: Example, other: Example) -> bool:
+    """Return whether two images have the same pixels, label and weight."""
+    if (one.label, one.weight) != (other.label, other.weight):
+        return False
+    return np.array_equal(one.image, other.image)
 
 
 def batch_of(
@@ -165,7 +219,7 @@ KINDS: dict[str, Any] = get_type_hints(FixedNetwork)
 PART_PARAMETERS = {part: {*settings_of(kind)} - {"prefix"} for part, kind in KINDS.items()}
 # The preprocessing reads the images and knows the shape of those that it passes on.
 PART_PARAMETERS["features"].remove("image_shape")
-PART_PARAMETERS["network"] = {"warm_up"}
+PART_PARAMETERS["network"] = {"warm_up", "image_shape"}
 """Settings of every part of the network; precision and seed belong to several parts."""
 
 COMMON_SETTINGS: PresetSettings = {
@@ -261,10 +315,13 @@ def preset_settings(name: str, overrides: PresetSettings) -> dict[str, PresetSet
         problem = f"{setting!r} is not a setting of the network, expected one of"
         raise ValueError(f"{problem} {', '.join(sorted(known))}. Remove or rename it.")
     chosen = PRESETS[name] | overrides
-    return {
+    parts = {
         part: {setting: chosen[setting] for setting in chosen if setting in settings}
         for part, settings in PART_PARAMETERS.items()
     }
+    # Images of another size than the preset's may come, but not of another than the caller's.
+    del parts["network" if "image_shape" in overrides else "preprocessing"]["image_shape"]
+    return parts
 
 
 @savable(settings_hold)
@@ -289,6 +346,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         and class-difference input weights are made. Ignored if no part needs examples.
     preprocessing : ImagePreprocessing, optional
         Preprocessing of the images; none by default.
+    image_shape : (height, width) or (height, width, n_channels), optional
+        Shape of images that come as rows of pixels before the first image comes as an array. An
+        `image_shape` of a part applies to all images instead.
 
     Raises
     ------
@@ -298,16 +358,19 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     Notes
     -----
     Everything that depends on data is fixed once: after `warm_up` images, or earlier by
-    `fix_features`. Until then, the network holds the images, and a least-squares classifier of
-    their pixels (of means of blocks if there are more than 1,024 pixels) predicts. Then the network
-    learns the held images like any others and drops them. From then on it stores no images, its
-    result does not depend on the order of the stream or on its division into batches, and models
-    that share their features merge. If all warm-up images are of one class, the input weights are
-    differences of any two images.
+    `fix_features`. Until then, the network holds the images, and a smaller network predicts, which
+    has learnt them: with features made from the first 100, 200, 400, … of them, and two hidden
+    units for each. Before the hundredth image, a least-squares classifier of the pixels (of means
+    of blocks if there are more than 1,024) predicts. After the warm-up, the network learns the held
+    images like any others and drops them. From then on it stores no images, its result does not
+    depend on the order of the stream or on its division into batches, and models that share their
+    features merge. If all warm-up images are of one class, the input weights are differences of any
+    two images.
 
-    `X` can be an array (n, height, width[, n_channels]) or a list of {"image": array}. If the first
-    part that changes images has an `image_shape`, `X` can also hold rows of pixels: a flat array, a
-    frame, or dicts of pixels, in which an absent pixel is 0. Before anything is learnt, the values
+    `X` can be an array (n, height, width[, n_channels]) or a list of {"image": array}, and `x` an
+    array or {"image": array}. If their shape is known, from the first image or an `image_shape`,
+    `X` can also hold rows of pixels: a flat array, a frame, or dicts of pixels, in which an absent
+    pixel is 0. Before anything is learnt, the values
     of a single image are not read, and `predict_one` returns None.
 
     ===========================  ==============================================================
@@ -350,8 +413,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         classifier: LeastSquaresClassifier | None = None,
         warm_up: int = 1000,
         preprocessing: ImagePreprocessing | None = None,
+        image_shape: Shape | None = None,
     ) -> None:
         check_count("warm_up", warm_up, 2)
+        if image_shape is not None:
+            check_image_shape("image_shape", image_shape)
         check_part("preprocessing", preprocessing, ImagePreprocessing)
         check_part("features", features, ConvolutionalFeatures)
         check_part("hidden", hidden, HiddenLayer)
@@ -363,6 +429,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             "paper", fit_intercept=False, scaling=None
         )
         self.warm_up = warm_up
+        self.image_shape = image_shape
         self._image_shape: Shape | None = None
         self._fixed: FixedNetwork | None = None
         # During the warm-up: the images held, and a classifier of their pixels that predicts. It
@@ -411,8 +478,22 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         parts = {part: kind(**settings[part]) for part, kind in KINDS.items()}
         return cls(**parts, **settings["network"])
 
+    # Networks in files of earlier versions have no such setting.
+    image_shape: Shape | None = None
+
+    # During the warm-up: the network that predicts, and the number of images it is made from.
+    _draft: tuple[int, FixedNetwork] | None = None
+
     def _parts(self) -> FixedNetwork:
         return FixedNetwork(self.preprocessing, self.features, self.hidden, self.classifier)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The draft is made from the held images.
+        return {name: each for name, each in vars(self).items() if name != "_draft"}
+
+    def __repr__(self) -> str:
+        held = f"  # {self.count:,} of {self.warm_up:,} warm-up images"
+        return super().__repr__() + ("" if self.features_fixed else held)
 
     @property
     def features_fixed(self) -> bool:
@@ -420,22 +501,38 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         return self._fixed is not None
 
     @property
-    def _linear_layer(self) -> LeastSquaresClassifier:
-        """The classifier of hidden activations, or of pixels during the warm-up."""
+    def _answering(self) -> tuple[LeastSquaresClassifier, Callable[[Matrix], Matrix]]:
+        """The linear layer that predicts, and the function from images to its rows."""
         with self._lock:
-            layer = self._of_pixels if self._fixed is None else self._fixed.classifier
+            network = self._fixed or self._current_draft()
+            layer = network.classifier if network else self._of_pixels
+            rows_of = network.activations if network else unit_pixels
             # These settings can change at any time, and count when weights are computed.
             layer.priors = self.classifier.priors
-            if self._fixed is not None:
+            if network:
                 layer.ridge = self.classifier.ridge
             for block in cut(self._held[layer.count :]):
-                layer.learn_many(*batch_of(block, _pixels))
-            return layer
+                layer.learn_many(*batch_of(block, rows_of))
+            return layer, rows_of
 
     @property
-    def _rows_of(self) -> Callable[[Matrix], Matrix]:
-        """The function from images to the rows that the linear layer learns."""
-        return _pixels if self._fixed is None else self._fixed.activations
+    def _linear_layer(self) -> LeastSquaresClassifier:
+        """The classifier of hidden activations, or of pixels at the beginning of the warm-up."""
+        return self._answering[0]
+
+    def _current_draft(self) -> FixedNetwork | None:
+        """Return the network whose features are made from the first of the held images."""
+        size = draft_size(len(self._held))
+        if not size:
+            return None
+        if self._draft is None or self._draft[0] != size:
+            parts, images = self._parts(), np.stack([each.image for each in self._held[:size]])
+            if not parts.hidden.is_fixed:
+                n_hidden = min(self.hidden.n_hidden, UNITS_PER_IMAGE * size)
+                parts.hidden = self.hidden.clone({"n_hidden": n_hidden})
+            labels = [each.label for each in self._held[:size]]
+            self._draft = size, parts.fit_features(images, labels)
+        return self._draft[1]
 
     @property
     def ridge(self) -> Any:
@@ -479,12 +576,12 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
-        """Numbers of the hidden units (of pixels during the warm-up), in the order of weights."""
+        """Numbers of the hidden units (of pixels before 100 images), in the order of weights."""
         return self._linear_layer.feature_names
 
     @property
     def output_weights(self) -> Floats:
-        """Output weights (n_hidden, n_classes), read-only; those of pixels during the warm-up."""
+        """Output weights (n_hidden, n_classes), read-only; during the warm-up of fewer units."""
         return self._linear_layer.output_weights
 
     @property
@@ -516,7 +613,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             If the features are not fixed yet, or `X` cannot be read as images of their shape.
         """
         with self._lock:
-            return of_images(self._activations, read_images(X, self._given_shape))
+            return of_images(self._activations, self._read(X))
 
     def _activations(self, images: Matrix) -> Matrix:
         self._check_shape(images.shape[1:])
@@ -531,7 +628,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _network(self) -> FixedNetwork:
         """The network with fixed features; ValueError during the warm-up."""
         if self._fixed is None:
-            problem = f"{self.count} of {self.warm_up} images of the warm-up are learnt"
+            problem = f"{self.count:,} of {self.warm_up:,} warm-up images are learnt"
             remedy = "Learn more images, or call fix_features()."
             raise ValueError(f"Features are not fixed yet: {problem}. {remedy}")
         return self._fixed
@@ -550,16 +647,20 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _check_images(self, images: Matrix) -> None:
         """Raise unless images fit the parts and earlier images; a fixed network checks more."""
+        if images.shape[:-1] == self._image_shape != images.shape[1:]:
+            raise one_of_a_batch(images.shape[:-1])
         self._check_shape(images.shape[1:])
         if self._fixed is None:
             processed = self.preprocessing.outlook(images)
             self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
 
-    @property
-    def _given_shape(self) -> Shape | None:
-        """The `image_shape` of the first part that changes images."""
+    def _read(self, X: Any, read: Callable[..., Images] = read_images) -> Images:
+        """Read images, or rows of pixels by the shape of a part, earlier images or the setting."""
         comes_first = self.features.image_shape if self.preprocessing.is_identity else None
-        return self.preprocessing.image_shape or comes_first
+        shape = self.preprocessing.image_shape or comes_first
+        if shape is None and are_pixels(X, read):
+            shape = self._image_shape or self.image_shape
+        return read(X, shape)
 
     def _check_shape(self, shape: Shape | None) -> None:
         if None not in (shape, self._image_shape) and shape != self._image_shape:
@@ -568,24 +669,25 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         if not (self._held if self._fixed is None else self._fixed.classifier.classes):
-            check_mapping(x)
+            if not isinstance(as_numpy(x), np.ndarray):
+                check_mapping(x)
             return np.zeros(0)
-        return self._image_scores(read_image(x, self._given_shape).values).reshape(-1)
+        return self._image_scores(self._read(x, read_image).values).reshape(-1)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        images = read_images(X, self._given_shape)
+        images = self._read(X)
         return images.source, of_images(self._image_scores, images)
 
     def _image_scores(self, images: Matrix) -> Floats:
         self._check_images(images)
-        layer, rows_of = self._linear_layer, self._rows_of
+        layer, rows_of = self._answering
         return in_blocks(lambda block: layer.scores_many(rows_of(block)), images)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
-        """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
+        """Learn one image: an array, {"image": array} or a dict of pixels; see `learn_many`."""
         with self._lock:
             label = read_label(y)
-            self._learn(self._examples(read_image(x, self._given_shape).values, [label], w, t))
+            self._learn(self._examples(self._read(x, read_image).values, [label], w, t))
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch of images, with the same result as learning them one by one.
@@ -607,14 +709,14 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             If the input cannot be learnt; the model is unchanged then.
         """
         with self._lock:
-            self._learn(self._examples(read_images(X, self._given_shape).values, y, w, t))
+            self._learn(self._examples(self._read(X).values, y, w, t))
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Predict every image of a mini-batch before it is learnt, then learn it.
 
         This is progressive validation, also called prequential evaluation or test-then-train. The
         result equals that of `predict_one` followed by `learn_one` for each image in turn, at the
-        speed of a batch. During the warm-up, the classifier of pixels predicts.
+        speed of a batch.
 
         Parameters
         ----------
@@ -661,14 +763,18 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
         """Return the scores of images before each is learnt, and the network after learning."""
         with self._lock:
-            images = read_images(X, self._given_shape)
+            images = self._read(X)
             examples = self._examples(images.values, y, w, t)
             new, none = shallow_copy(self), np.zeros(0, dtype=np.intp)
-            new._of_pixels = copy.copy(self._of_pixels)
+            # The parts of a draft are made once, and its layer learns.
+            new._of_pixels, new._draft = copy.copy(self._of_pixels), None
+            if self._draft is not None:
+                size, draft = self._draft
+                new._draft = size, replace(draft, classifier=copy.copy(draft.classifier))
             parts = [Answers(None, None, np.zeros((0, len(self.classes))), none)]
-            n_held = self.warm_up - self.count if self._fixed is None else 0
-            for block in cut(examples[:n_held]) + cut(examples[n_held:]):
-                part = answered(new._linear_layer, *batch_of(block, new._rows_of))
+            for block in self._cut_at_changes(examples):
+                layer, rows_of = new._answering
+                part = answered(layer, *batch_of(block, rows_of))
                 if new._fixed is None:
                     new._learn(block)
                 else:
@@ -677,6 +783,17 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 # Intermediate models are not held.
                 parts.append(part._replace(model=None))
             return joined_answers(new, images.source, parts)
+
+    def _cut_at_changes(self, examples: Sequence[Example]) -> list[list[Example]]:
+        """Cut images into blocks before each of which the same features predict."""
+        if self._fixed is not None:
+            return cut(examples)
+        n_held = self.count
+        counts = range(n_held + 1, min(n_held + len(examples), self.warm_up) + 1)
+        changes = {draft_size(n) for n in counts} | {self.warm_up}
+        ends = [max(0, change - n_held) for change in sorted(changes)]
+        parts = (examples[start:end] for start, end in pairwise([0, *ends, len(examples)]))
+        return [block for part in parts for block in cut(part)]
 
     def _learn(self, examples: Sequence[Example]) -> None:
         """Learn or hold all checked images, or none of them if one is refused."""
@@ -706,7 +823,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _end_warm_up(self, fixed: FixedNetwork, shape: Shape | None) -> None:
         """Replace the held images by a fixed network that has learnt them."""
         pixels = self._of_pixels.empty()
-        vars(self).update(_fixed=fixed, _image_shape=shape, _held=(), _of_pixels=pixels)
+        news = {"_fixed": fixed, "_image_shape": shape, "_held": (), "_of_pixels": pixels}
+        vars(self).update(news, _draft=None)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Unlearn one image; see `unlearn_many`."""
@@ -715,8 +833,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Unlearn images, as `LeastSquaresClassifier.unlearn_many` does.
 
-        Input weights that were made from these images in the warm-up do not change. Memory holds
-        the activations of the whole batch: unlearn many images in mini-batches.
+        Input weights that were made from these images in the warm-up do not change. During the
+        warm-up, the images leave those that are held: pass the pixels, label and weight that were
+        learnt. Memory holds the activations of the whole batch: unlearn many images in batches.
 
         Parameters
         ----------
@@ -726,11 +845,24 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         Raises
         ------
         TypeError, ValueError
-            As for `LeastSquaresClassifier.unlearn_many`, or if the features are not fixed yet. The
-            model is unchanged then.
+            As for `LeastSquaresClassifier.unlearn_many`, or if an image is not among those that are
+            held during the warm-up. The model is unchanged then.
         """
         with self._lock:
-            self._network.classifier.unlearn_many(self.transform_many(X), y, w)
+            if self._fixed is not None:
+                self._fixed.classifier.unlearn_many(self.transform_many(X), y, w)
+                return
+            held, values = [*self._held], self._read(X).values
+            for number, each in enumerate(self._examples(values, y, w, None)):
+                same = (k for k, one in enumerate(held) if is_same_example(one, each))
+                place = next(same, None)
+                if place is None:
+                    problem = f"X[{number}] with label {each.label!r} and weight {each.weight:g} is"
+                    expected = f"not among the {self.count:,} warm-up images, expected one of them"
+                    raise ValueError(f"{problem} {expected}. Remove only images that were learnt.")
+                del held[place]
+            pixels = self._of_pixels.empty()
+            vars(self).update(_held=tuple(held), _of_pixels=pixels, _draft=None)
 
     def fix_features(self) -> None:
         """Fix everything that depends on data now, from the images held so far.

@@ -1,5 +1,8 @@
 """ShallowConvClassifier: warm-up, exactness once features are fixed, merging, presets."""
 
+import copy
+import functools
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,8 @@ from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
     ShallowConvClassifier,
+    dumps,
+    loads,
 )
 from onlinels.images import Patches
 from support import laws, strategies
@@ -32,13 +37,79 @@ def test_answers_before_the_warm_up_is_full():
     assert not model.features_fixed
     assert (model.count, len(model.classes)) == (300, 10)
     assert np.mean(model.predict_many(IMAGES[300:600]) == LABELS[300:600]) > 0.75
-    assert model.output_weights.shape == (64, 10)
+    assert model.output_weights.shape == (30, 10)
+    assert learn(small(warm_up=1000), 99).output_weights.shape == (64, 10)  # Of pixels.
     fixed = small(n_hidden=7, ridge=2.0, learnt=40)
     assert fixed.feature_names == tuple(range(7))
-    with pytest.raises(ValueError, match=r"300 of 1000 images.*fix_features"):
+    with pytest.raises(ValueError, match=r"300 of 1,000 warm-up images.*fix_features"):
         model.transform_many(IMAGES[:5])
-    with pytest.raises(ValueError, match="not fixed yet: 300 of 1000"):
-        model.unlearn_many(IMAGES[:5], LABELS[:5])
+
+
+@pytest.mark.parametrize(("count", "size", "n_hidden"), [(100, 100, 200), (330, 200, 300)])
+@pytest.mark.parametrize("cuts", [[], [1, 100, 150, 201], range(330)])
+def test_a_network_of_the_held_images_predicts_during_the_warm_up(count, size, n_hidden, cuts):
+    """Its features are made from 100, 200, 400, … images; it has learnt them all."""
+    model, fixed = small(warm_up=500, n_hidden=300), small(size, n_hidden, learnt=count)
+    for part in np.split(np.arange(count), [cut for cut in cuts if 0 < cut < count]):
+        model.learn_many(IMAGES[part], LABELS[part])
+        if len(cuts) < 10:
+            model.predict_one(IMAGES[0])
+    for each in (model, loads(dumps(model)), copy.copy(model)):
+        np.testing.assert_array_equal(each.predict_many(IMAGES), fixed.predict_many(IMAGES))
+        np.testing.assert_allclose(each.output_weights, fixed.output_weights, atol=1e-9)
+    whole = learn(small(warm_up=500, n_hidden=300), 600)
+    learn(model, count, 600)
+    np.testing.assert_array_equal(model.predict_many(IMAGES), whole.predict_many(IMAGES))
+
+
+def test_a_draft_is_no_part_of_the_state():
+    """Files do not depend on what was asked, and settings apply to it at once."""
+    model, unasked = (learn(small(warm_up=500, ridge=3.0), 150) for _ in range(2))
+    model.predict_one(IMAGES[0])
+    assert dumps(model) == dumps(unasked)
+    model.ridge = 1e4
+    assert model.ridge_ == 1e4
+    assert "150 of 500 warm-up images" in repr(model)
+    assert "warm-up" not in repr(learn(model, 150, 550))
+
+
+def test_images_leave_the_warm_up():
+    model, never = (learn(small(warm_up=300, n_hidden=40), 120) for _ in range(2))
+    learn(model, 120, 150)
+    model.predict_one(IMAGES[0])
+    model.unlearn_many(IMAGES[120:149], LABELS[120:149])
+    model.unlearn_one({"image": IMAGES[149]}, LABELS[149])
+    assert dumps(model) == dumps(never)
+    for image, label, w in (
+        (IMAGES[130], LABELS[130], 1.0),
+        (IMAGES[3], LABELS[3], 2.0),
+        (IMAGES[3], 11, 1.0),
+    ):
+        remove = functools.partial(model.unlearn_many, image[None], [label], w)
+        laws.assert_refused(remove, model, r"^X\[0\] with label .* among the 120 warm-up images")
+
+
+@pytest.mark.parametrize("shape", [(9, 7), (12, 12, 3)])
+def test_a_preset_takes_images_of_any_shape(shape):
+    """From the first image on, rows of pixels are of its shape."""
+    random = np.random.default_rng(0)
+    X, y = random.random((130, *shape)), np.arange(130) % 3
+    X += y.reshape(-1, *(1,) * len(shape))
+    model = ShallowConvClassifier.from_preset("digits", warm_up=120, n_hidden=30)
+    model.learn_one(X[0], y[0])
+    model.learn_many(X[1:], y[1:])
+    for answers in (model.predict_many(X), model.predict_many(X.reshape(130, -1))):
+        assert np.mean(answers == y) > 0.9
+    assert model.predict_one(X[5]) == model.predict_one({"image": X[5]}) == y[5]
+    with pytest.raises(ValueError, match=r"is an image of shape .*Pass X\[None\]"):
+        model.predict_many(X[0])
+    with pytest.raises(ValueError, match="shape"):
+        model.predict_one(np.zeros((5, 5)))
+    pixels = ShallowConvClassifier.from_preset("digits")
+    pixels.learn_many(IMAGES[:3].reshape(3, -1), LABELS[:3])
+    assert pixels.predict_one(IMAGES[0]) == LABELS[0]
+    strict = ShallowConvClassifier.from_preset("digits", image_shape=(8, 8))
+    laws.assert_refused(lambda: strict.learn_many(X, y), strict, r"expected \(8, 8\)")
 
 
 def test_weights_count_from_the_first_row_on():

@@ -76,8 +76,9 @@ def check_image_shape(name: str, shape: Any, kind: Kind = IMAGE) -> None:
 
 
 def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
-    """Read one river sample: {"image": array}, or a dict of pixels if `image_shape` is given."""
-    array = _only_array(x, kind)
+    """Read an array, {"image": array}, or a dict of pixels if `image_shape` is given."""
+    x = as_numpy(x)
+    array = x if isinstance(x, np.ndarray) and x.ndim else _only_array(x, kind)
     if array is None:
         return _place_pixels(read_sample(x), image_shape, kind)
     check_values(kind.name, array)
@@ -141,10 +142,21 @@ def _only_array(x: Any, kind: Kind) -> Matrix | None:
 
 def _read_arrays(values: Matrix, image_shape: Shape | None, source: Any, kind: Kind) -> Images:
     """Read images (n, ...), windows or rows of values."""
-    full = full_shape(values.shape[1:], image_shape, kind)
+    try:
+        full = full_shape(values.shape[1:], image_shape, kind)
+    except ValueError as error:
+        if image_shape and (*values.shape, 1)[: len(image_shape)] == image_shape:
+            raise one_of_a_batch(values.shape, kind) from error
+        raise
     given = image_shape if values.ndim == 2 and image_shape else values.shape[1:]
     images = values.reshape(len(values), *(1,) * (2 - kind.n_axes), *full)
     return Images(images, source, has_channels=len(given) > kind.n_axes)
+
+
+def one_of_a_batch(shape: Shape, kind: Kind = IMAGE) -> ValueError:
+    """Return the error raised for a single image where a batch is expected."""
+    problem = f"X is {kind.one} of shape {shape}, expected a batch (n, …)"
+    return ValueError(f"{problem}. Pass X[None], or {kind.one} to a method that ends in _one.")
 
 
 def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> Shape:
