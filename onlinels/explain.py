@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from river import base
 
+from onlinels.linear.model import LinearModel
 from onlinels.pipelines import copied, steps_of
 from onlinels.rows.batch import check_mapping
 
@@ -16,9 +17,14 @@ from onlinels.rows.batch import check_mapping
 def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
     """Return the contribution of every feature of a sample to the score of every class or target.
 
-    The effect of a feature is the score of the sample minus the score without the feature: without
-    its name in the dict, or with 0 in place of an entry of an array. If a step of a pipeline needs
-    every name, as river's Select does, a number becomes 0 and a text becomes empty.
+    In a linear model, the effect of a feature is its weight times its difference from the mean of
+    all rows learnt; without an intercept, from 0. The effects of all features that the model knows
+    add up to the score of the sample minus that of the mean row, which `mean_scores` returns.
+
+    In any other model or pipeline, the effect is the score of the sample minus the score without
+    the feature: without its name in the dict, or with 0 in place of an entry of an array. If a step
+    of a pipeline needs every name, as river's Select does, a number becomes 0 and a text becomes
+    empty.
 
     Parameters
     ----------
@@ -41,26 +47,33 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
 
     Notes
     -----
-    **Linear models.** If scores are linear in the features, the effect of a feature is exactly its
-    value times its weight. This also holds for linear models after scalers and encoders that
-    transform features one by one; after a scaler the value is measured from the mean. The effects
-    and the score of the empty sample then sum to the score of the sample.
+    **Pipelines.** After scalers and encoders that transform features one by one, the effect of a
+    feature is its weight times its transformed value; after a scaler the value is measured from the
+    mean. The effects and the score of the empty sample sum to the score of the sample.
 
     **Other models.** After a `HiddenLayer`, and in stream models, the effects are an approximation,
     because features interact: if two features carry the same information, both effects are small.
 
-    **Cost.** A copy of the model, and one prediction more than there are features.
+    **Cost.** For a linear model, that of a prediction; otherwise a copy of the model, and one
+    prediction more than there are features.
 
     Examples
     --------
     >>> from onlinels import LeastSquaresRegressor
     >>> model = LeastSquaresRegressor(ridge=0.0)
-    >>> model.learn_many([{"a": 0, "b": 0}, {"a": 1, "b": 0}, {"a": 0, "b": 1}], [1.0, 3.0, 6.0])
+    >>> model.learn_many([{"a": 0, "b": 0}, {"a": 1, "b": 0}, {"a": 2, "b": 3}], [1.0, 3.0, 20.0])
     >>> effects = feature_effects(model, {"a": 2, "b": 1})
     >>> {name: round(effect, 9) for name, effect in effects["prediction"].items()}
-    {'a': 4.0, 'b': 5.0}
+    {'a': 2.0, 'b': 0.0}
+    >>> round(mean_scores(model)["prediction"], 9), round(model.predict_one({"a": 2, "b": 1}), 9)
+    (8.0, 10.0)
     """
     check_mapping(x)
+    if is_linear(model):
+        with model._lock:
+            parts = model._about_mean(x)[0][:, None] * model.output_weights
+            columns = zip(named_scores(model, x), parts.T.tolist(), strict=True)
+            return {each: dict(zip(model.feature_names, of, strict=True)) for each, of in columns}
     # Copied, because stream models store their predictions.
     model = copied(model)
     scores = named_scores(model, x)
@@ -75,6 +88,32 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
             other = others.get(output, 0.0)
             effects[output][name] = 0.0 if score == other else score - other
     return effects
+
+
+def mean_scores(model: LinearModel) -> dict[Any, float]:
+    """Return the scores of the mean of all rows that a linear model has learnt, by output.
+
+    Without an intercept, they are the scores of a row of zeros. The outputs are those of
+    `feature_effects`.
+
+    Examples
+    --------
+    >>> from onlinels import LeastSquaresRegressor
+    >>> model = LeastSquaresRegressor(ridge=1.0)
+    >>> model.learn_many([{"a": 1.0}, {"a": 5.0}], [2.0, 4.0])
+    >>> mean_scores(model)
+    {'prediction': 3.0}
+    """
+    if not is_linear(model):
+        raise TypeError(f"model is a {type(model).__name__}, expected a linear model by itself.")
+    scores = named_scores(model, {})
+    effects = feature_effects(model, {})
+    return {output: score - sum(effects[output].values()) for output, score in scores.items()}
+
+
+def is_linear(model: Any) -> bool:
+    """Return whether a model is a linear model, and not a pipeline that ends in one."""
+    return not steps_of(model)[:-1] and isinstance(model, LinearModel)
 
 
 def named_scores(model: Any, x: Any) -> dict[Any, float]:

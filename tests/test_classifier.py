@@ -76,8 +76,8 @@ test_bad_calls_leave_the_state_untouched = laws.calls_refused(trained, BAD_CALLS
 def test_debug_one_shows_what_adds_up_to_the_score():
     model = trained()
     text = model.debug_one({"b": 5.0, "a": 3.0})
-    assert "low: score" in text
-    assert "a: 3.00000 *" in text
+    assert "low: probability" in text
+    assert "from the mean *" in text
     # The strongest feature comes first.
     parts = [float(line.split("= ")[1]) for line in text.splitlines() if "= " in line][:2]
     assert len(parts) == 2

@@ -89,7 +89,7 @@ def test_views_scores_probabilities_and_labels_agree(case):
     probabilities = model.predict_proba_many(rows.X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     assert not probabilities[:, ~known].any()
-    assert f"{model.classes[0]}: score" in model.debug_one(rows.dicts()[0])
+    assert f"{model.classes[0]}: probability" in model.debug_one(rows.dicts()[0])
     predicted = [model.classes[column] for column in found.argmax(axis=1)]
     assert list(model.predict_many(list(rows.dicts()))) == predicted
 

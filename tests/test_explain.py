@@ -5,7 +5,6 @@ import copy
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from river import compose, datasets, preprocessing
 
 import onlinels
@@ -18,7 +17,7 @@ from onlinels import (
     StreamClassifier,
     StreamRegressor,
 )
-from onlinels.explain import feature_effects
+from onlinels.explain import feature_effects, mean_scores
 from support import laws, strategies
 
 PHISHING = list(datasets.Phishing().take(60))
@@ -31,16 +30,40 @@ def taught(model, rows):
     return model
 
 
-@given(strategies.rows(min_rows=2), strategies.classifier_settings(), st.booleans())
-def test_effects_are_shares_of_a_linear_model(rows, settings, is_scaled):
+@given(strategies.rows(min_rows=2), strategies.classifier_settings())
+def test_effects_are_shares_of_a_linear_model(rows, settings):
+    """They are weights times differences from the mean, of all features, and add up."""
     model = LeastSquaresClassifier(**settings)
-    whole = preprocessing.StandardScaler() | model if is_scaled else model
+    for x, y, w in zip(rows.dicts(), rows.y, rows.w, strict=True):
+        model.learn_one(x, y, w)
+    x = rows.dicts()[-1]
+    effects, scores, means = feature_effects(model, x), model.scores_one(x), mean_scores(model)
+    assert list(effects) == list(scores) == list(means)
+    mean = np.average(rows.X, axis=0, weights=rows.w) if rows.w.any() else 0.0 * rows.X[0]
+    about = rows.X[-1] - (mean if model.fit_intercept else 0.0)
+    for column, label in enumerate(model.classes):
+        shares = about[list(model.feature_names)] * model.output_weights[:, column]
+        size = 1.0 + abs(means[label]) + np.abs(shares).sum()
+        size += np.abs(rows.X).max(axis=0)[list(model.feature_names)] @ np.abs(
+            model.output_weights[:, column]
+        )
+        found = [effects[label][name] for name in model.feature_names]
+        np.testing.assert_allclose(found, shares, atol=1e-9 * size)
+        if np.isfinite(scores[label]):
+            assert abs(means[label] + sum(found) - scores[label]) <= 1e-9 * size
+            if model.fit_intercept and settings.get("priors") is None and rows.w.any():
+                share = rows.w[[y == label for y in rows.y]].sum() / rows.w.sum()
+                assert means[label] == pytest.approx(share, abs=1e-9 * size)
+
+
+@given(strategies.rows(min_rows=2), strategies.classifier_settings())
+def test_after_a_scaler_effects_are_shares_of_scaled_values(rows, settings):
+    model = LeastSquaresClassifier(**settings)
+    whole = preprocessing.StandardScaler() | model
     for x, y in zip(rows.dicts(), rows.y, strict=True):
         whole.learn_one(x, y)
     x = rows.dicts()[-1]
-    effects, values = feature_effects(whole, x), x
-    if is_scaled:
-        values = whole["StandardScaler"].transform_one(x)
+    effects, values = feature_effects(whole, x), whole["StandardScaler"].transform_one(x)
     scores, empty = model.scores_one(values), model.scores_one({})
     assert effects.keys() == scores.keys()
     for column, label in enumerate(model.classes):
@@ -59,8 +82,12 @@ def test_entries_of_arrays_and_several_targets_have_effects():
         model.learn_one({"h": random.normal(size=2), "a": 1.0}, {"u": random.normal(), "v": 2.0})
     effects = feature_effects(model, {"h": np.array([3.0, 0.0])})
     assert list(effects) == ["u", "v"]
-    weights = dict(zip(model.feature_names, model.output_weights[:, 0], strict=True))
-    assert effects["u"] == pytest.approx({("h", 0): 3.0 * weights["h", 0], ("h", 1): 0.0})
+    assert set(effects["u"]) == {("h", 0), ("h", 1), "a"}
+    told = model.predict_one({"h": np.array([3.0, 0.0])})
+    for output in told:
+        assert mean_scores(model)[output] + sum(effects[output].values()) == pytest.approx(
+            told[output]
+        )
 
 
 MODELS = {

@@ -343,6 +343,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             super()._probabilities(scores) if self._settings.priors is None else posteriors(scores)
         )
 
+    def _shown(self, scores: Floats) -> list[str]:
+        return [f"probability {each:.5f}, " for each in self._probabilities(scores[None])[0]]
+
     def _independent(self) -> Self:
         new = super()._independent()
         new._class_counts = self._class_counts.copy()

@@ -966,24 +966,37 @@ class LinearModel(base.Estimator, ABC):
         return variances
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
-        """Return as text the score of every output, with its ten largest contributions."""
+        """Return as text the score of every output, with its ten largest effects.
+
+        The effects add up to the score minus the score of the mean of all rows learnt; without an
+        intercept, minus the score of a row of zeros. A classifier shows the probabilities too.
+        """
         with self._lock:
-            row = read_sample(x)
-            activations = self._columns.place(row.layouts, row.values)[0]
-            weights, intercept = self.output_weights, self.intercept
-            parts, scores = activations[:, None] * weights, activations @ weights + intercept
+            about, scores = self._about_mean(x)
+            weights, baselines = self.output_weights, scores - about @ self.output_weights
+            parts, known = about[:, None] * weights, self._shown(scores)
+            kind = "mean" if self._statistics.is_centred else "empty"
             lines = []
             for column, output in enumerate(self._outputs):
-                lines.append(
-                    f"{output}: score {scores[column]:.5f}, intercept {intercept[column]:.5f}"
-                )
+                header = f"{output}: {known[column]}score {scores[column]:.5f}"
+                lines.append(f"{header}, of the {kind} row {baselines[column]:.5f}")
                 strongest = np.argsort(-np.abs(parts[:, column]), kind="stable")[:N_SHOWN_FEATURES]
                 lines += [
-                    f"    {self.feature_names[feature]}: {activations[feature]:.5f} * "
-                    f"{weights[feature, column]:.5f} = {parts[feature, column]:.5f}"
+                    f"    {self.feature_names[feature]}: {about[feature]:+.5f} from the {kind} * "
+                    f"{weights[feature, column]:.5f} = {parts[feature, column]:+.5f}"
                     for feature in strongest
                 ]
             return "\n".join(lines)
+
+    def _about_mean(self, x: Mapping[Any, Any]) -> tuple[Floats, Floats]:
+        """Return a sample about the mean of all rows (n_features,), and its scores."""
+        row = read_sample(x)
+        activations = self._columns.place(row.layouts, row.values)
+        return self._statistics.about_mean(activations)[0], scores_of(self, row)[0]
+
+    def _shown(self, scores: Floats) -> list[str]:
+        """Return what `debug_one` shows of every output before its score."""
+        return [""] * len(scores)
 
 
 def hold_choices(model: LinearModel) -> None:
