@@ -86,7 +86,7 @@ Accuracy of pixels and network, in percent (demos/benchmarks/warm_up.py):
 FIRST_WHITENED = 400
 """Number of images from which the whitening of a draft is made; of fewer, it costs accuracy.
 
-CIFAR-10 after 100, 200, 300 and 500 images: 14, 22, 21, 29% with whitening, 20, 24, 26, 27% without.
+CIFAR-10 after 100, 200, 300 and 500 images: 14, 22, 21, 29% with, 20, 24, 26, 27% without.
 """
 
 UNITS_PER_IMAGE = 2

@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from onlinels import LeastSquaresClassifier
+from onlinels import LeastSquaresClassifier, dumps
 from support import laws
 
 X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 5.0]])
@@ -82,3 +82,22 @@ def test_debug_one_shows_what_adds_up_to_the_score():
     parts = [float(line.split("= ")[1]) for line in text.splitlines() if "= " in line][:2]
     assert len(parts) == 2
     assert abs(parts[0]) > abs(parts[1])
+
+
+def test_a_row_of_unknown_names_warns_once(recwarn):
+    model = LeastSquaresClassifier()
+    model.predict_one({"tenp": 1.0})
+    for row in range(20):
+        model.learn_one({"temp": float(row), "hum": 1.0}, "low" if row < 10 else "high")
+    for x in ({}, {"temp": 1.0, "new": 2.0}):
+        model.predict_one(x)
+    assert model.unknown_features({"temp": 1.0, "new": 2.0}) == ("new",)
+    assert not recwarn
+    with pytest.warns(UserWarning, match=r"none of the features of x: \['tenp'\].*'hum', 'temp'"):
+        model.predict_one({"tenp": 1.0})
+    before = dumps(model)
+    model.predict_proba_one({"tenp": 3.0})
+    assert not recwarn
+    with pytest.warns(UserWarning, match="'humm'"):
+        model.predict_one({"humm": 1.0})
+    assert dumps(model) == before

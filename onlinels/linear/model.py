@@ -82,9 +82,11 @@ from onlinels.numerics import (
 from onlinels.rows.batch import (
     Batch,
     Columns,
+    Layout,
     Name,
     check_aligned,
     check_mapping,
+    names_of,
     read_batch,
     read_row,
     read_sample,
@@ -346,7 +348,9 @@ class LinearModel(base.Estimator, ABC):
                 is_current = solution.n_rows == self.count
                 solution = solution._replace(spread=None) if is_current else None
             marks[BEGAN:] = 0.0  # What `_single_rows` sets.
-            return vars(self) | {"_rows": None, "_solution": solution, "_marks": marks}
+            state = vars(self) | {"_rows": None, "_solution": solution, "_marks": marks}
+            state.pop("_warned_of", None)
+            return state
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -913,6 +917,7 @@ class LinearModel(base.Estimator, ABC):
         layout, values = read_row(x)
         row = self._columns.place((layout,), values[None])[0]
         self._columns.note(layout)
+        self._warn_of_unknown(layout)
         solution = self._solved()
         rows = self._rows or self._single_rows()
         # What learns single rows gives the same scores the first time and the second time.
@@ -920,6 +925,42 @@ class LinearModel(base.Estimator, ABC):
         if known is NotImplemented:
             return self._answers(outputs_of(statistics, solution, row[None])[0])
         return self._answers(np.array(known))
+
+    # Names of a row to predict, none of which was known.
+    _warned_of: frozenset[Name] = frozenset()
+
+    def _warn_of_unknown(self, layout: Layout) -> None:
+        """Warn of a row of which no name is known, once for the same names."""
+        n_known = len(self._columns)
+        if not (layout and n_known) or (self._columns.locate(layout) >= 0).any():
+            return
+        names = [*names_of(layout)]
+        unknown = frozenset(names)
+        if unknown == self._warned_of:
+            return
+        self._warned_of = unknown
+        warnings.warn(
+            f"The model knows none of the features of x: {reprlib.repr(names)}. They do not count, "
+            f"and the {n_known} that it knows count as 0: {reprlib.repr(self.feature_names)}. "
+            "Check the spelling; unknown_features(x) lists unknown features.",
+            UserWarning,
+            stacklevel=levels_to_caller(),
+        )
+
+    def unknown_features(self, x: Mapping[Any, Any]) -> tuple[Name, ...]:
+        """Return the names of a sample that the model has not learnt, which predictions leave out.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresRegressor
+        >>> model = LeastSquaresRegressor()
+        >>> model.learn_one({"wind": 1.0, "rain": 0.0}, 5.0)
+        >>> model.unknown_features({"wind": 2.0, "rian": 1.0})
+        ('rian',)
+        """
+        with self._lock:
+            layout = read_row(x)[0]
+            return tuple(compress(names_of(layout), self._columns.locate(layout) < 0))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return the input, for the kind of the answer, and its scores (n, n_targets)."""
