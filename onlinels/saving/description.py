@@ -79,8 +79,7 @@ class Writer:
         if type(value) in PLAIN_TYPES:
             return value
         if type(value) is list:
-            places = enumerate(value)
-            return [self.node(each, f"{path}.{place}") for place, each in places]
+            return [self.node(each, f"{path}.{place}") for place, each in enumerate(value)]
         try:
             if kind_of(type(value)) is not None:
                 return self._object(value, path)
@@ -206,14 +205,14 @@ class Builder:
         return value
 
 
-def read_npy(content: bytearray) -> Matrix:
+def read_npy(content: bytes) -> Matrix:
     """Read an array of numbers in numpy's format, in the memory of its content.
 
     Examples
     --------
     >>> file = BytesIO()
     >>> np.save(file, [[1, 2], [3, 4]])
-    >>> read_npy(bytearray(file.getvalue()))
+    >>> read_npy(file.getvalue())
     array([[1, 2],
            [3, 4]])
     """
