@@ -35,8 +35,7 @@ def taught(model, rows):
 def test_effects_are_shares_of_a_linear_model(rows, settings, is_scaled):
     model = LeastSquaresClassifier(**settings)
     whole = preprocessing.StandardScaler() | model if is_scaled else model
-    for x, y in zip(rows.dicts(), rows.y, strict=True):
-        whole.learn_one(x, y)
+    laws.fitted_by_row(whole, rows.dicts(), rows.y)
     x = rows.dicts()[-1]
     effects, values = feature_effects(whole, x), x
     if is_scaled:
