@@ -37,6 +37,7 @@ from onlinels.checks import (
 )
 from onlinels.core import Reader
 from onlinels.numerics import shallow_copy
+from onlinels.rows.labels import PLAIN_LABEL_TYPES
 from onlinels.saving import in_plain_types, is_plain, savable
 
 # Narwhals, and river.utils, which imports it, are imported where a frame is read or made.
@@ -315,19 +316,17 @@ def read_batch(X: Any, argument: str = "X") -> Batch:
            [0., 2.]]))
     """
     X = as_numpy(X, argument)
-    if isinstance(X, np.ndarray):
-        check_two_dimensional(argument, X)
-        if not len(X):
-            # The dtype of an array without values says nothing: pandas and numpy make it up.
-            X = np.zeros(X.shape)
-        check_values(argument, X)
-        values = np.asarray(X)
-        return Batch(len(values), lambda: values, (range(values.shape[1]),), values)
+    if not isinstance(X, ARRAY_TYPES):
+        return _read_samples(X) if isinstance(X, (list, tuple)) else _read_frame(X, argument)
+    check_two_dimensional(argument, X)
     if isinstance(X, SPARSE_TYPES):
-        check_two_dimensional(argument, X)
         rows = _finite_rows(X, argument, at_position)
-        return Batch(X.shape[0], lambda: rows, (range(X.shape[1]),), X)
-    return _read_samples(X) if isinstance(X, (list, tuple)) else _read_frame(X, argument)
+    else:
+        # The dtype of an array without values says nothing: pandas and numpy make it up.
+        X = X if len(X) else np.zeros(X.shape)
+        check_values(argument, X)
+        rows = X = np.asarray(X)
+    return Batch(X.shape[0], lambda: rows, (range(X.shape[1]),), X)
 
 
 def _read_samples(X: Sequence[Any]) -> Batch:
@@ -414,9 +413,7 @@ def without_wide_integers(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
 
 def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
     """Return whether a column has pandas' Sparse numbers, which narwhals does not know."""
-    if not frame.implementation.is_pandas_like():
-        return False
-    dtype = frame.to_native()[name].dtype
+    dtype: Any = getattr(frame.to_native()[name], "dtype", None)
     return hasattr(dtype, "fill_value") and dtype.subtype.kind in "biuf"
 
 
@@ -762,10 +759,6 @@ def source_of(X: Any) -> Any:
     return X if isinstance(X, (*ARRAY_TYPES, list, tuple)) else as_frame(X)
 
 
-ARRAY_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}
-"""Types of labels that numpy has dtypes for, with the kinds of the dtypes."""
-
-
 def label_array(labels: Sequence[Any]) -> Matrix:
     """Return labels as an array (n,): of their type if they have one type, else of objects.
 
@@ -775,10 +768,10 @@ def label_array(labels: Sequence[Any]) -> Matrix:
     (array([1, 0]), array([None, (1, 2)], dtype=object))
     """
     kinds = {type(label) for label in labels}
-    if len(kinds) == 1 and (kind := kinds.pop()) in ARRAY_KINDS:
+    if len(kinds) == 1 and kinds <= PLAIN_LABEL_TYPES:
         own = np.array(labels)
         # Some ints beyond 63 bits would become floats, and a str would lose a NUL at its end.
-        if own.dtype.kind in ARRAY_KINDS[kind] and set(own.tolist()) == set(labels):
+        if type(own.item(0)) in kinds and set(own.tolist()) == set(labels):
             return own
     array = np.empty(len(labels), dtype=object)
     array[:] = list(labels)
