@@ -113,8 +113,7 @@ def test_wide_sums_are_those_of_numpy():
     """More features than a block of the stored matrix has columns."""
     random = np.random.default_rng(0)
     X, Y = random.integers(-3, 4, (40, 1100)).astype(float), random.integers(-3, 4, (40, 2))
-    model = laws.taught(X[:, :1000], Y)
-    model.learn_many(X, Y, 2.0)
+    model = laws.fitted(laws.taught(X[:, :1000], Y), X, Y, 2.0)
     expected = 2.0 * X.T @ X
     expected[:1000, :1000] *= 1.5
     sums, weights = model.statistics(), model.output_weights

@@ -100,8 +100,7 @@ def test_merging_adds(first, second, settings):
 
 @pytest.mark.parametrize("again", ["clone", "empty"])
 def test_nothing_learnt_yet(again):
-    model = CalibratedClassifier(LeastSquaresClassifier())
-    model.learn_many(np.eye(2), ["yes", "no"])
+    model = laws.fitted(CalibratedClassifier(LeastSquaresClassifier()), np.eye(2), ["yes", "no"])
     model = getattr(model, again)()
     assert (model.classes, model.count, model.scale) == ((), 0, 4.0)
     assert model.predict_proba_one({"a": 1.0}) == {}

@@ -555,7 +555,6 @@ def trained(**settings):
 
 
 @compiled
-@compiled
 @pytest.mark.parametrize("targets", TARGETS)
 def test_both_cores_pass_the_same_checkpoints(targets):
     """Some ridges are kept for long, others are rejected, and then no row is known."""

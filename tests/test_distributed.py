@@ -25,7 +25,7 @@ from onlinels import (
     ShallowConvClassifier,
     StreamClassifier,
 )
-from support import strategies
+from support import laws, strategies
 
 dask = pytest.importorskip("dask", reason="dask comes with the extra dask")
 array = pytest.importorskip("dask.array")
@@ -119,8 +119,7 @@ def test_any_chunks_of_any_kinds_give_the_model_of_one_process(
     # Empty partitions are nowhere.
     full = [tuple(filter(None, each)) for each in lengths]
     assert full[0] == full[1] or cuts_are_known
-    whole = model.empty()
-    whole.learn_many(*pieces)
+    whole = laws.fitted(model.empty(), *pieces)
     assert (model.count, fitted.count) == (0, n_rows)
     # The ridge of one process is that of its last checkpoint.
     assert_same(fitted, whole + whole.empty() if ridge == 1.0 else chosen_anew(whole), 1e-6)
@@ -163,8 +162,7 @@ def test_frames_and_delayed_batches():
     frame = pd.DataFrame({"age": [23.0, 61.0, 35.0, 58.0] * 5, "visits": [1.0, 0.0, 3.0, 0.0] * 5})
     y = pd.Series(["no", "yes", "no", "yes"] * 5)
     model = HiddenLayer(5, seed=1) | LeastSquaresClassifier(1.0)
-    whole = model.clone()
-    whole.learn_many(frame, y)
+    whole = laws.fitted(model.clone(), frame, y)
     batch = dask.delayed(lambda part: (frame.iloc[part], y.iloc[part]), pure=False)
     for given_ in (
         (frames.from_pandas(frame, npartitions=3), frames.from_pandas(y, npartitions=3)),
@@ -302,8 +300,7 @@ def test_other_exceptions_have_the_number_of_the_partition_in_a_note():
 
 def test_answers_for_partitions_without_rows():
     labels = np.where(Y > 0.0, "some", "none")
-    model = LeastSquaresClassifier()
-    model.learn_many(X, labels)
+    model = laws.fitted(LeastSquaresClassifier(), X, labels)
     lazy = array.from_array(X, chunks=(20, 3))
     kept = X[:, 0] > 8.0
     expected = model.predict_many(X[kept]).tolist()
@@ -338,8 +335,7 @@ def test_a_fit_within_a_task():
 
 def test_fit_and_predict_are_of_the_model_as_it_was_when_they_were_called():
     X = whole_numbers(40, 3)
-    model = LeastSquaresRegressor(1.0)
-    model.learn_many(X[:10], X[:10, 0])
+    model = laws.fitted(LeastSquaresRegressor(1.0), X[:10], X[:10, 0])
 
     def teaches(block):
         # As another thread may, between the call and what is computed.

@@ -29,8 +29,7 @@ shares = st.sampled_from([0.1, 0.3, 0.5, 0.75, 0.99, 1.0])
 def learn(data, model, part):
     """Learn rows one by one or as a batch, and perhaps look at the result."""
     if data.draw(st.booleans()):
-        for x, y, w in zip(part.dicts(), part.y, part.w.tolist(), strict=True):
-            model.learn_one(x, y, w)
+        laws.fitted_by_row(model, part.dicts(), part.y, part.w.tolist())
     else:
         model.learn_many(part.X, part.y, part.w)
     if data.draw(st.booleans()):
@@ -243,8 +242,7 @@ def test_what_cannot_be_wrapped():
 def test_empty_models():
     X, y = changing(n_rows=800)
     pipeline = HiddenLayer(8, activation="relu") | LeastSquaresClassifier(1.0)
-    model = DriftAwareClassifier(pipeline, keep=0.1)
-    model.learn_many(X, y)
+    model = laws.fitted(DriftAwareClassifier(pipeline, keep=0.1), X, y)
     assert model.n_alarms >= 1
     for empty in (model.clone(), model.empty()):
         assert (empty.count, empty.n_alarms, empty.classes) == (0, 0, ())

@@ -265,8 +265,7 @@ def test_pixels_and_settings_are_named_by_any_equal_object():
     for form in (int, float, np.int64, Fraction):
         model = models.digits_network(4)
         samples = [dict(zip(map(form, range(64)), row, strict=True)) for row in pixels.tolist()]
-        for x, label in zip(samples, "abababab", strict=True):
-            model.learn_one(x, label)
+        laws.fitted_by_row(model, samples, "abababab")
         made.append(model.predict_proba_one(samples[0]))
     assert all(each == made[0] for each in made)
     kind = enum.Enum("Kind", {"ONE": "gaussian"}, type=str).ONE

@@ -60,8 +60,7 @@ def test_effects_are_shares_of_a_linear_model(rows, settings):
 def test_after_a_scaler_effects_are_shares_of_scaled_values(rows, settings):
     model = LeastSquaresClassifier(**settings)
     whole = preprocessing.StandardScaler() | model
-    for x, y in zip(rows.dicts(), rows.y, strict=True):
-        whole.learn_one(x, y)
+    laws.fitted_by_row(whole, rows.dicts(), rows.y)
     x = rows.dicts()[-1]
     effects, values = feature_effects(whole, x), whole["StandardScaler"].transform_one(x)
     scores, empty = model.scores_one(values), model.scores_one({})

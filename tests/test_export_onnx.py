@@ -26,6 +26,7 @@ from onlinels import (
 from onlinels.export import onnx, onnx_model, sklearn_model, to_sklearn
 from onlinels.images import ImagePreprocessing, Patches
 from onlinels.sklearn import IncrementalRidge
+from support.laws import fitted
 from support.strategies import (
     convolution_settings,
     examples,
@@ -170,8 +171,7 @@ def test_landmarks_and_single_precision(path):
     for dtype in ("float32", "float64"):
         layer = HiddenLayer.from_examples(X, y, n_hidden=400, activation="tanh", dtype=dtype)
         assert type(layer.input_weights).__name__ == "LandmarkWeights"
-        model = layer | LeastSquaresClassifier(1.0)
-        model.learn_many(X, y)
+        model = fitted(layer | LeastSquaresClassifier(1.0), X, y)
         onnx(model, path)
         scores = model["LeastSquaresClassifier"].scores_many(layer.transform_many(X))
         np.testing.assert_allclose(outputs_of(path, X)["scores"], scores, atol=1e-5)
@@ -266,8 +266,7 @@ def test_windows(path, n_channels, dtype):
     y = ["up" if window[:9].mean() > 0 else "down" for window in windows]
     features = MiniRocketFeatures.from_examples(windows, n_features=700, dtype=dtype, prefix="u_")
     linear = LeastSquaresClassifier(1.0)
-    pipeline = features | linear
-    pipeline.learn_many(windows, y)
+    pipeline = fitted(features | linear, windows, y)
     onnx(pipeline, path)
     shares = features.transform_many(windows)
     given = windows if n_channels > 1 else windows[..., 0]

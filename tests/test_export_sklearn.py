@@ -19,6 +19,7 @@ from onlinels import (
 )
 from onlinels.export import to_sklearn
 from onlinels.sklearn import IncrementalRidge
+from support.laws import fitted
 from support.strategies import examples, kinds, trained_models
 
 ESTIMATORS = {
@@ -68,8 +69,7 @@ def test_answers_are_those_of_the_model(kind, data):
 
 def test_names_of_frames_are_those_of_the_model():
     frame = pd.DataFrame({"size": [1.0, 2.0, 4.0], "age": [5.0, 3.0, 2.0]})
-    model = LeastSquaresRegressor(1.0)
-    model.learn_many(frame, [1.0, 2.0, 3.0])
+    model = fitted(LeastSquaresRegressor(1.0), frame, [1.0, 2.0, 3.0])
     estimator = to_sklearn(model)
     assert list(estimator.feature_names_in_) == ["age", "size"]
     ordered = frame[list(model.feature_names)]
@@ -80,8 +80,7 @@ def test_names_of_frames_are_those_of_the_model():
 @pytest.mark.parametrize("priors", [None, "learnt"])
 def test_skl2onnx_converts_classifiers(y, priors):
     X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
-    model = LeastSquaresClassifier(0.1, priors=priors)
-    model.learn_many(X, list(y))
+    model = fitted(LeastSquaresClassifier(0.1, priors=priors), X, list(y))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # Shapes that skl2onnx writes for two classes are others.
     content = to_onnx(to_sklearn(model), X[:1]).SerializeToString()

@@ -147,8 +147,7 @@ def test_merged_rows_count_by_time_once_any_of_them_has():
     random = np.random.default_rng(0)
     rows, y = strategies.Rows(random.normal(size=(8, 2)), [], None).dicts(), random.normal(size=8)
     model, timed, late = (LeastSquaresRegressor(ridge=1.0, half_life=5.0) for _ in range(3))
-    for x, target in zip(rows[:6], y[:6], strict=True):
-        model.learn_one(x, target)
+    laws.fitted_by_row(model, rows[:6], y[:6])
     timed.learn_one(rows[6], y[6], t=4.0)
     late.learn_one(rows[7], y[7])
     model.merge(timed)
@@ -181,8 +180,7 @@ def test_the_selected_ridge_is_nearly_the_best_where_memory_is_short(n_features,
         weights = random.normal(size=n_features)
         y, errors = X @ weights + random.normal(size=400), []
         for ridge in ("auto", *10.0 ** np.arange(-3.0, 4.0, 0.5)):
-            model = LeastSquaresRegressor(ridge, forgetting_factor=factor)
-            model.learn_many(X, y)
+            model = laws.fitted(LeastSquaresRegressor(ridge, forgetting_factor=factor), X, y)
             errors.append(((model.predict_many(fresh) - fresh @ weights) ** 2).mean())
         shares.append(errors[0] / min(errors[1:]))
     assert np.exp(np.log(shares).mean()) < 1.3
@@ -196,8 +194,7 @@ def test_intervals_cover_what_they_say_where_memory_is_short(n_features, factor)
         random = np.random.default_rng(seed)
         X = random.normal(size=(900, n_features))
         y = X @ random.normal(size=n_features) / n_features**0.5 + 0.7 * random.normal(size=900)
-        model = LeastSquaresRegressor(forgetting_factor=factor)
-        model.learn_many(X[:600], y[:600])
+        model = laws.fitted(LeastSquaresRegressor(forgetting_factor=factor), X[:600], y[:600])
         lower, upper = model.predict_interval_many(X[600:], level=0.9)
         errors = model.predict_many(X[600:]) - y[600:]
         covered.append(((lower <= y[600:]) & (y[600:] <= upper)).mean())

@@ -20,7 +20,7 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from onlinels.from_sums import classifier_from_sums, regressor_from_sums
-from support.laws import assert_is_batch_solution, targets_of
+from support.laws import assert_is_batch_solution, fitted, targets_of
 from support.strategies import Rows, cases, classifier_settings, examples, kinds
 
 FORMS = st.sampled_from(["gram", "recursive"])
@@ -79,8 +79,7 @@ def test_classifiers(case, n_classes):
     y = [f"class {k}" for k in np.arange(len(X)) % n_classes]
     labels = sorted(set(y))
     priors = "learnt" if len(X) % 2 else None
-    learnt = LeastSquaresClassifier(**settings, priors=priors)
-    learnt.learn_many(X, y)
+    learnt = fitted(LeastSquaresClassifier(**settings, priors=priors), X, y)
     one_hot = np.array([[float(label == other) for other in labels] for label in y])
     gram, cross, *_ = sums_about(X, one_hot, 0.0 if origin is None else origin, 0.0)
     counts = one_hot.sum(axis=0)
@@ -133,8 +132,7 @@ def test_regressors(case, is_single):
 @given(st.data())
 def test_statistics_are_sums_of_the_rows_and_make_the_model_again(kind, data):
     rows, make = data.draw(cases(kind, unlearns=True, max_rows=40))
-    model = make(ridge=1.0)
-    model.learn_many(rows.X, rows.y, rows.w)
+    model = fitted(make(ridge=1.0), rows.X, rows.y, rows.w)
     sums = model.statistics()
     X = rows.X[:, [*map(int, model.feature_names)]].astype(float)
     targets = targets_of(model, rows.y) - sums.target_origin

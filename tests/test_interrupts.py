@@ -53,8 +53,7 @@ def widened(rows):
 
 
 def merged(model):
-    other = model.empty()
-    other.learn_many(widened(X[30:38]), [*Y[30:36], 11, 12])
+    other = laws.fitted(model.empty(), widened(X[30:38]), [*Y[30:36], 11, 12])
     model.merge(other)
 
 
@@ -150,28 +149,17 @@ def three_more(model):
 
 
 def stream(n_rows, **settings):
-    model = StreamClassifier(**settings)
-    for row, label in zip(SAMPLES[:n_rows], LABELS[:n_rows], strict=True):
-        model.learn_one(row, label)
-    return model
+    return laws.fitted_by_row(StreamClassifier(**settings), SAMPLES[:n_rows], LABELS[:n_rows])
 
 
 def late_stream(n_rows):
-    """Return a stream that predicts every row, and learns it three rows later."""
-    model = StreamClassifier()
-    for row in range(n_rows):
-        model.predict_one(SAMPLES[row])
-        if row >= 3:
-            model.learn_one(SAMPLES[row - 3], LABELS[row - 3])
-    return model
+    return laws.learnt_late(SAMPLES[:n_rows], LABELS[:n_rows])
 
 
 def takeover():
     """Return a stream whose short memory is about to do clearly better."""
     rows, labels = strategies.turned_labels(400, 200, seed=5)
-    model = StreamClassifier()
-    model.learn_many(rows[:260], labels[:260])
-    return model
+    return laws.fitted(StreamClassifier(), rows[:260], labels[:260])
 
 
 def turned(start, stop):

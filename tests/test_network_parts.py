@@ -290,8 +290,7 @@ def largest_held(parts):
 @pytest.mark.parametrize("parts", PARTS)
 def test_what_is_held_can_be_learnt_when_the_warm_up_ends(parts):
     """However large a pixel is held, whatever is then made of it."""
-    model = network(parts)
-    model.learn_many(IMAGES[:1] * largest_held(parts), LABELS[:1])
+    model = laws.fitted(network(parts), IMAGES[:1] * largest_held(parts), LABELS[:1])
     model.learn_many(IMAGES[10:50], LABELS[10:50])
     assert model.count == 41
 

@@ -235,8 +235,7 @@ def test_a_warning_tells_of_digits_that_a_ridge_selected_later_lacks():
     """At first hardly anything of the targets is explained, so that the ridge is large."""
     random = np.random.default_rng(3)
     X, outlier = random.normal(size=(60, 3)), 3e5 * random.normal(size=(1, 3))
-    model = LeastSquaresRegressor("auto", scaling=None)
-    model.learn_many(outlier, [0.0])
+    model = laws.fitted(LeastSquaresRegressor("auto", scaling=None), outlier, [0.0])
     model.learn_many(X, random.normal(size=60))
     model._statistics._rounding = model._statistics._rounding._replace(squares=np.full(4, 1e-2))
     with pytest.warns(UserWarning, match="selected after rows were removed"):
@@ -339,9 +338,7 @@ def test_no_name_that_only_removed_rows_had_is_left(kind, data, seed, merges, as
     n_mine = data.draw(st.integers(0, n_rows)) if merges else n_rows
     model.learn_many(X[:n_mine], y[:n_mine])
     if merges:
-        other = make()
-        for x, target in zip(X[n_mine:], y[n_mine:], strict=True):
-            other.learn_one(x, target)
+        other = laws.fitted_by_row(make(), X[n_mine:], y[n_mine:])
         model.merge(other)
     order, n_gone = data.draw(st.permutations(range(n_rows))), data.draw(st.integers(1, n_rows))
     for batch in data.draw(strategies.splits(n_gone)):

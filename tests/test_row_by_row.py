@@ -39,8 +39,7 @@ def stream(n_rows, seed=0, names="bac"):
 
 
 def learnt(model, X, y):
-    for x, label in zip(X, y, strict=True):
-        model.learn_one(x, label)
+    laws.fitted_by_row(model, X, y)
     return model
 
 

@@ -378,8 +378,7 @@ def test_names_of_columns_need_not_be_text(names):
     X, y = pd.DataFrame({names[0]: [1.0, 2.0, 3.0], names[1]: ["red", "blue", "red"]}), [1, 0, 1]
     batches, rows = StreamClassifier(), StreamClassifier()
     batches.learn_many(X, y)
-    for x, label in zip(X.to_dict("records"), y, strict=True):
-        rows.learn_one(x, label)
+    laws.fitted_by_row(rows, X.to_dict("records"), y)
     assert batches.feature_names == (names[0], (names[1], "red"), (names[1], "blue"))
     assert batches.predict_many(X).tolist() == rows.predict_many(X.to_dict("records"))
     with pytest.raises(TypeError, match=re.escape(f"a column {names[1]!r} of type")):
@@ -399,8 +398,7 @@ def test_frames_of_rivers_encoders_are_read(tmp_path):
     ):
         batches, rows = first | LeastSquaresClassifier(), first.clone() | LeastSquaresClassifier()
         batches.learn_many(frame[:30], y[:30])
-        for x, label in zip(frame[:30].to_dict("records"), y[:30].tolist(), strict=True):
-            rows.learn_one(x, label)
+        laws.fitted_by_row(rows, frame[:30].to_dict("records"), y[:30].tolist())
         answers = [rows.predict_one(x) for x in frame[30:].to_dict("records")]
         onlinels.save(batches, tmp_path / "model.npz")
         for model in (batches, onlinels.load(tmp_path / "model.npz")):

@@ -134,20 +134,10 @@ def test_late_labels_mislead_only_if_nothing_tells_how_late(is_predicted):
         assert right[1] > 40
 
 
-def late_model(stream, late=3):
-    """Return a model that has learnt every row late, while the last few wait."""
-    model = StreamClassifier()
-    for row, x in enumerate(stream.samples):
-        model.predict_one(x)
-        if row >= late:
-            model.learn_one(stream.samples[row - late], stream.labels[row - late])
-    return model
-
-
 @strategies.examples(25)
 @given(strategies.streams(always=True))
 def test_a_row_asked_twice_waits_once_and_moves_the_scale_once(stream):
-    a = late_model(stream)
+    a = laws.learnt_late(stream.samples, stream.labels)
     b, x = copy.deepcopy(a), {"always": 0.5, "text 0": "x", "number 0": None}
     answers = [a.predict_proba_one(x) for _ in range(3)]
     assert answers == [answers[0]] * 3
@@ -260,8 +250,7 @@ def test_what_comes_to_rest_stays_at_rest():
 
 
 def test_equal_names_of_texts_are_one():
-    model = StreamClassifier()
-    model.learn_many([{1: "x"}, {"b": 1.0}], ["y", "z"])
+    model = laws.fitted(StreamClassifier(), [{1: "x"}, {"b": 1.0}], ["y", "z"])
     model.learn_many([{1.0: "y", "c": 2.0}, {True: "y", "d": 3.0}], ["y", "z"])
     assert model.feature_names == ((1, "x"), "b", "c", (1, "y"), "d")
 

@@ -49,8 +49,7 @@ def test_of_rows_without_weight_only_the_last_label_counts(data, stream, n_light
 
 def test_targets_of_rows_without_weight_judge_nothing():
     X, y = drawn(StreamRegressor)
-    model = StreamRegressor()
-    model.learn_many(X, y)
+    model = laws.fitted(StreamRegressor(), X, y)
     before, x = copy.deepcopy(model), {0: 1.0, 1: 1.0, 2: 1.0}
     model.learn_one(x, 7.0, 0.0)
     assert model.predict_one(x, with_dist=True).sigma == before.predict_one(x, with_dist=True).sigma

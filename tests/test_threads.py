@@ -14,6 +14,7 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from support import savable_models
+from support.laws import fitted
 from support.processes import PATIENCE
 
 LINEAR = [name for name in savable_models.LINEAR if "half_life" not in name]
@@ -174,8 +175,7 @@ def test_what_is_saved_while_another_thread_learns_is_whole(tmp_path, holder):
         saved = taken(onlinels.load(path))
         assert saved.count % 60 == 0
         if saved.count:
-            expected = LeastSquaresClassifier(ridge=1.0)
-            expected.learn_many(X, y, w=saved.count / 60)
+            expected = fitted(LeastSquaresClassifier(ridge=1.0), X, y, w=saved.count / 60)
             np.testing.assert_allclose(saved.output_weights, expected.output_weights, atol=1e-9)
         counts.append(saved.count)
 

@@ -247,8 +247,7 @@ def test_distributions_and_intervals_come_in_kind():
     one, many = LeastSquaresRegressor(), LeastSquaresMultiTargetRegressor()
     one.learn_many(frame, Y["up"].to_numpy())
     many.learn_many(frame, Y)
-    by_array = LeastSquaresRegressor()
-    by_array.learn_many(X, Y["up"].to_numpy())
+    by_array = laws.fitted(LeastSquaresRegressor(), X, Y["up"].to_numpy())
     mean, std = by_array.predict_many(X, with_dist=True)
     lower, upper = by_array.predict_interval_many(X)
     assert mean.shape == std.shape == lower.shape == upper.shape == (40,)
@@ -265,8 +264,7 @@ def test_distributions_and_intervals_come_in_kind():
         assert list(found[1].columns) == ["down_lower", "down_upper", "up_lower", "up_upper"]
         assert found[0]["up_std"].to_list() == pytest.approx(std, rel=0.3)
     assert one.predict_many(frame, with_dist=True).index.tolist() == frame.index.tolist()
-    many = LeastSquaresMultiTargetRegressor()
-    many.learn_many(X, Y.to_numpy())
+    many = laws.fitted(LeastSquaresMultiTargetRegressor(), X, Y.to_numpy())
     for pair in (many.predict_many(X, with_dist=True), many.predict_interval_many(X)):
         assert [each.shape for each in pair] == [(40, 2)] * 2
 
@@ -333,11 +331,9 @@ def test_as_many_parameters_as_rows_leave_no_degree_of_freedom():
 
 def test_an_exact_fit_is_as_certain_as_rounding_lets_it_be():
     X = np.random.default_rng(0).normal(size=(50, 3))
-    model = LeastSquaresRegressor(ridge=0.0)
-    model.learn_many(X, X @ np.array([1.0, -2.0, 3.0]))
+    model = laws.fitted(LeastSquaresRegressor(ridge=0.0), X, X @ np.array([1.0, -2.0, 3.0]))
     assert 0.0 < spread(model, dict(enumerate(X[0]))) < 1e-6
-    constant = LeastSquaresRegressor(ridge=0.0)
-    constant.learn_many(X, np.full(50, 7.0))
+    constant = laws.fitted(LeastSquaresRegressor(ridge=0.0), X, np.full(50, 7.0))
     fresh = constant.predict_one(dict(enumerate(X[0])), with_dist=True)
     assert (fresh.mu, fresh.sigma) == (7.0, 0.0)
 

@@ -22,6 +22,7 @@ from support.laws import (
     assert_is_batch_solution,
     assert_refused,
     assert_same_model,
+    fitted,
     settings_refused,
 )
 from support.strategies import Rows, splits
@@ -211,8 +212,7 @@ def test_answers_in_kind():
     frame = pd.DataFrame(rows, index=np.arange(60) + 5)[["ay", "ax"]]
     answers = None
     for batch in (rows, frame, pl.DataFrame(rows), frame[["ax", "ay"]].to_numpy()):
-        model = linear(1.0, window=4, hop=1)
-        model.learn_many(batch[:40], labels[:40])
+        model = fitted(linear(1.0, window=4, hop=1), batch[:40], labels[:40])
         model.restart()
         found, table = model.predict_many(batch[40:]), model.predict_proba_many(batch[40:])
         if batch is rows:

@@ -16,7 +16,7 @@ Label = Any
 
 
 @savable(
-    take=lambda classes: {"_index": classes._index},
+    take=lambda classes: {"_index": classes.index},
     make=lambda state: Classes().extended(state["_index"]),
 )
 class Classes:
@@ -34,32 +34,28 @@ class Classes:
     """
 
     def __init__(self, index: dict[Label, int] | None = None) -> None:
-        self._index: dict[Label, int] = index or {}
-        self.labels: tuple[Label, ...] = tuple(self._index)
+        self.index: dict[Label, int] = index or {}
+        """The column of every label."""
+        self.labels: tuple[Label, ...] = tuple(self.index)
         """Labels in the order of their columns."""
 
     def __len__(self) -> int:
-        return len(self._index)
+        return len(self.index)
 
     def extended(self, labels: Iterable[Label]) -> Classes:
         """Return classes with these labels added, or this object if it already has all of them."""
-        new = [label for label in dict.fromkeys(labels) if label not in self._index]
+        new = [label for label in dict.fromkeys(labels) if label not in self.index]
         places = {label: column for column, label in enumerate(new, len(self))}
-        return Classes(self._index | places) if new else self
+        return Classes(self.index | places) if new else self
 
     def columns(self, labels: Sequence[Label]) -> Integers:
         """Return the columns of known labels, an array (len(labels),)."""
-        return np.array(list(map(self._index.__getitem__, labels)), dtype=np.intp)
-
-    @property
-    def index(self) -> dict[Label, int]:
-        """The column of every label."""
-        return self._index
+        return np.array(list(map(self.index.__getitem__, labels)), dtype=np.intp)
 
     def column_of(self, y: Any) -> int | None:
         """Return the column of a label; None if it is not known or needs `read_label` first."""
         try:
-            return self._index[y]
+            return self.index[y]
         except (KeyError, TypeError, ValueError):  # numpy's timedelta64 raises the last.
             return None
 

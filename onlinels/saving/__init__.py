@@ -5,6 +5,7 @@ imports only from `checks` and `numerics`.
 """
 
 from onlinels.saving.classes import in_plain_types as in_plain_types
+from onlinels.saving.classes import is_plain as is_plain
 from onlinels.saving.classes import savable as savable
 from onlinels.saving.classes import settings_hold as settings_hold
 from onlinels.saving.files import PathLike as PathLike

@@ -52,24 +52,25 @@ SavedState = dict[str, Any]
 
 @dataclass(frozen=True)
 class SavableClass:
-    """How objects of one class are converted to a state and made from a state.
+    """A class whose objects are converted to a state and made from a state.
 
     A file comes from anyone. Whatever a state says, an object may answer wrongly or raise an error
     of Python, but it must not crash the process, loop, or take more memory than the file: `check`
     looks at what could.
     """
 
+    made: type
     # Name of the class in files.
     name: str
-    # Returns whether an object is sound, or raises.
-    check: Callable[[Any], Any]
     # Returns the state of an object.
     take: Callable[[Any], SavedState]
     # Returns the object of a state.
     make: Callable[[SavedState], Any]
+    # Returns whether an object is sound, or raises.
+    check: Callable[[Any], Any] = lambda value: True
     # Returns the bytes of arrays that `make` computes and `take` leaves out, see
     # `MAX_COMPUTED_BYTES`.
-    computed: Callable[[SavedState], int]
+    computed: Callable[[SavedState], int] = lambda state: 0
 
 
 MAX_COMPUTED_BYTES = 1 << 28
@@ -78,7 +79,6 @@ MAX_COMPUTED_BYTES = 1 << 28
 So a small file cannot take much memory. Arrays beyond are written.
 """
 
-KINDS: dict[type, SavableClass] = {}
 KINDS_BY_NAME: dict[str, SavableClass] = {}
 """The classes of the package, and those of river's that were needed so far."""
 
@@ -102,11 +102,11 @@ def _remade(made: Any, state: SavedState) -> Any:
 
 
 def savable(
-    check: Callable[[Any], Any] = lambda value: True,
+    check: Callable[[Any], Any] = SavableClass.check,
     *,
     take: Callable[[Any], SavedState] = state_of,
     make: Callable[[SavedState], Any] | None = None,
-    computed: Callable[[SavedState], int] = lambda state: 0,
+    computed: Callable[[SavedState], int] = SavableClass.computed,
 ) -> Callable[[Declared], Declared]:
     """Return a decorator by which objects of a class can be saved and loaded.
 
@@ -118,18 +118,13 @@ def savable(
     def declared(made: Declared) -> Declared:
         if not (issubclass(made, tuple) or hasattr(made, "__setstate__")):
             made.__setstate__ = restore  # type: ignore[attr-defined]
-        _add(
-            made, SavableClass(made.__name__, check, take, make or partial(_remade, made), computed)
-        )
+        name, maker = made.__name__, make or partial(_remade, made)
+        kind = SavableClass(made, name, take, maker, check, computed)
+        # If a module is executed again, its first classes stay, because other modules hold them.
+        KINDS_BY_NAME.setdefault(name, kind)
         return made
 
     return declared
-
-
-def _add(made: type, kind: SavableClass) -> SavableClass:
-    KINDS[made] = kind
-    # If a module is executed again, its first classes stay, because other modules hold them.
-    return KINDS_BY_NAME.setdefault(kind.name, kind)
 
 
 def settings_hold(made: Any) -> bool:
@@ -150,10 +145,8 @@ RIVER = "river."
 
 def kind_of(made: type) -> SavableClass | None:
     """Return how objects of a class are saved, or None if they cannot be."""
-    if made not in KINDS and made.__module__.startswith(RIVER):
-        kind = kind_named(RIVER + made.__name__)
-        return kind if made in KINDS else None
-    return KINDS.get(made)
+    kind = kind_named((RIVER if made.__module__.startswith(RIVER) else "") + made.__name__)
+    return kind if kind is not None and kind.made is made else None
 
 
 def kind_named(name: str) -> SavableClass | None:
@@ -164,10 +157,7 @@ def kind_named(name: str) -> SavableClass | None:
         made: Any = river_class(name.removeprefix(RIVER))
         if made is not None:
             make = partial(_river_object, made)
-            _add(
-                made,
-                SavableClass(name, lambda value: True, _river_state, make, lambda state: 0),
-            )
+            KINDS_BY_NAME[name] = SavableClass(made, name, _river_state, make)
     return KINDS_BY_NAME.get(name)
 
 

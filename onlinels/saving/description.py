@@ -79,12 +79,10 @@ class Writer:
         if type(value) in PLAIN_TYPES:
             return value
         if type(value) is list:
-            places = enumerate(value)
-            return [self.node(each, f"{path}.{place}") for place, each in places]
+            return [self.node(each, f"{path}.{place}") for place, each in enumerate(value)]
         try:
-            if kind_of(type(value)) is not None:
-                return self._object(value, path)
-            return self._other(value, path)
+            kind = kind_of(type(value))
+            return self._other(value, path) if kind is None else self._object(kind, value, path)
         except ValueError as error:
             # Names of private attributes mean nothing to readers of the error.
             place = path.rpartition("._")[0] or path
@@ -108,9 +106,7 @@ class Writer:
             raise ValueError(_typed(value))
         return self.node(plain, path)
 
-    def _object(self, value: Any, path: str) -> Node:
-        kind = kind_of(type(value))
-        assert kind is not None
+    def _object(self, kind: SavableClass, value: Any, path: str) -> Node:
         state = kind.take(value)
         n_computed = kind.computed(state)
         if n_computed > self._most_computed:
@@ -191,7 +187,7 @@ class Builder:
         raise ValueError(f"it describes an unknown value {str(node)[:80]}")
 
     def _object(self, name: str, nodes: dict[str, Node]) -> Any:
-        kind: SavableClass | None = kind_named(name)
+        kind = kind_named(name)
         if kind is None:
             raise ValueError(f"it describes an object of an unknown class {name[:80]}")
         before = self._n_values
@@ -206,14 +202,14 @@ class Builder:
         return value
 
 
-def read_npy(content: bytearray) -> Matrix:
+def read_npy(content: bytes) -> Matrix:
     """Read an array of numbers in numpy's format, in the memory of its content.
 
     Examples
     --------
     >>> file = BytesIO()
     >>> np.save(file, [[1, 2], [3, 4]])
-    >>> read_npy(bytearray(file.getvalue()))
+    >>> read_npy(file.getvalue())
     array([[1, 2],
            [3, 4]])
     """

@@ -35,9 +35,6 @@ DESCRIPTION_NAME = "model.json"
 Nothing is compressed, so that what a file may take in memory follows from its size.
 """
 
-READ_BYTES = 1 << 20
-"""Bytes read at a time, so that memory follows the content and not the size that is stated."""
-
 LEFT_OVER_SECONDS = 600.0
 """Seconds after its last change from which a hidden file counts as left over by a killed save."""
 
@@ -382,10 +379,10 @@ def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None) -> Any
     try:
         with opened() as file, zipfile.ZipFile(file) as archive:
             _check_archive(archive, file)
-            text = _member(archive, DESCRIPTION_NAME)
+            text = archive.read(DESCRIPTION_NAME)
             said = json.loads(text)
             found, version = said["format"], str(said["onlinels"])[:80]
-            builder = Builder(lambda name: read_npy(_member(archive, f"{name}.npy")), len(text))
+            builder = Builder(lambda name: read_npy(archive.read(f"{name}.npy")), len(text))
             model = builder.value(said["model"]) if found == FORMAT_VERSION else None
     except MemoryError:
         # Nothing is larger than the file, so the memory is really exhausted.
@@ -413,17 +410,8 @@ def _check_archive(archive: zipfile.ZipFile, file: BinaryIO) -> None:
     start = min((member.header_offset for member in members), default=0)
     if start:
         raise ValueError(f"its save begins at byte {start}, expected byte 0")
-    sizes = [(member.compress_size, member.file_size) for member in members]
-    is_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-    if not is_stored or any(stored != size for stored, size in sizes):
-        raise ValueError("it is compressed, expected a file as save writes it")
-    if sum(size for _, size in sizes) > file.seek(0, os.SEEK_END):
+    for member in members:
+        if member.compress_type or member.compress_size != member.file_size:
+            raise ValueError("it is compressed, expected a file as save writes it")
+    if sum(member.file_size for member in members) > file.seek(0, os.SEEK_END):
         raise ValueError("its arrays overlap: together they are larger than the file")
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> bytearray:
-    content = bytearray()
-    with archive.open(name) as member:
-        while piece := member.read(READ_BYTES):
-            content += piece
-    return content

@@ -292,9 +292,16 @@ def small_blocks(monkeypatch):
         monkeypatch.setattr(name, size)
 
 
-def fitted(model, *batch):
+def fitted(model, *batch, **given):
     """Let a model learn a batch, and return it."""
-    model.learn_many(*batch)
+    model.learn_many(*batch, **given)
+    return model
+
+
+def fitted_by_row(model, *columns):
+    """Let a model learn the rows of a batch one by one, and return it."""
+    for row in zip(*columns, strict=True):
+        model.learn_one(*row)
     return model
 
 
@@ -469,6 +476,16 @@ def answers_of(model, samples):
     if isinstance(model, StreamClassifier):
         return model.predict_proba_many(samples)
     return [(each.mu, each.sigma) for each in model.predict_many(samples, with_dist=True)]
+
+
+def learnt_late(samples, labels, late=3):
+    """Return a model that has predicted every row and learnt it late; the last few rows wait."""
+    model = StreamClassifier()
+    for row, x in enumerate(samples):
+        model.predict_one(x)
+        if row >= late:
+            model.learn_one(samples[row - late], labels[row - late])
+    return model
 
 
 def learn_stream(stream, model=None, rows=None):

@@ -101,7 +101,13 @@ def stream(kind: Any, n_rows: int, step: int = 1) -> list[tuple[dict[Any, Any], 
     return [({k: v for k, v in x.items() if isinstance(v, (int, float, str))}, y) for x, y in rows]
 
 
-# Reading models
+# Models
+
+
+def fitted(model: Any, *batch: Any) -> Any:
+    """Let a model learn a batch, and return it."""
+    model.learn_many(*batch)
+    return model
 
 
 def named(**values: Any) -> Arrays:
@@ -162,8 +168,7 @@ def classifier(**settings: Any) -> Arrays:
 def regressor(**settings: Any) -> Arrays:
     """Learn two batches of the diabetes data, and answer some rows."""
     X, y = diabetes()
-    model = LeastSquaresRegressor(**settings)
-    model.learn_many(X[:100], y[:100])
+    model = fitted(LeastSquaresRegressor(**settings), X[:100], y[:100])
     model.learn_many(X[100:200], y[100:200], w=1.0 + np.arange(100) % 3)
     return regressed(model, X[200:220]) | named(diagonal=model.ridge_diagonal)
 
@@ -412,8 +417,7 @@ def merged_pipelines() -> Arrays:
 def unlearnt(**settings: Any) -> Arrays:
     """Learn 120 rows and unlearn 45 of them, of which five singly."""
     X, y = diabetes()
-    model = LeastSquaresRegressor(**settings)
-    model.learn_many(X[:120], y[:120])
+    model = fitted(LeastSquaresRegressor(**settings), X[:120], y[:120])
     model.unlearn_many(X[20:60], y[20:60])
     for number in range(5):
         model.unlearn_one(dict(enumerate(X[number])), y[number])
@@ -426,8 +430,7 @@ entries("unlearnt", unlearnt, {}, {"ridge": 1.0}, {"accumulator": "recursive", "
 @entry
 def unlearnt_class() -> Arrays:
     X, y = iris()
-    model = LeastSquaresClassifier(1.0)
-    model.learn_many(X[:100], y[:100])
+    model = fitted(LeastSquaresClassifier(1.0), X[:100], y[:100])
     rows = y[:100] == "setosa"
     model.unlearn_many(X[:100][rows], y[:100][rows])
     return classified(model, X[100:])
@@ -436,8 +439,7 @@ def unlearnt_class() -> Arrays:
 @entry
 def faded() -> Arrays:
     X, y = diabetes()
-    model = LeastSquaresRegressor(2.0)
-    model.learn_many(X[:80], y[:80])
+    model = fitted(LeastSquaresRegressor(2.0), X[:80], y[:80])
     model.fade(0.25)
     model.learn_many(X[80:120], y[80:120])
     return regressed(model, X[120:130])
@@ -446,8 +448,7 @@ def faded() -> Arrays:
 @entry
 def another_ridge() -> Arrays:
     X, y = iris()
-    model = LeastSquaresClassifier()
-    model.learn_many(X[:100], y[:100])
+    model = fitted(LeastSquaresClassifier(), X[:100], y[:100])
     found = {}
     for ridge in (0.01, "paper", 0.0, "auto"):
         model.ridge = ridge
@@ -460,16 +461,14 @@ def saved_and_loaded() -> Arrays:
     X, y = iris()
     model = HiddenLayer(15, bias=True) | LeastSquaresClassifier(0.1)
     model.learn_many(X[:60], pd.Series(y[:60]))
-    loaded = onlinels.loads(onlinels.dumps(model))
-    loaded.learn_many(X[60:120], pd.Series(y[60:120]))
+    loaded = fitted(onlinels.loads(onlinels.dumps(model)), X[60:120], pd.Series(y[60:120]))
     return classified(loaded, X[120:], loaded["LeastSquaresClassifier"])
 
 
 @entry
 def answers_without_sums() -> Arrays:
     X, y = iris()
-    model = LeastSquaresClassifier(priors="learnt")
-    model.learn_many(X[:100], y[:100])
+    model = fitted(LeastSquaresClassifier(priors="learnt"), X[:100], y[:100])
     small = export.answers_only(model)
     return named(labels=small.predict_many(X[100:]), scores=small.scores_many(X[100:]))
 
@@ -477,8 +476,7 @@ def answers_without_sums() -> Arrays:
 @entry
 def models_of_scikit_learn() -> Arrays:
     X, y = iris()
-    model = LeastSquaresClassifier(1.0)
-    model.learn_many(X[:100], y[:100])
+    model = fitted(LeastSquaresClassifier(1.0), X[:100], y[:100])
     plain = export.to_sklearn(model)
     return named(weights=plain.coef_, intercept=plain.intercept_, labels=plain.predict(X[100:]))
 
@@ -709,8 +707,7 @@ def network_before_learning() -> Arrays:
 def networks_merged_and_unlearnt() -> Arrays:
     images, labels = digits(130)
     _, first = network("digits", images[:90], labels[:90], ridge=1e-2)
-    second = first.empty()
-    second.learn_many(images[90:120], labels[90:120])
+    second = fitted(first.empty(), images[90:120], labels[90:120])
     first.merge(second)
     first.unlearn_many(images[40:50], labels[40:50])
     return named(scores=first.scores_many(images[120:]), count=first.count)
@@ -720,8 +717,7 @@ def networks_merged_and_unlearnt() -> Arrays:
 def convolution() -> Arrays:
     images, labels = digits(70)
     layer = ConvolutionalFeatures(image_shape=(8, 8), pool_size=4, stride=3, dtype="float64")
-    model = layer | LeastSquaresClassifier(1.0)
-    model.learn_many(images[:60], pd.Series(labels[:60]))
+    model = fitted(layer | LeastSquaresClassifier(1.0), images[:60], pd.Series(labels[:60]))
     features = layer.transform_many(images[60:62])
     return named(
         features=features,
@@ -796,8 +792,7 @@ ENTRIES["windows of one label"] = partial(windowed, None, label_rule="unanimous"
 @entry
 def calibrated() -> Arrays:
     X, y = iris()
-    model = CalibratedClassifier(LeastSquaresClassifier())
-    model.learn_many(X[:60], y[:60])
+    model = fitted(CalibratedClassifier(LeastSquaresClassifier()), X[:60], y[:60])
     before = model.predict_proba_learn_many(X[60:120], y[60:120])
     return named(before=before, after=model.predict_proba_many(X[120:]))
 
