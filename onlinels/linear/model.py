@@ -1082,21 +1082,17 @@ def plan_block(model: LinearModel, rows: Checked, block: slice, events: Events |
     learnt = Rows(uncast(part.values), part.targets, weights)
     statistics = model._statistics.grown(*shape).named(rows.columns.names)
     penalty, recursion, before = model._penalty, model._recursion, model._marks
-    due = float(before[NEXT_DUE])
-    if events is not None:
-        due = events.next_due(due, block.stop)
-    marks = new_marks(share_after(model, part), due)
+    marks = new_marks(share_after(model, part), float(before[NEXT_DUE]))
     if recursion is not None:
         is_single = n_rows == 1 and statistics.is_single(learnt, past)
         recursion = recursion.grown(*shape) if is_single else None
     if events is not None:
-        known = np.arange(model._statistics.n_features)
-        penalty = events.after(penalty.placed(known, shape[0]), block.stop)
-        features, units = events.own_units(penalty, block, learnt, past * statistics.weight)
-        if features.size:
-            penalty = penalty.with_units(features, units)
-            if recursion is not None:
-                recursion = recursion.with_penalties(features, recursion.ridge * units**2)
+        marks[NEXT_DUE] = events.next_due(marks[NEXT_DUE], block.stop)
+        penalty = penalty.placed(np.arange(model._statistics.n_features), shape[0])
+        known = block, learnt, past * statistics.weight
+        penalty, features, units = events.after(penalty, *known)
+        if recursion is not None and features.size:
+            recursion = recursion.with_penalties(features, recursion.ridge * units**2)
     if n_rows == 1:
         marks[PREDICTED_AT] = before[PREDICTED_AT]
     if recursion is not None:

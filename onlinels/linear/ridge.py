@@ -349,7 +349,7 @@ def choose_penalty(
     """
     check_folds(ridge, statistics)
     constants = only_values(statistics) if penalty.constants is None else penalty.constants
-    penalty = penalty._replace(constants=constants, until_time=None)
+    penalty = penalty._replace(constants=constants)
     n_varying = penalty.n_varying
     began = penalty.began if n_varying else max(0, statistics.count - 1)
     count = statistics.count - began
@@ -358,22 +358,18 @@ def choose_penalty(
     if scaling == "auto" and deviations is not None:
         tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
-    doubles = count >= penalty.doubles_at
-    if doubles or number is None or not depends_on_doublings(statistics.n_folds, clock):
-        number, units = select_ridge_and_units(statistics, tried, clock.forgets) or (None, None)
-        if doubles:
-            at = next_doubling(count)
-            penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
-    elif count < MIN_ROWS_PER_FEATURE * n_varying:
-        of_one_kind = [None if units is None else deviations]
-        number, units = select_ridge_and_units(statistics, of_one_kind, False) or (None, None)
-    elif not is_kept(penalty, statistics, running):
-        number, units = select_ridge_and_units(statistics, tried, False) or (None, None)
-    if clock.now is not None:
-        time = clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
-        penalty = penalty._replace(until_time=time)
+    doubles, are_few = count >= penalty.doubles_at, count < MIN_ROWS_PER_FEATURE * n_varying
+    is_new = doubles or number is None or not depends_on_doublings(statistics.n_folds, clock)
+    if are_few and not is_new:
+        tried = [None if units is None else deviations]
+    if is_new or are_few or not is_kept(penalty, statistics, running):
+        number, units = select_ridge_and_units(statistics, tried, clock.forgets)
+    if doubles:
+        at = next_doubling(count)
+        penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
+    until = None if clock.now is None else clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
     rows = next_checkpoint(count, n_varying, clock.memory, statistics.n_folds)
-    return penalty._replace(ridge=number, units=units, began=began), began + rows
+    return penalty._replace(ridge=number, units=units, until_time=until, began=began), began + rows
 
 
 def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
@@ -415,17 +411,18 @@ def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None)
 
 def select_ridge_and_units(
     statistics: Statistics, tried: Sequence[Floats | None], forgets: bool
-) -> tuple[float, Floats | None] | None:
+) -> tuple[float | None, Floats | None]:
     """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
 
-    Units are those of `select`. None if the statistics are too few. If rows are forgotten, their
-    number is that of equally weighted rows, (sum w)^2 / sum w^2, unless a full memory is short.
+    Units are those of `select`. Both are None if the statistics are too few. If rows are forgotten,
+    their number is that of equally weighted rows, (sum w)^2 / sum w^2, unless a full memory is
+    short.
     """
     diagonal = statistics.diagonal
     # Rounding errors left by removed rows are not features to choose a ridge for.
     can_select = diagonal.any() and statistics.target_squares.sum() > 0.0
     if not can_select or statistics.weight < MIN_SELECTION_ROWS:
-        return None
+        return None, None
     if isinstance(statistics, FoldedStatistics):
         choices = [statistics.select_ridge(each is not None) for each in tried]
         which = first_best(choices)
@@ -608,39 +605,35 @@ class Events(NamedTuple):
     before: int
     is_centred: bool
 
-    def after(self, penalty: Penalty, n_rows: int) -> Penalty:
-        """Return the penalty after `n_rows` rows of the batch, at least 1, given it before."""
-        constants = np.where(self.firsts < n_rows, np.nan, self.values)
-        began = began_at(penalty.began, self.before, int(self.firsts.min(initial=n_rows)), n_rows)
-        return penalty._replace(constants=constants, began=began)
-
     def next_due(self, due: float, n_rows: int) -> float:
         """Return the count of rows at which a ridge is chosen next, after `n_rows` of the batch.
 
         `due` is that count before the batch. A choice that failed for lack of memory stays due.
         """
-        later = [self.before + at for at in self.due_at if at >= n_rows]
-        return later[0] if later else due
+        return next((self.before + at for at in self.due_at if at >= n_rows), due)
 
-    def own_units(
+    def after(
         self, penalty: Penalty, block: slice, rows: Rows, past: float
-    ) -> tuple[Integers, Floats]:
-        """Return features that begin to vary in a block of the batch, with their first units.
+    ) -> tuple[Penalty, Integers, Floats]:
+        """Return the penalty after a block, and features that get units in it, with these units.
 
         Parameters
         ----------
         penalty : Penalty
-            Penalty before the block. If it has no units, no feature is returned.
+            Penalty before the block. If it has no units, no feature gets one.
         block : slice
-            Rows of the batch that are in the block.
+            Rows of the batch that are in the block, at least one.
         rows : Rows
             The rows of the block.
         past : float
             Weight of all rows before the block.
         """
+        constants = np.where(self.firsts < block.stop, np.nan, self.values)
+        began = began_at(penalty.began, self.before, self.firsts, block.stop)
+        penalty = penalty._replace(constants=constants, began=began)
         begins = np.flatnonzero((self.firsts >= block.start) & (self.firsts < block.stop))
         if penalty.units is None or not begins.size:
-            return begins[:0], np.zeros(0)
+            return penalty, begins[:0], np.zeros(0)
         first, weights = self.firsts[begins] - block.start, rows.weights()
         totals = past + np.cumsum(weights)
         # Weight of each row as a share of the weight of all rows up to it.
@@ -651,7 +644,8 @@ class Events(NamedTuple):
             shares = shares * (1.0 - shares)
         units = np.sqrt(shares) * np.abs(rows.values[first, begins] - self.values[begins])
         there = units > 0.0
-        return begins[there], units[there]
+        begins, units = begins[there], units[there]
+        return penalty.with_units(begins, units), begins, units
 
 
 def events_of(
@@ -683,10 +677,30 @@ def events_of(
         Times of the rows.
     """
     only, firsts = changes_in(penalty, statistics, values, w)
-    begun, n_rows = np.sort(firsts), len(w)
-    latest = clock.latest(n_rows, times)
-    due_at = last_checkpoints(penalty, due, statistics, begun, n_rows, clock, latest)
-    return Events(only, firsts, due_at, statistics.count, statistics.is_centred)
+    n_rows, before, n_folds = len(w), statistics.count, statistics.n_folds
+    begun, latest = np.sort(firsts), clock.latest(n_rows, times)
+    last = doubled = 0
+    doubles_at, until_time = penalty.doubles_at, penalty.until_time
+    while True:
+        at = int(min(due - before, n_rows + 1))
+        if latest is not None and until_time is not None:
+            at = min(at, int(np.searchsorted(latest, until_time)) + 1)
+        # A time of 1e18 plus a few units is the same float: the next checkpoint is the next row.
+        at = max(at, last + 1)
+        if at > n_rows:
+            break
+        last = at
+        began = began_at(penalty.began, before, begun, at)
+        count, n_varying = before + at - began, int(np.searchsorted(begun, at))
+        if count >= doubles_at:
+            doubled, doubles_at = at, next_doubling(count)
+        due = began + next_checkpoint(count, n_varying, clock.memory, n_folds)
+        if latest is not None:
+            until_time = float(latest[at - 1]) + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
+    # The choice at the last checkpoint depends on the choice at the last doubling. All others leave
+    # no trace.
+    ats = {doubled, last} if depends_on_doublings(n_folds, clock) else {last}
+    return Events(only, firsts, tuple(sorted(ats - {0})), before, statistics.is_centred)
 
 
 def changes_in(
@@ -706,7 +720,7 @@ def changes_in(
     return only, first_changes(only, values, used)
 
 
-def began_at(began: int, before: int, first: int, n_rows: int) -> int:
+def began_at(began: int, before: int, firsts: Integers, n_rows: int) -> int:
     """Return the number of rows before any feature varied, minus one, after rows of a batch.
 
     One is subtracted because the last of these rows has the first value of the feature that begins
@@ -716,66 +730,13 @@ def began_at(began: int, before: int, first: int, n_rows: int) -> int:
     ----------
     began, before : int
         This number, and the number of all rows, before the batch.
-    first : int
-        First row of the batch in which a feature begins to vary; -1 if one varied before.
+    firsts : ndarray (n_features,) of int
+        Rows of the batch in which features begin to vary; -1 for those that varied before.
     n_rows : int
         Number of rows of the batch.
     """
-    return began if first < 0 else max(0, before + min(first, n_rows) - 1)
-
-
-def last_checkpoints(
-    penalty: Penalty,
-    due: float,
-    statistics: Statistics,
-    begun: Integers,
-    n_rows: int,
-    clock: Clock,
-    latest: Floats | None,
-) -> tuple[int, ...]:
-    """Return the numbers of rows of a batch at which a ridge must be chosen, ascending.
-
-    The choice at the last checkpoint depends on the choice at the last doubling. All others leave
-    no trace.
-
-    Parameters
-    ----------
-    penalty : Penalty
-        Penalty before the batch.
-    due : float
-        Count of rows at which a ridge is chosen next.
-    statistics : Statistics
-        Statistics before the batch.
-    begun : ndarray (n_features,) of int
-        Rows of the batch in which features begin to vary, ascending.
-    n_rows : int
-        Number of rows of the batch.
-    clock : Clock
-        Clock before the batch.
-    latest : ndarray (n_rows,), or None
-        Latest time of the stream after every row; None without times.
-    """
-    before, n_folds = statistics.count, statistics.n_folds
-    last = doubled = 0
-    doubles_at, until_time = penalty.doubles_at, penalty.until_time
-    while True:
-        at = int(min(due - before, n_rows + 1))
-        if latest is not None and until_time is not None:
-            at = min(at, int(np.searchsorted(latest, until_time)) + 1)
-        # A time of 1e18 plus a few units is the same float: the next checkpoint is the next row.
-        at = max(at, last + 1)
-        if at > n_rows:
-            if 0 < doubled < last and depends_on_doublings(n_folds, clock):
-                return doubled, last
-            return (last,) if last else ()
-        last = at
-        began = began_at(penalty.began, before, int(begun.min(initial=at)), at)
-        count, n_varying = before + at - began, int(np.searchsorted(begun, at))
-        if count >= doubles_at:
-            doubled, doubles_at = at, next_doubling(count)
-        due = began + next_checkpoint(count, n_varying, clock.memory, n_folds)
-        if latest is not None:
-            until_time = float(latest[at - 1]) + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
+    first = int(firsts.min(initial=n_rows))
+    return began if first < 0 else max(0, before + first - 1)
 
 
 def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
