@@ -35,9 +35,9 @@ from onlinels.checks import (
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
+from onlinels.linear.checked import Targets
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
-    Targets,
     checked,
     choose_anew,
     hold_choices,
@@ -498,7 +498,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         return X, model._read_targets(y, len(y))
 
     def _shaped(self, values: Floats) -> Floats:
-        return np.asarray(self._model._own(values))
+        return values[:, 0] if self._model._named is None else values
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations on request.

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.checks import Floats, Integers, Matrix, read_only
+from onlinels.linear.checked import Targets
 from onlinels.linear.discriminant import Discriminant, Priors, discriminant, posteriors, read_priors
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
     LinearModel,
     Settings,
-    Targets,
     linear_is_sound,
     read_asked,
     without,
@@ -239,8 +239,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                 label = self._rows.label(x)
                 if label is not NotImplemented:
                     return label
-            scores = self._row_scores(x)
-            return self.classes[scores.argmax()] if scores.size else None
+            return super().predict_one(x)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         labels = [read_label(y)] if n_rows is None else read_labels(y, n_rows)
@@ -248,18 +247,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return Targets(classes.columns(labels), classes)
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
-        counts = self._counts_of(n_targets) + np.bincount(targets, minlength=n_targets)
-        return {"_class_counts": counts}
+        counts = np.bincount(targets, minlength=n_targets)
+        return {"_class_counts": counts + enlarged(self._class_counts, n_targets)}
 
-    def _counts_of(self, n_classes: int) -> Integers:
-        """Return the number of rows of every class, 0 for new classes, as a new array."""
-        return enlarged(self._class_counts.copy(), n_classes)
-
-    def _row_outputs(self) -> tuple[Any, Any]:
-        return self._classes.index, self._classes.labels
-
-    def _row_counts(self) -> Integers:
-        return self._class_counts
+    def _row_outputs(self) -> tuple[Any, Any, Integers]:
+        return self._classes.index, self._classes.labels, self._class_counts
 
     def _without(
         self, batch: Batch, read: Targets, w: float | Floats
@@ -272,7 +264,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                 "Remove only rows that were learnt."
             )
         removed = np.bincount(targets, minlength=len(self.classes))
-        counts = self._counts_of(len(self.classes)) - removed
+        counts = self._class_counts - removed
         if (counts < 0).any():
             column = int((counts < 0).argmax())
             raise ValueError(
@@ -289,8 +281,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         classes = self._classes.extended(other.classes)
         places = classes.columns(other.classes)
-        counts = self._counts_of(len(classes))
-        counts[places] += other._counts_of(len(other.classes))
+        counts = enlarged(self._class_counts, len(classes)).copy()
+        counts[places] += other._class_counts
         return places, {"_classes": classes, "_class_counts": counts}
 
     def statistics(self) -> RowSums:
@@ -339,9 +331,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return outputs if self._settings.priors is None else self._rule().scores(outputs)
 
     def _probabilities(self, scores: Floats) -> Floats:
-        return (
-            super()._probabilities(scores) if self._settings.priors is None else posteriors(scores)
-        )
+        probabilities = super()._probabilities if self._settings.priors is None else posteriors
+        return probabilities(scores)
 
     def _shown(self, scores: Floats) -> list[str]:
         return [f"probability {each:.5f}, " for each in self._probabilities(scores[None])[0]]

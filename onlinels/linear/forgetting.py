@@ -170,18 +170,16 @@ class Clock:
         TypeError, ValueError
             If times cannot be read, or `t` is None and the half-life is a timedelta.
         """
-        if self.half_life is None:
-            return None
         dates = isinstance(self.half_life, timedelta)
-        if t is not None:
-            return read_times(t, n_rows, dates)
-        if dates:
+        if dates and t is None:
             raise ValueError(
                 f"t is None, expected datetimes, because half_life={self.half_life!r} is a "
                 "timedelta. Pass the datetime of every row, or make the model with a number as "
                 "half_life."
             )
-        return None
+        if self.half_life is None or t is None:
+            return None
+        return read_times(t, n_rows, dates)
 
     def tick(
         self, w: float | Floats, n_rows: int, times: Floats | None = None

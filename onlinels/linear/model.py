@@ -46,19 +46,21 @@ from onlinels.core.reference import (
     VALID_UNTIL,
     weights_of_errors,
 )
+from onlinels.linear.checked import Checked, Targets
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.ridge import (
-    Events,
+    Changes,
     KFold,
     Penalty,
     check_folds,
     check_ridge,
     check_scaling,
     choose_penalty,
-    events_of,
+    events_in,
     is_selected,
     penalties_of,
+    penalty_after,
     ridge_of,
     set_checkpoints,
 )
@@ -179,62 +181,6 @@ class Solution(NamedTuple):
     is_far: bool = False
 
 
-class Targets(NamedTuple):
-    """The targets of rows, read and checked.
-
-    Attributes
-    ----------
-    values : ndarray (n,) of int, or (n, n_targets)
-        Column of the label, or targets, of every row.
-    outputs : Classes, or tuple of names
-        Names of the outputs of the model, with those of the rows.
-    """
-
-    values: Matrix
-    outputs: Any
-
-
-class Checked(NamedTuple):
-    """Rows of a batch, checked and placed in the columns of the model.
-
-    Attributes
-    ----------
-    values : array or csr_array (n, n_features)
-        Values of the features, with new columns of the model.
-    targets : ndarray (n,) of int, or (n, n_targets) of float
-        Column of the label, or targets, of every row.
-    w : float or ndarray (n,)
-        Weights when the rows are learnt.
-    times : ndarray (n,), or None
-        Times of the rows.
-    columns : Columns
-        Columns of the model after these rows.
-    outputs : Classes, or tuple of names
-        Names of the outputs of the model after these rows.
-    """
-
-    values: Any
-    targets: Matrix
-    w: float | Floats
-    times: Floats | None
-    columns: Columns
-    outputs: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of features and of targets of the model after these rows."""
-        return len(self.columns), len(self.outputs)
-
-    def part(self, rows: slice) -> Checked:
-        """Return some of the rows."""
-        return self._replace(
-            values=self.values[rows],
-            targets=self.targets[rows],
-            w=self.w if isinstance(self.w, float) else self.w[rows],
-            times=None if self.times is None else self.times[rows],
-        )
-
-
 @savable()
 class Settings(NamedTuple):
     """The settings of a model."""
@@ -273,15 +219,15 @@ def make_statistics(settings: Settings) -> Statistics:
     check_ridge(ridge)
     check_choice("accumulator", accumulator, SUMS_BY_ACCUMULATOR)
     check_flag("fit_intercept", fit_intercept)
-    folds = isinstance(ridge, KFold)
-    sums = SUMS_BY_ACCUMULATOR[accumulator]()
-    if folds and accumulator == "orthogonal":
+    parts = SUMS_BY_ACCUMULATOR[accumulator](), bool(fit_intercept)
+    if not isinstance(ridge, KFold):
+        return Statistics(*parts)
+    if accumulator == "orthogonal":
         raise ValueError(
             f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: a KFold needs "
             'sums of products. Pass accumulator="gram" or "recursive", or ridge="auto".'
         )
-    parts = sums, bool(fit_intercept)
-    return FoldedStatistics(*parts, ridge.n_folds) if folds else Statistics(*parts)
+    return FoldedStatistics(*parts, ridge.n_folds)
 
 
 def setting(name: str) -> Any:
@@ -371,21 +317,16 @@ class LinearModel(base.Estimator, ABC):
 
     @ridge.setter
     def ridge(self, ridge: Any) -> None:
-        settings = self._settings
-        if type(ridge) is not type(settings.ridge) or ridge != settings.ridge:
+        settings = self._settings._replace(ridge=ridge)
+        if type(ridge) is not type(self.ridge) or ridge != self.ridge:
             self.clone({"ridge": ridge})  # Raises if no model can be made with this ridge.
             with self._lock:
                 check_folds(ridge, self._statistics)
-                news: dict[str, Any] = {
-                    "_settings": settings._replace(ridge=ridge),
-                    "_penalty": Penalty(),
-                }
                 statistics = self._statistics
                 if not isinstance(ridge, KFold):
                     statistics = statistics.without_folds()
-                news["_statistics"] = statistics
-                check_digits(self._draft(**news), statistics, f"ridge={ridge!r}")
-                vars(self).update(self._new_state(**news))
+                check_digits(self._draft(_settings=settings), statistics, f"ridge={ridge!r}")
+                self._put_in_place(statistics, _settings=settings)
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
@@ -465,9 +406,8 @@ class LinearModel(base.Estimator, ABC):
         """
         self._choose_if_due()
         statistics, penalty, settings = self._statistics, self._penalty, self._settings
-        units = penalty.units
-        if settings.own_scaling == "standard":
-            units = statistics.deviations
+        follows = settings.own_scaling == "standard"
+        units = statistics.deviations if follows else penalty.units
         return ridge_of(settings.ridge, statistics, penalty, units), units
 
     def _in_force(self) -> tuple[float, Floats | None]:
@@ -544,23 +484,19 @@ class LinearModel(base.Estimator, ABC):
         is_plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
         is_plain = is_plain and X.flags.c_contiguous and X.flags.aligned
         is_listed = isinstance(y, (list, tuple)) or (isinstance(y, np.ndarray) and y.ndim > 0)
-        if not (is_plain and is_listed):
-            return False
-        if len(y) != len(X) or X.shape[1] != len(self._columns) or X.shape[1] > MAX_FEATURES_BY_ROW:
+        if not (is_plain and is_listed and X.shape == (len(y), len(self._columns))):
             return False
         # A single row may be followed by the weights; other threads wait while many are learnt.
-        if not len(self._columns) or not 1 < len(X) <= MAX_NUMBERS_BY_ROW // X.shape[1]:
-            return False
-        rows = self._rows or self._single_rows()
+        can = 0 < X.shape[1] <= MAX_FEATURES_BY_ROW and len(X) > 1 and X.size <= MAX_NUMBERS_BY_ROW
+        rows = (self._rows or self._single_rows()) if can else None
         if rows is None or not self._columns.are_positions:
             return False
         read = self._read_targets(y, len(X))
-        is_known = len(read.outputs) == len(self._outputs)
-        if not (is_known and rows.learn_many(X, np.require(read.values, requirements=("C", "A")))):
-            return False
-        if self._recursion is not None:
+        targets = np.require(read.values, requirements=("C", "A"))
+        is_learnt = len(read.outputs) == len(self._outputs) and rows.learn_many(X, targets)
+        if is_learnt and self._recursion is not None:
             self._rows = self._recursion = None
-        return True
+        return bool(is_learnt)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one sample.
@@ -740,23 +676,20 @@ class LinearModel(base.Estimator, ABC):
             size = len(columns), len(outputs[self._names_outputs])
             self._statistics.check_joins(other._statistics, *size)
             clock, past, other_past = self._clock.joined(other._clock)
-            known = columns.locate(other.feature_names)
-            theirs = other._statistics
+            known, theirs = columns.locate(other.feature_names), other._statistics
             if other_past != 1.0:
                 theirs = theirs.scaled(other_past)
             theirs = theirs.reindexed(origins(known, size[0]), origins(places, size[1]))
             statistics = self._statistics.scaled(past).grown(*size)
-            if other._is_blank:
-                known = np.arange(self._statistics.n_features)
-                outputs["_penalty"] = self._penalty.placed(known, size[0])
-                outputs["_marks"] = new_marks(*self._marks[[SHARE, NEXT_DUE]])
-            elif self._is_blank:
-                # This model has learnt nothing, so the ridge that the other has selected stays.
-                statistics, penalty = theirs.copied(), other._penalty.placed(known, size[0])
-                outputs["_penalty"] = penalty
-                outputs["_marks"] = new_marks(*other._marks[[SHARE, NEXT_DUE]])
-            else:
+            # If one has learnt nothing, the ridge that the other has selected stays.
+            kept = self if other._is_blank else other if self._is_blank else None
+            if kept is None:
                 statistics.absorb(theirs)
+            else:
+                statistics = statistics if kept is self else theirs.copied()
+                known = columns.locate(kept.feature_names)
+                outputs["_penalty"] = kept._penalty.placed(known, size[0])
+                outputs["_marks"] = new_marks(*kept._marks[[SHARE, NEXT_DUE]])
             outputs |= {"_columns": columns, "_clock": clock}
             self._put_in_place(statistics.named(columns.names), **outputs)
         return self
@@ -839,12 +772,13 @@ class LinearModel(base.Estimator, ABC):
         weights = None
         if solution is not None and solution.n_rows == statistics.count:
             weights = solution.output_weights
+        targets, labels, counts = self._row_outputs()
         self._rows = statistics.single_rows(
             self._columns.met,
-            self._row_outputs(),
+            (targets, labels),
             weights,
             Following(self._recursion, marks),
-            self._row_counts(),
+            counts,
             constants,
             decay,
             MIN_SHARE if settings.is_recursive and decay != 1.0 else 0.0,
@@ -854,12 +788,8 @@ class LinearModel(base.Estimator, ABC):
         return self._rows
 
     @abstractmethod
-    def _row_outputs(self) -> tuple[Any, Any]:
-        """Return how targets of single rows are read; see `Statistics.single_rows`."""
-
-    def _row_counts(self) -> Integers | None:
-        """Return the number of rows of every class; None without classes."""
-        return None
+    def _row_outputs(self) -> tuple[Any, Any, Integers | None]:
+        """Return how targets of single rows are read, and counts; see `Statistics.single_rows`."""
 
     # Weights and predictions.
 
@@ -923,7 +853,7 @@ class LinearModel(base.Estimator, ABC):
         # What learns single rows gives the same scores the first time and the second time.
         known = NotImplemented if rows is None else rows.scores_of(row)
         if known is NotImplemented:
-            return self._answers(outputs_of(statistics, solution, row[None])[0])
+            known = outputs_of(statistics, solution, row[None])[0]
         return self._answers(np.array(known))
 
     # Names of a row to predict, none of which was known.
@@ -991,9 +921,8 @@ class LinearModel(base.Estimator, ABC):
         mean = self._statistics.feature_mean
         with np.errstate(**OVERFLOW_HANDLING):
             if units is not None:
-                differs = (np.abs(known - mean) > CONSTANT_TOLERANCE * np.abs(mean)) & (
-                    units == 0.0
-                )
+                differs = np.abs(known - mean) > CONSTANT_TOLERANCE * np.abs(mean)
+                differs &= units == 0.0
                 known = np.where(units > 0.0, known, mean)
                 # Scaled as if this row had been learnt.
                 weight = self._statistics.weight or 1.0
@@ -1040,6 +969,11 @@ class LinearModel(base.Estimator, ABC):
         return [""] * len(scores)
 
 
+def warn_caller(told: str) -> None:
+    """Warn at the line that called this package."""
+    warnings.warn(told, UserWarning, stacklevel=levels_to_caller())
+
+
 def hold_choices(model: LinearModel) -> None:
     """Make a model choose no ridge, whatever rows it learns, until a merge."""
     model._penalty, model._rows = Penalty(), None
@@ -1074,11 +1008,9 @@ def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, 
     passes = model.count > 0 and n_known < MANY_NAMES <= len(columns)
     # An array in a dict adds its entries at once.
     if passes and n_new < MANY_NAMES // 2 and not columns.are_positions:
-        warnings.warn(
+        warn_caller(
             f"The model has {len(columns):,} features by name, and names are still added. Memory "
-            f"grows with the square of their number. {FEATURE_COUNT_REMEDY}",
-            UserWarning,
-            stacklevel=levels_to_caller(),
+            f"grows with the square of their number. {FEATURE_COUNT_REMEDY}"
         )
     return Checked(values, targets, w, model._clock.read(t, len(batch)), columns, outputs)
 
@@ -1086,11 +1018,16 @@ def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, 
 def learn_rows(model: LinearModel, rows: Checked) -> None:
     """Learn checked rows: all rows, or none if an error is raised."""
     model._choose_if_due()
-    n_rows, events, statistics = len(rows.targets), events_in(model, rows), model._statistics
-    if events is None and takes_sparse(statistics, rows.values):
+    n_rows, before, statistics = len(rows.targets), model.count, model._statistics
+    due_at: tuple[int, ...] = ()
+    changes: Changes | None = None
+    if is_selected(model.ridge):
+        known = model._penalty, float(model._marks[NEXT_DUE]), statistics
+        due_at, changes = events_in(*known, model._clock, rows)
+    elif takes_sparse(statistics, rows.values):
         vars(model).update(learnt_sparse(model, rows))
         return
-    blocks = blocks_of(n_rows, rows.shape[0], () if events is None else events.due_at)
+    blocks = blocks_of(n_rows, rows.shape[0], due_at)
     lacking = list[MemoryError]()
 
     def plan(block: slice) -> Calls:
@@ -1105,21 +1042,15 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
             if not lacking:
                 lacking.append(error)
                 raise
-        return plan_block(model, rows, block, events)
+        # A choice that failed stays due.
+        due = next((before + at for at in due_at if at >= block.stop), model._marks[NEXT_DUE])
+        in_block = changes and (changes[0], changes[1] - block.start)
+        return plan_block(model, rows.part(block), float(due), in_block)
 
     was_alone = statistics.beside is None
     apply_in_blocks(blocks, plan)
     if was_alone and model._statistics.beside is not None:
         warn_of_dwarfing(model, model._statistics.beside)
-
-
-def events_in(model: LinearModel, rows: Checked) -> Events | None:
-    """Return the events of a batch, or None if nothing is chosen at checkpoints."""
-    if not is_selected(model.ridge):
-        return None
-    weights, clock = np.broadcast_to(rows.w, len(rows.targets)), model._clock
-    known = model._penalty, float(model._marks[NEXT_DUE]), model._statistics
-    return events_of(*known, rows.values, weights, clock, rows.times)
 
 
 def blocks_of(n_rows: int, n_features: int, due_at: tuple[int, ...]) -> Iterator[slice]:
@@ -1129,35 +1060,33 @@ def blocks_of(n_rows: int, n_features: int, due_at: tuple[int, ...]) -> Iterator
             yield slice(start + block.start, start + block.stop)
 
 
-def plan_block(model: LinearModel, rows: Checked, block: slice, events: Events | None) -> Calls:
-    """Plan to learn a block of checked rows, with room for their columns and targets."""
-    part, n_rows, shape = rows.part(block), block.stop - block.start, rows.shape
-    clock, past, weights = model._clock.tick(part.w, n_rows, part.times)
-    learnt = Rows(uncast(part.values), part.targets, weights)
+def plan_block(model: LinearModel, rows: Checked, due: float, changes: Changes | None) -> Calls:
+    """Plan to learn a block of checked rows, with room for their columns and targets.
+
+    `due` is the count of rows at which a ridge is chosen next. `changes` are those of features in
+    the block, if the ridge is selected.
+    """
+    n_rows, shape = len(rows.targets), rows.shape
+    clock, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
+    learnt = Rows(uncast(rows.values), rows.targets, weights)
     statistics = model._statistics.grown(*shape).named(rows.columns.names)
     penalty, recursion, before = model._penalty, model._recursion, model._marks
-    due = float(before[NEXT_DUE])
-    if events is not None:
-        due = events.next_due(due, block.stop)
-    marks = new_marks(share_after(model, part), due)
+    marks = new_marks(share_after(model, rows), due)
     if recursion is not None:
         is_single = n_rows == 1 and statistics.is_single(learnt, past)
         recursion = recursion.grown(*shape) if is_single else None
-    if events is not None:
-        known = np.arange(model._statistics.n_features)
-        penalty = events.after(penalty.placed(known, shape[0]), block.stop)
-        features, units = events.own_units(penalty, block, learnt, past * statistics.weight)
-        if features.size:
-            penalty = penalty.with_units(features, units)
-            if recursion is not None:
-                recursion = recursion.with_penalties(features, recursion.ridge * units**2)
+    if changes is not None:
+        known = penalty, model._statistics, changes
+        penalty, features, units = penalty_after(*known, learnt, past)
+        if recursion is not None and features.size:
+            recursion = recursion.with_penalties(features, recursion.ridge * units**2)
     if n_rows == 1:
         marks[PREDICTED_AT] = before[PREDICTED_AT]
     if recursion is not None:
         marks[VALID_UNTIL] = before[VALID_UNTIL]
     is_restored = past != 1.0 and bool(marks[SHARE] >= before[SHARE])
     calls = statistics.plan(learnt, past, Following(recursion, marks, is_restored))
-    news = {model._names_outputs: rows.outputs} | model._counts(part.targets, shape[1])
+    news = {model._names_outputs: rows.outputs} | model._counts(rows.targets, shape[1])
     news |= {"_columns": rows.columns, "_clock": clock, "_recursion": recursion, "_marks": marks}
     state = model._new_state(_statistics=statistics, _penalty=penalty, **news)
     return (*calls, (vars(model).update, state))
@@ -1226,11 +1155,9 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     ridges = [ridge]
     if is_selected(model.ridge):
         # Later rows may explain more, so that a smaller ridge is selected.
-        diagonal = statistics.diagonal
-        squares = diagonal if units is None else np.full(len(diagonal), statistics.weight)
-        ridges.append(min(ridge, LEAST_LATER_RIDGE * float(squares.max(initial=0.0))))
-    known = (penalties_of(each, units, statistics) for each in ridges)
-    losses = (lost_by_removals(statistics, *each) for each in known)
+        most = statistics.weight if units is not None else statistics.diagonal.max(initial=0.0)
+        ridges.append(min(ridge, LEAST_LATER_RIDGE * float(most)))
+    losses = (lost_by_removals(statistics, *penalties_of(c, units, statistics)) for c in ridges)
     lost, column = max(losses, key=itemgetter(0))
     if lost <= MAX_UNTOLD:
         return
@@ -1242,7 +1169,7 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     )
     if lost > MAX_LOST:
         raise ValueError(told)
-    warnings.warn(told, UserWarning, stacklevel=levels_to_caller())
+    warn_caller(told)
 
 
 def digits_of(lost: float) -> int:
@@ -1266,13 +1193,11 @@ def scores_of(model: LinearModel, batch: Batch) -> Floats:
 
 def outputs_of(statistics: Statistics, solution: Solution, rows: Any) -> Floats:
     """Return the least-squares outputs (n, n_targets) of rows, an array or a csr_array."""
-    outputs: Floats
+    constant = solution.intercept
     if solution.is_far and isinstance(rows, np.ndarray):
-        outputs = product(statistics.about_mean(rows), solution.output_weights)
-        outputs += statistics.target_mean
-    else:
-        outputs = product(rows, solution.output_weights)
-        outputs += solution.intercept
+        rows, constant = statistics.about_mean(rows), statistics.target_mean
+    outputs: Floats = product(rows, solution.output_weights)
+    outputs += constant
     return outputs
 
 
@@ -1300,12 +1225,10 @@ def warn_of_dwarfing(model: LinearModel, others: Statistics) -> None:
         return
     name = f"x[{model.feature_names[column]!r}]" if column < features else "y"
     value, n_rows = means[1][column] + distances[column], whole.count - others.count
-    warnings.warn(
+    warn_caller(
         f"{name} is about {value:g} in {n_rows:,} of {whole.count:,} rows, {deviations:,.0f} "
         "standard deviations from the mean of the others. These rows decide the weights: reject "
-        "codes of missing values, clip values, or pass a smaller w.",
-        UserWarning,
-        stacklevel=levels_to_caller(),
+        "codes of missing values, clip values, or pass a smaller w."
     )
 
 
@@ -1320,12 +1243,10 @@ def warn_of_narrow_features(model: Any, statistics: Statistics) -> None:
         return
     names = tuple(compress(model.feature_names, narrow))
     place = int(narrow.argmax())
-    warnings.warn(
+    warn_caller(
         f"{len(names)} of {len(narrow)} features vary by rounding alone, as far as float64 can "
         f"tell, and count as constant: {reprlib.repr(names)}. If x[{names[0]!r}] varies, subtract "
-        f"a fixed value near {statistics.feature_mean[place]:g} from it before it is rounded.",
-        UserWarning,
-        stacklevel=levels_to_caller(),
+        f"a fixed value near {statistics.feature_mean[place]:g} from it before it is rounded."
     )
 
 
@@ -1335,12 +1256,10 @@ def warn_of_lost_digits(statistics: Statistics, ridge: float, units: Floats | No
         return
     lost = lost_by_removals(statistics, *penalties_of(ridge, units, statistics))[0]
     if lost > 2.0 * MAX_LOST:
-        warnings.warn(
+        warn_caller(
             f"At the ridge {ridge:g}, which was selected after rows were removed, the removed rows "
             f"leave about {digits_of(lost)} digits of the fit, expected at least 6. Set a larger "
-            f"number as ridge. {LEARN_AGAIN}",
-            UserWarning,
-            stacklevel=levels_to_caller(),
+            f"number as ridge. {LEARN_AGAIN}"
         )
 
 

@@ -7,19 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import Floats, Integers, Matrix, by_row, row_blocks, uncast
+from onlinels.checks import Floats, Integers, by_row, row_blocks, uncast
 from onlinels.core import IN_USE
 from onlinels.core.reference import NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.linear.checked import Checked
 from onlinels.linear.discriminant import discriminant
-from onlinels.linear.model import (
-    Checked,
-    LinearModel,
-    Targets,
-    checked,
-    learn_rows,
-    read_rows,
-)
-from onlinels.linear.ridge import changes_in, is_selected
+from onlinels.linear.model import LinearModel, checked, learn_rows, read_rows
+from onlinels.linear.ridge import changes_in
 from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.numerics import enlarged
 from onlinels.rows.batch import Batch, labels_like, names_of, table_like
@@ -90,38 +84,26 @@ def answered(
     batch, read, weights = read_rows(model, X, y, w, t)
     rows = checked(model, batch, read, weights, t)
     own: Any = model._independent()
-    if not len(batch):
-        none = np.zeros((0, len(model._outputs)))
-        known = np.zeros(0, dtype=np.intp)
-        return Answers(own, batch.source, none, known, none if with_dist else None)
-    own._choose_if_due()
-    stream = Stream(batch, rows, read, by_row("t", t, len(batch)))
-    n_rows, known = len(batch), known_before(own, rows)
-    n_targets = rows.shape[1]
-    scores = np.zeros((n_rows, n_targets))
+    n_rows, times = len(batch), by_row("t", t, len(batch))
+    weights_by_row = np.broadcast_to(weights, n_rows).tolist()
+    scores = np.zeros((n_rows, rows.shape[1]))
     variances = np.full(scores.shape, np.inf) if with_dist else None
-    grows = np.append(known[1:], n_targets) > known
     start = 0
     while start < n_rows:
         own._choose_if_due()
         n_answered = 0
-        # Variances need the covariance after every row.
-        if not with_dist and _are_few_features(own):
-            n_answered = _answer_rows(own, rows, start, scores)
-        elif not with_dist:
-            block = slice(start, _block_end(own, rows, start, grows))
-            if block.stop - start >= MIN_BLOCK_ROWS:
-                n_answered = _answer_block(own, rows.part(block), scores[block])
+        if not with_dist:  # Variances need the covariance after every row.
+            answer = _answer_rows if _are_few_features(own) else _answer_block
+            n_answered = answer(own, rows, start, scores)
         if not n_answered:
-            n_answered = 1
-            sample = stream.sample(start)
+            n_answered, sample = 1, sample_of(batch, start)
             found = own._row_scores(sample)
             scores[start, : len(found)] = found
             if variances is not None:
                 variances[start, : len(found)] = own._variances(own._read_one(sample), own=1.0)[0]
-            own.learn_one(*stream.example(own, start))
+            own.learn_one(sample, own._target_of(read, start), weights_by_row[start], times[start])
         start += n_answered
-    return Answers(own, batch.source, scores, known, variances)
+    return Answers(own, batch.source, scores, known_before(model, rows), variances)
 
 
 def put_in_place(model: Any, answers: Answers) -> None:
@@ -174,26 +156,12 @@ def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     return table
 
 
-class Stream(NamedTuple):
-    """The rows of a batch, one by one."""
-
-    batch: Batch
-    rows: Checked
-    read: Targets
-    times: Sequence[Any]
-
-    def sample(self, row: int) -> Any:
-        """Return a row as a river sample."""
-        if isinstance(self.batch.source, (list, tuple)):
-            return self.batch.source[row]
-        names, values = names_of(self.batch.layouts[-1]), uncast(self.batch.matrix[row : row + 1])
-        return dict(zip(names, values[0].tolist(), strict=True))
-
-    def example(self, model: LinearModel, row: int) -> tuple[Any, Any, float, Any]:
-        """Return a row as arguments of `learn_one`."""
-        w = self.rows.w if isinstance(self.rows.w, float) else float(self.rows.w[row])
-        y = model._target_of(self.read, row)
-        return self.sample(row), y, w, self.times[row]
+def sample_of(batch: Batch, row: int) -> Any:
+    """Return a row of a batch as a river sample."""
+    if isinstance(batch.source, (list, tuple)):
+        return batch.source[row]
+    names, values = names_of(batch.layouts[-1]), uncast(batch.matrix[row : row + 1])
+    return dict(zip(names, values[0].tolist(), strict=True))
 
 
 def known_before(model: LinearModel, rows: Checked) -> Integers:
@@ -201,41 +169,39 @@ def known_before(model: LinearModel, rows: Checked) -> Integers:
     n_known, n_rows = len(model._outputs), len(rows.targets)
     if rows.targets.ndim == 2:
         known = np.full(n_rows, rows.shape[1])
-        known[0] = n_known
+        known[:1] = n_known
         return known
-    met: Integers = np.maximum.accumulate(np.append(n_known - 1, rows.targets[:-1])) + 1
-    return met
+    met: Integers = np.maximum.accumulate(np.append(n_known - 1, rows.targets)) + 1
+    return met[:n_rows]
 
 
-def _block_end(model: LinearModel, rows: Checked, start: int, grows: Matrix) -> int:
-    """Return the end of the block of rows that a recursion can learn; `start` for an empty block.
+def _block_length(model: LinearModel, rows: Checked, start: int) -> int:
+    """Return the number of rows from `start` on that a recursion can learn as a block.
 
     A block ends where a choice of the ridge or the units is due, before a new target, before a
     feature begins to vary if features have units, and before a ridge that decays is restored.
     """
     statistics, clock, penalty = model._statistics, model._clock, model._penalty
+    is_empty = not (statistics.weight and statistics.n_features)
+    if is_empty or (clock.forgets and not model._settings.is_recursive):
+        return 0
     size = statistics.n_features + statistics.n_targets
-    if not (statistics.weight and statistics.n_features):
-        return start
-    if clock.forgets and not model._settings.is_recursive:
-        return start
-    n_rows = min(len(rows.targets) - start, max(size // 2, BLOCK_ENTRIES // size))
-    if is_selected(model.ridge):
-        n_rows = min(n_rows, int(min(model._marks[NEXT_DUE] - statistics.count, n_rows)))
-        if penalty.until_time is not None and n_rows > 0:
-            latest: Any = clock.latest(n_rows, rows.part(slice(start, start + n_rows)).times)
-            n_rows = min(n_rows, int(np.searchsorted(latest, penalty.until_time)) + 1)
-        if penalty.units is not None and n_rows > 0:
-            part = rows.part(slice(start, start + n_rows))
-            w = np.broadcast_to(part.w, n_rows)
-            firsts = changes_in(penalty, statistics, part.values, w)[1]
-            n_rows = int(firsts[firsts >= 0].min(initial=n_rows))
-    n_rows = min([n_rows, *np.flatnonzero(grows[start : start + n_rows])[:1]])
-    if clock.forgets and n_rows > 0:
-        part = rows.part(slice(start, start + n_rows))
-        kept = model._marks[SHARE] * np.cumprod(clock.factors(n_rows, part.times))
-        n_rows = min([n_rows, *np.flatnonzero(kept < MIN_SHARE)[:1]])
-    return start + max(0, int(n_rows))
+    most = min(max(size // 2, BLOCK_ENTRIES // size), model._marks[NEXT_DUE] - statistics.count)
+    rows = rows.part(slice(start, start + int(most)))
+    n_rows = len(rows.targets)
+    ends = [n_rows]
+    if penalty.until_time is not None:
+        latest: Any = clock.latest(n_rows, rows.times)
+        ends.append(int(np.searchsorted(latest, penalty.until_time)) + 1)
+    if penalty.units is not None:
+        firsts = changes_in(penalty, statistics, rows)[1]
+        ends.append(int(firsts[firsts >= 0].min(initial=n_rows)))
+    if rows.targets.ndim == 1:
+        ends += np.flatnonzero(rows.targets >= len(model._outputs))[:1].tolist()
+    if clock.forgets:
+        kept = model._marks[SHARE] * np.cumprod(clock.factors(n_rows, rows.times))
+        ends += np.flatnonzero(kept < MIN_SHARE)[:1].tolist()
+    return min(ends)
 
 
 def _are_few_features(model: LinearModel) -> bool:
@@ -265,21 +231,23 @@ def _answer_rows(model: LinearModel, rows: Checked, start: int, scores: Floats) 
     return n_answered
 
 
-def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
-    """Predict rows and learn them; return their number, 0 if no recursion can learn them."""
-    current = _current_recursion(model)
+def _answer_block(model: LinearModel, rows: Checked, start: int, scores: Floats) -> int:
+    """Predict rows and learn them in a block; return their number, 0 if no recursion can."""
+    n_rows = _block_length(model, rows, start)
+    current = _current_recursion(model) if n_rows >= MIN_BLOCK_ROWS else None
     if current is None:
         return 0
     trust, valid_until = current.trust, model._marks[VALID_UNTIL]
-    rows = rows.part(slice(0, _sound_rows(model._statistics, current, trust, rows)))
     # The names of the targets become known with the first row.
-    rows = rows._replace(outputs=getattr(model, model._names_outputs))
-    n_rows, (n_features, n_targets) = len(rows.targets), rows.shape
-    grown = model._statistics.grown(n_features, n_targets).named(rows.columns.names)
+    outputs = getattr(model, model._names_outputs)
+    rows = rows.part(slice(start, start + n_rows))._replace(outputs=outputs)
+    grown = model._statistics.grown(*rows.shape).named(rows.columns.names)
+    before = current.grown(*rows.shape)
+    rows = rows.part(slice(0, _sound_rows(grown, before, rows)))
+    n_rows = len(rows.targets)
     _, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
     # The past does not decay here; instead, the rows weigh more.
     now = Rows(uncast(rows.values), rows.targets, weights / past)
-    before = current.grown(n_features, n_targets)
     most = MAX_RUNNING_LEVERAGE * trust
     found, after, innovations = _answered_and_learnt(grown, before, now, most)
     n_answered = len(found)
@@ -290,7 +258,7 @@ def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
         # The factor to which the past has decayed before each row.
         kept = np.append(1.0, np.cumprod(model._clock.factors(n_rows, rows.times))[:-1])
         _make_discriminants(model, grown, explained, now, kept, innovations, found)
-    scores[:n_answered, :n_targets] = found
+    scores[start : start + n_answered, : len(outputs)] = found
     rows = rows.part(slice(0, n_answered))
     _, past, _ = model._clock.tick(rows.w, n_answered, rows.times)
     learn_rows(model, rows)
@@ -344,23 +312,18 @@ def _make_discriminants(
         scores[part] = rules.scores(scores[part])
 
 
-def _sound_rows(statistics: Statistics, recursion: Recursion, trust: float, rows: Checked) -> int:
+def _sound_rows(statistics: Statistics, recursion: Recursion, rows: Checked) -> int:
     """Return the number of rows, at least 1, after which the recursion is checked again.
 
     Within these rows, no sum of squares of a feature grows more than `MAX_SQUARES_GROWTH`-fold.
     """
-    n_rows, n_known = len(rows.targets), statistics.n_features
-    if trust < 1.0:
-        n_rows = min(n_rows, BLOCK_ROWS_OF_MANY)
-    most = np.full(rows.values.shape[1], MAX_SQUARES_GROWTH * recursion.ridge)
-    most[:n_known] = MAX_SQUARES_GROWTH * (statistics.diagonal + recursion.penalties)
-    values = uncast(rows.part(slice(0, n_rows)).values)
-    about = np.zeros(len(most))
-    about[:n_known] = statistics.feature_mean
-    deviations = values - about
-    deviations *= np.sqrt(np.broadcast_to(rows.w, len(rows.targets))[:n_rows, None])
+    if recursion.trust < 1.0:
+        rows = rows.part(slice(0, BLOCK_ROWS_OF_MANY))
+    most = MAX_SQUARES_GROWTH * (statistics.diagonal + recursion.penalties)
+    deviations = uncast(rows.values) - statistics.feature_mean
+    deviations *= np.sqrt(np.broadcast_to(rows.w, len(deviations)))[:, None]
     if (np.einsum("ij,ij->j", deviations, deviations) <= most).all():
-        return n_rows
+        return len(deviations)
     grown = (np.cumsum(deviations**2, axis=0) > most).any(axis=1)
     return max(1, int(grown.argmax()))
 

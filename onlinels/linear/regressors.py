@@ -13,11 +13,11 @@ from river import base
 
 from onlinels.checks import Floats, Integers, check_number, check_values, read_number
 from onlinels.core.reference import ends_of, sum_of_powers
+from onlinels.linear.checked import Targets
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
     LinearModel,
     Settings,
-    Targets,
     linear_is_sound,
     read_asked,
     scores_of,
@@ -100,10 +100,9 @@ class RealValuedModel(LinearModel):
     def _outputs(self) -> tuple[Name, ...]:
         return self._target_names
 
-    def _row_outputs(self) -> tuple[Any, Any]:
-        names = self._target_names
-        is_named = self._named is not None
-        return {name: column for column, name in enumerate(names)} if is_named else None, None
+    def _row_outputs(self) -> tuple[Any, Any, Any]:
+        names = self._named
+        return None if names is None else {n: k for k, n in enumerate(names)}, None, None
 
     def _read_one(self, x: Any) -> Batch:
         """Return a sample; before anything is learnt, do not read its values."""
@@ -129,8 +128,7 @@ class RealValuedModel(LinearModel):
     def _ends(self, batch: Batch, level: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of prediction intervals, (n, n_targets) each."""
         means, variances = self._normals(batch)
-        free = spread_of(self).free
-        reach = t_quantile(free, level) * np.sqrt(variances)
+        reach = t_quantile(spread_of(self).free, level) * np.sqrt(variances)
         return means - reach, means + reach
 
     @property
@@ -143,20 +141,12 @@ class RealValuedModel(LinearModel):
         names = self._named
         return values[0] if names is None else dict(zip(names, values, strict=True))
 
-    def _own(self, values: Floats) -> Floats:
-        """Return an array (n, n_targets), as (n,) if the target has no name."""
-        return values[:, 0] if self._named is None else values
-
     def _many(self, source: Any, values: Floats) -> Any:
         """Return predictions (n, n_targets) in the kind of the input."""
         names = self._named
         if names is None:
             return numbers_like(source, values[:, 0])
         return table_like(source, names, values)
-
-    def _distributions(self, source: Any, means: Floats, variances: Floats) -> Any:
-        """Return normal distributions in the kind of the input."""
-        return normals_like(source, self._own(means), self._own(variances), self._named)
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False, t: Any = None) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -243,7 +233,7 @@ class RealValuedModel(LinearModel):
             if not with_dist:
                 return self._many(*self._batch_scores(X))
             batch = read_asked(self, X)
-            return self._distributions(batch.source, *self._normals(batch))
+            return normals_like(batch.source, *self._normals(batch), self._named)
 
     def predict_learn_many(
         self, X: Any, y: Any, w: Any = None, t: Any = None, with_dist: bool = False
@@ -294,7 +284,7 @@ class RealValuedModel(LinearModel):
             if variances is None:
                 predicted = model._many(source, means)
             else:
-                predicted = model._distributions(source, means, variances)
+                predicted = normals_like(source, means, variances, model._named)
             if isinstance(source, (list, tuple)):
                 predicted = [row if n else {} for row, n in zip(predicted, known, strict=True)]
             put_in_place(self, answers)
@@ -372,8 +362,7 @@ class RealValuedModel(LinearModel):
         """
         with self._lock:
             level, batch = check_level(level), read_asked(self, X)
-            lower, upper = map(self._own, self._ends(batch, level))
-            return intervals_like(batch.source, lower, upper, self._named)
+            return intervals_like(batch.source, *self._ends(batch, level), self._named)
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         mine, theirs = self._target_names, other._target_names
@@ -496,23 +485,18 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         super().learn_one(x, y, w, t, **kwargs)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
-        names, targets = self._target_names, np.zeros((0, 0))
-        if n_rows is None:
-            names, targets = read_named_targets(y, names)
-        elif isinstance(y, (list, tuple)):
-            rows = []
-            for number, row in enumerate(y):
-                names, values = read_named_targets(row, names, f"y[{number}]")
+        names, rows = self._target_names, []
+        if n_rows is None or isinstance(y, (list, tuple)):
+            samples = {"y": y} if n_rows is None else {f"y[{i}]": row for i, row in enumerate(y)}
+            for argument, sample in samples.items():
+                names, values = read_named_targets(sample, names, argument)
                 rows.append(values)
-            targets = np.concatenate(rows) if rows else targets
-        else:
-            batch = read_batch(y, "y")
-            values = batch.values.astype(np.float64)
-            if len(batch):
-                names, targets = arranged(batch.layouts[-1], values, names)
-        if n_rows == 0 == len(targets):
-            return Targets(np.zeros((0, len(names))), names)
-        if len(targets) != (1 if n_rows is None else n_rows) or not names:
+        elif len(batch := read_batch(y, "y")):
+            names, values = arranged(batch.layouts[-1], batch.values.astype(np.float64), names)
+            rows.append(values)
+        targets = np.concatenate(rows) if rows else np.zeros((0, len(names)))
+        n_expected = 1 if n_rows is None else n_rows
+        if len(targets) != n_expected or (n_expected and not names):
             raise ValueError(
                 f"y has {len(targets)} rows of {len(names)} targets, expected {n_rows} rows of at "
                 "least one target. Pass a dict or a row of targets for every row of X."
@@ -586,7 +570,10 @@ def read_numbers(y: Any, n_rows: int) -> Floats:
 
 
 def normals_like(source: Any, means: Floats, variances: Floats, names: Named = None) -> Any:
-    """Return a normal distribution per row, or per row and named target: arrays, frame or list."""
+    """Return a normal distribution per row, or per row and named target: arrays, frame or list.
+
+    Means and variances are arrays (n, n_targets), or (n,) or (n, 1) if the target has no name.
+    """
     second = variances if isinstance(source, (list, tuple)) else np.sqrt(variances)
     return _pairs_like(source, gaussian, ("mean", "std"), means, second, names)
 
@@ -600,6 +587,8 @@ def _pairs_like(
     source: Any, make: Any, parts: Any, first: Floats, second: Floats, names: Named
 ) -> Any:
     """Return two arrays, a frame, or a list of what is made of two numbers."""
+    if names is None:
+        first, second = first.ravel(), second.ravel()
     if isinstance(source, (list, tuple)):
         rows = zip(first.tolist(), second.tolist(), strict=True)
         if names is None:

@@ -9,8 +9,8 @@
    that of equally weighted rows, and every choice is a selection. A `KFold` selects by the errors
    on held-out folds (`onlinels.sums.folds`).
 4. The ridge in force is the selected ridge, the number, or the paper's.
-5. In a batch, `Events` tells where the checkpoints lie, and where features begin to vary: until the
-   next choice, such a feature has a unit of its own.
+5. A batch is cut at its last checkpoints. A feature that begins to vary in it has a unit of its own
+   until the next choice.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from onlinels.core.reference import (
     SCALED,
     is_accepted,
 )
+from onlinels.linear.checked import Checked
 from onlinels.linear.forgetting import Clock
 from onlinels.linear.running import recursion_at
 from onlinels.saving import savable, settings_hold
@@ -349,7 +350,7 @@ def choose_penalty(
     """
     check_folds(ridge, statistics)
     constants = only_values(statistics) if penalty.constants is None else penalty.constants
-    penalty = penalty._replace(constants=constants, until_time=None)
+    penalty = penalty._replace(constants=constants)
     n_varying = penalty.n_varying
     began = penalty.began if n_varying else max(0, statistics.count - 1)
     count = statistics.count - began
@@ -358,22 +359,18 @@ def choose_penalty(
     if scaling == "auto" and deviations is not None:
         tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
-    doubles = count >= penalty.doubles_at
-    if doubles or number is None or not depends_on_doublings(statistics.n_folds, clock):
-        number, units = select_ridge_and_units(statistics, tried, clock.forgets) or (None, None)
-        if doubles:
-            at = next_doubling(count)
-            penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
-    elif count < MIN_ROWS_PER_FEATURE * n_varying:
-        of_one_kind = [None if units is None else deviations]
-        number, units = select_ridge_and_units(statistics, of_one_kind, False) or (None, None)
-    elif not is_kept(penalty, statistics, running):
-        number, units = select_ridge_and_units(statistics, tried, False) or (None, None)
-    if clock.now is not None:
-        time = clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
-        penalty = penalty._replace(until_time=time)
+    doubles, are_few = count >= penalty.doubles_at, count < MIN_ROWS_PER_FEATURE * n_varying
+    is_new = doubles or number is None or not depends_on_doublings(statistics.n_folds, clock)
+    if are_few and not is_new:
+        tried = [None if units is None else deviations]
+    if is_new or are_few or not is_kept(penalty, statistics, running):
+        number, units = select_ridge_and_units(statistics, tried, clock.forgets)
+    if doubles:
+        at = next_doubling(count)
+        penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
+    until = None if clock.now is None else clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
     rows = next_checkpoint(count, n_varying, clock.memory, statistics.n_folds)
-    return penalty._replace(ridge=number, units=units, began=began), began + rows
+    return penalty._replace(ridge=number, units=units, until_time=until, began=began), began + rows
 
 
 def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
@@ -415,17 +412,18 @@ def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None)
 
 def select_ridge_and_units(
     statistics: Statistics, tried: Sequence[Floats | None], forgets: bool
-) -> tuple[float, Floats | None] | None:
+) -> tuple[float | None, Floats | None]:
     """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
 
-    Units are those of `select`. None if the statistics are too few. If rows are forgotten, their
-    number is that of equally weighted rows, (sum w)^2 / sum w^2, unless a full memory is short.
+    Units are those of `select`. Both are None if the statistics are too few. If rows are forgotten,
+    their number is that of equally weighted rows, (sum w)^2 / sum w^2, unless a full memory is
+    short.
     """
     diagonal = statistics.diagonal
     # Rounding errors left by removed rows are not features to choose a ridge for.
     can_select = diagonal.any() and statistics.target_squares.sum() > 0.0
     if not can_select or statistics.weight < MIN_SELECTION_ROWS:
-        return None
+        return None, None
     if isinstance(statistics, FoldedStatistics):
         choices = [statistics.select_ridge(each is not None) for each in tried]
         which = first_best(choices)
@@ -516,9 +514,8 @@ def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats
     if isinstance(ridge, numbers.Real):
         return float(ridge)
     diagonal = statistics.diagonal
-    if units is not None:
-        diagonal = diagonal * reciprocal(units) ** 2
-    return paper_ridge(diagonal, statistics.n_targets)
+    squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
+    return paper_ridge(squares, statistics.n_targets)
 
 
 MIN_PAPER_RIDGE = 10.0 * float(np.finfo(np.float64).eps)
@@ -583,87 +580,17 @@ def penalties_of(
 # ---- 5. In a batch -------------------------------------------------------------------------------
 
 
-class Events(NamedTuple):
-    """Events in a batch: features that begin to vary, and counts at which a ridge is chosen.
+Changes = tuple[Floats, Integers]
+"""Only values of features before rows, and the rows in which each begins to vary, (n_features,).
 
-    Attributes
-    ----------
-    values : ndarray (n_features,)
-        The only value of every feature before the batch; NaN if it had several.
-    firsts : ndarray (n_features,) of int
-        The row in which each feature begins to vary: the length of the batch if it does not vary,
-        -1 if it varied before the batch.
-    due_at : tuple of int
-        Numbers of rows of the batch after which a ridge is chosen, ascending: when the number of
-        rows doubles for the last time, and at the last checkpoint.
-    before : int
-        Number of rows before the batch.
-    is_centred : bool
-        Whether rows are learnt about their mean.
-    """
-
-    values: Floats
-    firsts: Integers
-    due_at: tuple[int, ...]
-    before: int
-    is_centred: bool
-
-    def after(self, penalty: Penalty, n_rows: int) -> Penalty:
-        """Return the penalty after `n_rows` rows of the batch, at least 1, given it before."""
-        constants = np.where(self.firsts < n_rows, np.nan, self.values)
-        began = began_at(penalty.began, self.before, int(self.firsts.min(initial=n_rows)), n_rows)
-        return penalty._replace(constants=constants, began=began)
-
-    def next_due(self, due: float, n_rows: int) -> float:
-        """Return the count of rows at which a ridge is chosen next, after `n_rows` of the batch.
-
-        `due` is that count before the batch. A choice that failed for lack of memory stays due.
-        """
-        later = [self.before + at for at in self.due_at if at >= n_rows]
-        return later[0] if later else due
-
-    def own_units(
-        self, penalty: Penalty, block: slice, rows: Rows, past: float
-    ) -> tuple[Integers, Floats]:
-        """Return features that begin to vary in a block of the batch, with their first units.
-
-        Parameters
-        ----------
-        penalty : Penalty
-            Penalty before the block. If it has no units, no feature is returned.
-        block : slice
-            Rows of the batch that are in the block.
-        rows : Rows
-            The rows of the block.
-        past : float
-            Weight of all rows before the block.
-        """
-        begins = np.flatnonzero((self.firsts >= block.start) & (self.firsts < block.stop))
-        if penalty.units is None or not begins.size:
-            return begins[:0], np.zeros(0)
-        first, weights = self.firsts[begins] - block.start, rows.weights()
-        totals = past + np.cumsum(weights)
-        # Weight of each row as a share of the weight of all rows up to it.
-        shares = np.divide(weights, totals, out=np.zeros(len(weights)), where=totals > 0.0)[first]
-        if self.is_centred:
-            # About the mean: the deviation of a feature with two values is sqrt(p (1 - p)) times
-            # their difference.
-            shares = shares * (1.0 - shares)
-        units = np.sqrt(shares) * np.abs(rows.values[first, begins] - self.values[begins])
-        there = units > 0.0
-        return begins[there], units[there]
+The only value is NaN if a feature had several, and the row negative if the feature varied before.
+"""
 
 
-def events_of(
-    penalty: Penalty,
-    due: float,
-    statistics: Statistics,
-    values: Matrix,
-    w: Floats,
-    clock: Clock,
-    times: Floats | None,
-) -> Events:
-    """Return the events in a batch.
+def events_in(
+    penalty: Penalty, due: float, statistics: Statistics, clock: Clock, rows: Checked
+) -> tuple[tuple[int, ...], Changes]:
+    """Return the events in a batch: checkpoints, and the rows in which features begin to vary.
 
     Parameters
     ----------
@@ -673,89 +600,22 @@ def events_of(
         Count of rows at which a ridge is chosen next.
     statistics : Statistics
         Statistics before the batch.
-    values : ndarray (n, n_features)
-        Rows of the batch.
-    w : ndarray (n,)
-        Weights of the rows. Rows of weight 0 change nothing.
     clock : Clock
         Clock before the batch.
-    times : ndarray (n,), or None
-        Times of the rows.
+    rows : Checked
+        Rows of the batch. Rows of weight 0 change nothing.
+
+    Returns
+    -------
+    due_at : tuple of int
+        Numbers of rows of the batch after which a ridge must be chosen, ascending: the last
+        doubling and the last checkpoint. The choice at the last checkpoint depends on the choice at
+        the last doubling. All others leave no trace.
+    changes : Changes
     """
-    only, firsts = changes_in(penalty, statistics, values, w)
-    begun, n_rows = np.sort(firsts), len(w)
-    latest = clock.latest(n_rows, times)
-    due_at = last_checkpoints(penalty, due, statistics, begun, n_rows, clock, latest)
-    return Events(only, firsts, due_at, statistics.count, statistics.is_centred)
-
-
-def changes_in(
-    penalty: Penalty, statistics: Statistics, values: Matrix, w: Floats
-) -> tuple[Floats, Integers]:
-    """Return the only values of features before a batch, and the rows in which each changes.
-
-    See `Events` for both, and `events_of` for the parameters.
-    """
-    used, only = np.flatnonzero(w > 0.0), np.zeros(values.shape[1])
-    if statistics.weight:
-        # New features were 0 so far.
-        known = penalty.constants if penalty.constants is not None else only_values(statistics)
-        only[: len(known)] = known
-    elif statistics.is_centred and len(used):
-        only[:] = dense(values[used[:1]])[0]
-    return only, first_changes(only, values, used)
-
-
-def began_at(began: int, before: int, first: int, n_rows: int) -> int:
-    """Return the number of rows before any feature varied, minus one, after rows of a batch.
-
-    One is subtracted because the last of these rows has the first value of the feature that begins
-    to vary, and counts.
-
-    Parameters
-    ----------
-    began, before : int
-        This number, and the number of all rows, before the batch.
-    first : int
-        First row of the batch in which a feature begins to vary; -1 if one varied before.
-    n_rows : int
-        Number of rows of the batch.
-    """
-    return began if first < 0 else max(0, before + min(first, n_rows) - 1)
-
-
-def last_checkpoints(
-    penalty: Penalty,
-    due: float,
-    statistics: Statistics,
-    begun: Integers,
-    n_rows: int,
-    clock: Clock,
-    latest: Floats | None,
-) -> tuple[int, ...]:
-    """Return the numbers of rows of a batch at which a ridge must be chosen, ascending.
-
-    The choice at the last checkpoint depends on the choice at the last doubling. All others leave
-    no trace.
-
-    Parameters
-    ----------
-    penalty : Penalty
-        Penalty before the batch.
-    due : float
-        Count of rows at which a ridge is chosen next.
-    statistics : Statistics
-        Statistics before the batch.
-    begun : ndarray (n_features,) of int
-        Rows of the batch in which features begin to vary, ascending.
-    n_rows : int
-        Number of rows of the batch.
-    clock : Clock
-        Clock before the batch.
-    latest : ndarray (n_rows,), or None
-        Latest time of the stream after every row; None without times.
-    """
-    before, n_folds = statistics.count, statistics.n_folds
+    changes = changes_in(penalty, statistics, rows)
+    n_rows, before, n_folds = len(rows.targets), statistics.count, statistics.n_folds
+    latest, begun = clock.latest(n_rows, rows.times), np.sort(changes[1])
     last = doubled = 0
     doubles_at, until_time = penalty.doubles_at, penalty.until_time
     while True:
@@ -765,17 +625,88 @@ def last_checkpoints(
         # A time of 1e18 plus a few units is the same float: the next checkpoint is the next row.
         at = max(at, last + 1)
         if at > n_rows:
-            if 0 < doubled < last and depends_on_doublings(n_folds, clock):
-                return doubled, last
-            return (last,) if last else ()
+            ats = {doubled, last} if depends_on_doublings(n_folds, clock) else {last}
+            return tuple(sorted(ats - {0})), changes
         last = at
-        began = began_at(penalty.began, before, int(begun.min(initial=at)), at)
+        began = began_at(penalty.began, before, begun, at)
         count, n_varying = before + at - began, int(np.searchsorted(begun, at))
         if count >= doubles_at:
             doubled, doubles_at = at, next_doubling(count)
         due = began + next_checkpoint(count, n_varying, clock.memory, n_folds)
         if latest is not None:
             until_time = float(latest[at - 1]) + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
+
+
+def penalty_after(
+    penalty: Penalty, statistics: Statistics, changes: Changes, rows: Rows, past: float
+) -> tuple[Penalty, Integers, Floats]:
+    """Return the penalty after rows, and the features that get units in them, with these units.
+
+    Parameters
+    ----------
+    penalty, statistics : Penalty, Statistics
+        Both before the rows. If the penalty has no units, no feature gets one.
+    changes : Changes
+        Changes of features in the rows, and in later rows.
+    rows : Rows
+        At least one row, with the weights after all rows are learnt.
+    past : float
+        Factor on the weight of all earlier rows.
+    """
+    (only, firsts), n_rows, weights = changes, len(rows.values), rows.weights()
+    constants = np.where(firsts < n_rows, np.nan, only)
+    began = began_at(penalty.began, statistics.count, firsts, n_rows)
+    penalty = penalty.placed(np.arange(statistics.n_features), len(only))
+    penalty = penalty._replace(constants=constants, began=began)
+    begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
+    if penalty.units is None or not begins.size:
+        return penalty, begins[:0], np.zeros(0)
+    first, totals = firsts[begins], past * statistics.weight + np.cumsum(weights)
+    # Weight of each row as a share of the weight of all rows up to it.
+    shares = np.divide(weights, totals, out=np.zeros(n_rows), where=totals > 0.0)[first]
+    if statistics.is_centred:
+        # About the mean: the deviation of a feature with two values is sqrt(p (1 - p)) times
+        # their difference.
+        shares = shares * (1.0 - shares)
+    units = np.sqrt(shares) * np.abs(rows.values[first, begins] - only[begins])
+    there = units > 0.0
+    begins, units = begins[there], units[there]
+    return penalty.with_units(begins, units), begins, units
+
+
+def changes_in(penalty: Penalty, statistics: Statistics, rows: Checked) -> Changes:
+    """Return the changes of features in rows; see `events_in` for the parameters.
+
+    The row is the number of rows for features that do not change.
+    """
+    values, weights = rows.values, np.broadcast_to(rows.w, len(rows.targets))
+    used, only = np.flatnonzero(weights > 0.0), np.zeros(values.shape[1])
+    if statistics.weight:
+        # New features were 0 so far.
+        known = penalty.constants if penalty.constants is not None else only_values(statistics)
+        only[: len(known)] = known
+    elif statistics.is_centred and len(used):
+        only[:] = dense(values[used[:1]])[0]
+    return only, first_changes(only, values, used)
+
+
+def began_at(began: int, before: int, firsts: Integers, n_rows: int) -> int:
+    """Return the number of rows before any feature varied, minus one, after rows of a batch.
+
+    One is subtracted because the last of these rows has the first value of the feature that begins
+    to vary, and counts.
+
+    Parameters
+    ----------
+    began, before : int
+        This number, and the number of all rows, before the batch.
+    firsts : ndarray (n_features,) of int
+        Rows of the batch in which features begin to vary; -1 for those that varied before.
+    n_rows : int
+        Number of rows of the batch.
+    """
+    first = int(firsts.min(initial=n_rows))
+    return began if first < 0 else max(0, before + first - 1)
 
 
 def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
