@@ -173,9 +173,11 @@ class GramSums(SumsOfProducts):
         inverse = inverse_of_gram(self.gram, penalties)
         if inverse is None:
             return None
-        trust = min(1.0, inverse[1] / MIN_EIGENVALUE_UNREFINED)
-        weights = np.array(output_weights, order="F")
-        return Recursion.of_inverse(inverse[0], weights, penalties, ridge, trust)
+        new = Recursion(*self.shape, ridge)
+        new.inverse, new.weights = inverse[0], np.array(output_weights, order="F")
+        new.full_penalties = penalties
+        new.trust = min(1.0, inverse[1] / MIN_EIGENVALUE_UNREFINED)
+        return new
 
     def refine(self, recursion: Recursion) -> float:
         """Correct the weights of a recursion by the sums, in place; return its trust.
