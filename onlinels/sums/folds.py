@@ -14,7 +14,7 @@ from onlinels.numerics import Calls, shallow_copy
 from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, is_growth
-from onlinels.sums.products import Rows, SumsOfProducts
+from onlinels.sums.products import Rows
 from onlinels.sums.recursion import Following
 from onlinels.sums.selection import (
     MAX_ROUNDING_ERROR,
@@ -27,7 +27,7 @@ from onlinels.sums.selection import (
     no_choice,
     varying_only,
 )
-from onlinels.sums.statistics import Names, Statistics, is_sound
+from onlinels.sums.statistics import Names, Statistics, SumsOfProducts, is_sound
 
 Hashes = NDArray[np.uint64]
 

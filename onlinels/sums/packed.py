@@ -127,11 +127,10 @@ class PackedSymmetric:
         return tuple((np.multiply, part, factor, part) for part in parts)
 
     def add(self, other: Self) -> None:
-        """Add a matrix of at most as many columns, in place."""
-        for mine, theirs in zip(self.panels, other.panels, strict=False):
-            n = len(theirs.corner)
-            mine.above[:, :n] += theirs.above
-            mine.corner[:n, :n] += theirs.corner
+        """Add a matrix of as many columns, in place."""
+        for mine, theirs in zip(self.panels, other.panels, strict=True):
+            np.add(mine.above, theirs.above, out=mine.above)
+            np.add(mine.corner, theirs.corner, out=mine.corner)
 
     def scaled(self, scale: Floats) -> Self:
         """Return a new matrix with row and column k multiplied by scale[k]."""
