@@ -237,12 +237,11 @@ class FoldedStatistics(Statistics):
         if first == last or squares <= 0.0:
             return no_choice(last)
         errors = cross_validation_errors(self._folds, standardised)
-        return best_of(
-            lambda ridges: np.log(np.maximum(errors(ridges), MAX_ROUNDING_ERROR * squares)),
-            first,
-            last,
-            SQUARED_ERROR_TOLERANCE,
-        )
+
+        def criterion(ridges: Floats) -> Floats:
+            return np.log(np.maximum(errors(ridges), MAX_ROUNDING_ERROR * squares))
+
+        return best_of(criterion, first, last, SQUARED_ERROR_TOLERANCE)
 
 
 def cross_validation_errors(

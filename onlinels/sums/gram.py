@@ -78,8 +78,7 @@ class GramSums:
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of features and of targets."""
-        size: tuple[int, int] = self.cross.shape
-        return size
+        return self.cross.shape[0], self.cross.shape[1]
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes of the sums and of a factor: see `PackedSymmetric`."""

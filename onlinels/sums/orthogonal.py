@@ -53,8 +53,7 @@ class FactorSums:
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of features and of targets."""
-        size: tuple[int, int] = self.rotated.shape
-        return size
+        return self.rotated.shape[0], self.rotated.shape[1]
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes of the factor and of the three factors that a solution needs."""

@@ -137,10 +137,9 @@ class PackedSymmetric:
         new = type(self)(self.size)
         for panel, mine in zip(new.panels, self.panels, strict=True):
             own = scale[panel.columns]
-            rows = scale[: panel.start], own
-            for part, old, factors in zip(panel, mine, rows, strict=True):
+            for part, old, rows in zip(panel, mine, (scale[: panel.start], own), strict=True):
                 np.multiply(old, own, out=part)
-                np.multiply(part, factors[:, None], out=part)
+                np.multiply(part, rows[:, None], out=part)
         return new
 
     def diagonal(self) -> Floats:

@@ -62,11 +62,6 @@ class Rows(NamedTuple):
         w = self.w if isinstance(self.w, float) else self.w[which]
         return Rows(self.values[which], self.targets[which], w, self.sign)
 
-    def sample(self, n_targets: int) -> tuple[Floats, float]:
-        """Return the first row as a sample (n_features + n_targets,), and its weight."""
-        targets = self.dense_targets(n_targets)[0]
-        return np.append(self.values[0], targets), float(self.weights()[0])
-
     def dense_targets(self, n_targets: int) -> Floats:
         """Return the targets of all rows, (n, n_targets): 0 for targets that the rows lack."""
         dense = np.zeros((len(self.targets), n_targets), order="F")

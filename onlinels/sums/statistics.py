@@ -351,12 +351,12 @@ class Statistics:
         """Plan as `plan` does, in these sums alone."""
         if not self.is_single(rows, decay):
             return self._plan_many(rows, decay)
-        rounding, (sample, w) = self._rounding, rows.sample(self.n_targets)
+        sample = np.append(rows.values[0], rows.dense_targets(self.n_targets)[0])
         is_restored = following is not None and following.is_restored
         single = self.single_rows(following=following, values=sample)
-        calls = single.plan_sample(w, decay, is_restored)
-        if rounding.weight and decay != 1.0:
-            return (*calls, (vars(self).update, {"_rounding": rounding.scaled(decay)}))
+        calls = single.plan_sample(float(rows.weights()[0]), decay, is_restored)
+        if self._rounding.weight and decay != 1.0:
+            return (*calls, (vars(self).update, {"_rounding": self._rounding.scaled(decay)}))
         return calls
 
     def dwarfing(self, rows: Rows, decay: float) -> NDArray[np.bool_]:
@@ -369,11 +369,9 @@ class Statistics:
         are_first = self.count < MIN_ROWS_DWARFED or decay < EPS
         if not n_rows or not self._sums.can_remove or (are_first and n_rows <= MIN_ROWS_DWARFED):
             return np.zeros(n_rows, dtype=bool)
-        squares = self._varying()
+        centre, squares = self._centre(), self._varying()
         if are_first:
             centre, squares = spread_of_first(rows, squares, self.is_centred)
-        else:
-            centre = self._centre()
         return beyond(rows, centre, np.where(squares > 0.0, MUCH_LARGER * squares, np.inf))
 
     def _centre(self) -> Floats:
@@ -429,9 +427,6 @@ class Statistics:
         values = np.zeros(n_features + self.n_targets) if values is None else values
         beside = self._beside
         cross, *panels = self._sums.row_arrays() or (None,)
-        learnt: tuple[Any, ...] = None, None, weights, None, None, None
-        if recursion is not None:
-            learnt = recursion.arrays
         return SingleRows(
             reader_of(columns or {}, n_features),
             targets,
@@ -444,7 +439,8 @@ class Statistics:
                 cross if learns else None,
                 self._target_squares,
                 self._prints,
-                *learnt,  # B, u, W, J, factors, D.
+                # B, u, W, J, factors, D.
+                *(recursion.arrays if recursion else (None, None, weights, None, None, None)),
                 following.marks,
                 counts,
                 constants,
