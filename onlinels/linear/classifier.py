@@ -299,7 +299,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         'high'
         """
         with self._lock:
-            sums, weights = super().statistics(), read_only(self._statistics.raw_squares()[1])
+            sums, own = super().statistics(), self._statistics
+            weights = read_only(own.raw_squares()[own.n_features :])
             if not self.fit_intercept:
                 sums = sums._replace(sums=read_only(sums.cross.sum(axis=1)))
         origin = read_only(np.zeros(len(weights)))

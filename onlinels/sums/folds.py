@@ -14,7 +14,7 @@ from onlinels.numerics import Calls, shallow_copy
 from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, is_growth
-from onlinels.sums.products import Rows, SumsOfProducts
+from onlinels.sums.products import Rows
 from onlinels.sums.recursion import Following
 from onlinels.sums.selection import (
     MAX_ROUNDING_ERROR,
@@ -27,7 +27,7 @@ from onlinels.sums.selection import (
     no_choice,
     varying_only,
 )
-from onlinels.sums.statistics import Names, Statistics, is_sound
+from onlinels.sums.statistics import Names, Statistics, SumsOfProducts, is_sound
 
 Hashes = NDArray[np.uint64]
 
@@ -237,12 +237,11 @@ class FoldedStatistics(Statistics):
         if first == last or squares <= 0.0:
             return no_choice(last)
         errors = cross_validation_errors(self._folds, standardised)
-        return best_of(
-            lambda ridges: np.log(np.maximum(errors(ridges), MAX_ROUNDING_ERROR * squares)),
-            first,
-            last,
-            SQUARED_ERROR_TOLERANCE,
-        )
+
+        def criterion(ridges: Floats) -> Floats:
+            return np.log(np.maximum(errors(ridges), MAX_ROUNDING_ERROR * squares))
+
+        return best_of(criterion, first, last, SQUARED_ERROR_TOLERANCE)
 
 
 def cross_validation_errors(

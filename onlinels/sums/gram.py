@@ -12,7 +12,7 @@ from onlinels.checks import Floats, Integers
 from onlinels.numerics import Calls, are_columns, product, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric, gathered
-from onlinels.sums.products import Rows, SumsOfProducts
+from onlinels.sums.products import Rows
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.solve import (
     MIN_EIGENVALUE_FOR_UPDATES,
@@ -37,7 +37,7 @@ def products_fit(sums: Any) -> bool:
 
 
 @savable(products_fit)
-class GramSums(SumsOfProducts):
+class GramSums:
     """A'A, as its upper triangle in panels, and A'Y.
 
     For rows a_k with targets y_k and weights w_k: gram = sum_k w_k a_k a_k' and
@@ -60,7 +60,8 @@ class GramSums(SumsOfProducts):
     """
 
     form = "gram"
-    allows_recursion = True
+    # Whether `recursion_of` returns a recursion, and whether rows can be removed.
+    allows_recursion = can_remove = True
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         self.gram = PackedSymmetric(n_features)
@@ -77,8 +78,7 @@ class GramSums(SumsOfProducts):
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of features and of targets."""
-        size: tuple[int, int] = self.cross.shape
-        return size
+        return self.cross.shape[0], self.cross.shape[1]
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes of the sums and of a factor: see `PackedSymmetric`."""
@@ -89,7 +89,7 @@ class GramSums(SumsOfProducts):
         return self.gram.diagonal()
 
     def row_arrays(self) -> tuple[Floats, ...]:
-        """Return A'Y, and the panels of A'A."""
+        """Return A'Y and the panels of A'A, into which `onlinels.core` learns single rows."""
         return self.cross, *(part for panel in self.gram.panels for part in panel)
 
     def plan_rows(self, rows: Rows, decay: float) -> Calls:
@@ -132,13 +132,15 @@ class GramSums(SumsOfProducts):
         )
 
     def add(self, other: Any) -> None:
-        """Add sums of at most as many columns, in place."""
+        """Add sums of as many columns, in place; no other object may use these sums."""
         self.gram.add(other.gram)
-        n_features, n_targets = other.shape
-        self.cross[:n_features, :n_targets] += other.cross
+        self.cross += other.cross
 
     def reindexed(self, features: Integers, targets: Integers) -> Any:
-        """Return the sums of the given features and targets; -1 stands for a new column."""
+        """Return the sums of the given features and targets; -1 stands for a new column.
+
+        Both objects may share memory, so only one of them may learn afterwards.
+        """
         new = shallow_copy(self)
         new.gram = self.gram.reindexed(features)
         new.cross = gathered(self.cross, features, targets)
@@ -149,7 +151,7 @@ class GramSums(SumsOfProducts):
         return self.gram.square(), self.cross.copy()
 
     def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
-        """Return the W of (A'A + D) W = A'Y; see `onlinels.sums.solve.solve_gram`."""
+        """Return the W of (A'A + D) W = A'Y, a new array; see `onlinels.sums.solve.solve_gram`."""
         return solve_gram(self.gram, self.cross, penalties, diagonal, n_rows)
 
     def covariance(self, penalties: float | Floats, diagonal: Floats) -> tuple[Floats, float]:
@@ -173,9 +175,11 @@ class GramSums(SumsOfProducts):
         inverse = inverse_of_gram(self.gram, penalties)
         if inverse is None:
             return None
-        trust = min(1.0, inverse[1] / MIN_EIGENVALUE_UNREFINED)
-        weights = np.array(output_weights, order="F")
-        return Recursion.of_inverse(inverse[0], weights, penalties, ridge, trust)
+        new = Recursion(*self.shape, ridge)
+        new.inverse, new.weights = inverse[0], np.array(output_weights, order="F")
+        new.full_penalties = penalties
+        new.trust = min(1.0, inverse[1] / MIN_EIGENVALUE_UNREFINED)
+        return new
 
     def refine(self, recursion: Recursion) -> float:
         """Correct the weights of a recursion by the sums, in place; return its trust.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks
-from onlinels.numerics import Calls, are_columns, enlarged, product, shallow_copy
+from onlinels.numerics import Calls, are_columns, product, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered
-from onlinels.sums.products import Rows, SumsOfProducts
+from onlinels.sums.products import Rows
+from onlinels.sums.recursion import Recursion
 from onlinels.sums.solve import invert_factor, solve_factor, triangular, with_rows
 
 
@@ -20,7 +21,7 @@ from onlinels.sums.solve import invert_factor, solve_factor, triangular, with_ro
         and are_columns(sums.factor, sums.rotated)
     )
 )
-class FactorSums(SumsOfProducts):
+class FactorSums:
     """R and Q'Y of A = QR: R'R = A'A and R'(Q'Y) = A'Y, which are not formed.
 
     The rows of A are sqrt(w_k) a_k. Orthogonal transformations rotate new rows into the old factor,
@@ -42,7 +43,7 @@ class FactorSums(SumsOfProducts):
     """
 
     form = "orthogonal"
-    can_remove = False
+    allows_recursion = can_remove = False
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         # Fortran order, as in LAPACK.
@@ -52,8 +53,7 @@ class FactorSums(SumsOfProducts):
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of features and of targets."""
-        size: tuple[int, int] = self.rotated.shape
-        return size
+        return self.rotated.shape[0], self.rotated.shape[1]
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes of the factor and of the three factors that a solution needs."""
@@ -63,6 +63,10 @@ class FactorSums(SumsOfProducts):
         """Return the weighted sum of squares of every feature, (n_features,)."""
         squares: Floats = np.einsum("ij,ij->j", self.factor, self.factor)
         return squares
+
+    def row_arrays(self) -> tuple[Floats, ...]:
+        """Return no arrays: single rows are learnt as batches are."""
+        return ()
 
     def plan_rows(self, rows: Rows, decay: float) -> Calls:
         """Plan to decay all rows and to rotate new rows into the factor."""
@@ -78,15 +82,10 @@ class FactorSums(SumsOfProducts):
                 factor, rotated = with_rows(factor, rotated, *new)
         return ((vars(self).update, {"factor": factor, "rotated": rotated}),)
 
-    def add(self, other: Self) -> None:
-        """Add sums of at most as many columns, in place: factor the stacked factors."""
-        n_features = len(other.factor)
-        if n_features:
-            wide = enlarged(other.factor, n_features, len(self.factor))
-            targets = enlarged(other.rotated, n_features, self.rotated.shape[1])
-            self.factor, self.rotated = with_rows(
-                self.factor, self.rotated, wide, targets, n_features
-            )
+    def add(self, other: Any) -> None:
+        """Add sums of as many columns, in place: factor the stacked factors."""
+        both = self.factor, self.rotated, other.factor, other.rotated
+        self.factor, self.rotated = with_rows(*both, len(self.factor))
 
     def reindexed(self, features: Integers, targets: Integers) -> Self:
         """Return the sums of the given features and targets; -1 stands for a new column."""
@@ -119,3 +118,10 @@ class FactorSums(SumsOfProducts):
     def explained_products(self, output_weights: Floats) -> Floats:
         """Return W'A'Y, (n_targets, n_targets)."""
         return product((self.factor @ output_weights).T, self.rotated)
+
+    def recursion_of(self, output_weights: Floats, ridge: float, penalties: Floats) -> None:
+        """Return None: no recursion learns rows beside a factor."""
+
+    def refine(self, recursion: Recursion) -> float:
+        """Return 0.0: no recursion can be used."""
+        return 0.0

@@ -127,21 +127,19 @@ class PackedSymmetric:
         return tuple((np.multiply, part, factor, part) for part in parts)
 
     def add(self, other: Self) -> None:
-        """Add a matrix of at most as many columns, in place."""
-        for mine, theirs in zip(self.panels, other.panels, strict=False):
-            n = len(theirs.corner)
-            mine.above[:, :n] += theirs.above
-            mine.corner[:n, :n] += theirs.corner
+        """Add a matrix of as many columns, in place."""
+        for mine, theirs in zip(self.panels, other.panels, strict=True):
+            np.add(mine.above, theirs.above, out=mine.above)
+            np.add(mine.corner, theirs.corner, out=mine.corner)
 
     def scaled(self, scale: Floats) -> Self:
         """Return a new matrix with row and column k multiplied by scale[k]."""
         new = type(self)(self.size)
         for panel, mine in zip(new.panels, self.panels, strict=True):
             own = scale[panel.columns]
-            rows = scale[: panel.start], own
-            for part, old, factors in zip(panel, mine, rows, strict=True):
+            for part, old, rows in zip(panel, mine, (scale[: panel.start], own), strict=True):
                 np.multiply(old, own, out=part)
-                np.multiply(part, factors[:, None], out=part)
+                np.multiply(part, rows[:, None], out=part)
         return new
 
     def diagonal(self) -> Floats:

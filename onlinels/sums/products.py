@@ -1,4 +1,4 @@
-"""Rows to learn, sums of their products in one of several forms, and their mean.
+"""Rows to learn, and their mean.
 
 Sums about the mean: the co-moments of two parts add up if the outer product of the difference of
 their means is added, weighted by n_a n_b / (n_a + n_b): T. F. Chan, G. H. Golub and R. J. LeVeque,
@@ -7,18 +7,16 @@ their means is added, weighted by n_a n_b / (n_a + n_b): T. F. Chan, G. H. Golub
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.core.reference import MUCH_HEAVIER
-from onlinels.numerics import Calls, enlarged, product
+from onlinels.numerics import enlarged
 from onlinels.saving import savable
-from onlinels.sums.packed import PANEL_COLUMNS, gathered, stacked
-from onlinels.sums.recursion import Recursion
+from onlinels.sums.packed import PANEL_COLUMNS, gathered
 from onlinels.sums.removals import Prints, prints_of, prints_of_counts
 
 
@@ -64,11 +62,6 @@ class Rows(NamedTuple):
         w = self.w if isinstance(self.w, float) else self.w[which]
         return Rows(self.values[which], self.targets[which], w, self.sign)
 
-    def sample(self, n_targets: int) -> tuple[Floats, float]:
-        """Return the first row as a sample (n_features + n_targets,), and its weight."""
-        targets = self.dense_targets(n_targets)[0]
-        return np.append(self.values[0], targets), float(self.weights()[0])
-
     def dense_targets(self, n_targets: int) -> Floats:
         """Return the targets of all rows, (n, n_targets): 0 for targets that the rows lack."""
         dense = np.zeros((len(self.targets), n_targets), order="F")
@@ -85,97 +78,10 @@ class Rows(NamedTuple):
         squares: Floats = self.weights() @ np.square(self.values, dtype=np.float64)
         return squares
 
-    def with_target_squares(self, sums: Floats, sign: float = 1.0) -> Floats:
-        """Return sums plus the sum of squares of every target; for labels, plus their weights."""
+    def target_squares(self, n_targets: int) -> Floats:
+        """Return the weighted sum of squares of every target, (n_targets,)."""
         each = self.targets if self.targets.ndim == 1 else self.targets**2
-        return with_target_sums(sums, each, sign * self.weights())
-
-
-class SumsOfProducts(ABC):
-    """A'A and A'Y of rows A with targets Y, as they are or factored.
-
-    The sums have no mean, no count of rows and no ridge. So the sums of two streams add up.
-    Planning changes nothing; `add` works in place, on sums that no other object uses yet.
-    """
-
-    form: ClassVar[str]
-    """Name of the form. Sums of one form add up."""
-
-    allows_recursion: ClassVar[bool] = False
-    """Whether `recursion_of` returns a recursion that can learn rows beside the sums."""
-
-    can_remove: ClassVar[bool] = True
-    """Whether rows can be removed."""
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Numbers of features and of targets."""
-
-    def bytes_for(self, n_features: int, n_targets: int) -> int:
-        """Return the bytes needed to learn and to solve for these numbers of columns."""
-        return 16 * n_features * (n_features + n_targets)
-
-    @abstractmethod
-    def squares(self) -> Floats:
-        """Return the weighted sum of squares of every feature, (n_features,), as a new array."""
-
-    def row_arrays(self) -> tuple[Floats, ...]:
-        """Return the arrays that `onlinels.core` learns single rows into; by default none."""
-        return ()
-
-    @abstractmethod
-    def plan_rows(self, rows: Rows, decay: float) -> Calls:
-        """Plan to decay all rows and to add or remove rows."""
-
-    @abstractmethod
-    def add(self, other: Any) -> None:
-        """Add sums of at most as many columns, in place."""
-
-    @abstractmethod
-    def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the sums of the given features and targets; -1 stands for a new column.
-
-        Both objects may share memory, so only one of them may learn afterwards.
-        """
-
-    @abstractmethod
-    def gram_and_cross(self) -> tuple[Floats, Floats]:
-        """Return A'A, of which the upper triangle is read, and A'Y, in new memory."""
-
-    @abstractmethod
-    def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
-        """Return the W of (A'A + D) W = A'Y, (n_features, n_targets), as a new array.
-
-        `diagonal` (n_features,) is that of A'A, with 0 for features that hold only rounding errors.
-        """
-
-    @abstractmethod
-    def covariance(self, penalties: float | Floats, diagonal: Floats) -> tuple[Floats, float]:
-        """Return (A'A + D)^-1 and the trace of its product with A'A."""
-
-    @abstractmethod
-    def explained_squares(self, output_weights: Floats) -> Floats:
-        """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
-
-    def explained_products(self, output_weights: Floats) -> Floats:
-        """Return W'A'Y, (n_targets, n_targets)."""
-        return product(output_weights.T, self.gram_and_cross()[1])
-
-    # A recursion beside the sums. By default there is none.
-
-    def recursion_of(
-        self, output_weights: Floats, ridge: float, penalties: Floats
-    ) -> Recursion | None:
-        """Return a recursion that can learn single rows."""
-        return None
-
-    def refine(self, recursion: Recursion) -> float:
-        """Correct the weights of a recursion by the sums, in place; return its trust.
-
-        A trust of 0 means that the recursion cannot be used any longer.
-        """
-        return 1.0
+        return target_sums(each, self.weights(), n_targets)
 
 
 def target_prints(targets: Matrix, n_targets: int) -> Prints:
@@ -185,13 +91,11 @@ def target_prints(targets: Matrix, n_targets: int) -> Prints:
     return enlarged(prints_of(targets), 2, n_targets)
 
 
-def with_target_sums(sums: Floats, targets: Matrix, w: Floats) -> Floats:
-    """Add the sums of targets to sums (n_targets,), in place; for labels, add their weights."""
+def target_sums(targets: Matrix, w: Floats, n_targets: int) -> Floats:
+    """Return the weighted sums of targets, (n_targets,); of labels, the weights."""
     if targets.ndim == 1:
-        np.add.at(sums, targets, w)
-    else:
-        sums[: targets.shape[1]] += w @ targets
-    return sums
+        return np.bincount(targets, w, n_targets).astype(np.float64, copy=False)
+    return enlarged(w @ targets, n_targets)
 
 
 @savable(lambda mean: mean.origin.shape == mean.offset.shape)
@@ -216,19 +120,14 @@ class Mean(NamedTuple):
         difference: Floats = (other.origin - self.origin) + (other.offset - self.offset)
         return difference
 
-    def moved(self, difference: Floats, share: float) -> Mean:
-        """Return the mean moved by a share of a difference."""
-        return Mean(self.origin, self.offset + share * difference).settled()
-
     def joined(self, other: Mean, mine: float, theirs: float) -> Mean:
         """Return the mean of two parts of the weights `mine` and `theirs`, which may be below 0.
 
         The mean of a far heavier part moves, so that a light part far away costs no digits.
         """
-        difference, total = self.difference(other), mine + theirs
-        if theirs > MUCH_HEAVIER * mine:
-            return other.moved(difference, -mine / total)
-        return self.moved(difference, theirs / total)
+        start, way = (other, -mine) if theirs > MUCH_HEAVIER * mine else (self, theirs)
+        offset = start.offset + way / (mine + theirs) * self.difference(other)
+        return Mean(start.origin, offset).settled()
 
     def settled(self) -> Mean:
         """Return the same mean with the rounded mean as origin, and the rest as offset."""
@@ -236,10 +135,9 @@ class Mean(NamedTuple):
         way = mean - self.origin
         return Mean(mean, (self.origin - (mean - way)) + (self.offset - way))
 
-    def reindexed(self, n_features: int, features: Integers, targets: Integers) -> Mean:
-        """Return the mean of the given features and targets; 0 for the column -1."""
-        places = stacked(features, targets, n_features)
-        return Mean(*(gathered(each, places) for each in self))
+    def reindexed(self, columns: Integers) -> Mean:
+        """Return the mean of the given columns; 0 for the column -1."""
+        return Mean(*(gathered(each, columns) for each in self))
 
     @classmethod
     def zero(cls, size: int) -> Mean:
@@ -288,13 +186,13 @@ def centred(
     shift = values.mean(axis=0) if isinstance(rows.w, float) else rows.w @ values / total
     targets, weights, origin = rows.targets, rows.weights(), None
     if targets.ndim == 1:
-        by_class = with_target_sums(np.zeros(n_targets), targets, weights)
+        by_class = target_sums(targets, weights, n_targets)
         in_all = by_class.sum()
         first_target, target_shift = np.zeros(n_targets), by_class / in_all
     else:
         targets = targets - targets[row]
         first_target = enlarged(rows.targets[row].copy(), n_targets)
-        target_shift = with_target_sums(np.zeros(n_targets), targets, weights) / total
+        target_shift = target_sums(targets, weights, n_targets) / total
     mean = Mean(np.concatenate((first, first_target)), np.concatenate((shift, target_shift)))
     moved = -np.sqrt(share) * before.difference(mean)
     values -= shift - moved[:n_features]
@@ -306,5 +204,5 @@ def centred(
         origin = target_shift - target_moved if share else None
     else:
         targets -= (target_shift - target_moved)[: targets.shape[1]]
-        squares = with_target_sums(np.zeros(n_targets), targets**2, weights)
+        squares = target_sums(targets**2, weights, n_targets)
     return rows._replace(values=values, targets=targets, target_origin=origin), mean, squares

@@ -11,9 +11,9 @@ from scipy.linalg.lapack import dpotrf
 from onlinels.checks import Floats, Integers
 from onlinels.core import settle
 from onlinels.core.reference import KEPT, MIN_SCALE, SCALE, apply
-from onlinels.numerics import Calls, are_columns, enlarged, shallow_copy
+from onlinels.numerics import Calls, are_columns, shallow_copy
 from onlinels.saving import savable
-from onlinels.sums.packed import gathered, growth, symmetric
+from onlinels.sums.packed import gathered, growth, is_growth, symmetric
 
 BLOCK_ROWS, BLOCK_ROWS_OF_MANY = 32, 64
 """Number of rows of a block that is predicted at once, with up to 320 features and with more.
@@ -95,24 +95,8 @@ class Recursion:
         self.inverse.flat[:: n_features + 1] = 1.0 / self.ridge
         self.weights = np.zeros((n_features, n_targets), order="F")
         self.full_penalties = np.full(n_features, self.ridge)
-        self._begin()
-
-    def _begin(self) -> None:
-        """Set the arrays that a recursion without rows has."""
-        n_features, n_targets = self.weights.shape
         self.pending, self.criterion = np.zeros(n_features), np.zeros(n_targets)
         self.factors = np.array([1.0, 0.0, 1.0])
-
-    @classmethod
-    def of_inverse(
-        cls, inverse: Floats, weights: Floats, penalties: Floats, ridge: float, trust: float
-    ) -> Recursion:
-        """Return the recursion of P and W, both in Fortran order; the arrays are not copied."""
-        new = cls(0, 0, ridge)
-        new.inverse, new.weights, new.full_penalties = inverse, weights, penalties
-        new.trust = trust
-        new._begin()
-        return new
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the pending product, which would reveal a single row."""
@@ -123,11 +107,6 @@ class Recursion:
     def n_features(self) -> int:
         """Number of rows of the weights."""
         return len(self.weights)
-
-    @property
-    def n_targets(self) -> int:
-        """Number of columns of the weights."""
-        return self.weights.shape[1]
 
     @property
     def arrays(self) -> tuple[Floats, ...]:
@@ -172,7 +151,11 @@ class Recursion:
         """
         base, scale, kept = self.inverse, float(self.factors[SCALE]) * decay, self.share * decay
         if kept < self.least or not len(base):
-            return self._plan_aside(row, errors, w, decay)
+            # The penalties are restored, or there are no features.
+            new = self.scaled(decay)
+            if len(row):
+                apply(new.plan(row, errors + row @ self.weights - row @ new.weights, w))
+            return ((vars(self).update, vars(new)),)
         image = dsymv(1.0, base, row)
         total = scale + w * ddot(image, row)
         if not 0.0 < total <= MAX_LEVERAGE * scale:
@@ -199,13 +182,6 @@ class Recursion:
         self.settle()
         step: Floats = dsymm(1.0 / self.factors[SCALE], self.inverse, columns)
         return step
-
-    def _plan_aside(self, row: Floats, errors: Floats, w: float, decay: float) -> Calls:
-        """Plan as `plan` does if the penalties are restored, or if there are no features."""
-        new = self.scaled(decay)
-        if len(row):
-            apply(new.plan(row, errors + row @ self.weights - row @ new.weights, w))
-        return ((vars(self).update, vars(new)),)
 
     def with_penalties(self, features: Integers, penalties: Floats) -> Recursion:
         """Return a recursion with new penalties of features that were 0 so far."""
@@ -244,11 +220,8 @@ class Recursion:
 
         The 1 has no penalty, so its output weight corrects the mean.
         """
-        new, size = self.copied(), self.n_features + 1
-        new.inverse = enlarged(new.inverse, size, size)
-        new.inverse[-1, -1] = 1.0 / weight
-        new.weights = enlarged(new.weights, size, self.n_targets)
-        new.full_penalties, new.pending = np.append(self.full_penalties, 0.0), np.zeros(size)
+        new = self.grown(self.n_features + 1, len(self.criterion))
+        new.inverse[-1, -1], new.full_penalties[-1] = 1.0 / weight, 0.0
         return new
 
     def without_intercept(self) -> Recursion:
@@ -303,18 +276,14 @@ class Recursion:
         array([[0.],
                [2.]])
         """
-        scores, innovations = (np.empty(targets.shape, order="F") for _ in range(2))
         size = BLOCK_ROWS if self.n_features <= MANY_FEATURES else BLOCK_ROWS_OF_MANY
-        start = 0
-        while start < len(rows):
+        found, start = [self._learn_block(rows[:size], targets[:size], most)], 0
+        while n_learnt := len(found[-1][0]):
+            start += n_learnt
             part = slice(start, start + size)
-            found, shares = self._learn_block(rows[part], targets[part], most)
-            if not len(found):
-                break
-            learnt = slice(start, start + len(found))
-            scores[learnt], innovations[learnt] = found, shares
-            start = learnt.stop
-        return scores[:start], innovations[:start]
+            found.append(self._learn_block(rows[part], targets[part], most))
+        scores, innovations = map(np.concatenate, zip(*found, strict=True))
+        return scores, innovations
 
     def _learn_block(self, rows: Floats, targets: Floats, most: float) -> tuple[Floats, Floats]:
         """Learn a few rows in place; return their scores and innovations.
@@ -374,7 +343,8 @@ class Recursion:
     def reindexed(self, features: Integers, targets: Integers) -> Recursion:
         """Return the recursion of the given features and targets; -1 stands for a new column."""
         new, others = self.copied(), np.flatnonzero(features < 0)
-        new.inverse = gathered(symmetric(new.inverse), features, features)
+        known = new.inverse if is_growth(features, self.n_features) else symmetric(new.inverse)
+        new.inverse = gathered(known, features, features)
         new.inverse[others, others] = 1.0 / (self.share * self.ridge)
         new.full_penalties = gathered(new.full_penalties, features)
         new.full_penalties[others] = self.ridge

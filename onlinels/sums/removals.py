@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.core.reference import EPS, numbers_of
 from onlinels.saving import savable
-from onlinels.sums.packed import gathered, stacked
+from onlinels.sums.packed import gathered
 
 MAX_LOST = 5e-7
 """Largest estimated error of the fit, relative to the targets, that removals may cause.
@@ -134,10 +134,9 @@ class Rounding(NamedTuple):
         squares, sums = self.squares + other.squares, self.sums + other.sums
         return Rounding(squares, sums, self.weight + other.weight, self.offset + other.offset + 1.0)
 
-    def reindexed(self, n_features: int, features: Integers, targets: Integers) -> Rounding:
-        """Return the errors of the given features and targets; 0 for the column -1."""
-        places = stacked(features, targets, n_features)
-        squares, sums = gathered(self.squares, places), gathered(self.sums, places)
+    def reindexed(self, columns: Integers) -> Rounding:
+        """Return the errors of the given columns; 0 for the column -1."""
+        squares, sums = gathered(self.squares, columns), gathered(self.sums, columns)
         return self._replace(squares=squares, sums=sums)
 
 

@@ -477,15 +477,15 @@ def judge_by_tridiagonal(sums: Sums) -> Judge:
         left, complexity = np.full((2, len(ridges)), np.inf)
         step = max(1, BLOCK_NUMBERS // rotated.size)
         # Several systems at once, as the blocks of one system, from the largest ridge down.
-        for stop in range(len(ridges), 0, -step):
-            tried = ridges[max(0, stop - step) : stop][::-1, None]
+        for start in range(0, len(ridges), step):
+            tried = ridges[::-1, None][start : start + step]
             under = np.zeros((len(tried), size))
             under[:, :-1] = below
             pivots, factors, failed = dpttrf(
                 (diagonal + tried).ravel(), under.ravel()[: max(1, under.size - 1)]
             )
             n_solved = (failed - 1) // size if failed else len(tried)
-            own, end = slice(stop - n_solved, stop), n_solved * size
+            own, end = slice(start, start + n_solved), n_solved * size
             if n_solved:
                 repeated = np.empty((n_solved, size, n_targets))
                 repeated[:] = rotated
@@ -494,11 +494,11 @@ def judge_by_tridiagonal(sums: Sums) -> Judge:
                 )
                 explained = solved.reshape(n_solved, -1) @ rotated.ravel()
                 shares = pivots[:end].reshape(n_solved, size) / tried[:n_solved]
-                left[own] = np.maximum(total - explained, MAX_ROUNDING_ERROR * total)[::-1]
-                complexity[own] = np.log(shares).sum(axis=1)[::-1]
+                left[own] = np.maximum(total - explained, MAX_ROUNDING_ERROR * total)
+                complexity[own] = np.log(shares).sum(axis=1)
             if failed:
                 break
-        return left, complexity
+        return left[::-1], complexity[::-1]
 
     return judge
 
@@ -582,9 +582,8 @@ def held_out_errors(train: Sums, held_out: Sums) -> Callable[[Floats], Floats]:
         step = max(1, BLOCK_COLUMNS // cross.shape[1])
         for block in (slice(start, start + step) for start in range(0, len(ridges), step)):
             weights = cross[:, None, :] / (eigenvalues[:, None] + ridges[block])[:, :, None]
-            flat = weights.reshape(len(cross), weights.shape[1] * weights.shape[2])
-            fitted = (flat * (half @ flat)).sum(axis=0).reshape(weights.shape[1:])
-            result[block] += 2.0 * (fitted - (weights * seen[:, None, :]).sum(axis=0)).sum(axis=1)
+            excess = np.tensordot(half, weights, 1) - seen[:, None, :]
+            result[block] += 2.0 * (weights * excess).sum(axis=(0, 2))
         return result
 
     return errors

@@ -86,7 +86,7 @@ def sums_of_sparse(
     # Filled columns and targets are centred as arrays; for the other columns the product of the
     # means is subtracted.
     beside, target_mean = Rows(rows[:, filled].toarray(), targets, w), np.zeros(n_targets)
-    made._target_squares = beside.with_target_squares(np.zeros(n_targets))
+    made._target_squares = beside.target_squares(n_targets)
     if is_centred:
         nothing = Mean.zero(len(filled) + n_targets)
         beside, centre, made._target_squares = centred(beside, n_targets, weight, nothing, 0.0)

@@ -28,17 +28,14 @@ from onlinels.core.reference import (
     apply,
     is_one_of,
 )
-from onlinels.numerics import Calls, enlarged, shallow_copy
+from onlinels.numerics import Calls, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
 from onlinels.sums.apart import beyond, of_rounding, spread_of_first
+from onlinels.sums.gram import GramSums
+from onlinels.sums.orthogonal import FactorSums
 from onlinels.sums.packed import gathered, growth, stacked
-from onlinels.sums.products import (
-    Mean,
-    Rows,
-    SumsOfProducts,
-    centred,
-)
+from onlinels.sums.products import Mean, Rows, centred
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE, Following
 from onlinels.sums.removals import MAX_ROUNDING, Rounding, are_constant
 from onlinels.sums.selection import Sums
@@ -71,12 +68,11 @@ LABEL_TYPES = PLAIN_NUMBER_TYPES | {str, np.str_, bytes}
 LEARN_AGAIN = "Learn the rows that are to stay again, in a new model."
 """Remedy for removals that would leave too few digits."""
 
-REMOVED_SUM_NAMES = (
-    "The weight of the rows to remove",
-    "The sum of squares of feature {!r} in the rows to remove",
-    "The sum of squares of target {!r} in the rows to remove",
-)
-"""Names of the sums that are compared before rows are removed."""
+SumsOfProducts = GramSums | FactorSums
+"""A'A and A'Y of rows A with targets Y, as they are or factored, behind the same methods.
+
+The sums have no mean, no count of rows and no ridge. So the sums of two streams in one form add up.
+"""
 
 Names = tuple[Sequence[Name], Sequence[Name]]
 """Names of the features and targets, for messages."""
@@ -220,14 +216,12 @@ class Statistics:
     @property
     def feature_mean(self) -> Floats:
         """Mean of the rows, (n_features,); 0 if rows are not centred."""
-        mean = self._mean
-        return np.zeros(self.n_features) if mean is None else mean.value[: self.n_features]
+        return self._centre()[: self.n_features]
 
     @property
     def target_mean(self) -> Floats:
         """Mean of the targets, (n_targets,); 0 if rows are not centred."""
-        mean = self._mean
-        return np.zeros(self.n_targets) if mean is None else mean.value[self.n_features :]
+        return self._centre()[self.n_features :]
 
     @property
     def diagonal(self) -> Floats:
@@ -267,19 +261,18 @@ class Statistics:
         deviations[deviations < MIN_DEVIATION] = 0.0
         return deviations
 
-    def raw_squares(self) -> tuple[Floats, Floats]:
+    def raw_squares(self) -> Floats:
         """Return the weighted sums of squares of features and targets, not about their means."""
-        features = self._sums.squares() + self.weight * self.feature_mean**2
-        return features, self._target_squares + self.weight * self.target_mean**2
+        raw: Floats = self.squares() + self.weight * self._centre() ** 2
+        return raw
 
-    def largest_raw_squares(self) -> tuple[Floats, Floats]:
+    def largest_raw_squares(self) -> Floats:
         """Return `raw_squares` before removals.
 
         Up to the number of removals, and the root of the number of additions before.
         """
-        features, targets = np.split(self._rounding.squares / EPS, [self.n_features])
-        weight = self._rounding.weight / EPS
-        return features + weight * self.feature_mean**2, targets + weight * self.target_mean**2
+        largest: Floats = self._rounding.squares + self._rounding.weight * self._centre() ** 2
+        return largest / EPS
 
     def held_targets(self, share: float = MAX_ROUNDING * EPS) -> Floats:
         """Return the raw sum of squares of every target, with 0 where little is left.
@@ -287,9 +280,9 @@ class Statistics:
         Little is a share of the largest sum before a removal. For labels, the sums are the weights
         of the classes.
         """
-        squares, largest = self.raw_squares()[1], self.largest_raw_squares()[1]
-        remaining: Floats = np.where(squares > share * largest, squares, 0.0)
-        return remaining
+        squares = self.raw_squares()
+        squares[squares <= share * self.largest_raw_squares()] = 0.0
+        return squares[self.n_features :]
 
     @property
     def are_zero(self) -> NDArray[np.bool_]:
@@ -300,8 +293,8 @@ class Statistics:
     @property
     def are_gone(self) -> NDArray[np.bool_]:
         """Which features, then which targets, no row has left, nor any part of a row's weight."""
-        left, largest = map(np.concatenate, (self.raw_squares(), self.largest_raw_squares()))
-        return self.are_zero & (left <= GONE_TOLERANCE * largest)
+        most = GONE_TOLERANCE * self.largest_raw_squares()
+        return self.are_zero & (self.raw_squares() <= most)
 
     @property
     def are_constant(self) -> NDArray[np.bool_]:
@@ -358,12 +351,12 @@ class Statistics:
         """Plan as `plan` does, in these sums alone."""
         if not self.is_single(rows, decay):
             return self._plan_many(rows, decay)
-        rounding, (sample, w) = self._rounding, rows.sample(self.n_targets)
+        sample = np.append(rows.values[0], rows.dense_targets(self.n_targets)[0])
         is_restored = following is not None and following.is_restored
         single = self.single_rows(following=following, values=sample)
-        calls = single.plan_sample(w, decay, is_restored)
-        if rounding.weight and decay != 1.0:
-            return (*calls, (vars(self).update, {"_rounding": rounding.scaled(decay)}))
+        calls = single.plan_sample(float(rows.weights()[0]), decay, is_restored)
+        if self._rounding.weight and decay != 1.0:
+            return (*calls, (vars(self).update, {"_rounding": self._rounding.scaled(decay)}))
         return calls
 
     def dwarfing(self, rows: Rows, decay: float) -> NDArray[np.bool_]:
@@ -376,16 +369,14 @@ class Statistics:
         are_first = self.count < MIN_ROWS_DWARFED or decay < EPS
         if not n_rows or not self._sums.can_remove or (are_first and n_rows <= MIN_ROWS_DWARFED):
             return np.zeros(n_rows, dtype=bool)
-        squares = self._varying()
+        centre, squares = self._centre(), self._varying()
         if are_first:
             centre, squares = spread_of_first(rows, squares, self.is_centred)
-        else:
-            centre = self._centre()
         return beyond(rows, centre, np.where(squares > 0.0, MUCH_LARGER * squares, np.inf))
 
     def _centre(self) -> Floats:
         """Return the means of features and targets; 0 if rows are not centred."""
-        return np.concatenate((self.feature_mean, self.target_mean))
+        return np.zeros(len(self._rounding.squares)) if self._mean is None else self._mean.value
 
     def _varying(self) -> Floats:
         """Return `squares`, with 0 where they cannot be told from rounding."""
@@ -436,9 +427,6 @@ class Statistics:
         values = np.zeros(n_features + self.n_targets) if values is None else values
         beside = self._beside
         cross, *panels = self._sums.row_arrays() or (None,)
-        learnt: tuple[Any, ...] = None, None, weights, None, None, None
-        if recursion is not None:
-            learnt = recursion.arrays
         return SingleRows(
             reader_of(columns or {}, n_features),
             targets,
@@ -451,7 +439,8 @@ class Statistics:
                 cross if learns else None,
                 self._target_squares,
                 self._prints,
-                *learnt,  # B, u, W, J, factors, D.
+                # B, u, W, J, factors, D.
+                *(recursion.arrays if recursion else (None, None, weights, None, None, None)),
                 following.marks,
                 counts,
                 constants,
@@ -472,23 +461,22 @@ class Statistics:
         past, added = self.weight * decay, rows.sign * float(w.sum())
         squared = decay**2 * float(self._tally[2]) + rows.sign * float(w @ w)
         mean, joining, difference = self._mean, rows, np.zeros(len(self._rounding.squares))
+        own = np.zeros(self.n_targets)
         if mean is None:
-            squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
+            own = rows.target_squares(self.n_targets)
         elif added and past + added > EMPTY_TOLERANCE * (past + abs(added)):
             # If the past has no weight, its rounding errors are dropped.
             decay = decay if past else 0.0
-            after = past + added
-            joining, theirs, own = centred(rows, self.n_targets, abs(added), mean, past / after)
-            squares = self._target_squares * decay + rows.sign * own
-            difference = mean.difference(theirs)
-            mean = mean.joined(theirs, past, added) if past else theirs.settled()
+            share = past / (past + added)
+            joining, theirs, own = centred(rows, self.n_targets, abs(added), mean, share)
+            difference, mean = mean.difference(theirs), mean.joined(theirs, past, added)
         else:
             # Rows without weight are only counted; a remainder without weight is dropped.
             joining = Rows.none(self.n_features)
             if added or decay == 0.0:
                 past = added = decay = squared = 0.0
                 mean = Mean.zero(len(mean.origin))
-            squares = self._target_squares * decay
+        squares = self._target_squares * decay + rows.sign * own
         calls = self._sums.plan_rows(joining, decay)
         n_rows, rounding = len(rows.targets), self._rounding.scaled(decay)
         had_weight = self._had_weight(rows)
@@ -522,57 +510,43 @@ class Statistics:
         """Return the sums of squares of the features, followed by those of the targets."""
         return np.concatenate((self._sums.squares(), self._target_squares))
 
-    def _removal(self, rows: Rows, names: Names) -> Calls:
-        """Return the update that removes rows; raise if they cannot be removed."""
-        weight, n_gone = float(rows.weights().sum()), len(rows.targets)
-        self._check_holds(rows, weight, names)
-        if n_gone == self.count and self.weight <= (1.0 + REMOVAL_TOLERANCE) * weight:
-            return self._clearing()
-        left = self.weight - weight
-        n_weighty = np.count_nonzero(self._had_weight(rows._replace(sign=-1.0)))
-        n_left = self.count - self._weightless - n_weighty
-        if n_left > 0 and self._rounding.hides(left, self.weight, self.count, n_gone):
-            raise ValueError(
-                f"The rows that would stay have the weight {left:g}, expected a weight that can be "
-                f"told from the rounding of {weight:g}, the weight of the rows to remove. "
-                f"{LEARN_AGAIN}"
-            )
-        return self._plan_many(rows._replace(sign=-1.0), 1.0)
-
     def _check_holds(self, rows: Rows, weight: float, names: Names) -> None:
         """Raise ValueError if rows cannot be removed, or detectably exceed the rows learnt."""
+        n_rows, (features, targets) = len(rows.targets), names
         if not self._sums.can_remove:
             raise ValueError(
                 f'accumulator="{self._sums.form}" cannot remove rows: a triangular factor cannot '
                 'do so stably. To unlearn rows, use accumulator="gram" from the first row on.'
             )
-        if len(rows.targets) > self.count:
+        if n_rows > self.count:
             raise ValueError(
-                f"X has {len(rows.targets)} rows, expected at most the {self.count} learnt. "
+                f"X has {n_rows} rows, expected at most the {self.count} learnt. "
                 "Remove only rows that were learnt."
             )
-        target_squares = rows.with_target_squares(np.zeros(self.n_targets))
-        sums = np.array([weight]), rows.squares(), target_squares
-        held = np.array([self.weight]), *self.raw_squares()
-        before = np.array([self._rounding.weight / EPS]), *self.largest_raw_squares()
-        compared = zip(REMOVED_SUM_NAMES, ((0,), *names), sums, held, before, strict=True)
-        for what, known, out, there, earlier in compared:
-            excess = (out > there + REMOVAL_TOLERANCE * (np.abs(there) + earlier)) & (out > 0.0)
-            if excess.any():
-                column = int(excess.argmax())
-                raise ValueError(
-                    f"{what.format(known[column])} is {out[column]:g}, expected at most the "
-                    f"{max(0.0, there[column]):g} learnt. Remove only rows that were learnt, with "
-                    "their current weights."
-                )
-
-    def _clearing(self) -> Calls:
-        """Return the update that removes everything, including rounding errors."""
-        calls = self._plan_many(Rows.none(self.n_features), 0.0)
-        nothing: dict[str, Any] = {"_tally": np.zeros(3), "_weightless": 0}
-        nothing["_prints"] = np.zeros_like(self._prints)
-        nothing["_rounding"] = Rounding.none(len(self._rounding.squares))
-        return (*calls, (vars(self).update, nothing))
+        out = np.concatenate(([weight], rows.squares(), rows.target_squares(self.n_targets)))
+        there = np.append(self.weight, self.raw_squares())
+        earlier = np.append(self._rounding.weight / EPS, self.largest_raw_squares())
+        excess = (out > there + REMOVAL_TOLERANCE * (np.abs(there) + earlier)) & (out > 0.0)
+        if excess.any():
+            place = int(excess.argmax())
+            what, column = "weight of", place - 1
+            if column >= self.n_features:
+                what = f"sum of squares of target {targets[column - self.n_features]!r} in"
+            elif column >= 0:
+                what = f"sum of squares of feature {features[column]!r} in"
+            raise ValueError(
+                f"The {what} the rows to remove is {out[place]:g}, expected at most the "
+                f"{max(0.0, there[place]):g} learnt. Remove only rows that were learnt, with "
+                "their current weights."
+            )
+        left = self.weight - weight
+        n_left = self.count - self._weightless - np.count_nonzero(self._had_weight(rows))
+        if n_left > 0 and self._rounding.hides(left, self.weight, self.count, n_rows):
+            raise ValueError(
+                f"The rows that would stay have the weight {left:g}, expected a weight that can be "
+                f"told from the rounding of {weight:g}, the weight of the rows to remove. "
+                f"{LEARN_AGAIN}"
+            )
 
     # Rare changes, which make a new object.
 
@@ -588,8 +562,14 @@ class Statistics:
 
     def without(self, rows: Rows, names: Names) -> Self:
         """Return a copy without checked rows, and with features that only these had set to 0."""
+        weight, rows = float(rows.weights().sum()), rows._replace(sign=-1.0)
+        self._check_holds(rows, weight, names)
         new = self.copied()
-        apply(new._removal(rows, names))
+        if len(rows.targets) == self.count and self.weight <= (1.0 + REMOVAL_TOLERANCE) * weight:
+            # Everything, including rounding errors.
+            vars(new).update(vars(Statistics(type(self._sums)(*self._sums.shape), self.is_centred)))
+        else:
+            apply(new._plan_many(rows, 1.0))
         if new._mean is not None:
             # Exactly, whatever rounding has left.
             gone = new.are_gone
@@ -645,15 +625,14 @@ class Statistics:
 
         Both objects may share memory, so only one of them may learn afterwards.
         """
-        new = shallow_copy(self)
+        new, columns = shallow_copy(self), stacked(features, targets, self.n_features)
         if self._mean is not None:
-            new._mean = self._mean.reindexed(self.n_features, features, targets)
+            new._mean = self._mean.reindexed(columns)
         new._sums = self._sums.reindexed(features, targets)
         if self._beside is not None:
             new._beside = self._beside.reindexed(features, targets)
-        columns = stacked(features, targets, self.n_features)
         new._prints = np.ascontiguousarray(gathered(self._prints, np.arange(2), columns))
-        new._rounding = self._rounding.reindexed(self.n_features, features, targets)
+        new._rounding = self._rounding.reindexed(columns)
         new._target_squares = gathered(self._target_squares, targets)
         return new
 
@@ -669,7 +648,7 @@ class Statistics:
         """Raise ValueError if the statistics of two streams cannot be added."""
         self.check_room(n_features, n_targets)
         with np.errstate(over="ignore"):
-            squares = [self.raw_squares(), other.raw_squares()]
+            squares = [np.split(one.raw_squares(), [one.n_features]) for one in (self, other)]
             largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
         if not sum(largest) < np.inf:
             raise ValueError(
@@ -683,6 +662,7 @@ class Statistics:
 
         No other object may use these statistics meanwhile, because the change is not made at once.
         """
+        other = other.grown(self.n_features, self.n_targets)
         beside = self._joined_beside(other)
         self._add(other)
         if beside is not None:
@@ -696,7 +676,7 @@ class Statistics:
             return None
         if ratios[0] > ratios[1]:
             mine, theirs = theirs, mine
-        total = mine.without_folds().alone().grown(self.n_features, self.n_targets).copied()
+        total = mine.without_folds().alone().copied()
         if max(ratios) <= MUCH_LARGER:
             total._add(theirs)
         return total
@@ -708,45 +688,29 @@ class Statistics:
         """
         if other.count < MIN_ROWS_DWARFED or not self.weight or not self._sums.can_remove:
             return 0.0
-        sizes = max(self.n_features, other.n_features), max(self.n_targets, other.n_targets)
-        here, there = self.grown(*sizes), other.grown(*sizes)
-        squares, others = here.squares() / here.weight, there._varying()
+        squares, others = self.squares() / self.weight, other._varying()
         with np.errstate(over="ignore"):
-            squares += (here._centre() - there._centre()) ** 2
+            squares += (self._centre() - other._centre()) ** 2
             ratios = np.divide(squares, others, out=np.zeros(len(others)), where=others > 0.0)
         return float(ratios.max(initial=0.0))
 
     def _add(self, other: Statistics) -> None:
-        """Add statistics, in place."""
-        places = [*map(growth, other._sums.shape, self._sums.shape)]
-        columns = stacked(places[0], places[1], other.n_features)
-        errors = other._rounding.reindexed(other.n_features, *places)
-        self._rounding = self._rounding.joined(errors)
+        """Add statistics of as many columns, in place."""
         self._sums.add(other._sums)
-        theirs = enlarged(other._target_squares, self.n_targets)
-        self._target_squares = self._target_squares + theirs
-        self._absorb_mean(other, places)
+        self._target_squares = self._target_squares + other._target_squares
+        mean, weight, theirs = self._mean, self.weight, other.weight
+        if mean is not None and other._mean is not None and theirs:
+            # The sums learn the difference of both means as a row.
+            difference = mean.difference(other._mean)[None]
+            features, targets = np.split(difference, [self.n_features], axis=1)
+            row = Rows(features, targets, weight * (theirs / (weight + theirs)))
+            apply(self._sums.plan_rows(row, 1.0))
+            self._target_squares += row.target_squares(self.n_targets)
+            self._mean = mean.joined(other._mean, weight, theirs)
+        self._rounding = self._rounding.joined(other._rounding)
         self._tally += other._tally
         self._weightless += other._weightless
-        self._prints = self._prints + np.ascontiguousarray(
-            gathered(other._prints, np.arange(2), columns)
-        )
-
-    def _absorb_mean(self, other: Statistics, places: Sequence[Integers]) -> None:
-        """Move the mean, in place; the sums learn the difference of both means as a row."""
-        mean, weight, theirs = self._mean, self.weight, other.weight
-        if mean is None or other._mean is None or not theirs:
-            return
-        their_mean = other._mean.reindexed(other.n_features, *places)
-        if not weight:
-            self._mean = their_mean.settled()
-            return
-        difference = mean.difference(their_mean)[None]
-        features, targets = np.split(difference, [self.n_features], axis=1)
-        row = Rows(features, targets, weight * (theirs / (weight + theirs)))
-        apply(self._sums.plan_rows(row, 1.0))
-        self._target_squares = row.with_target_squares(self._target_squares)
-        self._mean = mean.joined(their_mean, weight, theirs)
+        self._prints = self._prints + other._prints
 
     # Functions of the statistics.
 
