@@ -20,7 +20,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 7
+LAYOUT = 8
 """Number of the arguments and arrays of `Reader` and `SingleRows`, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -215,8 +215,13 @@ class Reader:
         return 1, row
 
 
-def settle(inverse: Numbers, pending: Numbers, factors: Numbers) -> None:
-    """Add the pending product of a recursion to B, which changes no answer."""
+def settle(
+    inverse: Numbers, pending: Numbers, factors: Numbers, scratch: Numbers | None = None
+) -> None:
+    """Add the pending product of a recursion to B, which changes no answer.
+
+    The compiled function also needs scratch memory, as large as the pending product.
+    """
     if factors[GAIN]:
         settling = dsyr, float(factors[GAIN]), pending, 0, 1, 0, len(pending), inverse, 1
         apply((settling, (factors.__setitem__, GAIN, 0.0)))
@@ -385,14 +390,6 @@ class SingleRows:
         scores = self._answer(x)
         return NotImplemented if scores is None else scores.tolist()
 
-    def scores_of(self, row: Numbers) -> Any:
-        """Return the scores of a row (n_features,) that other code has checked."""
-        if not self._can_answer():
-            return NotImplemented
-        self._values[: self._size] = row
-        self._marks[PREDICTED_AT] = self._tally[0]
-        return self._scores_of_row(self._about()).tolist()
-
     def spread(self, x: Any) -> Any:
         """Return the scores of a dict, the variances of new targets, and the degrees of freedom."""
         if self._inverse is None or self._refines:
@@ -506,7 +503,7 @@ class SingleRows:
             further.append((self._marks.__setitem__, SHARE, 1.0 if is_restored else share))
         if self._counts is not None:
             further.append((self._counts.__setitem__, column, self._counts[column] + 1))
-        apply((*further, *self._learning(w, self._decay, is_restored)))
+        apply((*further, *self._learning(w, is_restored)))
         if self._tally[0] == self._marks[NEXT_DUE]:
             self._keep_ridge()
 
@@ -530,16 +527,16 @@ class SingleRows:
             step = 1.0 if rows < ROWS_SELECTED_ONE_BY_ONE else ceil(marks[GROWTH] * rows)
             marks[NEXT_DUE] = count + step
 
-    def plan_sample(self, w: float, decay: float, is_restored: bool) -> tuple[Call, ...]:
+    def plan_sample(self, w: float) -> tuple[Call, ...]:
         """Return calls that learn the row in the first array, which other code has checked.
 
         They write into memory, cannot fail, and are to be made in one C loop.
         """
-        return tuple(self._learning(w, decay, is_restored))
+        return tuple(self._learning(w))
 
-    def _learning(self, w: float, decay: float, is_restored: bool) -> list[Call]:
+    def _learning(self, w: float, is_restored: bool = False) -> list[Call]:
         """Return the calls that learn the row."""
-        count, weight, squares = self._tally.tolist()
+        decay, (count, weight, squares) = self._decay, self._tally.tolist()
         size, marks, sample = self._size, self._marks, self._about()
         past = weight * decay
         total = past + w
@@ -563,7 +560,7 @@ class SingleRows:
                 left = (self._origin - (mean - way)) + (moved - way)
                 calls += [(np.copyto, offset, left), (np.copyto, self._origin, mean)]
         if self._beside is not None and not self._beside._is_dwarfed(w):
-            calls += self._beside._learning(w, decay, False)
+            calls += self._beside._learning(w)
         y = sample[None, size:]
         return [
             *calls,

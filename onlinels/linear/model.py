@@ -916,7 +916,7 @@ class LinearModel(base.Estimator, ABC):
         solution = self._solved()
         rows = self._rows or self._single_rows()
         # What learns single rows gives the same scores the first time and the second time.
-        known = NotImplemented if rows is None else rows.scores_of(row)
+        known = NotImplemented if rows is None else rows.scores(x)
         if known is NotImplemented:
             return self._answers(outputs_of(statistics, solution, row[None])[0])
         return self._answers(np.array(known))
@@ -1099,10 +1099,12 @@ def plan_block(model: LinearModel, rows: Checked, block: slice, events: Events |
                 recursion = recursion.with_penalties(features, recursion.ridge * units**2)
     if n_rows == 1:
         marks[PREDICTED_AT] = before[PREDICTED_AT]
-    if recursion is not None:
-        marks[VALID_UNTIL] = before[VALID_UNTIL]
+    # A row after which the ridge has its full size again is not followed.
     is_restored = past != 1.0 and bool(marks[SHARE] >= before[SHARE])
-    calls = statistics.plan(learnt, past, Following(recursion, marks, is_restored))
+    followed = None if is_restored else recursion
+    if followed is not None:
+        marks[VALID_UNTIL] = before[VALID_UNTIL]
+    calls = statistics.plan(learnt, past, Following(followed, marks))
     news = {model._names_outputs: rows.outputs} | model._counts(part.targets, shape[1])
     news |= {"_columns": rows.columns, "_clock": clock, "_recursion": recursion, "_marks": marks}
     state = model._new_state(_statistics=statistics, _penalty=penalty, **news)

@@ -359,9 +359,8 @@ class Statistics:
         if not self.is_single(rows, decay):
             return self._plan_many(rows, decay)
         rounding, (sample, w) = self._rounding, rows.sample(self.n_targets)
-        is_restored = following is not None and following.is_restored
-        single = self.single_rows(following=following, values=sample)
-        calls = single.plan_sample(w, decay, is_restored)
+        single = self.single_rows(following=following, decay=decay, values=sample)
+        calls = single.plan_sample(w)
         if rounding.weight and decay != 1.0:
             return (*calls, (vars(self).update, {"_rounding": rounding.scaled(decay)}))
         return calls
@@ -463,7 +462,11 @@ class Statistics:
             patience_of(n_features),
             recursion is not None and recursion.trust < 1.0,
             forgets,
-            *(() if beside is None or not learns else (beside.single_rows(values=values),)),
+            *(
+                ()
+                if beside is None or not learns
+                else (beside.single_rows(decay=decay, values=values),)
+            ),
         )
 
     def _plan_many(self, rows: Rows, decay: float) -> Calls:
