@@ -83,17 +83,15 @@ static int read_array(const Reader *self, PyObject *value, Py_ssize_t length, re
     if ((PyObject *)Py_TYPE(value) != self->array_type
         || PyObject_GetBuffer(value, &buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS))
         return 0;
-    int fits = buffer.ndim == 1 && buffer.len == length * buffer.itemsize;
-    if (fits && !strcmp(buffer.format, "d"))
+    const int is_float = !strcmp(buffer.format, "f"), is_known = is_float || !strcmp(buffer.format, "d");
+    const int fits = is_known && buffer.ndim == 1 && buffer.len == length * buffer.itemsize;
+    if (fits && !is_float)
         memcpy(out, buffer.buf, (size_t)buffer.len);
-    else if (fits && !strcmp(buffer.format, "f"))
-        for (Py_ssize_t i = 0; i < length; i++) { /* An array may lie at any byte. */
-            float number;
-            memcpy(&number, (char *)buffer.buf + i * (Py_ssize_t)sizeof(number), sizeof(number));
-            out[i] = number;
-        }
-    else
-        fits = 0;
+    for (Py_ssize_t i = 0; fits && is_float && i < length; i++) { /* An array may lie at any byte. */
+        float number;
+        memcpy(&number, (char *)buffer.buf + i * buffer.itemsize, sizeof(number));
+        out[i] = number;
+    }
     PyBuffer_Release(&buffer);
     return fits;
 }
@@ -686,8 +684,7 @@ static PyMethodDef module_methods[] = {{"settle", settle, METH_VARARGS, NULL}, {
 static PyType_Slot reader_slots[] = {
     {Py_tp_new, Reader_new}, {Py_tp_dealloc, Reader_dealloc}, {Py_tp_methods, reader_methods}, {0, NULL}};
 static PyType_Slot rows_slots[] = {
-    {Py_tp_new, SingleRows_new}, {Py_tp_dealloc, SingleRows_dealloc}, {Py_tp_methods, rows_methods},
-    {0, NULL}};
+    {Py_tp_new, SingleRows_new}, {Py_tp_dealloc, SingleRows_dealloc}, {Py_tp_methods, rows_methods}, {0, NULL}};
 static PyType_Spec reader_spec = {
     "onlinels.core._core.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT, reader_slots};
 static PyType_Spec rows_spec = {
@@ -695,12 +692,9 @@ static PyType_Spec rows_spec = {
 
 static int add_types(PyObject *module)
 {
-    PyObject *reader = PyType_FromSpec(&reader_spec), *rows = PyType_FromSpec(&rows_spec);
-    const int failed = !reader || !rows || PyModule_AddObjectRef(module, "Reader", reader)
-                       || PyModule_AddObjectRef(module, "SingleRows", rows)
+    const int failed = PyModule_AddObject(module, "Reader", PyType_FromSpec(&reader_spec))
+                       || PyModule_AddObject(module, "SingleRows", PyType_FromSpec(&rows_spec))
                        || PyModule_AddIntConstant(module, "LAYOUT", LAYOUT);
-    Py_XDECREF(reader);
-    Py_XDECREF(rows);
     return failed ? -1 : 0;
 }
 

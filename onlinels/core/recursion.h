@@ -84,16 +84,24 @@ SUM_KERNEL real weighted_squares(ptrdiff_t m, const real *w, const real *x)
     return sum;
 }
 
-/* A = decay A + f x y', for A (m, n); or its upper triangle */
-enum { WHOLE, UPPER };
+/* A = decay A + f x y', for A (m, n) */
 SUM_KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const real *x, const real *y,
-                          real *RESTRICT a, int part)
+                          real *RESTRICT a)
 {
     for (ptrdiff_t j = 0; j < n; j++, a += m) {
-        const ptrdiff_t n_rows = part == UPPER ? j + 1 : m;
         const real fy = f * y[j];
-        for (ptrdiff_t i = 0; i < n_rows; i++)
+        for (ptrdiff_t i = 0; i < m; i++)
             a[i] = decay * a[i] + fy * x[i];
+    }
+}
+
+/* A = decay A + f x x', for a symmetric A (m, m) */
+SUM_KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real *RESTRICT a)
+{
+    for (ptrdiff_t j = 0; j < m; j++, a += m) {
+        const real fx = f * x[j];
+        for (ptrdiff_t i = 0; i <= j; i++)
+            a[i] = decay * a[i] + fx * x[i];
     }
 }
 
@@ -107,26 +115,33 @@ SUM_KERNEL void add_squares(ptrdiff_t m, ptrdiff_t size, const real *f, const re
                 a[i] += f[k] * x[k * size + j] * x[k * size + i];
 }
 
-/* What the next function does in rows from `first` to j - 1, and columns from j on, as many as `width`,
- * which compilers know. */
-INLINE void add_and_multiply(ptrdiff_t first, ptrdiff_t j, ptrdiff_t width, ptrdiff_t m, real f,
-                             const real *RESTRICT u, real *RESTRICT a, const real *RESTRICT x, real *RESTRICT y)
+/* What the next function does with columns from j on, as many as `width`, which compilers know. */
+INLINE void add_and_multiply(ptrdiff_t j, ptrdiff_t width, ptrdiff_t m, real f, const real *RESTRICT u,
+                             real *RESTRICT a, const real *RESTRICT x, real *RESTRICT y)
 {
     REORDER
-    real of_columns[COLUMNS_AT_ONCE] = {0};
+    real sum[COLUMNS_AT_ONCE] = {0};
     a += j * m;
-    for (ptrdiff_t i = first; i < j; i++) {
+    for (ptrdiff_t i = 0; i < j; i++) { /* rows above the diagonal block */
         real of_row = 0;
         for (ptrdiff_t k = 0; k < width; k++) {
             const real b = a[k * m + i] + f * u[j + k] * u[i];
             a[k * m + i] = b;
             of_row += x[j + k] * b;
-            of_columns[k] += b * x[i];
+            sum[k] += b * x[i];
         }
         y[i] += of_row;
     }
-    for (ptrdiff_t k = 0; k < width; k++)
-        y[j + k] += of_columns[k];
+    for (ptrdiff_t k = 0; k < width; k++, a += m) {
+        const real fu = f * u[j + k], xk = x[j + k];
+        for (ptrdiff_t i = j; i < j + k; i++) {
+            a[i] += fu * u[i];
+            y[i] += xk * a[i];
+            sum[k] += a[i] * x[i];
+        }
+        a[j + k] += fu * u[j + k];
+        y[j + k] = sum[k] + xk * a[j + k];
+    }
 }
 
 /* A = A + f u u', then y = A x, for a symmetric A (m, m), in one pass over A.
@@ -135,17 +150,12 @@ INLINE void add_and_multiply(ptrdiff_t first, ptrdiff_t j, ptrdiff_t width, ptrd
 SUM_KERNEL void add_square_and_multiply(ptrdiff_t m, real f, const real *RESTRICT u, real *RESTRICT a,
                                         const real *RESTRICT x, real *RESTRICT y)
 {
+    ptrdiff_t j = 0;
     memset(y, 0, (size_t)m * sizeof(real));
-    for (ptrdiff_t start = 0; start < m; start += COLUMNS_AT_ONCE) {
-        const ptrdiff_t stop = start + COLUMNS_AT_ONCE <= m ? start + COLUMNS_AT_ONCE : m;
-        if (stop == start + COLUMNS_AT_ONCE)
-            add_and_multiply(0, start, COLUMNS_AT_ONCE, m, f, u, a, x, y);
-        for (ptrdiff_t j = start; j < stop; j++) { /* the diagonal block, or columns that are fewer */
-            add_and_multiply(stop == start + COLUMNS_AT_ONCE ? start : 0, j, 1, m, f, u, a, x, y);
-            a[j * m + j] += f * u[j] * u[j];
-            y[j] += a[j * m + j] * x[j];
-        }
-    }
+    for (; j + COLUMNS_AT_ONCE <= m; j += COLUMNS_AT_ONCE)
+        add_and_multiply(j, COLUMNS_AT_ONCE, m, f, u, a, x, y);
+    for (; j < m; j++)
+        add_and_multiply(j, 1, m, f, u, a, x, y);
 }
 
 /* ---- What is kept, and a row -------------------------------------------------------------------- */
@@ -309,15 +319,15 @@ static void prepare(const sums_t *s, row_t *row, double w, double decay)
  * removal would leave few digits. */
 static int dwarfs(const sums_t *s, const row_t *row, double w)
 {
-    int found = 0;
     if (s->tally[0] < MIN_ROWS_DWARFED)
         return 0;
     centre(s, row);
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
         const double z = row->about[i], mean = mean_of(s, i), square = *s->squares[i];
-        found |= w * z * z > MUCH_LARGER * square && square > CONSTANT_SHARE * s->tally[1] * mean * mean;
+        if (w * z * z > MUCH_LARGER * square && square > CONSTANT_SHARE * s->tally[1] * mean * mean)
+            return 1;
     }
-    return found;
+    return 0;
 }
 
 /* Learn a prepared row into P, W and J. Return 0, with nothing changed, if the row outweighs earlier rows and
@@ -335,7 +345,7 @@ static int follow(const sums_t *s, const recursion_t *r, row_t *row, double most
         r->criterion[j] = (real)(row->decay * r->criterion[j] + gain * scale * row->errors[j] * row->errors[j]);
     }
     /* W = W + gain B z e' */
-    add_outer(s->m, s->n, 1, (real)gain, row->image, row->errors, r->weights, WHOLE);
+    add_outer(s->m, s->n, 1, (real)gain, row->image, row->errors, r->weights);
     /* B = B - gain (B z)(B z)', which the next pass over B adds */
     memcpy(r->pending, row->image, (size_t)s->m * sizeof(real));
     r->factors[GAIN] = -gain;
@@ -343,7 +353,7 @@ static int follow(const sums_t *s, const recursion_t *r, row_t *row, double most
     r->factors[KEPT] *= row->decay;
     if (scale < MIN_SCALE) { /* P = B: a scale would leave the range of numbers in the end */
         const real factor = (real)(1.0 / scale), f = (real)(-gain / scale);
-        add_outer(s->m, s->m, factor, f, row->image, row->image, r->inverse, UPPER);
+        add_square(s->m, factor, f, row->image, r->inverse);
         r->factors[GAIN] = 0.0;
         r->factors[SCALE] = 1.0;
     }
@@ -369,7 +379,7 @@ KERNEL void add_hashes(ptrdiff_t size, const real *values, uint64_t *RESTRICT pr
 static void move_mean(const sums_t *s, const row_t *row)
 {
     const real share = (real)(row->w / row->total);
-    add_outer(s->m + s->n, 1, 1, 1, row->about, &share, s->offset, WHOLE);
+    add_outer(s->m + s->n, 1, 1, 1, row->about, &share, s->offset);
     if ((int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
         return;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
@@ -385,10 +395,10 @@ static void add_row(const sums_t *s, const row_t *row)
     const real decay = (real)row->decay, weight = (real)row->weight;
     const real *z = row->about, *v = row->about + s->m;
     for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++) { /* A'A = decay A'A + w z z' */
-        add_outer(p->start, p->width, decay, weight, z, z + p->start, p->above, WHOLE);
-        add_outer(p->width, p->width, decay, weight, z + p->start, z + p->start, p->corner, UPPER);
+        add_outer(p->start, p->width, decay, weight, z, z + p->start, p->above);
+        add_square(p->width, decay, weight, z + p->start, p->corner);
     }
-    add_outer(s->m, s->n, decay, weight, z, v, s->cross, WHOLE); /* A'Y = decay A'Y + w z v' */
+    add_outer(s->m, s->n, decay, weight, z, v, s->cross); /* A'Y = decay A'Y + w z v' */
     for (ptrdiff_t j = 0; j < s->n; j++)
         *s->squares[s->m + j] = decay * *s->squares[s->m + j] + weight * v[j] * v[j];
     add_hashes(s->m + s->n, row->values, s->prints);

@@ -334,7 +334,9 @@ class SingleRows:
     ) -> None:
         self._features, self._targets, self._labels = features, targets, labels
         self._label_types = label_types
-        self._values, self._tally, self._origin, self._offset = arrays[:4]
+        self._values, self._tally = arrays[:2]
+        self._is_centred, nowhere = arrays[2] is not None, np.zeros(len(self._values))
+        self._origin, self._offset = arrays[2:4] if self._is_centred else (nowhere, nowhere)
         self._cross, self._squares, self._prints = arrays[4:7]
         self._inverse, self._pending, self._weights, self._criterion = arrays[7:11]
         self._factors, self._penalties, self._marks, self._counts, self._constants = arrays[11:16]
@@ -356,9 +358,6 @@ class SingleRows:
 
     def _about(self) -> Numbers:
         """Return the row about the mean, with targets."""
-        if self._origin is None:
-            row: Numbers = self._values.copy()
-            return row
         about: Numbers = self._values - self._origin
         about -= self._offset
         return about
@@ -366,9 +365,7 @@ class SingleRows:
     def _scores_of_row(self, about: Numbers) -> Numbers:
         size = self._size
         scores: Numbers = about[:size].dot(self._weights)
-        if self._origin is not None:
-            scores += self._origin[size:]
-            scores += self._offset[size:]
+        scores += self._origin[size:] + self._offset[size:]
         return scores
 
     def _answer(self, x: Any) -> Numbers | None:
@@ -398,7 +395,7 @@ class SingleRows:
         if scores is None or not self._is_constant_where_known():
             return NotImplemented
         settle(self._inverse, self._pending, self._factors)
-        row, is_centred = self._about()[: self._size], self._origin is not None
+        row, is_centred = self._about()[: self._size], self._is_centred
         _, weight, squared = self._tally.tolist()
         counts, covariance = weights_of_errors(squared / weight, self._forgets)
         scale, penalties = self._factors[SCALE], self._factors[KEPT] * self._penalties
@@ -483,7 +480,7 @@ class SingleRows:
             return False
         corners = [corner.diagonal() for _, corner in self._panels]
         self._limits = MUCH_LARGER * np.concatenate((*corners, self._squares))
-        mean = np.zeros(1) if self._origin is None else self._origin + self._offset
+        mean = self._origin + self._offset
         of_rounding = MUCH_LARGER * CONSTANT_TOLERANCE**2 * self._tally[1] * mean**2
         return bool(((squares > self._limits) & (self._limits > of_rounding)).any())
 
@@ -521,7 +518,7 @@ class SingleRows:
             if changes[squares != 0.0].any():
                 return
         arrays = self._inverse, self._pending, self._weights, self._criterion, self._factors
-        freedom = weight - (self._origin is not None)
+        freedom = weight - self._is_centred
         if is_accepted((*arrays, self._penalties), freedom, float(self._squares.sum())):
             rows = count - marks[BEGAN]
             step = 1.0 if rows < ROWS_SELECTED_ONE_BY_ONE else ceil(marks[GROWTH] * rows)
@@ -540,7 +537,7 @@ class SingleRows:
         size, marks, sample = self._size, self._marks, self._about()
         past = weight * decay
         total = past + w
-        share, heft = w / total, w if self._origin is None else past * (w / total)
+        share, heft = w / total, past * (w / total) if self._is_centred else w
         calls: list[Call] = []
         if self._inverse is not None and not is_restored and count < marks[VALID_UNTIL]:
             since = count - marks[PREDICTED_AT]
@@ -549,7 +546,7 @@ class SingleRows:
         if self._inverse is not None and not calls:
             calls = [(marks.__setitem__, VALID_UNTIL, 0.0)]
         row, targets = sample[:size], sample[size:]
-        if self._origin is not None:
+        if self._is_centred:
             offset = self._offset
             if (count + 1) % ROWS_BETWEEN_ORIGINS:
                 calls.append((daxpy, sample, offset, len(sample), share))
