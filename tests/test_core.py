@@ -443,6 +443,7 @@ def calls_of(seed, targets, n_features):
             yield draws.choice(["scores", "spread"] + ["label"] * is_label), (x,)
             yield "interval", (x, 10.0, (1.5, 2.0, 0.5))
         elif kind == "sample":
+            yield "scores_of", (row,)
             sample = np.append(row, numbers.normal(size=n_targets))
             yield "plan_sample", (sample, w * draws.choice([1.0, 0.9]))
         else:
@@ -592,7 +593,7 @@ def test_memory_is_given_back(n_turns):
             model.learn_one(x, y)
         model.predict_one(rows[0][0])  # At some counts of rows, the weights are solved anew.
         single = model._rows or model._single_rows()
-        assert len(single.scores(rows[0][0])) == 2
+        assert len(single.scores(rows[0][0])) == len(single.scores_of(array)) == 2
         for x in odd:
             assert single.label(x) is single.learn(x, "x", 1.0) is NotImplemented or not x
         assert single.learn(rows[0][0], Unusual(), 1.0) is NotImplemented

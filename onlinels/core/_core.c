@@ -403,6 +403,14 @@ static PyObject *SingleRows_scores(SingleRows *self, PyObject *x)
     return answer(self, x) ? list_of(self->sums.n, self->row.scores, NULL) : not_known();
 }
 
+/* The scores of an array (m,) that Python code has checked. */
+static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
+{
+    if (!read_array(self->features, row, self->sums.m, self->row.values) || !answer(self, NULL))
+        return not_known();
+    return list_of(self->sums.n, self->row.scores, NULL);
+}
+
 static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
 {
     Py_ssize_t best = 0;
@@ -671,6 +679,7 @@ static PyMethodDef reader_methods[] = {{"row", (PyCFunction)Reader_row, METH_O, 
 static PyMethodDef rows_methods[] = {
     {"label", (PyCFunction)SingleRows_label, METH_O, NULL},
     {"scores", (PyCFunction)SingleRows_scores, METH_O, NULL},
+    {"scores_of", (PyCFunction)SingleRows_scores_of, METH_O, NULL},
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},

@@ -387,6 +387,14 @@ class SingleRows:
         scores = self._answer(x)
         return NotImplemented if scores is None else scores.tolist()
 
+    def scores_of(self, row: Numbers) -> Any:
+        """Return the scores of a row (n_features,) that other code has checked."""
+        if not self._can_answer():
+            return NotImplemented
+        self._values[: self._size] = row
+        self._marks[PREDICTED_AT] = self._tally[0]
+        return self._scores_of_row(self._about()).tolist()
+
     def spread(self, x: Any) -> Any:
         """Return the scores of a dict, the variances of new targets, and the degrees of freedom."""
         if self._inverse is None or self._refines:

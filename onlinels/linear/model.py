@@ -916,7 +916,7 @@ class LinearModel(base.Estimator, ABC):
         solution = self._solved()
         rows = self._rows or self._single_rows()
         # What learns single rows gives the same scores the first time and the second time.
-        known = NotImplemented if rows is None else rows.scores(x)
+        known = NotImplemented if rows is None else rows.scores_of(row)
         if known is NotImplemented:
             return self._answers(outputs_of(statistics, solution, row[None])[0])
         return self._answers(np.array(known))
