@@ -84,6 +84,7 @@ def test_debug_one_shows_what_adds_up_to_the_score():
     assert abs(parts[0]) > abs(parts[1])
 
 
+@pytest.mark.filterwarnings("always:The model knows none of the features:UserWarning")
 def test_a_row_of_unknown_names_warns_once(recwarn):
     model = LeastSquaresClassifier()
     model.predict_one({"tenp": 1.0})

@@ -70,8 +70,7 @@ def each_of(table):
     return pytest.mark.parametrize("name", [pytest.param(n, marks=m) for n, m in slow.items()])
 
 
-# River leaves out names: the date then counts as 0, and a new category may be all that is left.
-@pytest.mark.filterwarnings("ignore:The model knows none of the features:UserWarning")
+# River leaves out names: the date then counts as 0.
 @pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
 @each_of(MODELS)
 def test_models(name):

@@ -22,7 +22,7 @@
 #include "recursion.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
-#define LAYOUT 7
+#define LAYOUT 8
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
@@ -70,17 +70,10 @@ static int is_one_of(PyObject *types, PyObject *value)
 /* Return 1 if a value is a number of a known type, and store it. */
 static int read_number(PyObject *types, PyObject *value, real *out)
 {
-    double number;
-    if (PyFloat_CheckExact(value))
-        number = PyFloat_AsDouble(value);
-    else if (PyLong_CheckExact(value) || PyBool_Check(value))
-        number = PyLong_AsDouble(value);
-    else if (is_one_of(types, value))
-        number = PyFloat_AsDouble(value);
-    else
+    if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value) && !is_one_of(types, value))
         return 0;
-    *out = number;
-    return number != -1.0 || !PyErr_Occurred();
+    *out = PyFloat_AsDouble(value);
+    return *out != -1.0 || !PyErr_Occurred();
 }
 
 /* Return 1 if a value is an array of `length` numbers, and store them. */
@@ -90,17 +83,15 @@ static int read_array(const Reader *self, PyObject *value, Py_ssize_t length, re
     if ((PyObject *)Py_TYPE(value) != self->array_type
         || PyObject_GetBuffer(value, &buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS))
         return 0;
-    int fits = buffer.ndim == 1 && buffer.len == length * buffer.itemsize;
-    if (fits && !strcmp(buffer.format, "d"))
+    const int is_float = !strcmp(buffer.format, "f"), is_known = is_float || !strcmp(buffer.format, "d");
+    const int fits = is_known && buffer.ndim == 1 && buffer.len == length * buffer.itemsize;
+    if (fits && !is_float)
         memcpy(out, buffer.buf, (size_t)buffer.len);
-    else if (fits && !strcmp(buffer.format, "f"))
-        for (Py_ssize_t i = 0; i < length; i++) { /* An array may lie at any byte. */
-            float number;
-            memcpy(&number, (char *)buffer.buf + i * (Py_ssize_t)sizeof(number), sizeof(number));
-            out[i] = number;
-        }
-    else
-        fits = 0;
+    for (Py_ssize_t i = 0; fits && is_float && i < length; i++) { /* An array may lie at any byte. */
+        float number;
+        memcpy(&number, (char *)buffer.buf + i * buffer.itemsize, sizeof(number));
+        out[i] = number;
+    }
     PyBuffer_Release(&buffer);
     return fits;
 }
@@ -109,14 +100,13 @@ static int read_array(const Reader *self, PyObject *value, Py_ssize_t length, re
 static int find_column(const Reader *self, PyObject *key, place_t *place)
 {
     PyObject *old = place->key, *found = NULL;
-    Py_ssize_t length = 0;
+    Py_ssize_t first = -1, length = 0;
     if (PyUnicode_CheckExact(key) || PyLong_CheckExact(key))
         found = PyDict_GetItemWithError(self->columns, key);
-    if (found && PyTuple_Check(found)) {
-        length = PyLong_AsSsize_t(PyTuple_GetItem(found, 1));
-        found = PyTuple_GetItem(found, 0);
-    }
-    const Py_ssize_t first = found ? PyLong_AsSsize_t(found) : -1;
+    if (found && PyTuple_Check(found))
+        PyArg_ParseTuple(found, "nn", &first, &length);
+    else if (found)
+        first = PyLong_AsSsize_t(found);
     if (first < 0 || length < 0 || first + (length ? length : 1) > self->size)
         return 0;
     place->column = first;
@@ -166,8 +156,8 @@ static PyObject *Reader_row(Reader *self, PyObject *x)
 static PyObject *Reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     Reader *self = (Reader *)PyType_GenericAlloc(type, 0);
-    if (self && PyArg_ParseTuple(args, "O!nO!O", &PyDict_Type, &self->columns, &self->size,
-                                 &PyFrozenSet_Type, &self->types, &self->array_type)) {
+    if (self && PyArg_ParseTuple(args, "O!nO!O", &PyDict_Type, &self->columns, &self->size, &PyFrozenSet_Type,
+                                 &self->types, &self->array_type)) {
         Py_INCREF(self->args = args);
         self->places = PyMem_Calloc(self->size + 1, sizeof(place_t));
         if (self->places)
@@ -178,9 +168,10 @@ static PyObject *Reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return NULL;
 }
 
-static void release(PyObject *self)
+static void release(PyObject *self, PyObject *args)
 {
     PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(args);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -190,11 +181,44 @@ static void Reader_dealloc(Reader *self)
     for (Py_ssize_t i = 0; self->places && i < self->size; i++)
         Py_XDECREF(self->places[i].key);
     PyMem_Free(self->places);
-    Py_XDECREF(self->args);
-    release((PyObject *)self);
+    release((PyObject *)self, self->args);
 }
 
-/* ---- Rows of a model --------------------------------------------------------------------------- */
+/* ---- Arrays ------------------------------------------------------------------------------------ */
+
+/* The memory of array i of a tuple, of `size` numbers of 8 bytes; NULL with an exception if it does not fit.
+ * An array of numpy keeps its memory as long as it lives. */
+static void *memory_of(PyObject *arrays, Py_ssize_t i, Py_ssize_t size, int flags)
+{
+    PyObject *array = PyTuple_GetItem(arrays, i);
+    Py_buffer buffer;
+    if (!array || PyObject_GetBuffer(array, &buffer, flags))
+        return NULL;
+    const Py_ssize_t found = buffer.len;
+    void *memory = buffer.buf;
+    PyBuffer_Release(&buffer);
+    if (found == size * (Py_ssize_t)sizeof(real))
+        return memory;
+    return PyErr_Format(PyExc_ValueError, "array %zd has %zd bytes, expected %zd numbers", i, found, size);
+}
+#define TO_READ PyBUF_C_CONTIGUOUS
+#define TO_WRITE (PyBUF_ANY_CONTIGUOUS | PyBUF_WRITABLE)
+
+/* Add the pending product of a recursion by the pass that the next row would make, so that saving a model
+ * changes no bit of its answers: settle(inverse, pending, factors, scratch). */
+static PyObject *settle(PyObject *module, PyObject *arrays)
+{
+    const Py_ssize_t m = PyObject_Size(PyTuple_GetItem(arrays, 1)), sizes[] = {m * m, m, N_FACTORS, m};
+    real *found[4];
+    for (Py_ssize_t i = 0; i < 4; i++)
+        if (m < 0 || !(found[i] = memory_of(arrays, i, sizes[i], TO_WRITE)))
+            return NULL;
+    const recursion_t recursion = {found[0], found[1], found[2], NULL, NULL, NULL};
+    multiply(m, &recursion, recursion.pending, found[3]);
+    Py_RETURN_NONE;
+}
+
+/* ---- A model ----------------------------------------------------------------------------------- */
 
 /* Marks of a model, counts of rows for the most part: see reference.py. */
 enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, BEGAN, DOUBLES_AT, GROWTH, SCALED, N_MARKS };
@@ -203,15 +227,12 @@ enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, BEGAN, DOUBLES_AT, GROWTH, SC
 
 typedef struct SingleRows {
     PyObject_HEAD
-    PyObject *args;            /* the arguments, which own the objects below */
+    PyObject *args;            /* the arguments, which own the objects and arrays below */
     struct SingleRows *beside; /* sums of all rows but those that dwarf them, which share the row; or NULL */
     Reader *features;
-    Reader *targets;           /* of several named targets, or NULL */
-    PyObject *columns;         /* dict: the column of every label, or NULL */
+    PyObject *targets;         /* dict: the column of every label; Reader of named targets; or None */
     PyObject *labels;          /* tuple */
     PyObject *label_types;     /* frozenset: types of labels that are compared without Python code */
-    Py_buffer *buffers;        /* of the arrays */
-    Py_ssize_t n_buffers;
     sums_t sums;
     recursion_t recursion;
     row_t row;
@@ -224,12 +245,89 @@ typedef struct SingleRows {
     int forgets;               /* whether the weights of rows decay */
 } SingleRows;
 
-/* Whether the weights answer for the rows learnt so far. */
-static int can_answer(const SingleRows *self)
+/* Take the arrays: a row with its targets; those of sums and recursion; marks, counts and constants; and
+ * panels, each rows above and a diagonal block. Return -1 with an exception if they do not fit. */
+static int take_arrays(SingleRows *self, PyObject *arrays)
 {
-    const double count = self->sums.tally[0];
-    return self->recursion.weights && count < self->marks[VALID_UNTIL] && count < self->marks[NEXT_DUE]
-           && !(self->refines && count != self->marks[PREDICTED_AT]);
+    sums_t *s = &self->sums;
+    recursion_t *r = &self->recursion;
+    row_t *row = &self->row;
+    const Py_ssize_t n_arrays = PyTuple_Size(arrays), size = PyObject_Size(PyTuple_GetItem(arrays, 0));
+    const Py_ssize_t m = s->m = self->features->size, n = s->n = size - m;
+    real *target_squares = NULL;
+    const struct {
+        void *place; /* of a pointer, NULL for None */
+        Py_ssize_t size;
+    } wanted[] = {
+        {&row->values, size}, {&s->tally, 3}, {&s->origin, size}, {&s->offset, size},
+        {&s->cross, m * n}, {&target_squares, n}, {&s->prints, 2 * size},
+        {&r->inverse, m * m}, {&r->pending, m}, {&r->weights, m * n},
+        {&r->criterion, n}, {&r->factors, N_FACTORS}, {&r->penalties, m},
+        {&self->marks, N_MARKS}, {&self->counts, n}, {&self->constants, m},
+    };
+    const Py_ssize_t n_wanted = sizeof(wanted) / sizeof(*wanted);
+    Py_ssize_t start = 0;
+    for (Py_ssize_t i = 0; i < n_wanted; i++) {
+        const int is_none = PyTuple_GetItem(arrays, i) == Py_None;
+        void *found = is_none ? NULL : memory_of(arrays, i, wanted[i].size, TO_WRITE);
+        if (!found && !is_none)
+            return -1;
+        memcpy(wanted[i].place, &found, sizeof(found));
+    }
+    s->panels = PyMem_Calloc(n_arrays, sizeof(panel_t));
+    s->squares = PyMem_Calloc(size + 1, sizeof(real *));
+    row->about = PyMem_Calloc((ROWS_AT_ONCE + 3) * size + 1, sizeof(real));
+    if (!s->panels || !s->squares || !row->about) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = n_wanted; i < n_arrays; i += 2) {
+        const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(arrays, i + 1));
+        real *above = memory_of(arrays, i, start * width, TO_WRITE);
+        real *corner = above ? memory_of(arrays, i + 1, width * width, TO_WRITE) : NULL;
+        if (!corner || start + width > m)
+            break;
+        s->panels[s->n_panels++] = (panel_t){start, width, above, corner};
+        for (Py_ssize_t j = 0; j < width; j++)
+            s->squares[start++] = corner + j * width + j;
+    }
+    if (s->cross && start != m && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
+    for (Py_ssize_t j = 0; j < n; j++)
+        s->squares[m + j] = target_squares + j;
+    row->image = row->about + ROWS_AT_ONCE * size;
+    row->imaged = row->image + m;
+    row->imaged_at = -1.0;
+    row->scores = row->imaged + m;
+    row->errors = row->scores + n;
+    s->is_centred = s->origin != NULL;
+    if (!s->is_centred)
+        s->origin = s->offset = row->errors + n;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
+    PyObject *arrays;
+    if (self && PyArg_ParseTuple(args, "OOOOO!ddddpp|O!", &self->features, &self->targets, &self->labels,
+                                 &self->label_types, &PyTuple_Type, &arrays, &self->decay, &self->most,
+                                 &self->least_share, &self->patience, &self->refines, &self->forgets, type,
+                                 &self->beside)) {
+        Py_INCREF(self->args = args);
+        if (!take_arrays(self, arrays))
+            return (PyObject *)self;
+    }
+    Py_XDECREF((PyObject *)self);
+    return NULL;
+}
+
+static void SingleRows_dealloc(SingleRows *self)
+{
+    PyMem_Free(self->sums.panels);
+    PyMem_Free(self->sums.squares);
+    PyMem_Free(self->row.about);
+    release((PyObject *)self, self->args);
 }
 
 /* Set the targets of the row to those of its label. Return 0 if no target has this column. */
@@ -248,11 +346,13 @@ static int set_label(SingleRows *self, Py_ssize_t column)
 static int read_target(SingleRows *self, PyObject *y)
 {
     real *targets = self->row.values + self->sums.m;
-    if (self->targets)
-        return read_dict(self->targets, y, targets) == self->sums.n;
-    if (!self->columns)
+    if (self->targets == Py_None)
         return read_number(self->features->types, y, targets);
-    PyObject *found = is_one_of(self->label_types, y) ? PyDict_GetItemWithError(self->columns, y) : NULL;
+    if (!PyDict_CheckExact(self->targets)) {
+        Reader *reader = (Reader *)self->targets;
+        return reader->size == self->sums.n && read_dict(reader, y, targets) == self->sums.n;
+    }
+    PyObject *found = is_one_of(self->label_types, y) ? PyDict_GetItemWithError(self->targets, y) : NULL;
     return found && set_label(self, PyLong_AsSsize_t(found));
 }
 
@@ -266,152 +366,24 @@ static int is_constant_where_known(const SingleRows *self)
     return 1;
 }
 
-/* Whether k rows of weight w can be learnt here, for all that is known before they are read: no choice
- * of a ridge is due before the last of them. */
-static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
-{
-    const double past = self->sums.tally[1] * self->decay;
-    return self->sums.cross && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
-           && self->sums.tally[0] + (double)k <= self->marks[NEXT_DUE];
-}
+/* ---- Predicting -------------------------------------------------------------------------------- */
 
-/* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
- * float64, and it is not the first that dwarfs the others. */
-static int is_plain(SingleRows *self, double w)
+/* Whether the weights answer for the rows learnt so far. */
+static int can_answer(const SingleRows *self)
 {
-    const real *values = self->row.values;
-    SingleRows *beside = self->beside;
-    if (!can_learn(self, 1, w) || !is_constant_where_known(self)
-        || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
-        return 0;
-    if (!beside)
-        return !dwarfs(&self->sums, &self->row, w);
-    return w <= MUCH_HEAVIER * beside->sums.tally[1] * self->decay
-           && (self->decay == 1.0 || !dwarfs(&beside->sums, &beside->row, w));
-}
-
-/* Learn the row: into the sums, and into the weights if these follow rows. */
-static void learn(SingleRows *self, double w, double decay, int is_restored)
-{
-    double *marks = self->marks;
     const double count = self->sums.tally[0];
-    SingleRows *beside = self->beside;
-    /* Weights follow rows only while predictions keep coming. */
-    int follows = self->recursion.inverse && !is_restored && count < marks[VALID_UNTIL]
-                  && (count == marks[PREDICTED_AT] || count + 1.0 - marks[PREDICTED_AT] <= self->patience);
-    prepare_sums(&self->sums, &self->row, w, decay);
-    follows = follows && prepare_recursion(&self->sums, &self->recursion, &self->row, self->most);
-    if (follows)
-        commit_recursion(&self->sums, &self->recursion, &self->row);
-    else if (self->recursion.inverse)
-        marks[VALID_UNTIL] = 0.0;
-    commit_sums(&self->sums, &self->row, w);
-    if (beside && !dwarfs(&beside->sums, &beside->row, w)) {
-        prepare_sums(&beside->sums, &beside->row, w, decay);
-        commit_sums(&beside->sums, &beside->row, w);
-    }
+    return self->recursion.weights && count < self->marks[VALID_UNTIL] && count < self->marks[NEXT_DUE]
+           && !(self->refines && count != self->marks[PREDICTED_AT]);
 }
 
-/* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
-static int are_units_alike(const SingleRows *self)
-{
-    const sums_t *s = &self->sums;
-    for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++)
-        for (ptrdiff_t i = 0; i < p->width; i++) {
-            const double now = p->corner[i * p->width + i] / s->tally[1];
-            const double then = self->recursion.penalties[p->start + i] / self->marks[SCALED];
-            if (now != 0.0 && (now > MAX_UNITS_GROWTH * then || then > MAX_UNITS_GROWTH * now))
-                return 0;
-        }
-    return 1;
-}
-
-/* Pass a checkpoint if the ridge is kept; otherwise, a choice is due. */
-static void keep_ridge(SingleRows *self)
-{
-    double *marks = self->marks;
-    const double count = self->sums.tally[0], rows = count - marks[BEGAN];
-    if (!(marks[GROWTH] > 0.0 && count < marks[DOUBLES_AT] && count < marks[VALID_UNTIL])
-        || !self->recursion.inverse || self->refines
-        || (marks[SCALED] > 0.0 && !are_units_alike(self)))
-        return;
-    const int accepted = is_accepted(&self->sums, &self->recursion, self->row.image);
-    self->row.imaged_at = -1.0;
-    if (accepted)
-        marks[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(marks[GROWTH] * rows));
-}
-
-/* Learn a row that is read, with the decay of the model. */
-static void learn_read(SingleRows *self, double w)
-{
-    /* If the ridge decays with the rows, it is set to its full size again in the end. */
-    const double share = self->marks[SHARE] * self->decay;
-    const int is_restored = share < self->least_share;
-    if (self->least_share > 0.0)
-        self->marks[SHARE] = is_restored ? 1.0 : share;
-    if (self->counts)
-        self->counts[self->column]++;
-    learn(self, w, self->decay, is_restored);
-    if (self->sums.tally[0] == self->marks[NEXT_DUE])
-        keep_ridge(self);
-}
-
-static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
-{
-    double w;
-    if (n_args != 3)
-        return PyErr_Format(PyExc_TypeError, "learn(x, y, w)");
-    if (!PyFloat_CheckExact(args[2]) || read_dict(self->features, args[0], self->row.values) < 0
-        || !read_target(self, args[1]) || !is_plain(self, w = PyFloat_AsDouble(args[2])))
-        return not_known();
-    learn_read(self, w);
-    Py_RETURN_NONE;
-}
-
-/* Learn the row in the first array: learn_loaded((w, decay, is_restored)). */
-static PyObject *SingleRows_learn_loaded(SingleRows *self, PyObject *args)
-{
-    double w, decay;
-    int is_restored;
-    if (!PyArg_ParseTuple(args, "ddp", &w, &decay, &is_restored))
-        return NULL;
-    learn(self, w, decay, is_restored);
-    Py_RETURN_NONE;
-}
-
-/* Return calls for one C loop that learn the row in the first array, which Python code has checked:
- * plan_sample(w, decay, is_restored). */
-static PyObject *SingleRows_plan_sample(PyObject *self, PyObject *args)
-{
-    PyObject *learn_loaded = PyObject_GetAttrString(self, "learn_loaded");
-    return learn_loaded ? Py_BuildValue("((NO))", learn_loaded, args) : NULL;
-}
-
-/* Compute the scores of the row that is read. */
-static void answer_read(SingleRows *self)
-{
-    prepare_scores(&self->sums, &self->recursion, &self->row);
-    self->marks[PREDICTED_AT] = self->sums.tally[0];
-}
-
-/* Read a dict and compute its scores. Return 0 if Python code must answer. */
+/* Compute the scores of a dict, or of the row that is read. Return 0 if Python code must answer. */
 static int answer(SingleRows *self, PyObject *x)
 {
-    if (!can_answer(self) || read_dict(self->features, x, self->row.values) < 0)
+    if (!can_answer(self) || (x && read_dict(self->features, x, self->row.values) < 0))
         return 0;
-    answer_read(self);
+    predict(&self->sums, &self->recursion, &self->row);
+    self->marks[PREDICTED_AT] = self->sums.tally[0];
     return 1;
-}
-
-static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
-{
-    Py_ssize_t best = 0;
-    if (!answer(self, x))
-        return not_known();
-    for (ptrdiff_t j = 1; j < self->sums.n; j++)
-        if (self->row.scores[j] > self->row.scores[best]) /* the first of equal ones */
-            best = j;
-    return Py_XNewRef(PyTuple_GetItem(self->labels, best));
 }
 
 /* A list of n numbers, or of pairs of numbers if there are second ones. */
@@ -434,29 +406,39 @@ static PyObject *SingleRows_scores(SingleRows *self, PyObject *x)
 /* The scores of an array (m,) that Python code has checked. */
 static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
 {
-    if (!can_answer(self) || !read_array(self->features, row, self->sums.m, self->row.values))
+    if (!read_array(self->features, row, self->sums.m, self->row.values) || !answer(self, NULL))
         return not_known();
-    answer_read(self);
     return list_of(self->sums.n, self->row.scores, NULL);
+}
+
+static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
+{
+    Py_ssize_t best = 0;
+    if (!answer(self, x))
+        return not_known();
+    for (ptrdiff_t j = 1; j < self->sums.n; j++)
+        if (self->row.scores[j] > self->row.scores[best]) /* the first of equal ones */
+            best = j;
+    return Py_XNewRef(PyTuple_GetItem(self->labels, best));
 }
 
 /* Compute the scores of a dict, and the variances of new targets about them into the errors. Return
  * the degrees of freedom, or 0 if Python code must answer. */
-static double spread(SingleRows *self, PyObject *x)
+static double spread_of(SingleRows *self, PyObject *x)
 {
     if (!self->recursion.inverse || self->refines || !answer(self, x) || !is_constant_where_known(self))
         return 0.0;
-    const double free = prepare_variances(&self->sums, &self->recursion, &self->row, self->forgets);
+    const double free = spread(&self->sums, &self->recursion, &self->row, self->forgets);
     return free > MIN_FREE * self->sums.tally[1] ? free : 0.0;
 }
 
 static PyObject *SingleRows_spread(SingleRows *self, PyObject *x)
 {
-    const double free = spread(self, x);
+    const Py_ssize_t n = self->sums.n;
+    const double free = spread_of(self, x);
     if (!(free > 0.0))
         return not_known();
-    return Py_BuildValue("NNd", list_of(self->sums.n, self->row.scores, NULL),
-                         list_of(self->sums.n, self->row.errors, NULL), free);
+    return Py_BuildValue("NNd", list_of(n, self->row.scores, NULL), list_of(n, self->row.errors, NULL), free);
 }
 
 /* The ends of an interval for each target of a dict: interval(x, least, terms). With at least `least`
@@ -466,7 +448,7 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
     real *lower = self->row.scores, *upper = self->row.errors;
     if (n_args != 3 || !PyFloat_Check(args[1]) || !PyTuple_Check(args[2]))
         return PyErr_Format(PyExc_TypeError, "interval(x, least, terms)");
-    const double free = spread(self, args[0]);
+    const double free = spread_of(self, args[0]);
     if (!(free > 0.0 && free >= PyFloat_AsDouble(args[1])))
         return not_known();
     double quantile = 0.0;
@@ -480,226 +462,220 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
     return list_of(self->sums.n, lower, upper);
 }
 
-#define TO_READ PyBUF_C_CONTIGUOUS
-#define TO_WRITE (PyBUF_ANY_CONTIGUOUS | PyBUF_WRITABLE)
+/* ---- Learning ---------------------------------------------------------------------------------- */
 
-/* Take the memory of array i of a tuple, of `size` numbers of 8 bytes; -1 with an exception if it fails. */
-static int take(PyObject *arrays, Py_ssize_t i, Py_ssize_t size, int flags, Py_buffer *found)
+/* Whether k rows of weight w can be learnt here, for all that is known before they are read: no choice
+ * of a ridge is due before the last of them. */
+static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
-    PyObject *array = PyTuple_GetItem(arrays, i);
-    if (!array || PyObject_GetBuffer(array, found + i, flags))
-        return -1;
-    if (found[i].len == size * (Py_ssize_t)sizeof(real))
+    const double past = self->sums.tally[1] * self->decay;
+    return self->sums.cross && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
+           && self->sums.tally[0] + (double)k <= self->marks[NEXT_DUE];
+}
+
+/* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
+ * float64, and it is not the first that dwarfs the others. */
+static int is_plain(const SingleRows *self, double w)
+{
+    const real *values = self->row.values;
+    const SingleRows *beside = self->beside;
+    if (!can_learn(self, 1, w) || !is_constant_where_known(self)
+        || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
-    PyErr_Format(PyExc_ValueError, "array %zd has %zd bytes, expected %zd numbers of 8 bytes", i,
-                 found[i].len, size);
-    return -1;
+    if (!beside)
+        return !dwarfs(&self->sums, &self->row, w);
+    return w <= MUCH_HEAVIER * beside->sums.tally[1] * self->decay
+           && (self->decay == 1.0 || !dwarfs(&beside->sums, &beside->row, w));
 }
 
-static void drop(Py_buffer *found, Py_ssize_t count)
+/* Learn the row: into the sums, and into the weights if these follow rows. */
+static void learn(SingleRows *self, double w, int is_restored)
 {
-    for (Py_ssize_t i = 0; i < count; i++)
-        PyBuffer_Release(found + i);
+    double *marks = self->marks;
+    const double count = self->sums.tally[0];
+    SingleRows *beside = self->beside;
+    prepare(&self->sums, &self->row, w, self->decay);
+    /* Weights follow rows only while predictions keep coming. */
+    const int follows = self->recursion.inverse && !is_restored && count < marks[VALID_UNTIL]
+                        && (count == marks[PREDICTED_AT] || count + 1.0 - marks[PREDICTED_AT] <= self->patience)
+                        && follow(&self->sums, &self->recursion, &self->row, self->most);
+    if (self->recursion.inverse && !follows)
+        marks[VALID_UNTIL] = 0.0;
+    add_row(&self->sums, &self->row);
+    if (beside && !dwarfs(&beside->sums, &beside->row, w)) {
+        prepare(&beside->sums, &beside->row, w, self->decay);
+        add_row(&beside->sums, &beside->row);
+    }
 }
 
-/* Take X (k, m), targets (k, n) or columns of labels (k,), w (k,) and scores (k, n), or the first of these.
- * Return k, or -1 with an exception. */
-static Py_ssize_t take_rows(const SingleRows *self, PyObject *arrays, Py_ssize_t count, Py_buffer *found)
+/* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
+static int are_units_alike(const SingleRows *self)
 {
-    const Py_ssize_t n = self->sums.n, k = PyObject_Size(PyTuple_GetItem(arrays, 0));
+    const sums_t *s = &self->sums;
+    for (ptrdiff_t i = 0; i < s->m; i++) {
+        const double now = *s->squares[i] / s->tally[1];
+        const double then = self->recursion.penalties[i] / self->marks[SCALED];
+        if (now != 0.0 && (now > MAX_UNITS_GROWTH * then || then > MAX_UNITS_GROWTH * now))
+            return 0;
+    }
+    return 1;
+}
+
+/* Pass a checkpoint if the ridge is kept; otherwise, a choice is due. */
+static void keep_ridge(SingleRows *self)
+{
+    double *marks = self->marks;
+    const double count = self->sums.tally[0], rows = count - marks[BEGAN];
+    if (!(marks[GROWTH] > 0.0 && count < marks[DOUBLES_AT] && count < marks[VALID_UNTIL])
+        || !self->recursion.inverse || self->refines || (marks[SCALED] > 0.0 && !are_units_alike(self)))
+        return;
+    self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
+    if (is_accepted(&self->sums, &self->recursion, self->row.image))
+        marks[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(marks[GROWTH] * rows));
+}
+
+/* Learn a row that is read. */
+static void learn_read(SingleRows *self, double w)
+{
+    /* If the ridge decays with the rows, it is set to its full size again in the end. */
+    const double share = self->marks[SHARE] * self->decay;
+    const int is_restored = share < self->least_share;
+    if (self->least_share > 0.0)
+        self->marks[SHARE] = is_restored ? 1.0 : share;
+    if (self->counts)
+        self->counts[self->column]++;
+    learn(self, w, is_restored);
+    if (self->sums.tally[0] == self->marks[NEXT_DUE])
+        keep_ridge(self);
+}
+
+static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    double w;
+    if (n_args != 3)
+        return PyErr_Format(PyExc_TypeError, "learn(x, y, w)");
+    if (!PyFloat_CheckExact(args[2]) || read_dict(self->features, args[0], self->row.values) < 0
+        || !read_target(self, args[1]) || !is_plain(self, w = PyFloat_AsDouble(args[2])))
+        return not_known();
+    learn_read(self, w);
+    Py_RETURN_NONE;
+}
+
+/* Learn the row in the first array, which Python code has checked. */
+static PyObject *SingleRows_learn_loaded(SingleRows *self, PyObject *w)
+{
+    learn(self, PyFloat_AsDouble(w), 0);
+    Py_RETURN_NONE;
+}
+
+/* Return calls for one C loop that do the same. */
+static PyObject *SingleRows_plan_sample(PyObject *self, PyObject *w)
+{
+    return Py_BuildValue("((NO))", PyObject_GetAttrString(self, "learn_loaded"), w);
+}
+
+/* ---- Rows of arrays ---------------------------------------------------------------------------- */
+
+/* The arrays of k rows: X (k, m), targets (k, n) or columns of labels (k,), w (k,), and scores (k, n), to
+ * write. */
+enum { X, TARGETS, W, SCORES, N_ARRAYS };
+
+/* Take the first arrays of rows. Return k, or -1 with an exception. */
+static Py_ssize_t take_rows(const SingleRows *self, PyObject *arrays, Py_ssize_t count, void **found)
+{
+    const Py_ssize_t n = self->sums.n, k = PyObject_Size(PyTuple_GetItem(arrays, X));
     const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n};
-    int failed = k < 0;
-    memset(found, 0, (size_t)count * sizeof(Py_buffer));
-    for (Py_ssize_t i = 0; i < count && !failed; i++)
-        failed = take(arrays, i, sizes[i], i == 3 ? TO_WRITE : TO_READ, found);
-    if (!failed)
-        return k;
-    drop(found, count);
-    return -1;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (k < 0 || !(found[i] = memory_of(arrays, i, sizes[i], i == SCORES ? TO_WRITE : TO_READ)))
+            return -1;
+    return k;
 }
 
 /* Load row k of arrays, and its targets: numbers, or those of its label. Return 0 if no target has the column
  * of the label. */
-static int load_row(SingleRows *self, const Py_buffer *found, Py_ssize_t k)
+static int load_row(SingleRows *self, void *const *rows, Py_ssize_t k)
 {
     const ptrdiff_t m = self->sums.m, n = self->sums.n;
     real *values = self->row.values;
-    memcpy(values, (real *)found[0].buf + k * m, (size_t)m * sizeof(real));
+    memcpy(values, (real *)rows[X] + k * m, (size_t)m * sizeof(real));
     if (self->counts)
-        return set_label(self, (Py_ssize_t)((int64_t *)found[1].buf)[k]);
-    memcpy(values + m, (real *)found[1].buf + k * n, (size_t)n * sizeof(real));
+        return set_label(self, (Py_ssize_t)((int64_t *)rows[TARGETS])[k]);
+    memcpy(values + m, (real *)rows[TARGETS] + k * n, (size_t)n * sizeof(real));
     return 1;
 }
 
 /* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets,
- * w, scores). X is (k, m), targets (k, n) or columns of labels (k,), w (k,), scores (k, n), to write.
- * Return the number of rows. */
+ * w, scores). Return the number of rows. */
 static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
 {
-    Py_buffer found[4];
-    const Py_ssize_t n = self->sums.n, n_rows = take_rows(self, arrays, 4, found);
+    void *rows[N_ARRAYS];
+    const Py_ssize_t n = self->sums.n, n_rows = take_rows(self, arrays, N_ARRAYS, rows);
     Py_ssize_t k = 0;
     if (n_rows < 0)
         return NULL;
     for (; k < n_rows; k++) {
-        const double w = ((double *)found[2].buf)[k];
-        if (!load_row(self, found, k) || !can_answer(self) || !is_plain(self, w))
+        const double w = ((double *)rows[W])[k];
+        if (!load_row(self, rows, k) || !is_plain(self, w) || !answer(self, NULL))
             break;
-        answer_read(self);
-        memcpy((real *)found[3].buf + k * n, self->row.scores, (size_t)n * sizeof(real));
+        memcpy((real *)rows[SCORES] + k * n, self->row.scores, (size_t)n * sizeof(real));
         learn_read(self, w);
     }
-    drop(found, 4);
     return PyLong_FromSsize_t(k);
 }
 
 /* Whether all k rows of arrays, each of weight 1, can be learnt here. */
-static int are_plain(SingleRows *self, const Py_buffer *found, Py_ssize_t k)
+static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
 {
     const sums_t *s = &self->sums;
-    const double total = dot(k * s->m, found[0].buf, found[0].buf);
-    const double of_targets = self->counts ? 1.0 : dot(k * s->n, found[1].buf, found[1].buf);
+    const double total = dot(k * s->m, rows[X], rows[X]);
+    const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
     int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->beside
               && s->tally[0] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
-    for (ptrdiff_t i = 0; i < s->m + s->n; i++) { /* No row is farther from the mean than this one. */
-        const double mean = s->origin ? fabs(s->origin[i] + s->offset[i]) : 0.0;
-        self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * mean;
-    }
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
+        self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
     const int are_far = can && dwarfs(s, &self->row, 1.0);
     for (Py_ssize_t i = 0; can && (self->constants || self->counts || are_far) && i < k; i++)
-        can = load_row(self, found, i) && is_constant_where_known(self)
+        can = load_row(self, rows, i) && is_constant_where_known(self)
               && !(are_far && dwarfs(s, &self->row, 1.0));
     return can;
 }
 
-/* Learn the rows of an array (k, m), which Python code has not checked, all or none: learn_many(X,
- * targets). Return whether that was possible. */
+/* Learn the rows of an array, which Python code has not checked, all or none: learn_many(X, targets). Return
+ * whether that was possible. */
 static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
 {
-    const sums_t *s = &self->sums;
-    row_t *row = &self->row;
-    Py_buffer found[2];
+    const ptrdiff_t m = self->sums.m, size = m + self->sums.n;
+    sums_t others = self->sums; /* all but A'A, to which some rows are added at once */
+    row_t row = self->row;
     real weights[ROWS_AT_ONCE] = {0};
-    const Py_ssize_t k = take_rows(self, arrays, 2, found);
+    void *rows[N_ARRAYS];
+    const Py_ssize_t k = take_rows(self, arrays, W, rows);
     if (k < 0)
         return NULL;
-    const int can = are_plain(self, found, k);
+    const int can = are_plain(self, rows, k);
+    others.n_panels = 0;
     for (Py_ssize_t i = 0; can && i < k; i++) {
         const Py_ssize_t at = i % ROWS_AT_ONCE;
-        if (load_row(self, found, i) && self->counts)
+        row.about = self->row.about + at * size;
+        if (load_row(self, rows, i) && self->counts)
             self->counts[self->column]++;
-        prepare_sums(s, row, 1.0, 1.0);
-        weights[at] = row->weight;
-        memcpy(row->block + at * s->m, row->about, (size_t)s->m * sizeof(real));
-        commit_all_but_gram(s, row, 1.0);
+        prepare(&others, &row, 1.0, 1.0);
+        add_row(&others, &row);
+        weights[at] = row.weight;
         if (at == ROWS_AT_ONCE - 1 || i == k - 1) {
-            add_squares(s->m, weights, row->block, s->panels->corner);
+            add_squares(m, size, weights, self->row.about, self->sums.panels->corner);
             memset(weights, 0, sizeof(weights));
         }
         self->marks[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
         self->marks[VALID_UNTIL] = 0.0;
     }
-    drop(found, 2);
     return PyBool_FromLong(can);
-}
-
-/* Take the arrays: a row with its targets; those of sums and recursion; marks, counts and constants; and
- * panels, each rows above and a diagonal block. Return -1 with an exception if they do not fit. */
-static int take_arrays(SingleRows *self, PyObject *arrays)
-{
-    sums_t *s = &self->sums;
-    recursion_t *r = &self->recursion;
-    row_t *row = &self->row;
-    const Py_ssize_t m = s->m = self->features->size, size = PyObject_Size(PyTuple_GetItem(arrays, 0));
-    const Py_ssize_t n = s->n = size - m;
-    const struct {
-        void *place; /* of a pointer, NULL for None */
-        Py_ssize_t size;
-    } wanted[] = {
-        {&row->values, size},
-        {&s->tally, 3}, {&s->origin, size}, {&s->offset, size},
-        {&s->cross, m * n}, {&s->squares, n}, {&s->prints, 2 * size},
-        {&r->inverse, m * m}, {&r->pending, m}, {&r->weights, m * n},
-        {&r->criterion, n}, {&r->factors, N_FACTORS}, {&r->penalties, m},
-        {&self->marks, N_MARKS}, {&self->counts, n}, {&self->constants, m},
-    };
-    const Py_ssize_t n_wanted = sizeof(wanted) / sizeof(*wanted), n_arrays = PyTuple_Size(arrays);
-    if (n < 0 || (self->targets && self->targets->size != n)) {
-        PyErr_SetString(PyExc_ValueError, "a row has another size than features and targets");
-        return -1;
-    }
-    self->n_buffers = n_arrays;
-    self->buffers = PyMem_Calloc(n_arrays + 1, sizeof(Py_buffer));
-    s->panels = PyMem_Calloc(n_arrays + 1, sizeof(panel_t));
-    row->about = PyMem_Calloc(3 * size + ROWS_AT_ONCE * m + 1, sizeof(real));
-    if (!self->buffers || !s->panels || !row->about) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < n_wanted; i++) {
-        if (PyTuple_GetItem(arrays, i) != Py_None && take(arrays, i, wanted[i].size, TO_WRITE, self->buffers))
-            return -1;
-        memcpy(wanted[i].place, &self->buffers[i].buf, sizeof(void *));
-    }
-    Py_ssize_t start = 0;
-    for (Py_ssize_t i = n_wanted; i < n_arrays; i += 2) {
-        const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(arrays, i + 1));
-        if (width < 0 || take(arrays, i, start * width, TO_WRITE, self->buffers)
-            || take(arrays, i + 1, width * width, TO_WRITE, self->buffers))
-            return -1;
-        s->panels[s->n_panels++] = (panel_t){start, width, self->buffers[i].buf, self->buffers[i + 1].buf};
-        start += width;
-    }
-    if (s->cross && start != m) {
-        PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
-        return -1;
-    }
-    row->image = row->about + size;
-    row->imaged = row->image + m;
-    row->imaged_at = -1.0;
-    row->block = row->imaged + m;
-    row->scores = row->block + ROWS_AT_ONCE * m;
-    row->errors = row->scores + n;
-    return 0;
-}
-
-static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
-    PyObject *targets, *arrays;
-    if (self && PyArg_ParseTuple(args, "OOOOO!ddddpp|O!", &self->features, &targets, &self->labels,
-                                 &self->label_types, &PyTuple_Type, &arrays, &self->decay, &self->most,
-                                 &self->least_share, &self->patience, &self->refines, &self->forgets,
-                                 type, &self->beside)) {
-        Py_INCREF(self->args = args);
-        if (PyDict_CheckExact(targets))
-            self->columns = targets;
-        else if (targets != Py_None)
-            self->targets = (Reader *)targets;
-        if (!take_arrays(self, arrays))
-            return (PyObject *)self;
-    }
-    Py_XDECREF((PyObject *)self);
-    return NULL;
-}
-
-static void SingleRows_dealloc(SingleRows *self)
-{
-    if (self->buffers)
-        drop(self->buffers, self->n_buffers);
-    PyMem_Free(self->buffers);
-    PyMem_Free(self->sums.panels);
-    PyMem_Free(self->row.about);
-    Py_XDECREF(self->args);
-    release((PyObject *)self);
 }
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
 /* What methods do stands at their functions, and in `onlinels/core/reference.py`. */
-static PyMethodDef reader_methods[] = {
-    {"row", (PyCFunction)Reader_row, METH_O, NULL},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef reader_methods[] = {{"row", (PyCFunction)Reader_row, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 static PyMethodDef rows_methods[] = {
     {"label", (PyCFunction)SingleRows_label, METH_O, NULL},
     {"scores", (PyCFunction)SingleRows_scores, METH_O, NULL},
@@ -708,38 +684,16 @@ static PyMethodDef rows_methods[] = {
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
     {"learn_loaded", (PyCFunction)SingleRows_learn_loaded, METH_O, NULL},
-    {"plan_sample", (PyCFunction)SingleRows_plan_sample, METH_VARARGS, NULL},
+    {"plan_sample", SingleRows_plan_sample, METH_O, NULL},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
-
-/* Add the pending product of a recursion by the pass that the next row would make, so that saving a model
- * changes no bit of its answers: settle(inverse, pending, factors). */
-static PyObject *settle(PyObject *module, PyObject *arrays)
-{
-    Py_buffer found[3];
-    const Py_ssize_t m = PyObject_Size(PyTuple_GetItem(arrays, 1));
-    real *scratch = PyMem_Calloc(m + 1, sizeof(real));
-    memset(found, 0, sizeof(found));
-    if (!scratch)
-        PyErr_NoMemory();
-    else if (m >= 0 && !take(arrays, 0, m * m, TO_WRITE, found) && !take(arrays, 1, m, TO_WRITE, found)
-             && !take(arrays, 2, N_FACTORS, TO_WRITE, found)) {
-        const recursion_t recursion = {found[0].buf, found[1].buf, NULL, NULL, NULL, found[2].buf};
-        multiply(m, &recursion, recursion.pending, scratch);
-    }
-    PyMem_Free(scratch);
-    drop(found, 3);
-    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-}
-
 static PyMethodDef module_methods[] = {{"settle", settle, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 static PyType_Slot reader_slots[] = {
     {Py_tp_new, Reader_new}, {Py_tp_dealloc, Reader_dealloc}, {Py_tp_methods, reader_methods}, {0, NULL}};
 static PyType_Slot rows_slots[] = {
-    {Py_tp_new, SingleRows_new}, {Py_tp_dealloc, SingleRows_dealloc}, {Py_tp_methods, rows_methods},
-    {0, NULL}};
+    {Py_tp_new, SingleRows_new}, {Py_tp_dealloc, SingleRows_dealloc}, {Py_tp_methods, rows_methods}, {0, NULL}};
 static PyType_Spec reader_spec = {
     "onlinels.core._core.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT, reader_slots};
 static PyType_Spec rows_spec = {
@@ -747,12 +701,9 @@ static PyType_Spec rows_spec = {
 
 static int add_types(PyObject *module)
 {
-    PyObject *reader = PyType_FromSpec(&reader_spec), *rows = PyType_FromSpec(&rows_spec);
-    const int failed = !reader || !rows || PyModule_AddObjectRef(module, "Reader", reader)
-                       || PyModule_AddObjectRef(module, "SingleRows", rows)
+    const int failed = PyModule_AddObject(module, "Reader", PyType_FromSpec(&reader_spec))
+                       || PyModule_AddObject(module, "SingleRows", PyType_FromSpec(&rows_spec))
                        || PyModule_AddIntConstant(module, "LAYOUT", LAYOUT);
-    Py_XDECREF(reader);
-    Py_XDECREF(rows);
     return failed ? -1 : 0;
 }
 

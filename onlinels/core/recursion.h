@@ -11,9 +11,8 @@
  *     W          P A'Y, the output weights                       weights
  *     J          min sum w |v - W'z|^2 + W'DW                    criterion
  *
- * A row is prepared, and then committed. Preparing writes to scratch memory, and adds the pending
- * product to B, which leaves P as it is. A row that P and W cannot follow is learnt into the sums
- * alone. Committing cannot fail. So a row is learnt entirely or not at all.
+ * A row is learnt in three steps, of which none fails: `prepare` takes it about the mean; P, W and J
+ * `follow` it, unless it outweighs them; and `add_row` adds it to the sums.
  *
  * Sources: T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the sample variance",
  * The American Statistician 37 (1983), for the mean; A. Bjorck, "Numerical Methods for Least Squares
@@ -35,16 +34,15 @@ typedef REAL real;
 /* Kernels use the widest vectors of the machine at hand. In sums of products, the compiler may also
  * reorder the terms. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-#define CLONES noinline, target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")
-#define KERNEL __attribute__((CLONES, optimize("O3"))) static
-#define SUM_KERNEL                                                                                 \
-    __attribute__((CLONES, optimize("O3,associative-math,no-signed-zeros,no-trapping-math"))) static
+#define WIDEST "arch=x86-64-v4", "arch=x86-64-v3", "default"
+#define COMPILED(options) __attribute__((noinline, target_clones(WIDEST), optimize(options))) static
 #define INLINE __attribute__((always_inline)) inline static
 #else
-#define KERNEL static
-#define SUM_KERNEL static
+#define COMPILED(options) static
 #define INLINE inline static
 #endif
+#define KERNEL COMPILED("O3")
+#define SUM_KERNEL COMPILED("O3,associative-math,no-signed-zeros,no-trapping-math")
 #define RESTRICT __restrict /* in C and C++, of gcc, clang and MSVC */
 #if defined(__clang__)
 #define REORDER _Pragma("clang fp reassociate(on) contract(fast)")
@@ -54,12 +52,15 @@ typedef REAL real;
 
 #define ROWS_AT_ONCE 4
 #define COLUMNS_AT_ONCE 4
+#define ROWS_BETWEEN_ORIGINS 64
+#define MIN_SCALE (1.0 / 4294967296.0)
 #define EPS 2.220446049250313e-16 /* of double */
+#define CONSTANT_SHARE (4.0 * EPS * EPS)
 #define MIN_NOISE 1e-8
+#define MIN_INFORMATION 1e-12
 #define MAX_MEAN_WEIGHT 0.55
 #define MUCH_LARGER 1e4
 #define MIN_ROWS_DWARFED 16.0
-#define CONSTANT_SHARE (4.0 * EPS * EPS)
 
 /* ---- Products ---------------------------------------------------------------------------------- */
 
@@ -87,7 +88,6 @@ SUM_KERNEL real weighted_squares(ptrdiff_t m, const real *w, const real *x)
 SUM_KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const real *x, const real *y,
                           real *RESTRICT a)
 {
-    REORDER
     for (ptrdiff_t j = 0; j < n; j++, a += m) {
         const real fy = f * y[j];
         for (ptrdiff_t i = 0; i < m; i++)
@@ -98,7 +98,6 @@ SUM_KERNEL void add_outer(ptrdiff_t m, ptrdiff_t n, real decay, real f, const re
 /* A = decay A + f x x', for a symmetric A (m, m) */
 SUM_KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real *RESTRICT a)
 {
-    REORDER
     for (ptrdiff_t j = 0; j < m; j++, a += m) {
         const real fx = f * x[j];
         for (ptrdiff_t i = 0; i <= j; i++)
@@ -106,15 +105,14 @@ SUM_KERNEL void add_square(ptrdiff_t m, real decay, real f, const real *x, real 
     }
 }
 
-/* A = A + sum_k f_k x_k x_k' over ROWS_AT_ONCE rows x_k (m,), for a symmetric A (m, m), in one pass
- * over A: rows of a batch cost half of single rows at 64 features. */
-SUM_KERNEL void add_squares(ptrdiff_t m, const real *f, const real *x, real *RESTRICT a)
+/* A = A + sum_k f_k x_k x_k' over ROWS_AT_ONCE rows x_k, the first m of `size` numbers each, for a
+ * symmetric A (m, m), in one pass over A: rows of a batch cost half of single rows at 64 features. */
+SUM_KERNEL void add_squares(ptrdiff_t m, ptrdiff_t size, const real *f, const real *x, real *RESTRICT a)
 {
-    REORDER
     for (ptrdiff_t j = 0; j < m; j++, a += m)
         for (ptrdiff_t i = 0; i <= j; i++)
             for (ptrdiff_t k = 0; k < ROWS_AT_ONCE; k++)
-                a[i] += f[k] * x[k * m + j] * x[k * m + i];
+                a[i] += f[k] * x[k * size + j] * x[k * size + i];
 }
 
 /* What the next function does with columns from j on, as many as `width`, which compilers know. */
@@ -171,22 +169,23 @@ typedef struct {
 
 typedef struct {
     ptrdiff_t m, n, n_panels;
-    double *tally;    /* number of rows, total weight, and sum of squares of the weights */
-    real *origin;     /* (m + n), or NULL without a mean: the mean is origin + offset, */
+    int is_centred;   /* Without a mean, the next two are 0. */
+    real *origin;     /* (m + n): the mean is origin + offset, */
     real *offset;     /* (m + n), with twice the digits */
+    double *tally;    /* number of rows, total weight, and sum of squares of the weights */
     panel_t *panels;  /* A'A */
     real *cross;      /* (m, n): A'Y */
-    real *squares;    /* (n): the diagonal of Y'Y */
+    real **squares;   /* (m + n): where the diagonals of A'A and Y'Y lie */
     uint64_t *prints; /* (2, m + n): sums of hashes of all values, and of their squares */
 } sums_t;
 
 typedef struct {
     real *inverse;    /* (m, m): B of P = (B + gain u u') / scale; NULL if no weights follow rows */
     real *pending;    /* (m): u, which the next pass over B adds */
+    double *factors;  /* scale, gain, and the share of D that decay has left */
     real *weights;    /* (m, n): W */
     real *criterion;  /* (n): J */
     real *penalties;  /* (m): D without decay */
-    double *factors;  /* scale, gain, and the share of D that decay has left */
 } recursion_t;
 enum { SCALE, GAIN, KEPT, N_FACTORS };
 
@@ -196,33 +195,32 @@ typedef struct {
     real *image;      /* (m): B z, */
     real *imaged;     /* (m): of this z, */
     double imaged_at; /* after this number of rows */
-    real *block;      /* (ROWS_AT_ONCE, m): z of the last rows of a batch */
     real *scores;     /* (n): W'z + mean of y */
     real *errors;     /* (n): v - W'z */
     double decay;     /* factor on all earlier weights */
-    double past, total; /* weight of the rows before this row, and with it */
+    double w, total;  /* weight of the row, and of all rows with it */
     double weight;    /* of z z' in A'A */
-    double gain;      /* w / (scale decay (1 + w z'P z)) */
 } row_t;
 
-/* z = x - mean, for the first `size` numbers of a row. */
-KERNEL void centre(const sums_t *s, row_t *row, ptrdiff_t size)
+INLINE real mean_of(const sums_t *s, ptrdiff_t column) { return s->origin[column] + s->offset[column]; }
+
+/* z = x - mean, and v = y - mean */
+KERNEL void centre(const sums_t *s, const row_t *row)
 {
     const real *x = row->values, *origin = s->origin, *offset = s->offset;
     real *RESTRICT z = row->about;
-    if (!origin)
-        memcpy(z, x, (size_t)size * sizeof(real));
-    for (ptrdiff_t i = 0; origin && i < size; i++)
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++)
         z[i] = (x[i] - origin[i]) - offset[i];
 }
 
-/* Prepare scores: W'z, plus the mean of y. */
-static void prepare_scores(const sums_t *s, const recursion_t *r, row_t *row)
+/* ---- Predicting --------------------------------------------------------------------------------- */
+
+/* Compute the scores of a row: W'z, plus the mean of y. */
+static void predict(const sums_t *s, const recursion_t *r, const row_t *row)
 {
-    centre(s, row, s->m);
+    centre(s, row);
     for (ptrdiff_t j = 0; j < s->n; j++)
-        row->scores[j] = dot(s->m, r->weights + j * s->m, row->about)
-                         + (s->origin ? s->origin[s->m + j] + s->offset[s->m + j] : 0);
+        row->scores[j] = dot(s->m, r->weights + j * s->m, row->about) + mean_of(s, s->m + j);
 }
 
 /* y = B x, by one pass over B, which adds the pending product too. */
@@ -233,7 +231,7 @@ static void multiply(ptrdiff_t m, const recursion_t *r, const real *x, real *y)
 }
 
 /* z'P z; without a pass over B if the same row was just asked for. */
-static double prepare_leverage(const sums_t *s, const recursion_t *r, row_t *row)
+static double leverage_of(const sums_t *s, const recursion_t *r, row_t *row)
 {
     const size_t size = (size_t)s->m * sizeof(real);
     if (row->imaged_at != s->tally[0] || memcmp(row->imaged, row->about, size)) {
@@ -244,31 +242,35 @@ static double prepare_leverage(const sums_t *s, const recursion_t *r, row_t *row
     return (double)dot(s->m, row->image, row->about) / r->factors[SCALE];
 }
 
-/* Prepare the variances of new targets about the scores of a row, into its errors. Return the degrees of
+/* W'DW of a target */
+static double penalty_of(const sums_t *s, const recursion_t *r, ptrdiff_t target)
+{
+    return r->factors[KEPT] * weighted_squares(s->m, r->penalties, r->weights + target * s->m);
+}
+
+/* Compute the variances of new targets about the scores of a row, into its errors. Return the degrees of
  * freedom: the weight of the rows minus the effective number of parameters, the trace of P A'A = I - P D.
  * If rows are forgotten, their mean weight sum w^2 / sum w comes in. */
-static double prepare_variances(const sums_t *s, const recursion_t *r, row_t *row, int forgets)
+static double spread(const sums_t *s, const recursion_t *r, row_t *row, int forgets)
 {
-    const double leverage = prepare_leverage(s, r, row); /* from here on, P = B / scale */
-    const double kept = r->factors[KEPT], is_centred = s->origin ? 1.0 : 0.0;
+    const double leverage = leverage_of(s, r, row); /* from here on, P = B / scale */
     double trace = 0; /* of B D */
     for (ptrdiff_t i = 0; i < s->m; i++)
         trace += r->penalties[i] * r->inverse[i * s->m + i];
     /* The factors v of RSS / (n - v p) and u of u P: see weights_of_errors in reference.py. */
-    const double mean = s->tally[2] / s->tally[1], decays = forgets && mean < 1.0, fills = mean > MAX_MEAN_WEIGHT;
+    const double mean = s->tally[2] / s->tally[1];
+    const int decays = forgets && mean < 1.0, fills = mean > MAX_MEAN_WEIGHT;
     const double v = !decays ? 1.0 : fills ? mean : 0.0, u = decays && fills ? mean : 1.0;
-    const double free = s->tally[1] - v * ((double)s->m + is_centred - kept / r->factors[SCALE] * trace);
-    const double factor = 1.0 + u * ((leverage > 0.0 ? leverage : 0.0) + is_centred / s->tally[1]);
+    const double n_parameters = (double)(s->m + s->is_centred) - r->factors[KEPT] / r->factors[SCALE] * trace;
+    const double free = s->tally[1] - v * n_parameters;
+    const double factor = 1.0 + u * ((leverage > 0.0 ? leverage : 0.0) + s->is_centred / s->tally[1]);
     for (ptrdiff_t j = 0; j < s->n; j++) {
         /* RSS = J - W'DW; not less than rounding leaves */
-        const double penalised = kept * weighted_squares(s->m, r->penalties, r->weights + j * s->m);
-        const double left = r->criterion[j] - penalised, least = EPS * s->squares[j];
+        const double left = r->criterion[j] - penalty_of(s, r, j), least = EPS * *s->squares[s->m + j];
         row->errors[j] = (real)((left > least ? left : least) / free * factor);
     }
     return free;
 }
-
-#define MIN_INFORMATION 1e-12
 
 /* Whether the restricted likelihood accepts the ridge D, by Rao's score test at half a standard
  * deviation: with K = P A'A = I - P D and f = weight - number of free parameters,
@@ -277,13 +279,13 @@ static double prepare_variances(const sums_t *s, const recursion_t *r, row_t *ro
  */
 static int is_accepted(const sums_t *s, const recursion_t *r, real *scratch)
 {
-    const double kept = r->factors[KEPT] / r->factors[SCALE], f = s->tally[1] - (s->origin ? 1.0 : 0.0);
-    double least = 0, squares = 0, penalised = 0, trace = 0, square = 0;
+    const double kept = r->factors[KEPT] / r->factors[SCALE], f = s->tally[1] - s->is_centred;
+    double least = 0, squares = 0, penalty = 0, trace = 0, square = 0;
     multiply(s->m, r, r->pending, scratch); /* Adds the pending product to B. */
     for (ptrdiff_t j = 0; j < s->n; j++) {
         least += r->criterion[j];
-        squares += s->squares[j];
-        penalised += r->factors[KEPT] * weighted_squares(s->m, r->penalties, r->weights + j * s->m);
+        squares += *s->squares[s->m + j];
+        penalty += penalty_of(s, r, j);
     }
     for (ptrdiff_t j = 0; j < s->m; j++) { /* tr P D, and tr (P D)^2 = sum d_i d_j P_ij^2 */
         const real *b = r->inverse + j * s->m;
@@ -292,79 +294,81 @@ static int is_accepted(const sums_t *s, const recursion_t *r, real *scratch)
         square += own * own + 2.0 * kept * d * weighted_squares(j, r->penalties, b);
     }
     const double effective = (double)s->m - trace, trace_of_square = (double)s->m - 2.0 * trace + square;
-    const double score = f * penalised / least - effective;
+    const double score = f * penalty / least - effective;
     const double information = trace_of_square - effective * effective / f;
     return f > 0.0 && least > MIN_NOISE * squares && information > MIN_INFORMATION * trace_of_square
            && score * score <= 0.5 * information;
 }
 
+/* ---- Learning ----------------------------------------------------------------------------------- */
+
 /* Prepare to learn `values` with a weight w > 0, after a decay of all earlier weights.
  *
  * With N for the weight of the rows before, A'A grows by N w / (N + w) z z' (Chan, Golub, LeVeque). */
-static void prepare_sums(const sums_t *s, row_t *row, double w, double decay)
+static void prepare(const sums_t *s, row_t *row, double w, double decay)
 {
+    const double past = s->tally[1] * decay;
     row->decay = decay;
-    row->past = s->tally[1] * decay;
-    row->total = row->past + w;
-    row->weight = s->origin ? row->past * (w / row->total) : w;
-    centre(s, row, s->m + s->n);
+    row->w = w;
+    row->total = past + w;
+    row->weight = s->is_centred ? past * (w / row->total) : w;
+    centre(s, row);
 }
 
-/* Whether column i of a row of weight w is much larger than the sum of squares of a column that varies. */
-INLINE int is_much_larger(const sums_t *s, const row_t *row, ptrdiff_t i, double w, double square)
+/* Whether a row of weight w dwarfs the sums in some column that varies: its square is so much larger that its
+ * removal would leave few digits. */
+static int dwarfs(const sums_t *s, const row_t *row, double w)
 {
-    const double z = row->about[i], mean = s->origin ? s->origin[i] + s->offset[i] : 0.0;
-    return w * z * z > MUCH_LARGER * square && square > CONSTANT_SHARE * s->tally[1] * mean * mean;
-}
-
-/* Whether a row of weight w dwarfs the sums in some column, so that its removal would leave few digits. */
-static int dwarfs(const sums_t *s, row_t *row, double w)
-{
-    int found = 0;
     if (s->tally[0] < MIN_ROWS_DWARFED)
         return 0;
-    centre(s, row, s->m + s->n);
-    for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++)
-        for (ptrdiff_t i = 0; i < p->width; i++)
-            found |= is_much_larger(s, row, p->start + i, w, p->corner[i * p->width + i]);
-    for (ptrdiff_t j = 0; j < s->n; j++)
-        found |= is_much_larger(s, row, s->m + j, w, s->squares[j]);
-    return found;
+    centre(s, row);
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
+        const double z = row->about[i], mean = mean_of(s, i), square = *s->squares[i];
+        if (w * z * z > MUCH_LARGER * square && square > CONSTANT_SHARE * s->tally[1] * mean * mean)
+            return 1;
+    }
+    return 0;
 }
 
-/* Prepare P and W for the row too. Return 0 if the row outweighs earlier rows and ridge by more than
- * `most` in its direction, so that P would lose its digits. */
-static int prepare_recursion(const sums_t *s, const recursion_t *r, row_t *row, double most)
+/* Learn a prepared row into P, W and J. Return 0, with nothing changed, if the row outweighs earlier rows and
+ * ridge by more than `most` in its direction, so that P would lose its digits. */
+static int follow(const sums_t *s, const recursion_t *r, row_t *row, double most)
 {
-    const double leverage = row->weight * prepare_leverage(s, r, row) / row->decay;
+    const double leverage = row->weight * leverage_of(s, r, row) / row->decay;
     if (!(leverage >= 0.0 && 1.0 + leverage <= most))
         return 0;
-    /* gain: w P z / (1 + w z'P z) = gain image, with P = B / (scale decay) */
-    row->gain = row->weight / (r->factors[SCALE] * row->decay * (1.0 + leverage));
-    for (ptrdiff_t j = 0; j < s->n; j++)
+    /* gain: w P z / (1 + w z'P z) = gain B z, with P = B / scale */
+    const double scale = r->factors[SCALE] * row->decay, gain = row->weight / (scale * (1.0 + leverage));
+    for (ptrdiff_t j = 0; j < s->n; j++) {
         row->errors[j] = row->about[s->m + j] - dot(s->m, r->weights + j * s->m, row->about);
+        /* J = decay J + w e^2 / (1 + w z'P z): the product of the errors before and after the row */
+        r->criterion[j] = (real)(row->decay * r->criterion[j] + gain * scale * row->errors[j] * row->errors[j]);
+    }
+    /* W = W + gain B z e' */
+    add_outer(s->m, s->n, 1, (real)gain, row->image, row->errors, r->weights);
+    /* B = B - gain (B z)(B z)', which the next pass over B adds */
+    memcpy(r->pending, row->image, (size_t)s->m * sizeof(real));
+    r->factors[GAIN] = -gain;
+    r->factors[SCALE] = scale;
+    r->factors[KEPT] *= row->decay;
+    if (scale < MIN_SCALE) { /* P = B: a scale would leave the range of numbers in the end */
+        const real factor = (real)(1.0 / scale), f = (real)(-gain / scale);
+        add_square(s->m, factor, f, row->image, r->inverse);
+        r->factors[GAIN] = 0.0;
+        r->factors[SCALE] = 1.0;
+    }
     return 1;
 }
 
-/* ---- Committing -------------------------------------------------------------------------------- */
-
-#define ROWS_BETWEEN_ORIGINS 64
-static const real one = 1;
-#define MIN_SCALE (1.0 / 4294967296.0)
-
-/* The hash of a value is the upper part of its first 44 bits times 2^64 / golden ratio
+/* The hash of a value is the first 21 bits of its first 44 bits times 2^64 / golden ratio
  * (see `onlinels/sums/removals.py`). */
-#define HASH_IGNORED 20
-#define HASH_MULTIPLIER 0x9E3779B97F4A7C15ull
-#define HASH_DROPPED 43
-
 KERNEL void add_hashes(ptrdiff_t size, const real *values, uint64_t *RESTRICT prints)
 {
     for (ptrdiff_t i = 0; i < size; i++) {
         const double value = (double)values[i] + 0.0; /* -0.0 becomes 0.0 */
         uint64_t hash;
         memcpy(&hash, &value, sizeof(hash));
-        hash = (hash >> HASH_IGNORED) * HASH_MULTIPLIER >> HASH_DROPPED;
+        hash = (hash >> 20) * 0x9E3779B97F4A7C15ull >> 43;
         prints[i] += hash;
         prints[size + i] += hash * hash;
     }
@@ -372,66 +376,37 @@ KERNEL void add_hashes(ptrdiff_t size, const real *values, uint64_t *RESTRICT pr
 
 /* Move the mean by the row's share of the way to the row. From time to time the mean becomes its own
  * origin, and the offset keeps what rounding takes. */
-static void commit_mean(const sums_t *s, const row_t *row, double share)
+static void move_mean(const sums_t *s, const row_t *row)
 {
-    add_outer(s->m + s->n, 1, 1, (real)share, row->about, &one, s->offset);
+    const real share = (real)(row->w / row->total);
+    add_outer(s->m + s->n, 1, 1, 1, row->about, &share, s->offset);
     if ((int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
         return;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
-        const volatile real mean = s->origin[i] + s->offset[i];
-        const volatile real way = mean - s->origin[i];
+        const volatile real mean = mean_of(s, i), way = mean - s->origin[i];
         s->offset[i] = (s->origin[i] - (mean - way)) + (s->offset[i] - way);
         s->origin[i] = mean;
     }
 }
 
-/* Learn a prepared row into all sums but A'A. */
-static void commit_all_but_gram(const sums_t *s, const row_t *row, double w)
+/* Add a prepared row to the sums. */
+static void add_row(const sums_t *s, const row_t *row)
 {
     const real decay = (real)row->decay, weight = (real)row->weight;
     const real *z = row->about, *v = row->about + s->m;
-    s->tally[0] += 1.0;
-    s->tally[1] = row->total;
-    s->tally[2] = row->decay * row->decay * s->tally[2] + w * w;
-    add_hashes(s->m + s->n, row->values, s->prints);
-    for (ptrdiff_t j = 0; j < s->n; j++)
-        s->squares[j] = decay * s->squares[j] + weight * v[j] * v[j];
-    add_outer(s->m, s->n, decay, weight, z, v, s->cross); /* A'Y = decay A'Y + w z v' */
-    if (s->origin)
-        commit_mean(s, row, w / row->total);
-}
-
-/* Learn a prepared row into the sums. */
-static void commit_sums(const sums_t *s, const row_t *row, double w)
-{
-    const real decay = (real)row->decay, weight = (real)row->weight, *z = row->about;
     for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++) { /* A'A = decay A'A + w z z' */
         add_outer(p->start, p->width, decay, weight, z, z + p->start, p->above);
         add_square(p->width, decay, weight, z + p->start, p->corner);
     }
-    commit_all_but_gram(s, row, w);
-}
-
-/* Learn a prepared row into P, W and J. */
-static void commit_recursion(const sums_t *s, const recursion_t *r, const row_t *row)
-{
-    const double scale = r->factors[SCALE] * row->decay;
-    /* J = decay J + w e^2 / (1 + w z'P z): the product of the errors before and after the row */
+    add_outer(s->m, s->n, decay, weight, z, v, s->cross); /* A'Y = decay A'Y + w z v' */
     for (ptrdiff_t j = 0; j < s->n; j++)
-        r->criterion[j] = (real)(row->decay * r->criterion[j]
-                                 + row->gain * scale * row->errors[j] * row->errors[j]);
-    /* W = W + gain B z e' */
-    add_outer(s->m, s->n, 1, (real)row->gain, row->image, row->errors, r->weights);
-    /* B = B - gain (B z)(B z)', which the next pass over B adds */
-    memcpy(r->pending, row->image, (size_t)s->m * sizeof(real));
-    r->factors[GAIN] = -row->gain;
-    r->factors[SCALE] = scale; /* P = B / scale */
-    r->factors[KEPT] *= row->decay;
-    if (scale < MIN_SCALE) { /* P = B: a scale would leave the range of numbers in the end */
-        add_square(s->m, (real)(1.0 / scale), (real)(-row->gain / scale), row->image, r->inverse);
-        r->factors[GAIN] = 0.0;
-        r->factors[SCALE] = 1.0;
-    }
+        *s->squares[s->m + j] = decay * *s->squares[s->m + j] + weight * v[j] * v[j];
+    add_hashes(s->m + s->n, row->values, s->prints);
+    s->tally[0] += 1.0;
+    s->tally[1] = row->total;
+    s->tally[2] = row->decay * row->decay * s->tally[2] + row->w * row->w;
+    if (s->is_centred)
+        move_mean(s, row);
 }
 
 #endif

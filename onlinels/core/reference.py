@@ -20,7 +20,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 7
+LAYOUT = 8
 """Number of the arguments and arrays of `Reader` and `SingleRows`, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -215,8 +215,13 @@ class Reader:
         return 1, row
 
 
-def settle(inverse: Numbers, pending: Numbers, factors: Numbers) -> None:
-    """Add the pending product of a recursion to B, which changes no answer."""
+def settle(
+    inverse: Numbers, pending: Numbers, factors: Numbers, scratch: Numbers | None = None
+) -> None:
+    """Add the pending product of a recursion to B, which changes no answer.
+
+    The compiled function also needs scratch memory, as large as the pending product.
+    """
     if factors[GAIN]:
         settling = dsyr, float(factors[GAIN]), pending, 0, 1, 0, len(pending), inverse, 1
         apply((settling, (factors.__setitem__, GAIN, 0.0)))
@@ -329,7 +334,9 @@ class SingleRows:
     ) -> None:
         self._features, self._targets, self._labels = features, targets, labels
         self._label_types = label_types
-        self._values, self._tally, self._origin, self._offset = arrays[:4]
+        self._values, self._tally = arrays[:2]
+        self._is_centred, nowhere = arrays[2] is not None, np.zeros(len(self._values))
+        self._origin, self._offset = arrays[2:4] if self._is_centred else (nowhere, nowhere)
         self._cross, self._squares, self._prints = arrays[4:7]
         self._inverse, self._pending, self._weights, self._criterion = arrays[7:11]
         self._factors, self._penalties, self._marks, self._counts, self._constants = arrays[11:16]
@@ -351,9 +358,6 @@ class SingleRows:
 
     def _about(self) -> Numbers:
         """Return the row about the mean, with targets."""
-        if self._origin is None:
-            row: Numbers = self._values.copy()
-            return row
         about: Numbers = self._values - self._origin
         about -= self._offset
         return about
@@ -361,9 +365,7 @@ class SingleRows:
     def _scores_of_row(self, about: Numbers) -> Numbers:
         size = self._size
         scores: Numbers = about[:size].dot(self._weights)
-        if self._origin is not None:
-            scores += self._origin[size:]
-            scores += self._offset[size:]
+        scores += self._origin[size:] + self._offset[size:]
         return scores
 
     def _answer(self, x: Any) -> Numbers | None:
@@ -401,7 +403,7 @@ class SingleRows:
         if scores is None or not self._is_constant_where_known():
             return NotImplemented
         settle(self._inverse, self._pending, self._factors)
-        row, is_centred = self._about()[: self._size], self._origin is not None
+        row, is_centred = self._about()[: self._size], self._is_centred
         _, weight, squared = self._tally.tolist()
         counts, covariance = weights_of_errors(squared / weight, self._forgets)
         scale, penalties = self._factors[SCALE], self._factors[KEPT] * self._penalties
@@ -486,7 +488,7 @@ class SingleRows:
             return False
         corners = [corner.diagonal() for _, corner in self._panels]
         self._limits = MUCH_LARGER * np.concatenate((*corners, self._squares))
-        mean = np.zeros(1) if self._origin is None else self._origin + self._offset
+        mean = self._origin + self._offset
         of_rounding = MUCH_LARGER * CONSTANT_TOLERANCE**2 * self._tally[1] * mean**2
         return bool(((squares > self._limits) & (self._limits > of_rounding)).any())
 
@@ -506,7 +508,7 @@ class SingleRows:
             further.append((self._marks.__setitem__, SHARE, 1.0 if is_restored else share))
         if self._counts is not None:
             further.append((self._counts.__setitem__, column, self._counts[column] + 1))
-        apply((*further, *self._learning(w, self._decay, is_restored)))
+        apply((*further, *self._learning(w, is_restored)))
         if self._tally[0] == self._marks[NEXT_DUE]:
             self._keep_ridge()
 
@@ -524,26 +526,26 @@ class SingleRows:
             if changes[squares != 0.0].any():
                 return
         arrays = self._inverse, self._pending, self._weights, self._criterion, self._factors
-        freedom = weight - (self._origin is not None)
+        freedom = weight - self._is_centred
         if is_accepted((*arrays, self._penalties), freedom, float(self._squares.sum())):
             rows = count - marks[BEGAN]
             step = 1.0 if rows < ROWS_SELECTED_ONE_BY_ONE else ceil(marks[GROWTH] * rows)
             marks[NEXT_DUE] = count + step
 
-    def plan_sample(self, w: float, decay: float, is_restored: bool) -> tuple[Call, ...]:
+    def plan_sample(self, w: float) -> tuple[Call, ...]:
         """Return calls that learn the row in the first array, which other code has checked.
 
         They write into memory, cannot fail, and are to be made in one C loop.
         """
-        return tuple(self._learning(w, decay, is_restored))
+        return tuple(self._learning(w))
 
-    def _learning(self, w: float, decay: float, is_restored: bool) -> list[Call]:
+    def _learning(self, w: float, is_restored: bool = False) -> list[Call]:
         """Return the calls that learn the row."""
-        count, weight, squares = self._tally.tolist()
+        decay, (count, weight, squares) = self._decay, self._tally.tolist()
         size, marks, sample = self._size, self._marks, self._about()
         past = weight * decay
         total = past + w
-        share, heft = w / total, w if self._origin is None else past * (w / total)
+        share, heft = w / total, past * (w / total) if self._is_centred else w
         calls: list[Call] = []
         if self._inverse is not None and not is_restored and count < marks[VALID_UNTIL]:
             since = count - marks[PREDICTED_AT]
@@ -552,7 +554,7 @@ class SingleRows:
         if self._inverse is not None and not calls:
             calls = [(marks.__setitem__, VALID_UNTIL, 0.0)]
         row, targets = sample[:size], sample[size:]
-        if self._origin is not None:
+        if self._is_centred:
             offset = self._offset
             if (count + 1) % ROWS_BETWEEN_ORIGINS:
                 calls.append((daxpy, sample, offset, len(sample), share))
@@ -563,7 +565,7 @@ class SingleRows:
                 left = (self._origin - (mean - way)) + (moved - way)
                 calls += [(np.copyto, offset, left), (np.copyto, self._origin, mean)]
         if self._beside is not None and not self._beside._is_dwarfed(w):
-            calls += self._beside._learning(w, decay, False)
+            calls += self._beside._learning(w)
         y = sample[None, size:]
         return [
             *calls,

@@ -1082,10 +1082,12 @@ def plan_block(model: LinearModel, rows: Checked, due: float, changes: Changes |
             recursion = recursion.with_penalties(features, recursion.ridge * units**2)
     if n_rows == 1:
         marks[PREDICTED_AT] = before[PREDICTED_AT]
-    if recursion is not None:
-        marks[VALID_UNTIL] = before[VALID_UNTIL]
+    # A row after which the ridge has its full size again is not followed.
     is_restored = past != 1.0 and bool(marks[SHARE] >= before[SHARE])
-    calls = statistics.plan(learnt, past, Following(recursion, marks, is_restored))
+    followed = None if is_restored else recursion
+    if followed is not None:
+        marks[VALID_UNTIL] = before[VALID_UNTIL]
+    calls = statistics.plan(learnt, past, Following(followed, marks))
     news = {model._names_outputs: rows.outputs} | model._counts(rows.targets, shape[1])
     news |= {"_columns": rows.columns, "_clock": clock, "_recursion": recursion, "_marks": marks}
     state = model._new_state(_statistics=statistics, _penalty=penalty, **news)

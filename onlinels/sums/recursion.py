@@ -127,7 +127,7 @@ class Recursion:
 
     def settle(self) -> None:
         """Add the pending product to B, which changes no answer."""
-        settle(self.inverse, self.pending, self.factors)
+        settle(self.inverse, self.pending, self.factors, np.empty(self.n_features))
 
     def plan(self, row: Floats, errors: Floats, w: float = 1.0, decay: float = 1.0) -> Calls:
         """Plan to decay all rows and then to learn one row, in ``2 M^2`` operations.
@@ -368,10 +368,7 @@ class Following(NamedTuple):
     recursion : Recursion, or None
     marks : ndarray (8,), or None
         See `onlinels.core.reference`.
-    is_restored : bool
-        Whether the ridge is set to its full size with the next row, so that it is not followed.
     """
 
     recursion: Recursion | None = None
     marks: Floats | None = None
-    is_restored: bool = False

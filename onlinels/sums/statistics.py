@@ -352,9 +352,8 @@ class Statistics:
         if not self.is_single(rows, decay):
             return self._plan_many(rows, decay)
         sample = np.append(rows.values[0], rows.dense_targets(self.n_targets)[0])
-        is_restored = following is not None and following.is_restored
-        single = self.single_rows(following=following, values=sample)
-        calls = single.plan_sample(float(rows.weights()[0]), decay, is_restored)
+        single = self.single_rows(following=following, decay=decay, values=sample)
+        calls = single.plan_sample(float(rows.weights()[0]))
         if self._rounding.weight and decay != 1.0:
             return (*calls, (vars(self).update, {"_rounding": self._rounding.scaled(decay)}))
         return calls
@@ -452,7 +451,11 @@ class Statistics:
             patience_of(n_features),
             recursion is not None and recursion.trust < 1.0,
             forgets,
-            *(() if beside is None or not learns else (beside.single_rows(values=values),)),
+            *(
+                ()
+                if beside is None or not learns
+                else (beside.single_rows(decay=decay, values=values),)
+            ),
         )
 
     def _plan_many(self, rows: Rows, decay: float) -> Calls:

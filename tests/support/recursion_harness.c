@@ -14,20 +14,27 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     const ptrdiff_t size = m + n, block = size * size, width = m / 2;
     real *of = (real *)calloc((size_t)(16 * block), sizeof(real));
     uint64_t *prints = (uint64_t *)calloc((size_t)(2 * size), sizeof(uint64_t));
+    real **squares = (real **)calloc((size_t)size, sizeof(real *));
     double tally[3] = {1.0, 1.0, 1.0}, factors[N_FACTORS] = {1.0, 0.0, 1.0};
     panel_t panels[2] = {{0, width, of, of}, {width, m - width, of + block, of + 2 * block}};
     sums_t s;
     recursion_t r;
     row_t row;
     ptrdiff_t i = 1;
-    if (!of || !prints)
+    if (!of || !prints || !squares)
         return -1;
     memset(&s, 0, sizeof(s));
     memset(&r, 0, sizeof(r));
     memset(&row, 0, sizeof(row));
     s.m = m, s.n = n, s.n_panels = 2, s.panels = panels, s.tally = tally, s.prints = prints;
-    s.origin = of + 3 * block, s.offset = of + 4 * block;
-    s.cross = of + 5 * block, s.squares = of + 6 * block;
+    s.is_centred = 1, s.origin = of + 3 * block, s.offset = of + 4 * block;
+    s.cross = of + 5 * block, s.squares = squares;
+    for (ptrdiff_t j = 0; j < m; j++) {
+        const panel_t *p = panels + (j >= width);
+        squares[j] = p->corner + (j - p->start) * (p->width + 1);
+    }
+    for (ptrdiff_t j = 0; j < n; j++)
+        squares[m + j] = of + 6 * block + j;
     r.inverse = of + 7 * block, r.pending = of + 8 * block, r.factors = factors;
     r.weights = weights, r.criterion = criterion, r.penalties = of + 14 * block;
     row.values = of + 9 * block, row.about = of + 10 * block, row.image = of + 11 * block;
@@ -38,16 +45,16 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
         r.inverse[j * m + j] = 1 / ridge;
     for (; i < k; i++) {
         memcpy(row.values, rows + i * size, (size_t)size * sizeof(real));
-        prepare_scores(&s, &r, &row);
+        predict(&s, &r, &row);
         for (ptrdiff_t j = 0; j < n; j++)
             scores[i * n + j] = row.scores[j];
-        prepare_sums(&s, &row, 1.0, decay);
-        if (!prepare_recursion(&s, &r, &row, 1e4))
+        prepare(&s, &row, 1.0, decay);
+        if (!follow(&s, &r, &row, 1e4))
             break;
-        commit_recursion(&s, &r, &row);
-        commit_sums(&s, &row, 1.0);
+        add_row(&s, &row);
     }
     free(of);
     free(prints);
+    free(squares);
     return i;
 }
