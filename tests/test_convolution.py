@@ -223,7 +223,7 @@ BAD_SAMPLES = [
     ({0: "dark"}, TypeError, "'dark'"),
     ({"image": np.ones((9, 8))}, ValueError, r"shape \(9, 8\), expected \(8, 8\)"),
     ({"image": np.array([["a"]])}, TypeError, "dtype"),
-    (PIXELS[0], TypeError, "expected a dict"),
+    ("dark", TypeError, "expected a dict"),
 ]
 
 
