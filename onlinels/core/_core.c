@@ -474,27 +474,28 @@ static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 }
 
 /* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
- * float64, and it is not the first that dwarfs the others. */
-static int is_plain(const SingleRows *self, double w)
+ * float64, and it is not the first that dwarfs the others. Then it is prepared. */
+static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
-    const SingleRows *beside = self->beside;
+    SingleRows *beside = self->beside;
     if (!can_learn(self, 1, w) || !is_constant_where_known(self)
         || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
+    prepare(&self->sums, &self->row, w, self->decay);
     if (!beside)
         return !dwarfs(&self->sums, &self->row, w);
+    prepare(&beside->sums, &beside->row, w, self->decay);
     return w <= MUCH_HEAVIER * beside->sums.tally[1] * self->decay
            && (self->decay == 1.0 || !dwarfs(&beside->sums, &beside->row, w));
 }
 
-/* Learn the row: into the sums, and into the weights if these follow rows. */
+/* Learn the prepared row: into the sums, and into the weights if these follow rows. */
 static void learn(SingleRows *self, double w, int is_restored)
 {
     double *marks = self->marks;
     const double count = self->sums.tally[0];
     SingleRows *beside = self->beside;
-    prepare(&self->sums, &self->row, w, self->decay);
     /* Weights follow rows only while predictions keep coming. */
     const int follows = self->recursion.inverse && !is_restored && count < marks[VALID_UNTIL]
                         && (count == marks[PREDICTED_AT] || count + 1.0 - marks[PREDICTED_AT] <= self->patience)
@@ -502,10 +503,8 @@ static void learn(SingleRows *self, double w, int is_restored)
     if (self->recursion.inverse && !follows)
         marks[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);
-    if (beside && !dwarfs(&beside->sums, &beside->row, w)) {
-        prepare(&beside->sums, &beside->row, w, self->decay);
+    if (beside && !dwarfs(&beside->sums, &beside->row, w))
         add_row(&beside->sums, &beside->row);
-    }
 }
 
 /* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
@@ -564,7 +563,8 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
 /* Learn the row in the first array, which Python code has checked. */
 static PyObject *SingleRows_learn_loaded(SingleRows *self, PyObject *w)
 {
-    learn(self, PyFloat_AsDouble(w), 0);
+    prepare(&self->sums, &self->row, PyFloat_AsDouble(w), self->decay);
+    learn(self, self->row.w, 0);
     Py_RETURN_NONE;
 }
 
@@ -633,10 +633,13 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
               && s->tally[0] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
         self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
+    prepare(s, &self->row, 1.0, 1.0);
     const int are_far = can && dwarfs(s, &self->row, 1.0);
-    for (Py_ssize_t i = 0; can && (self->constants || self->counts || are_far) && i < k; i++)
-        can = load_row(self, rows, i) && is_constant_where_known(self)
-              && !(are_far && dwarfs(s, &self->row, 1.0));
+    for (Py_ssize_t i = 0; can && (self->constants || self->counts || are_far) && i < k; i++) {
+        can = load_row(self, rows, i) && is_constant_where_known(self);
+        prepare(s, &self->row, 1.0, 1.0);
+        can = can && !(are_far && dwarfs(s, &self->row, 1.0));
+    }
     return can;
 }
 

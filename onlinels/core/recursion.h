@@ -315,13 +315,12 @@ static void prepare(const sums_t *s, row_t *row, double w, double decay)
     centre(s, row);
 }
 
-/* Whether a row of weight w dwarfs the sums in some column that varies: its square is so much larger that its
- * removal would leave few digits. */
+/* Whether a prepared row of weight w dwarfs the sums in some column that varies: its square is so much larger
+ * that its removal would leave few digits. */
 static int dwarfs(const sums_t *s, const row_t *row, double w)
 {
     if (s->tally[0] < MIN_ROWS_DWARFED)
         return 0;
-    centre(s, row);
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
         const double z = row->about[i], mean = mean_of(s, i), square = *s->squares[i];
         if (w * z * z > MUCH_LARGER * square && square > CONSTANT_SHARE * s->tally[1] * mean * mean)
