@@ -149,9 +149,9 @@ def in_blocks(function: Callable[[Matrix], Matrix], images: Matrix) -> Matrix:
     return np.concatenate([function(images[part]) for part in parts])
 
 
-def is_same_example(one: Example, other: Example) -> bool:
-    """Return whether two images have the same pixels, label and weight."""
-    if (one.label, one.weight) != (other.label, other.weight):
+def is_same_example(one: Example, other: Example, any_weight: bool) -> bool:
+    """Return whether two images have the same pixels, label and weight, or any weight."""
+    if one.label != other.label or not (any_weight or one.weight == other.weight):
         return False
     return np.array_equal(one.image, other.image)
 
@@ -836,14 +836,16 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Unlearn one image; see `unlearn_many`."""
-        self.unlearn_many([x], [read_label(y)], w)
+        with self._lock:
+            self._unlearn(self._read(x, read_image), [read_label(y)], w)
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Unlearn images, as `LeastSquaresClassifier.unlearn_many` does.
 
         Input weights that were made from these images in the warm-up do not change. During the
-        warm-up, the images leave those that are held: pass the pixels, label and weight that were
-        learnt. Memory holds the activations of the whole batch: unlearn many images in batches.
+        warm-up, the images leave those that are held: pass the pixels, the label and, unless rows
+        are forgotten, the weight that were learnt. Memory holds the activations of the whole batch:
+        unlearn many images in batches.
 
         Parameters
         ----------
@@ -857,20 +859,24 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             held during the warm-up. The model is unchanged then.
         """
         with self._lock:
-            if self._fixed is not None:
-                self._fixed.classifier.unlearn_many(self.transform_many(X), y, w)
-                return
-            held, values = [*self._held], self._read(X).values
-            for number, each in enumerate(self._examples(values, y, w, None)):
-                same = (k for k, one in enumerate(held) if is_same_example(one, each))
-                place = next(same, None)
-                if place is None:
-                    problem = f"X[{number}] with label {each.label!r} and weight {each.weight:g} is"
-                    expected = f"not among the {self.count:,} warm-up images, expected one of them"
-                    raise ValueError(f"{problem} {expected}. Remove only images that were learnt.")
-                del held[place]
-            pixels = self._of_pixels.empty()
-            vars(self).update(_held=tuple(held), _of_pixels=pixels, _draft=None)
+            self._unlearn(self._read(X), y, w)
+
+    def _unlearn(self, images: Images, y: Any, w: Any) -> None:
+        """Unlearn images that are read: all of them, or none if an error is raised."""
+        if self._fixed is not None:
+            self._fixed.classifier.unlearn_many(of_images(self._activations, images), y, w)
+            return
+        held, forgets = [*self._held], self.classifier._clock.forgets
+        for number, each in enumerate(self._examples(images.values, y, w, None)):
+            same = (k for k, one in enumerate(held) if is_same_example(one, each, forgets))
+            place = next(same, None)
+            if place is None:
+                problem = f"X[{number}] with label {each.label!r} and weight {each.weight:g} is"
+                expected = f"not among the {self.count:,} warm-up images, expected one of them"
+                raise ValueError(f"{problem} {expected}. Remove only images that were learnt.")
+            del held[place]
+        pixels = self._of_pixels.empty()
+        vars(self).update(_held=tuple(held), _of_pixels=pixels, _draft=None)
 
     def fix_features(self) -> None:
         """Fix everything that depends on data now, from the images held so far.

@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor, dumps, loads
 from support import laws, strategies
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning"),
+    # Where some of them are left, these decide.
+    pytest.mark.filterwarnings("ignore:.*Remove the other rows that dwarf them:UserWarning"),
+]
 
 WAYS = "rows", "batches", "at once", "merged", "merged by the other"
 SETTINGS = (
@@ -19,6 +23,7 @@ SETTINGS = (
     {"ridge": "auto"},
     {"ridge": KFold(3)},
     {"ridge": 1.0, "forgetting_factor": 0.99},
+    {"ridge": 1.0, "half_life": 69.0},
     {"ridge": 1.0, "accumulator": "recursive", "forgetting_factor": 0.99},
 )
 
@@ -50,10 +55,10 @@ def assert_same_sums(a, b):
         assert (error <= 1e-13 * size + 1e-300).all(), name
 
 
-@strategies.examples(80)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("way", WAYS)
+@strategies.examples(8)
 @given(
-    settings=st.sampled_from(SETTINGS),
-    way=st.sampled_from(WAYS),
     seed=st.integers(0, 2**32 - 1),
     what=st.sampled_from(["one feature", "all features", "target"]),
     exponent=st.integers(5, 12),
@@ -74,7 +79,7 @@ def test_removed_rows_leave_all_digits(settings, way, seed, what, exponent, n_ap
         columns = slice(0, 1) if what == "one feature" else slice(None)
         gone[:, columns] = 100.0 * size * (1.0 + random.random(gone[:, columns].shape))
     model, fresh = LeastSquaresRegressor(**settings), LeastSquaresRegressor(**settings)
-    decay = settings.get("forgetting_factor", 1.0)
+    decay = settings.get("forgetting_factor", 0.5 ** (1.0 / settings.get("half_life", np.inf)))
     if way == "at once":
         rows = np.vstack([X[:100], gone, X[100:]])
         learn(model, rows, np.concatenate([y[:100], targets, y[100:]]), way)
@@ -195,3 +200,25 @@ def test_a_message_tells_of_digits_that_moderate_rows_take(size, n_digits, recwa
     expected = [] if n_digits is None else [f"leaves about {n_digits} digits"]
     assert len(told) == len(expected)
     assert all(part in text for part, text in zip(expected, told, strict=True))
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.98])
+def test_digits_that_a_removal_takes_come_back_with_the_last_of_the_rows(factor):
+    """Also if the rows left no longer dwarf the others, for these have grown or forgotten them."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(900, 2))
+    model, fresh = (LeastSquaresRegressor(1.0, forgetting_factor=factor) for _ in range(2))
+    for each in (model, fresh):
+        laws.fitted(each, X[:100], X[:100, 0])
+    codes = np.array([[1e12, 1.0], [3e3, 1.0]])
+    model.learn_many(codes, [0.0, 0.0])
+    if factor < 1.0:
+        fresh.fade(factor**2)
+    with pytest.warns(UserWarning, match="Remove the other rows that dwarf them"):
+        model.unlearn_many(codes[:1], [0.0], factor)
+    for start in range(100, 900, 50):
+        for each in (model, fresh):
+            each.learn_many(X[start : start + 50], X[start : start + 50, 0])
+        model.predict_one({0: 1.0, 1: 0.0})
+    model.unlearn_many(codes[1:], [0.0], factor**800)
+    assert_same_sums(model, fresh)

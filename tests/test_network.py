@@ -78,7 +78,7 @@ def test_images_leave_the_warm_up():
     learn(model, 120, 150)
     model.predict_one(IMAGES[0])
     model.unlearn_many(IMAGES[120:149], LABELS[120:149])
-    model.unlearn_one({"image": IMAGES[149]}, LABELS[149])
+    model.unlearn_one(IMAGES[149], LABELS[149])
     assert dumps(model) == dumps(never)
     for image, label, w in (
         (IMAGES[130], LABELS[130], 1.0),
@@ -87,6 +87,18 @@ def test_images_leave_the_warm_up():
     ):
         remove = functools.partial(model.unlearn_many, image[None], [label], w)
         laws.assert_refused(remove, model, r"^X\[0\] with label .* among the 120 warm-up images")
+
+
+@pytest.mark.parametrize("fixes", [True, False])
+def test_a_forgetting_network_unlearns_images_of_their_current_weights(fixes):
+    settings = {"warm_up": 400, "n_hidden": 40, "forgetting_factor": 0.99}
+    model = ShallowConvClassifier.from_preset("digits", **settings)
+    learn(model, 60)
+    if fixes:
+        model.fix_features()
+    model.unlearn_one(IMAGES[40], LABELS[40], 0.99**19)
+    assert model.count == 59
+    assert model.predict_one(IMAGES[0]) == LABELS[0]
 
 
 @pytest.mark.parametrize("shape", [(9, 7), (12, 12, 3)])

@@ -212,6 +212,7 @@ def test_a_row_that_outweighs_the_others_is_learnt_beside_the_sums():
     assert_same_state(model, single)
 
 
+@pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
 @strategies.examples(40)
 @given(
     strategies.lopsided_rows(),

@@ -22,7 +22,10 @@ from onlinels.sklearn import IncrementalRidge
 from support import laws, strategies
 from support.models import LINEAR, MODELS
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*Remove the other rows that dwarf them:UserWarning"),
+]
 
 RIDGES = 0.0, 1e-6, 1.0, 1e3, "auto", "paper", KFold(3)
 

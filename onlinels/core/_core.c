@@ -630,7 +630,7 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
     const double total = dot(k * s->m, rows[X], rows[X]);
     const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
     int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->beside
-              && s->tally[0] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
+              && s->tally[1] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
         self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
     prepare(s, &self->row, 1.0, 1.0);

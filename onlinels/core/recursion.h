@@ -319,7 +319,7 @@ static void prepare(const sums_t *s, row_t *row, double w, double decay)
  * that its removal would leave few digits. */
 static int dwarfs(const sums_t *s, const row_t *row, double w)
 {
-    if (s->tally[0] < MIN_ROWS_DWARFED)
+    if (s->tally[1] < MIN_ROWS_DWARFED)
         return 0;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
         const double z = row->about[i], mean = mean_of(s, i), square = *s->squares[i];

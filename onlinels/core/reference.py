@@ -42,7 +42,7 @@ Its removal would leave at most twelve digits.
 """
 
 MIN_ROWS_DWARFED = 16
-"""Number of rows from which another row can dwarf them."""
+"""Total weight of rows from which another row can dwarf them."""
 
 CONSTANT_TOLERANCE = 2.0 * float(np.finfo(np.float64).eps)
 """Relative deviation from the mean, or from the only value, up to which a feature is constant.
@@ -481,7 +481,7 @@ class SingleRows:
 
     def _is_dwarfed(self, w: float) -> bool:
         """Return whether the row dwarfs the sums in a column that varies."""
-        if self._tally[0] < MIN_ROWS_DWARFED:
+        if self._tally[1] < MIN_ROWS_DWARFED:
             return False
         squares = w * np.square(self._about())
         if (squares <= self._limits).all():  # Sums grow: old limits hold.

@@ -27,6 +27,7 @@ from onlinels.core.reference import (
     MUCH_LARGER,
     apply,
     is_one_of,
+    numbers_of,
 )
 from onlinels.numerics import Calls, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
@@ -352,7 +353,7 @@ class Statistics:
         if not self.is_single(rows, decay):
             return self._plan_many(rows, decay)
         sample = np.append(rows.values[0], rows.dense_targets(self.n_targets)[0])
-        single = self.single_rows(following=following, decay=decay, values=sample)
+        single = self.alone().single_rows(following=following, decay=decay, values=sample)
         calls = single.plan_sample(float(rows.weights()[0]))
         if self._rounding.weight and decay != 1.0:
             return (*calls, (vars(self).update, {"_rounding": self._rounding.scaled(decay)}))
@@ -366,6 +367,8 @@ class Statistics:
         """
         n_rows = len(rows.values)
         are_first = self.count < MIN_ROWS_DWARFED or decay < EPS
+        if not are_first and self.weight < MIN_ROWS_DWARFED:  # Most of the past is forgotten.
+            return np.zeros(n_rows, dtype=bool)
         if not n_rows or not self._sums.can_remove or (are_first and n_rows <= MIN_ROWS_DWARFED):
             return np.zeros(n_rows, dtype=bool)
         centre, squares = self._centre(), self._varying()
@@ -587,13 +590,21 @@ class Statistics:
         # Any row that it holds has left as much, up to rounding of the squares and of the mean.
         limits = (1.0 + REMOVAL_TOLERANCE) * squares + of_rounding(centre, 16.0 * beside.weight)
         held = ~beyond(rows, centre, limits)
+        if self.count + len(rows.values) - beside.count == 1:
+            # The row apart may have been outgrown; its fingerprint is what the others lack.
+            hashes = numbers_of(np.hstack((rows.values, rows.dense_targets(self.n_targets))))
+            lacking = self._prints[0] + hashes.sum(axis=0) - beside._prints[0]
+            (found,) = np.nonzero((hashes == lacking).all(axis=1))
+            held = ~np.isin(np.arange(len(hashes)), found[:1])
+        elif held.any() and self.mean_weight != 1.0 and self._is_rounded_beside(beside):
+            return new  # Rows apart may have decayed, and be among these.
         try:
             beside = beside.without(rows.some(held), names) if held.any() else beside
         except ValueError:
             return new  # Some of the rows were not beside after all.
         if beside.count < self.count:
             new._beside = beside
-        elif beside.count == self.count and (beside._prints == self._prints).all():
+        elif beside.count == self.count and self._has_rows_of(beside):
             vars(new).update(vars(beside))
         return new
 
@@ -603,6 +614,16 @@ class Statistics:
         vars(new).pop("_beside", None)
         return new
 
+    def _has_rows_of(self, beside: Statistics) -> bool:
+        """Return whether fingerprints and weights of the rows are those beside."""
+        same = bool((beside._prints == self._prints).all())
+        return same and bool(np.isclose(beside.weight, self.weight, rtol=1e-6))
+
+    def _is_rounded_beside(self, beside: Statistics) -> bool:
+        """Return whether removed rows have left rounding that those beside do not have."""
+        own = beside._varying()
+        return bool((self._rounding.squares > GONE_TOLERANCE * own)[own > 0.0].any())
+
     @property
     def is_alone(self) -> bool:
         """Whether no row dwarfs the others any longer, so that these statistics may be `alone`."""
@@ -610,7 +631,8 @@ class Statistics:
         if beside is None or beside.weight <= EPS * self.weight:
             return True
         own = beside._varying()
-        return not (self.squares() > 2.0 * own)[own > 0.0].any()
+        dwarf = bool((self.squares() > 2.0 * own)[own > 0.0].any())
+        return not (dwarf or self._is_rounded_beside(beside))
 
     def grown(self, n_features: int, n_targets: int) -> Self:
         """Return statistics with room for features and targets that were 0 so far.
@@ -689,7 +711,7 @@ class Statistics:
 
         0.0 if the other part has too few rows to be dwarfed.
         """
-        if other.count < MIN_ROWS_DWARFED or not self.weight or not self._sums.can_remove:
+        if other.weight < MIN_ROWS_DWARFED or not self.weight or not self._sums.can_remove:
             return 0.0
         squares, others = self.squares() / self.weight, other._varying()
         with np.errstate(over="ignore"):
