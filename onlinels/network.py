@@ -80,13 +80,12 @@ Accuracy of pixels and network, in percent (demos/benchmarks/warm_up.py):
     images           50        100       300       1,000
     8x8 digits       81, 80    84, 89    90, 94    90, 98
     MNIST            58, 67    74, 87    77, 93    81, 97
-    CIFAR-10         21, 14    27, 20    30, 26    33, 47
 """
 
 FIRST_WHITENED = 400
-"""Number of images from which the whitening of a draft is made; of fewer, it costs accuracy.
+"""The same if whitening is made from the images: of fewer, it costs accuracy.
 
-CIFAR-10 after 100, 200, 300 and 500 images: 14, 22, 21, 29% with, 20, 24, 26, 27% without.
+CIFAR-10 after 100, 300 and 500 images: 14, 21, 29%; a classifier of pixels 27, 30, 31%.
 """
 
 UNITS_PER_IMAGE = 2
@@ -118,15 +117,15 @@ def unit_pixels(images: Matrix) -> Floats:
     return pixels
 
 
-def draft_size(n_held: int) -> int:
+def draft_size(n_held: int, first: int = FIRST_DRAFT) -> int:
     """Return from how many of the held images the features of a draft are made; 0 for no draft.
 
     Examples
     --------
-    >>> draft_size(99), draft_size(199), draft_size(900)
-    (0, 100, 800)
+    >>> draft_size(99), draft_size(199), draft_size(900), draft_size(900, first=400)
+    (0, 100, 800, 800)
     """
-    return FIRST_DRAFT << (n_held // FIRST_DRAFT).bit_length() - 1 if n_held >= FIRST_DRAFT else 0
+    return first << (n_held // first).bit_length() - 1 if n_held >= first else 0
 
 
 def cut(examples: Sequence[Example]) -> list[list[Example]]:
@@ -365,13 +364,13 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     -----
     Everything that depends on data is fixed once: after `warm_up` images, or earlier by
     `fix_features`. Until then, the network holds the images, and a smaller network predicts, which
-    has learnt them: with features made from the first 100, 200, 400, … of them, and two hidden
-    units for each. Before the hundredth image, a least-squares classifier of the pixels (of means
-    of blocks if there are more than 1,024) predicts. After the warm-up, the network learns the held
-    images like any others and drops them. From then on it stores no images, its result does not
-    depend on the order of the stream or on its division into batches, and models that share their
-    features merge. If all warm-up images are of one class, the input weights are differences of any
-    two images.
+    has learnt them: with features made from the first 100, 200, 400, … of them (from 400 on if
+    images are whitened), and two hidden units for each. Before, a least-squares classifier of the
+    pixels (of means of blocks if there are more than 1,024) predicts. After the warm-up, the
+    network learns the held images like any others and drops them. From then on it stores no images,
+    its result does not depend on the order of the stream or on its division into batches, and
+    models that share their features merge. If all warm-up images are of one class, the input
+    weights are differences of any two images.
 
     `X` can be an array (n, height, width[, n_channels]) or a list of {"image": array}, and `x` an
     array or {"image": array}. If their shape is known, from the first image or an `image_shape`,
@@ -526,15 +525,17 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """The classifier of hidden activations, or of pixels at the beginning of the warm-up."""
         return self._answering[0]
 
+    def _draft_size(self, n_held: int) -> int:
+        whitens = not self.preprocessing.is_fixed
+        return draft_size(n_held, FIRST_WHITENED if whitens else FIRST_DRAFT)
+
     def _current_draft(self) -> FixedNetwork | None:
         """Return the network whose features are made from the first of the held images."""
-        size = draft_size(len(self._held))
+        size = self._draft_size(len(self._held))
         if not size:
             return None
         if self._draft is None or self._draft[0] != size:
             parts, images = self._parts(), np.stack([each.image for each in self._held[:size]])
-            if size < FIRST_WHITENED and not parts.preprocessing.is_fixed:
-                parts.preprocessing = self.preprocessing.clone({"whitening": None})
             if not parts.hidden.is_fixed:
                 n_hidden = min(self.hidden.n_hidden, UNITS_PER_IMAGE * size)
                 parts.hidden = self.hidden.clone({"n_hidden": n_hidden})
@@ -798,7 +799,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             return cut(examples)
         n_held = self.count
         counts = range(n_held + 1, min(n_held + len(examples), self.warm_up) + 1)
-        changes = {draft_size(n) for n in counts} | {self.warm_up}
+        changes = {self._draft_size(n) for n in counts} | {self.warm_up}
         ends = [max(0, change - n_held) for change in sorted(changes)]
         parts = (examples[start:end] for start, end in pairwise([0, *ends, len(examples)]))
         return [block for part in parts for block in cut(part)]
