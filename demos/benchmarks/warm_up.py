@@ -4,8 +4,8 @@ python demos/benchmarks/warm_up.py
 python demos/benchmarks/warm_up.py --data mnist.npz --preset mnist
 python demos/benchmarks/warm_up.py --data cifar10.npz --preset cifar10 --validate 1000 [--crop 24]
 
-Without --data, the network learns scikit-learn's 8x8 digits. Before 100 images, or 400 if images are
-whitened, a least-squares classifier of pixels predicts.
+Without --data, the network learns scikit-learn's 8x8 digits. Before 100 images, or 400 if images
+are whitened, a least-squares classifier of pixels predicts.
 """
 
 from __future__ import annotations
