@@ -30,7 +30,7 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     ----------
     model : classifier or regressor of this package, or river pipeline that ends in one
         The model to explain. It does not change.
-    x : mapping
+    x : mapping, or an image for a ShallowConvClassifier
         Feature names to numbers, text or arrays, as in `predict_one`.
 
     Returns
@@ -68,6 +68,8 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     >>> round(mean_scores(model)["prediction"], 9), round(model.predict_one({"a": 2, "b": 1}), 9)
     (8.0, 10.0)
     """
+    if isinstance(x, np.ndarray) and hasattr(model, "image_shape"):
+        x = {"image": x}
     check_mapping(x)
     if is_linear(model):
         with model._lock:

@@ -125,6 +125,7 @@ def test_pixels_have_effects():
     model = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=20)
     model.learn_many(images, labels)
     effects = feature_effects(model, {"image": images[0]})
+    assert feature_effects(model, images[0]) == effects
     assert list(effects) == [0, 1]
     assert len(effects[0]) == 64
 
