@@ -1164,15 +1164,15 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     if lost <= MAX_UNTOLD:
         return
     names, is_feature = (*model.feature_names, *model._outputs), column < statistics.n_features
-    beside = statistics.beside
-    remedy = LEARN_AGAIN if beside is None else "Remove the other rows that dwarf them, too."
+    is_dwarfed = statistics.is_dwarfed
+    remedy = "Remove the other rows that dwarf them, too." if is_dwarfed else LEARN_AGAIN
     told = (
         f"{cause} leaves about {digits_of(lost)} digits of the fit, expected at least "
         f"{6 if lost > MAX_LOST else 9}, because the removed rows outweigh the rows that stay in "
         f"{'feature' if is_feature else 'target'} {names[column]!r}. {remedy}"
     )
     # The statistics beside have all digits, and take over when the last of the others is removed.
-    if lost > MAX_LOST and beside is None:
+    if lost > MAX_LOST and not is_dwarfed:
         raise ValueError(told)
     warn_caller(told)
 

@@ -625,6 +625,14 @@ class Statistics:
         return bool((self._rounding.squares > GONE_TOLERANCE * own)[own > 0.0].any())
 
     @property
+    def is_dwarfed(self) -> bool:
+        """Whether rows that dwarf those beside are left for sure, whatever rounding hides."""
+        if self._beside is None:
+            return False
+        own = self._beside._varying()
+        return bool((self._varying() > MUCH_LARGER * own)[own > 0.0].any())
+
+    @property
     def is_alone(self) -> bool:
         """Whether no row dwarfs the others any longer, so that these statistics may be `alone`."""
         beside = self._beside
