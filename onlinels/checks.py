@@ -6,6 +6,7 @@ import numbers
 import os
 import reprlib
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
@@ -210,13 +211,13 @@ def is_unknown(value: Any) -> bool:
     return type(value).__name__ == "NAType"
 
 
-def levels_to_caller() -> int:
-    """Return the `stacklevel` with which a warning refers to the line that called this package."""
-    frame, level = sys._getframe(1), 1
+def warn_caller(told: str) -> None:
+    """Warn at the line that called this package."""
+    frame, level = sys._getframe(), 1
     package = str(Path(__file__).parent)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1
-    return level
+    warnings.warn(told, UserWarning, stacklevel=level)
 
 
 def plain_scalar(value: Any) -> Any:

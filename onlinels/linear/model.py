@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import numbers
 import reprlib
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,10 +29,10 @@ from onlinels.checks import (
     check_mergeable,
     check_weights,
     checked_assignment,
-    levels_to_caller,
     read_only,
     row_blocks,
     uncast,
+    warn_caller,
 )
 from onlinels.core import SingleRows
 from onlinels.core.reference import (
@@ -869,12 +868,10 @@ class LinearModel(base.Estimator, ABC):
         if unknown == self._warned_of:
             return
         self._warned_of = unknown
-        warnings.warn(
+        warn_caller(
             f"The model knows none of the features of x: {reprlib.repr(names)}. They do not count, "
             f"and the {n_known} that it knows count as 0: {reprlib.repr(self.feature_names)}. "
-            "Check the spelling; unknown_features(x) lists unknown features.",
-            UserWarning,
-            stacklevel=levels_to_caller(),
+            "Check the spelling; unknown_features(x) lists unknown features."
         )
 
     def unknown_features(self, x: Mapping[Any, Any]) -> tuple[Name, ...]:
@@ -967,11 +964,6 @@ class LinearModel(base.Estimator, ABC):
     def _shown(self, scores: Floats) -> list[str]:
         """Return what `debug_one` shows of every output before its score."""
         return [""] * len(scores)
-
-
-def warn_caller(told: str) -> None:
-    """Warn at the line that called this package."""
-    warnings.warn(told, UserWarning, stacklevel=levels_to_caller())
 
 
 def hold_choices(model: LinearModel) -> None:

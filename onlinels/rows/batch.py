@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import reprlib
 import struct
-import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,9 +29,9 @@ from onlinels.checks import (
     check_values,
     dense,
     equals_itself,
-    levels_to_caller,
     plain_value,
     read_number,
+    warn_caller,
     within_bounds,
 )
 from onlinels.core import Reader
@@ -729,12 +728,10 @@ def warn_of_absent(n_known: int, absent: Sequence[Name], unknown: Sequence[Name]
     if not absent:
         return
     others = f" (X also has {reprlib.repr(unknown)})" if unknown else ""
-    warnings.warn(
+    warn_caller(
         f"X lacks {len(absent)} of the {n_known} columns that the model has learnt: "
         f"{reprlib.repr(absent)}. They count as 0. Check the spelling{others}; if 0 is intended, "
-        "add columns of 0, or pass a list of dicts.",
-        UserWarning,
-        stacklevel=levels_to_caller(),
+        "add columns of 0, or pass a list of dicts."
     )
 
 

@@ -333,7 +333,7 @@ class Statistics:
         return bool(is_plain and self.n_features and self.n_targets)
 
     def plan(self, rows: Rows, decay: float = 1.0, following: Following | None = None) -> Calls:
-        """Plan to decay all rows and to learn or remove checked rows.
+        """Plan to decay all rows and to learn checked rows, in the statistics beside too.
 
         Nothing changes before the update is applied. Without new rows, the update only decays. If a
         recursion follows, it learns a single row too.
