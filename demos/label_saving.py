@@ -15,7 +15,7 @@ Streaming Data", IEEE Transactions on Neural Networks and Learning Systems 25(1)
 to that strategy, the sizes of the two steps balance at the budget, and no label beyond the budget
 is requested.
 
-python demos/label_saving.py
+python demos/label_saving.py            # half a minute
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from show import (
     table_of,
 )
 from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_limits
 
 from onlinels import HiddenLayer, LeastSquaresClassifier
 
@@ -61,10 +62,12 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help=few)
     arguments = parser.parse_args(argv)
     console = Console()
+    sizes = (SHARES, N_HIDDEN, N_SEEDS)
     if arguments.quick:
-        results = compare(QUICK_SHARES, QUICK_HIDDEN, QUICK_SEEDS, console)
-    else:
-        results = compare(SHARES, N_HIDDEN, N_SEEDS, console)
+        sizes = (QUICK_SHARES, QUICK_HIDDEN, QUICK_SEEDS)
+    # On small matrices, several BLAS threads are slower than one, most of all on busy cores.
+    with threadpool_limits(1, user_api="blas"):
+        results = compare(*sizes, console)
     console.print(summary(results))
     draw(arguments.output, results)
     console.print(f"Picture: {arguments.output}")

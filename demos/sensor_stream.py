@@ -253,7 +253,7 @@ def watch_summary(results: dict[str, Followed]) -> Table:
 
 def draw_watch(path: Path, recordings: Recordings, results: dict[str, Followed]) -> None:
     """Draw a recording of each activity, and below it the accuracy of the models."""
-    with figure(path, 10.5, 7.2, "Activities, predicted from single readings of a watch") as made:
+    with figure(path, 10.5, 7.2, "Activities, predicted at every reading of a smart watch") as made:
         grid = made.add_gridspec(2, 1, height_ratios=(0.8, 2))
         above, below = (made.add_subfigure(grid[row, 0]) for row in range(2))
         first = recordings.first
