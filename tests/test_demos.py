@@ -63,7 +63,7 @@ def test_sites_merge_and_withdraw_exactly(printed, tmp_path):
 @pytest.mark.slow
 def test_classes_arrive_one_task_after_another(printed, tmp_path):
     output = printed("new_classes", "--limit", "900", "--output", "classes.png")
-    curves = re.findall(r"(?:one pass|mean|descent|at once) ((?:[\d.]+% ?){5})", output)
+    curves = re.findall(r"(?:one pass|mean|SGD|all rows) ((?:[\d.]+% ?){5})", output)
     ours, mean, descent, all_at_once = [float(curve.split()[-1].rstrip("%")) for curve in curves]
     assert ours > max(mean, descent)
     assert ours > all_at_once - 1.0
