@@ -13,7 +13,7 @@ from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSq
 from onlinels.linear.ridge import KFold
 from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
 from onlinels.network import ShallowConvClassifier
-from onlinels.pipelines import merge
+from onlinels.pipelines import difference, merge
 from onlinels.saving import dumps, load, loads, save
 from onlinels.stream import StreamClassifier, StreamRegressor
 from onlinels.versions import show_versions
@@ -37,6 +37,7 @@ __all__ = [
     "StreamRegressor",
     "WindowedClassifier",
     "__version__",
+    "difference",
     "dumps",
     "load",
     "loads",

@@ -610,8 +610,8 @@ def check_mergeable(model: Any, other: Any) -> None:
     if type(other) is not type(model):
         expected = type(model).__name__
         raise TypeError(
-            f"other is of type {type(other).__name__}, expected {expected} to merge. Merge models "
-            "of one class."
+            f"other is of type {type(other).__name__}, expected {expected}. Pass models of one "
+            "class."
         )
     mine, theirs = model._get_params(), other._get_params()
     differing = [

@@ -17,7 +17,7 @@ from dask.diagnostics import ProgressBar
 from dask.sizeof import sizeof
 
 from onlinels.checks import check_count
-from onlinels.linear.model import LinearModel, choose_anew, hold_choices
+from onlinels.linear.model import LinearModel, hold_choices
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import (
     check_steps_learn_nothing,
@@ -142,7 +142,7 @@ def fit(
         models = [reduce(join, group) for group in groups]
     if models:
         linear.merge(computed(models[0], progress))
-        choose_anew(linear)
+        linear.select_ridge()
     return result
 
 

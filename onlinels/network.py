@@ -329,6 +329,15 @@ def preset_settings(name: str, overrides: PresetSettings) -> dict[str, PresetSet
     return parts
 
 
+def check_same_features(one: FixedNetwork, other: FixedNetwork) -> None:
+    """Raise ValueError unless two networks have the same fixed features."""
+    for part in ("preprocessing", "features", "hidden"):
+        if not same(getattr(one, part)._get_params(), getattr(other, part)._get_params()):
+            problem = "other has different fixed features, made from other images"
+            remedy = "Start both networks from the empty() of one"
+            raise ValueError(f"{problem}, expected the same. {remedy}.")
+
+
 @savable(settings_hold)
 class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     """Classify images by the paper's network, learnt online and exactly in one pass.
@@ -556,6 +565,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             if self._fixed is not None:
                 self._fixed.classifier.ridge = ridge
             self.classifier.ridge = ridge
+
+    def select_ridge(self) -> None:
+        """Select the ridge now; see `LeastSquaresClassifier.select_ridge`."""
+        with self._lock:
+            self._linear_layer.select_ridge()
 
     @property
     def priors(self) -> Any:
@@ -934,15 +948,18 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 fixed.learn(self._held)
                 self._end_warm_up(fixed, shape)
             else:
-                parts = "preprocessing", "features", "hidden"
-                pairs = [(getattr(self._fixed, part), getattr(theirs, part)) for part in parts]
-                if not all(same(a._get_params(), b._get_params()) for a, b in pairs):
-                    problem = "other has different fixed features, made from other images"
-                    remedy = "Start both networks from the empty() of one"
-                    raise ValueError(f"{problem}, expected the same. {remedy}.")
+                check_same_features(self._fixed, theirs)
                 self._linear_layer.merge(other._linear_layer)
                 self._image_shape = shape
         return self
+
+    def difference(self, other: Self) -> float:
+        """Return how far another network is from this one; see `onlinels.difference`."""
+        check_mergeable(self, other)
+        with all_held(self._lock, other._lock):
+            if self._fixed is not None and other._fixed is not None:
+                check_same_features(self._fixed, other._fixed)
+            return self._linear_layer.difference(other._linear_layer)
 
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""

@@ -1,4 +1,4 @@
-"""River pipelines that end in a model of this package: merge and unlearn."""
+"""River pipelines that end in a model of this package: merge, compare and unlearn."""
 
 from __future__ import annotations
 
@@ -196,6 +196,57 @@ def merge(model: Model, *others: Model) -> Model:
     """
     _method(last_step(model), "merge")
     return reduce(join, others, copied(model))
+
+
+def difference(model: Any, other: Any) -> float:
+    """Return the largest relative difference between the sums and the weights of two models.
+
+    Features, and classes or targets, are matched by name; a name that one model lacks counts as 0.
+    Two models that have learnt the same rows, in any way, differ by rounding, about 1e-14, and more
+    if features are nearly collinear. If one has learnt a row that the other has not, they differ by
+    about the share of this row.
+
+    Parameters
+    ----------
+    model, other : linear models or networks, or river pipelines that end in one
+        Models that can be merged: of one class, with the same settings and the same fixed features.
+
+    Returns
+    -------
+    float
+        The largest of these ratios, 0.0 for equal models:
+
+        - differences of sums of products, relative to the roots of both sums of squares
+        - differences of means, relative to the root of the mean square
+        - the difference of the total weights, relative to the larger one
+        - differences of weights times the deviation of the feature, relative to the largest of the
+          same class or target
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the models are of different classes, or their settings or features differ.
+
+    Notes
+    -----
+    With ridge="auto", call `select_ridge` of both models before, so that both select the ridge from
+    the same rows. Cost: two copies of the sums, and the solutions if they are not up to date.
+
+    Examples
+    --------
+    >>> from onlinels import LeastSquaresRegressor
+    >>> model, never = LeastSquaresRegressor(ridge=1.0), LeastSquaresRegressor(ridge=1.0)
+    >>> model.learn_many([{"a": 1.0}, {"a": 3.0}, {"a": 4.0}], [2.0, 7.0, 1.0])
+    >>> never.learn_many([{"a": 1.0}, {"a": 3.0}], [2.0, 7.0])
+    >>> difference(model, never) > 0.1
+    True
+    >>> model.unlearn_one({"a": 4.0}, 1.0)
+    >>> difference(model, never) < 1e-13
+    True
+    """
+    if is_pipeline(model) or is_pipeline(other):
+        _check_same_steps(model, other)
+    return float(_method(last_step(model), "difference")(last_step(other)))
 
 
 def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:

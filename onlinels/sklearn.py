@@ -39,7 +39,6 @@ from onlinels.linear.checked import Targets
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
     checked,
-    choose_anew,
     hold_choices,
     learn_rows,
     scores_of,
@@ -242,7 +241,7 @@ class IncrementalModel(BaseEstimator):
             if self.alpha == "auto":
                 # Alpha is selected when weights are next needed, not at the model's checkpoints.
                 hold_choices(model)
-                stack.callback(choose_anew, model)
+                stack.callback(model.select_ridge)
             learn_rows(model, rows)
         publish(new, self)
         return self

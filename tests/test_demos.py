@@ -52,12 +52,15 @@ def test_a_command_line_that_cannot_be_is_one_sentence(printed, capsys, demo, wo
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_sites_merge_and_withdraw_exactly(printed, tmp_path):
-    output = printed("personal_data")
-    differences = re.findall(r"\d% (\de-\d+)", output)
-    assert len(differences) == 6
-    assert max(map(float, differences)) < 1e-9
-    assert is_drawn(tmp_path / "personal_data.png")
+def test_patients_are_removed_once_and_without_a_trace(printed, tmp_path):
+    output = printed("remove_person")
+    rows = re.findall(r"patients? +(\de-\d+) +(\de-\d+)", output)
+    without, with_them = np.array(rows, dtype=float).T
+    assert len(rows) == 4
+    assert max(without) < 1e-9
+    assert min(with_them) > 1e-4
+    assert re.search(r"Asked again: patient \d+ was removed at 20", output)
+    assert is_drawn(tmp_path / "remove_person.png")
 
 
 @pytest.mark.slow

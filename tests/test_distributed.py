@@ -33,7 +33,6 @@ frames = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("onlinels.distributed")
 
 fit, predict = distributed.fit, distributed.predict
-choose_anew = distributed.choose_anew
 
 
 @pytest.fixture(autouse=True)
@@ -122,12 +121,8 @@ def test_any_chunks_of_any_kinds_give_the_model_of_one_process(
     whole = laws.fitted(model.empty(), *pieces)
     assert (model.count, fitted.count) == (0, n_rows)
     # The ridge of one process is that of its last checkpoint.
-    assert_same(fitted, whole + whole.empty() if ridge == 1.0 else chosen_anew(whole), 1e-6)
-
-
-def chosen_anew(model):
-    choose_anew(model)
-    return model
+    whole.select_ridge()
+    assert_same(fitted, whole + whole.empty(), 1e-6)
 
 
 def test_folds_are_those_of_one_process_and_what_was_known_stays():
@@ -139,7 +134,8 @@ def test_folds_are_those_of_one_process_and_what_was_known_stays():
     rest = [array.from_array(each[20:], chunks=(9, *each.shape[1:])) for each in (X, y)]
     fitted = fit(model, *rest)
     whole.learn_many(X, y)
-    assert_same(fitted, chosen_anew(whole))
+    whole.select_ridge()
+    assert_same(fitted, whole)
     assert (model.output_weights == before).all()
 
 

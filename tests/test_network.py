@@ -11,6 +11,7 @@ from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
     ShallowConvClassifier,
+    difference,
     dumps,
     loads,
 )
@@ -171,6 +172,27 @@ def test_images_keep_one_shape_without_a_setting_and_merging_passes_it_on():
             network.predict_many(np.ones((1, 9, 9)))
         with pytest.raises(ValueError, match=r"expected \(8, 8, 1\)"):
             network.learn_many(np.ones((2, 9, 9)), [1, 2])
+
+
+def test_networks_of_the_same_images_do_not_differ():
+    """In the warm-up and after it; features made from other images are refused."""
+    start = small(learnt=0)
+    for learnt in (6, 40):
+        model = learn(start.clone(), learnt)
+        other = copy.copy(model)
+        assert model.difference(other) == 0.0
+        other.learn_many(IMAGES[40:44], LABELS[40:44])
+        assert model.difference(other) > 1e-3
+    other.unlearn_many(IMAGES[40:44], LABELS[40:44])
+    assert difference(model, other) < 1e-9
+    model.ridge = other.ridge = "auto"
+    model.select_ridge()
+    other.select_ridge()
+    assert model.difference(other) < 1e-6
+    late = start.clone()
+    late.learn_many(IMAGES[20:60], LABELS[20:60])
+    late.ridge = "auto"
+    laws.assert_refused(lambda: model.difference(late), model, "different fixed features")
 
 
 def test_the_callers_parts_stay_the_callers():

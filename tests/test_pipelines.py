@@ -57,6 +57,7 @@ def test_merged_pipelines_have_seen_all_rows_and_unlearn_them_again(rows, name, 
     merged, whole = onlinels.merge(*models), learn(pipeline_of(name), rows)
     assert merged["last"].count == whole["last"].count == len(rows)
     laws.assert_same_model(merged["last"], whole["last"])
+    assert onlinels.difference(merged, whole) < 1e-6
     assert [pickle.dumps(model["last"]) for model in models] == before
     for k in parts[-1]:
         x, y, w = rows.dicts()[k], rows.y[k], float(rows.w[k])

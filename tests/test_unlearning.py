@@ -1,6 +1,7 @@
 """Unlearning: a model from which rows were taken out is as if it had never seen them."""
 
 import contextlib
+import copy
 import functools
 
 import numpy as np
@@ -243,3 +244,78 @@ def test_a_weight_that_rounds_below_0_is_none(ridge):
                 model.unlearn_many(X[[row]], y[[row]], w[row])
             assert model.count == 1
             assert not model.output_weights.any()
+
+
+@pytest.mark.parametrize("kind", [LeastSquaresClassifier, LeastSquaresRegressor])
+@strategies.examples(25)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    ridge=st.sampled_from(["auto", KFold(3), "paper", 1.0]),
+    scaling=st.sampled_from(["auto", None]),
+    fit_intercept=st.booleans(),
+    data=st.data(),
+)
+def test_rows_that_were_taken_out_leave_no_difference(
+    kind, seed, ridge, scaling, fit_intercept, data
+):
+    """Models of the same rows select the same ridge, whatever became of these rows before."""
+    random = np.random.default_rng(seed)
+    n_rows, n_features = data.draw(st.integers(30, 80)), data.draw(st.integers(1, 5))
+    names = [f"x{column}" for column in range(n_features)]
+    X = random.normal(size=(n_rows, n_features)) * 10.0 ** random.integers(-3, 3, n_features)
+    y = (X @ (1.0 / X.std(axis=0)) + random.normal(size=n_rows)).round(6)
+    y = np.where(y > 0.0, "up", "down") if kind is LeastSquaresClassifier else y
+    rows = [dict(zip(names, x, strict=True)) for x in X.tolist()]
+    settings = {"ridge": ridge, "scaling": scaling, "fit_intercept": fit_intercept}
+    model, other, never = kind(**settings), kind(**settings), kind(**settings)
+    order = random.permutation(n_rows).tolist()
+    for row in order:
+        (model if row % 2 else other).learn_one(rows[row], y[row])
+    model.merge(other)
+    model.learn_one({"guest": 50.0, "x0": X[0, 0]}, y[0])
+    still_in = copy.copy(model)
+    gone, kept = order[:10], sorted(order[10:])
+    model.unlearn_one({"guest": 50.0, "x0": X[0, 0]}, y[0])
+    model.unlearn_many([rows[row] for row in gone], y[gone])
+    never.learn_many([rows[row] for row in kept], y[kept])
+    for each in (model, still_in, never):
+        each.select_ridge()
+    assert model.ridge_ == pytest.approx(never.ridge_, rel=1e-6)
+    assert model.difference(never) < 1e-9
+    assert onlinels.difference(never, model) == pytest.approx(model.difference(never), abs=1e-12)
+    assert still_in.difference(never) > 1e-3
+    later = rows[0], y[0]
+    for each in (model, never):
+        each.learn_one(*later)
+    assert model.difference(never) < 1e-9
+
+
+def test_a_numeric_ridge_is_not_selected():
+    """A ridge that has decayed stays so."""
+    model = LeastSquaresRegressor(1.0, "recursive", forgetting_factor=0.5)
+    for row in range(4):
+        model.learn_one({"a": float(row)}, row % 2)
+    before = model.ridge_diagonal
+    model.select_ridge()
+    assert (model.ridge_diagonal == before).all()
+    assert before[0] < 1.0
+
+
+def test_names_that_one_model_lacks_count_as_zero():
+    one, other = LeastSquaresClassifier(1.0), LeastSquaresClassifier(1.0)
+    rows = [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 0.0}, {"a": 2.0, "b": 7.0}]
+    one.learn_many(rows, ["x", "y", "x"])
+    other.learn_many(rows[::-1], ["x", "y", "x"])
+    assert one.difference(other) < 1e-15
+    other.learn_one({"c": 0.0}, "z", w=0.0)
+    assert one.difference(other) < 1e-15
+    other.learn_one({"c": 1.0}, "z")
+    assert one.difference(other) == other.difference(one) > 0.1
+    assert one.empty().difference(one) == pytest.approx(1.0)
+    assert one.empty().difference(one.empty()) == 0.0
+    laws.assert_refused(
+        lambda: one.difference(LeastSquaresClassifier(2.0)), one, "different settings"
+    )
+    laws.assert_refused(
+        lambda: one.difference(LeastSquaresRegressor()), one, "expected Least", TypeError
+    )
