@@ -62,12 +62,12 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help=few)
     arguments = parser.parse_args(argv)
     console = Console()
-    sizes = (SHARES, N_HIDDEN, N_SEEDS)
-    if arguments.quick:
-        sizes = (QUICK_SHARES, QUICK_HIDDEN, QUICK_SEEDS)
     # On small matrices, several BLAS threads are slower than one, most of all on busy cores.
     with threadpool_limits(1, user_api="blas"):
-        results = compare(*sizes, console)
+        if arguments.quick:
+            results = compare(QUICK_SHARES, QUICK_HIDDEN, QUICK_SEEDS, console)
+        else:
+            results = compare(SHARES, N_HIDDEN, N_SEEDS, console)
     console.print(summary(results))
     draw(arguments.output, results)
     console.print(f"Picture: {arguments.output}")

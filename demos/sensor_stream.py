@@ -46,6 +46,7 @@ from show import (
     label_ends,
     make_parser,
     mark_shares,
+    moving_accuracy,
     not_negative,
     note,
     progress_bar,
@@ -300,15 +301,6 @@ def draw_answers(axes: Axes, recordings: Recordings, results: dict[str, Followed
             note(axes, number, f"the first {activity}", INK)
     mark_shares(axes, "recordings of ten seconds")
     label_ends(axes, ends, gap=0.055)
-
-
-def moving_accuracy(hits: Array, window: int) -> NDArray[np.float64]:
-    """Return for every row the share of hits among the last `window` rows, or all rows so far."""
-    sums = np.concatenate([[0], np.cumsum(hits)])
-    ends = np.arange(1, len(hits) + 1)
-    starts = np.maximum(ends - window, 0)
-    shares: NDArray[np.float64] = (sums[ends] - sums[starts]) / (ends - starts)
-    return shares
 
 
 # == the gas sensors ==============================================================================

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter, StrMethodFormatter
+from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -95,6 +97,15 @@ def figure(path: Path, width: float, height: float, heading: str = "") -> Iterat
             made.suptitle(heading, x=0.01, ha="left", size=16, weight="bold")
         yield made
         made.savefig(path, dpi=150)
+
+
+def moving_accuracy(hits: NDArray[Any], window: int) -> NDArray[np.float64]:
+    """Return for every row the share of hits among the last `window` rows, or all rows so far."""
+    sums = np.concatenate([[0], np.cumsum(hits)])
+    ends = np.arange(1, len(hits) + 1)
+    starts = np.maximum(ends - window, 0)
+    shares: NDArray[np.float64] = (sums[ends] - sums[starts]) / (ends - starts)
+    return shares
 
 
 def mark_shares(axes: Axes, rows: str) -> None:

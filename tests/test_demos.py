@@ -34,6 +34,26 @@ def test_a_stream_of_images_equals_the_batch_solve(printed, tmp_path):
     assert is_drawn(tmp_path / "picture.png")
 
 
+def test_the_tour_follows_a_stream_merges_removes_and_serves(printed, tmp_path):
+    output = printed("tour", "--quick")
+    ours, theirs, last = (
+        float(re.search(rf"{name} (?:[\d.]+% ){{2}}([\d.]+)%", output)[1])
+        for name in ("StreamClassifier", "river ARF", "last label")
+    )
+    assert ours > max(theirs, last)
+    shares = re.search(
+        r"north, .*? ([\d.]+)%.* south, .*? ([\d.]+)%.* merged, .*? ([\d.]+)%", output
+    )
+    north, south, merged = map(float, shares.groups())
+    assert merged > max(north, south)
+    far = re.search(r"one batch (\S+) .*never seen (\S+) .*control: still in (\S+)", output)
+    merging, removal, control = map(float, far.groups())
+    assert max(merging, removal) < 1e-9 < 1e-3 < control
+    assert float(re.search(r"from those here by (\S+)\.", output)[1]) < 1e-9
+    assert "It predicts malignant" in output
+    assert is_drawn(tmp_path / "tour.png")
+
+
 REFUSED = [
     ("stream_images", "--output nowhere/a.png", "the folder of nowhere/a.png does not exist"),
     ("stream_images", "--data nowhere.npz", "nowhere.npz"),
