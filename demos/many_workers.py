@@ -1,6 +1,6 @@
 """Learn parts of the data in Dask workers, and merge them into the model of one process.
 
-The data are scikit-learn's 8x8 digits and distorted copies of them, in 64 parts, or with --data
+The data are scikit-learn's 8x8 digits and distorted copies of them, in 32 parts, or with --data
 other images in parts of 1,500. First, one process learns all parts, one after the other. Then the
 Dask workers learn them, each with one thread. The demo compares the two models and draws which
 worker did what and when. With --kill, one worker is killed halfway; only the time changes.
@@ -51,7 +51,6 @@ from show import (
     progress_bar,
     table_of,
 )
-from sklearn.datasets import load_digits
 
 from onlinels import ShallowConvClassifier
 from onlinels.distributed import fit
@@ -62,12 +61,12 @@ MAX_ANGLE, MAX_SCALE, MAX_SLANT, MAX_SHIFT = np.deg2rad(20.0), 0.2, 0.2, 1.0
 """Largest distortions of an image: radians, relative change of size, columns per row, pixels."""
 DIGITS_TEST_COPIES = 4
 """Distorted copies of every test image (with --data, one). All test images are distorted."""
-DIGITS_TEST_ROWS, DIGITS_COPIES, DIGITS_HIDDEN = 500, 64, 800
+DIGITS_TEST_ROWS, DIGITS_COPIES, DIGITS_HIDDEN = 500, 32, 1600
 MNIST_HIDDEN = 2000
 ROWS = 1500
 QUICK_ROWS, QUICK_COPIES, QUICK_HIDDEN = 100, 6, 100
 MOST_WORKERS = 8
-"""Default limit. A model learns four of the 64 parts in turn, so 16 workers could learn at once."""
+"""Default limit. A model learns four of the 32 parts in turn, so 8 workers can learn at once."""
 KINDS = {
     "batch": ("read, distort", GREEN),
     "learnt": ("features, learn", BLUE),
@@ -219,6 +218,8 @@ def read_data(arguments: argparse.Namespace) -> ImageData:
     if arguments.data:
         data = read_image_data(arguments.data)
     else:
+        from sklearn.datasets import load_digits  # Here, since workers import this file, too.
+
         digits, copies = load_digits(), DIGITS_TEST_COPIES
         x_train, x_test = np.split(digits.images, [-DIGITS_TEST_ROWS])
         y_train, y_test = np.split(digits.target, [-DIGITS_TEST_ROWS])
