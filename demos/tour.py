@@ -23,7 +23,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -56,6 +55,7 @@ import onlinels
 from onlinels import LeastSquaresClassifier, StreamClassifier
 
 Patients = tuple[list[dict[str, float]], list[str]]
+Panel = tuple[str, dict[str, float], str]  # The title of a plot, its values, and their format.
 
 N_ROWS, QUICK_ROWS = 2310, 400
 GAPS = 0.1
@@ -73,29 +73,17 @@ print(json.dumps([os.getpid(), answer, model.scores_one(x), feature_effects(mode
 """
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What the picture shows of the patients: accuracies, differences, and effects of features."""
-
-    accuracies: dict[str, float]
-    differences: dict[str, float]
-    effects: dict[str, float]
-    answer: str
-
-
 def main(argv: list[str] | None = None) -> None:
     parser = make_parser(__doc__, "tour.png")
-    parser.add_argument(
-        "--quick", action="store_true", help=f"only {QUICK_ROWS} rows of the stream"
-    )
+    parser.add_argument("--quick", action="store_true", help=f"only {QUICK_ROWS} rows to stream")
     arguments = parser.parse_args(argv)
     console = Console()
     n_rows = QUICK_ROWS if arguments.quick else N_ROWS
     # On small matrices, several BLAS threads are slower than one, most of all on busy cores.
     with threadpool_limits(1, user_api="blas"):
         hits = follow_stream(n_rows, console)
-        findings = follow_patients(console)
-    draw(arguments.output, hits, findings)
+        panels = follow_patients(console)
+    draw(arguments.output, hits, panels)
     console.print(f"Picture: {arguments.output}")
 
 
@@ -173,8 +161,12 @@ def learn(X: list[dict[str, float]], y: list[str]) -> LeastSquaresClassifier:
     return model
 
 
-def follow_patients(console: Console) -> Findings:
-    """Merge the models of two sites, remove a patient, serve the model in another process."""
+def accuracy(model: LeastSquaresClassifier, X: list[dict[str, float]], y: list[str]) -> float:
+    return float(np.mean(np.equal(model.predict_many(X), y)))
+
+
+def follow_patients(console: Console) -> list[Panel]:
+    """Merge the models of two sites, remove a patient, and serve the model in a second process."""
     (X_north, y_north), (X_south, y_south), (X_test, y_test) = read_patients()
     north, south = learn(X_north, y_north), learn(X_south, y_south)
     merged, removed = north + south, north + south
@@ -187,9 +179,7 @@ def follow_patients(console: Console) -> Findings:
         model.select_ridge()  # From all rows: ridge="auto" otherwise waits for a checkpoint.
     models = {"north": north, "south": south, "merged": merged}
     accuracies = {
-        f"{name}, {model.count} patients": float(
-            np.mean(np.equal(model.predict_many(X_test), y_test))
-        )
+        f"{name}, {model.count} patients": accuracy(model, X_test, y_test)
         for name, model in models.items()
     }
     differences = {
@@ -199,8 +189,8 @@ def follow_patients(console: Console) -> Findings:
     }
     title = f"Breast cancer: accuracy on {N_TEST} new patients, and difference of models"
     table = table_of("model", "accuracy", "compared", "difference", title=title)
-    for (name, accuracy), (pair, far) in zip(accuracies.items(), differences.items(), strict=True):
-        table.add_row(name, f"{accuracy:.1%}", pair, f"{far:.0e}")
+    for (name, right), (pair, far) in zip(accuracies.items(), differences.items(), strict=True):
+        table.add_row(name, f"{right:.1%}", pair, f"{far:.0e}")
     console.print(table)
     x = max(X_test, key=lambda x: x["radius"])
     process, answer, scores, effects = serve(removed, x)
@@ -214,7 +204,11 @@ def follow_patients(console: Console) -> Findings:
         f"It predicts {answer} with the score {scores[answer]:.2f}. "
         f"Largest effects: {', '.join(reasons[:3])}."
     )
-    return Findings(accuracies, differences, effects, answer)
+    return [
+        (f"accuracy on {N_TEST} new patients", accuracies, "{:.1%}"),
+        ("relative difference of two models", differences, "{:.0e}"),
+        (f"why {answer}: effects on the score", effects, "{:+.2f}"),
+    ]
 
 
 def serve(model: LeastSquaresClassifier, x: dict[str, float]) -> Any:
@@ -235,21 +229,17 @@ def serve(model: LeastSquaresClassifier, x: dict[str, float]) -> Any:
 # -- the picture ----------------------------------------------------------------------------------
 
 
-def draw(path: Path, hits: dict[str, NDArray[np.bool_]], findings: Findings) -> None:
+def draw(path: Path, hits: dict[str, NDArray[np.bool_]], panels: list[Panel]) -> None:
     """Draw the stream above, and the patients below."""
     heading = "A stream that drifts, two sites that merge, and a patient who is removed"
     with figure(path, 12, 7.6, heading) as made:
         grid = made.add_gridspec(2, 1, height_ratios=(1.25, 1))
         draw_stream(made.add_subfigure(grid[0, 0]).subplots(), hits)
-        left, middle, right = made.add_subfigure(grid[1, 0]).subplots(1, 3)
-        left.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-        draw_values(left, f"accuracy on {N_TEST} new patients", findings.accuracies, "{:.1%}")
-        title = "relative difference of two models"
-        draw_values(middle, title, findings.differences, "{:.0e}")
-        middle.set(xscale="log", xlim=(1e-16, 1e3), xticks=[1e-15, 1e-10, 1e-5, 1.0])
-        draw_values(
-            right, f"why {findings.answer}: effects on the score", findings.effects, "{:+.2f}"
-        )
+        below = made.add_subfigure(grid[1, 0]).subplots(1, 3)
+        for axes, panel in zip(below, panels, strict=True):
+            draw_values(axes, *panel)
+        below[0].xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        below[1].set(xscale="log", xlim=(1e-16, 1e3), xticks=[1e-15, 1e-10, 1e-5, 1.0])
 
 
 def draw_stream(axes: Axes, hits: dict[str, NDArray[np.bool_]]) -> None:
@@ -272,15 +262,11 @@ def draw_stream(axes: Axes, hits: dict[str, NDArray[np.bool_]]) -> None:
 def draw_values(axes: Axes, title: str, values: dict[str, float], style: str) -> None:
     """Draw a bar for each value, with its name and the value as text."""
     places = np.arange(len(values))[::-1]
-    colours = [
-        VERMILLION if name.startswith("control") or value < 0 else BLUE
-        for name, value in values.items()
-    ]
+    colours = [VERMILLION if name.startswith("control") else BLUE for name in values]
     bars = axes.barh(places, list(values.values()), 0.6, color=colours)
     axes.bar_label(bars, [style.format(value) for value in values.values()], padding=4)
-    axes.set_yticks(
-        places, [name.replace(", ", "\n").replace(" and ", "\nand ") for name in values]
-    )
+    names = [name.replace(", ", "\n").replace(" and ", "\nand ") for name in values]
+    axes.set_yticks(places, names)
     axes.set_title(title, loc="left", size=11)
     axes.margins(x=0.25)
     axes.tick_params(axis="y", length=0)
