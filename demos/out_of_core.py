@@ -374,7 +374,7 @@ def label(axes: Axes, story: Story) -> None:
     worst = max(e for n, e in zip(story.sgd.rows, story.sgd.errors, strict=True) if start < n)
     texts = [
         (start, 0.98, "right", "this file is in miles ", INK),
-        (start, 0.92, "right", f"SGDRegressor: up to {worst:.1f} ", VERMILLION),
+        (start, 0.92, "right", f"SGD: up to {worst:.1f} ", VERMILLION),
         (story.found, 0.98, "left", " error found,\n file unlearnt", BLUE),
     ]
     for x, y, side, text, colour in texts:

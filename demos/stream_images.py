@@ -131,8 +131,8 @@ def main(argv: list[str] | None = None) -> None:
     with console.status("Solving the batch solution in numpy"):
         compared = compare_with_batch(model, images, labels, batch_size, tested)
     subtitle = (
-        f"{model.count:,} images in one pass, none stored  ·  {rate:,.0f} rows per second\n"
-        f"{100 * tested.error:.2f}% test error  ·  "
+        f"{model.count:,} images in one pass, none stored  ·  "
+        f"{100 * tested.error:.2f}% test error\n"
         f"weights within {compared.difference:.1e} (relative) of a batch solution"
     )
     draw(arguments.output, subtitle, curve, tested, model.bank)
