@@ -184,14 +184,13 @@ class FixedNetwork:
         """
         settings = self.preprocessing._get_params()
         preprocessing = ImagePreprocessing.from_examples(images, **settings)
-        images = preprocessing.transform_many(images)
         settings = self.features._get_params()
-        features = ConvolutionalFeatures.from_examples(images, labels, **settings)
-        rows = features.transform_many(images)
-        names = labels if len(set(labels)) > 1 else list(range(len(labels)))
-        settings = self.hidden._get_params()
-        # Features of images are all in the same unit.
-        hidden = HiddenLayer.from_examples(rows, names, **settings, standardize=False)
+        processed = preprocessing.transform_many(images)
+        features = ConvolutionalFeatures.from_examples(processed, labels, **settings)
+        hidden = self.hidden.clone()
+        if not hidden.is_fixed:
+            names = labels if len(set(labels)) > 1 else range(len(labels))
+            hidden = hidden.from_images(preprocessing, features, images, names)
         return FixedNetwork(preprocessing, features, hidden, self.classifier.empty())
 
     def empty(self) -> FixedNetwork:
