@@ -193,6 +193,16 @@ class FixedNetwork:
             hidden = hidden.from_images(preprocessing, features, images, names)
         return FixedNetwork(preprocessing, features, hidden, self.classifier.empty())
 
+    @property
+    def feature_settings(self) -> list[dict[str, Any]]:
+        """The settings that determine the hidden activations, up to rounding."""
+        # Input weights that two machines make of the same images differ by rounding.
+        origin = self.hidden._made.origin
+        weights = {} if origin is None else {"input_weights": origin}
+        parts = self.preprocessing, self.features, self.hidden
+        preprocessing, features, hidden = (part._get_params() for part in parts)
+        return [preprocessing, features, hidden | weights]
+
     def empty(self) -> FixedNetwork:
         """Return a network with the same features that has learnt nothing."""
         return replace(self, hidden=self.hidden.clone(), classifier=self.classifier.empty())
@@ -933,9 +943,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 fixed.learn(self._held)
                 self._end_warm_up(fixed, shape)
             else:
-                parts = "preprocessing", "features", "hidden"
-                pairs = [(getattr(self._fixed, part), getattr(theirs, part)) for part in parts]
-                if not all(same(a._get_params(), b._get_params()) for a, b in pairs):
+                if not same(self._fixed.feature_settings, theirs.feature_settings):
                     problem = "other has different fixed features, made from other images"
                     remedy = "Start both networks from the empty() of one"
                     raise ValueError(f"{problem}, expected the same. {remedy}.")

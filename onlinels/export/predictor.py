@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from river import base, compose
 
 from onlinels.checks import Floats, Matrix, checked_assignment, read_only
+from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.images import Shape
+from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.discriminant import posteriors
 from onlinels.linear.model import LinearModel
@@ -210,13 +212,14 @@ def parts_of(model: Any) -> Parts:
         if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._statistics.feature_mean)
         if isinstance(model, ShallowConvClassifier):
-            names, network = ["preprocessing", "features", "hidden"], model._network
+            layer, names = model._linear_layer, ["preprocessing", "features", "hidden"]
+            network = model._fixed or model._current_draft() or model._network
             first = network.preprocessing
             # It may return images as they are.
             if first.is_identity and not first.image_shape:
                 names = names[1:]
             steps = tuple((name, getattr(network, name)) for name in names)
-            return parts_of(model._linear_layer)._replace(steps=steps, shape=model._image_shape)
+            return parts_of(layer)._replace(steps=steps, shape=model._image_shape)
         if not isinstance(model, WRAPPERS):
             raise ValueError(
                 f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
@@ -298,5 +301,7 @@ def answers_only(model: Any) -> Any:
         else:
             parts = parts_of(model)
             steps, last = list(parts.steps), parts.predictor
-        kept = [(name, copied(step)) for name, step in steps]
+        # Fixed features never change, and a hidden layer may hold them too.
+        fixed = ConvolutionalFeatures, ImagePreprocessing
+        kept = [(name, step if isinstance(step, fixed) else copied(step)) for name, step in steps]
         return compose.Pipeline(*kept, last) if kept else last

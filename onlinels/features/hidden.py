@@ -134,8 +134,10 @@ def _without_made(layer: Any) -> SavedState:
 
 def _left_out_bytes(state: SavedState) -> int:
     """Return the bytes of the input weights that a state leaves out."""
-    if isinstance(state["input_weights"], ImageLandmarks):
-        return state["input_weights"].n_bytes
+    origin = state["input_weights"]
+    if isinstance(origin, ImageLandmarks):
+        # A bias needs the projections of the images.
+        return origin.n_bytes + 8 * len(origin.images) * len(origin.first) * bool(state["bias"])
     held, dtype = state["_made"], np.dtype(PRECISIONS[state["dtype"]])
     if not isinstance(held, DrawnWeights):
         return 0

@@ -31,6 +31,8 @@ class ImageLandmarks(Frozen):
     first, second : ndarray (n_hidden,)
         Numbers of the images of every pair.
     kind : "difference" or "centred-difference"
+    dtype : str
+        Dtype of the images when the network learnt them.
     """
 
     preprocessing: ImagePreprocessing
@@ -39,6 +41,7 @@ class ImageLandmarks(Frozen):
     first: Integers
     second: Integers
     kind: str
+    dtype: str
 
     @classmethod
     def draw(
@@ -53,13 +56,13 @@ class ImageLandmarks(Frozen):
     ) -> ImageLandmarks:
         """Return pairs of images with distinct labels, and only the images in these pairs."""
         used, places = np.unique(draw_pairs(labels, n_hidden, seed), return_inverse=True)
-        images = images[used]
+        images, dtype = images[used], str(images.dtype)
         with np.errstate(invalid="ignore"):
             as_bytes = images.astype(np.uint8)
         if np.array_equal(as_bytes, images):
             images = as_bytes
         first, second = places.reshape(2, -1)
-        return cls(preprocessing, features, images, first, second, kind)
+        return cls(preprocessing, features, images, first, second, kind, dtype)
 
     def rows(self) -> Matrix:
         """Return the features (n, n_features) of the images."""
