@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 from river import base, compose
 
 from onlinels.checks import Floats, Matrix, checked_assignment, read_only
-from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.images import Shape
-from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.discriminant import posteriors
 from onlinels.linear.model import LinearModel
@@ -301,7 +299,5 @@ def answers_only(model: Any) -> Any:
         else:
             parts = parts_of(model)
             steps, last = list(parts.steps), parts.predictor
-        # Fixed features never change, and a hidden layer may hold them too.
-        fixed = ConvolutionalFeatures, ImagePreprocessing
-        kept = [(name, step if isinstance(step, fixed) else copied(step)) for name, step in steps]
+        kept = [(name, copied(step)) for name, step in steps]
         return compose.Pipeline(*kept, last) if kept else last

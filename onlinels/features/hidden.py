@@ -11,7 +11,6 @@ import numpy as np
 
 from onlinels.checks import (
     PRECISIONS,
-    Integers,
     Matrix,
     check_choice,
     check_count,
@@ -90,6 +89,12 @@ def _layer_fits(layer: Any) -> bool:
 MAX_PROJECTED_EXAMPLES = 1000
 """Approximate number of examples that the spread of the projections is computed from."""
 
+
+def some_of(examples: Matrix) -> Matrix:
+    """Return a sample of all parts of the examples, since they may be sorted."""
+    return examples[:: max(1, len(examples) // MAX_PROJECTED_EXAMPLES)]
+
+
 MIN_OMITTED_BYTES = 1 << 20
 """Bytes of drawn input weights from which a file leaves them out: 1 MiB.
 
@@ -136,8 +141,7 @@ def _left_out_bytes(state: SavedState) -> int:
     """Return the bytes of the input weights that a state leaves out."""
     origin = state["input_weights"]
     if isinstance(origin, ImageLandmarks):
-        # A bias needs the projections of the images.
-        return origin.n_bytes + 8 * len(origin.images) * len(origin.first) * bool(state["bias"])
+        return origin.n_bytes
     held, dtype = state["_made"], np.dtype(PRECISIONS[state["dtype"]])
     if not isinstance(held, DrawnWeights):
         return 0
@@ -149,7 +153,7 @@ def _with_made(state: SavedState) -> Any:
     layer, held = HiddenLayer.__new__(HiddenLayer), state["_made"]
     vars(layer).update(state)
     if isinstance(layer.input_weights, ImageLandmarks):
-        made = layer._of_images(layer.input_weights)
+        made = layer.input_weights.weights(layer.dtype)
         vars(layer).update(input_weights=made, _made=made, _columns=Columns(made.names))
     if isinstance(held, DrawnWeights):
         none = np.empty((0, layer.n_hidden), dtype=PRECISIONS[layer.dtype])
@@ -454,36 +458,30 @@ class HiddenLayer(FixedTransformer):
         """Return the layer with differences of the features of images as input weights."""
         settings = self.n_hidden, self.seed, plain_value(self.input_weights)
         landmarks = ImageLandmarks.draw(preprocessing, features, images, labels, *settings)
-        return self.clone({"input_weights": self._of_images(landmarks)})
-
-    def _of_images(self, landmarks: ImageLandmarks) -> InputWeights:
-        rows = landmarks.rows().astype(PRECISIONS[self.dtype], copy=False)
-        pairs = landmarks.first, landmarks.second, landmarks.kind
-        return replace(self._of_pairs(range(rows.shape[1]), rows, *pairs), origin=landmarks)
+        made = landmarks.weights(self.dtype)
+        if self.bias:
+            offsets = self._bias(made, landmarks.rows(some_of(images)))
+            made = replace(made.shifted(offsets), origin=replace(landmarks, offsets=offsets))
+        return self.clone({"input_weights": made})
 
     def _differences(
-        self, names: Sequence[Name], features: Matrix, labels: Sequence[Hashable] | None
+        self, names: tuple[Name, ...], features: Matrix, labels: Sequence[Hashable] | None
     ) -> InputWeights:
         """Return differences of examples of distinct classes as input weights."""
         kind = plain_value(self.input_weights)
         if labels is None:
             problem = f"input_weights={kind!r} without y, expected labels of the examples"
             raise ValueError(f"{problem}. Pass y, or random input weights.")
-        return self._of_pairs(names, features, *draw_pairs(labels, self.n_hidden, self.seed), kind)
-
-    def _of_pairs(
-        self, names: Sequence[Name], features: Matrix, first: Integers, second: Integers, kind: str
-    ) -> InputWeights:
-        """Return differences of pairs of examples as input weights."""
-        landmarks = landmark_differences(names, features, first, second, kind.startswith("centred"))
+        rows = draw_pairs(labels, self.n_hidden, self.seed)
+        landmarks = landmark_differences(names, features, *rows, kind.startswith("centred"))
         made = landmarks.in_cheaper_form()
-        if not self.bias:
-            return made
-        # A sample of all parts of the examples, since they may be sorted.
-        some = features[:: max(1, len(features) // MAX_PROJECTED_EXAMPLES)]
-        spread = made.project(some).std(axis=0)
+        return made.shifted(self._bias(made, some_of(features))) if self.bias else made
+
+    def _bias(self, made: InputWeights, features: Matrix) -> Matrix:
+        """Return a random offset for every unit, of the spread of its projections."""
+        spread = made.project(features.astype(PRECISIONS[self.dtype], copy=False)).std(axis=0)
         offsets = spread * draw_row("gaussian", self.seed, BIAS_KEY, self.n_hidden)
-        return made.shifted(offsets.astype(features.dtype))
+        return np.asarray(offsets, PRECISIONS[self.dtype])
 
     def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
         """Return the random input weights extended by a row for every new name."""

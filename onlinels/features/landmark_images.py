@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onlinels.checks import Integers, Matrix
+from onlinels.checks import PRECISIONS, Integers, Matrix
 from onlinels.features.convolution import ConvolutionalFeatures, convolution_bytes
-from onlinels.features.input_weights import draw_pairs
+from onlinels.features.input_weights import InputWeights, draw_pairs, landmark_differences
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.numerics import Frozen
 from onlinels.saving import savable
@@ -33,6 +33,8 @@ class ImageLandmarks(Frozen):
     kind : "difference" or "centred-difference"
     dtype : str
         Dtype of the images when the network learnt them.
+    offsets : ndarray (n_hidden,), optional
+        The bias.
     """
 
     preprocessing: ImagePreprocessing
@@ -42,6 +44,7 @@ class ImageLandmarks(Frozen):
     second: Integers
     kind: str
     dtype: str
+    offsets: Matrix | None = None
 
     @classmethod
     def draw(
@@ -64,14 +67,21 @@ class ImageLandmarks(Frozen):
         first, second = places.reshape(2, -1)
         return cls(preprocessing, features, images, first, second, kind, dtype)
 
-    def rows(self) -> Matrix:
-        """Return the features (n, n_features) of the images."""
-        rows: Matrix = self.features.transform_many(self.preprocessing.transform_many(self.images))
-        return rows
+    def rows(self, images: Matrix) -> Matrix:
+        """Return the features (n, n_features) of images."""
+        return np.asarray(self.features.transform_many(self.preprocessing.transform_many(images)))
+
+    def weights(self, dtype: str) -> InputWeights:
+        """Return the input weights; on one machine, they are the same to the last bit."""
+        rows, centred = self.rows(self.images), self.kind.startswith("centred")
+        rows, names = rows.astype(PRECISIONS[dtype], copy=False), range(rows.shape[1])
+        made = landmark_differences(names, rows, self.first, self.second, centred).in_cheaper_form()
+        made = made if self.offsets is None else made.shifted(self.offsets)
+        return replace(made, origin=self)
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of memory that `rows` takes, at most."""
+        """Bytes of memory that `weights` needs for features, at most."""
         shape = self.preprocessing.output_shape(self.images.shape[1:])
         features = convolution_bytes((len(self.images), *shape), self.features)
         # Preprocessing makes up to four channels of three, twice.
