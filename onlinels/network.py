@@ -376,10 +376,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     has learnt them: with features made from the first 100, 200, 400, … of them (from 400 on if
     images are whitened), and two hidden units for each. Before, a least-squares classifier of the
     pixels (of means of blocks if there are more than 1,024) predicts. After the warm-up, the
-    network learns the held images like any others and drops them. From then on it stores no images,
-    its result does not depend on the order of the stream or on its division into batches, and
-    models that share their features merge. If all warm-up images are of one class, the input
-    weights are differences of any two images.
+    network learns the held images like any others and drops them, except those whose features its
+    input weights are differences of: files hold these images, and `load` makes the input weights
+    again. From then on its result does not depend on the order of the stream or on its division
+    into batches, and models that share their features merge. If all warm-up images are of one
+    class, the input weights are differences of any two images.
 
     `X` can be an array (n, height, width[, n_channels]) or a list of {"image": array}, and `x` an
     array or {"image": array}. If their shape is known, from the first image or an `image_shape`,

@@ -334,9 +334,9 @@ def onnx(
         `window_shape`.
     store_images : bool
         Whether the file of a ShallowConvClassifier holds the images whose features its input
-        weights are differences of, in place of these features. Files get 10 to 60 times as small.
-        onnxruntime computes the features once, when it loads the file; other runtimes may compute
-        them for every prediction.
+        weights are differences of, in place of these features. Files get 6 to 50 times as small.
+        onnxruntime computes the features when it loads the file, and needs the memory of all filter
+        responses meanwhile, often 1 GB; other runtimes may compute them for every prediction.
 
     Raises
     ------
@@ -344,7 +344,7 @@ def onnx(
         If onnx is not installed: ``pip install 'onlinels[onnx]'``.
     ValueError
         If the model has learnt nothing, or if a part cannot be exported: other
-        transformers, labels of mixed types, or weights outside the range of float32: the
+        transformers, a network that still predicts from pixels, labels of mixed types, or weights outside the range of float32: the
         message names the part. Or if the weights take 2 GiB or more, the limit of an ONNX file.
         No file is written then.
     OSError
