@@ -343,10 +343,10 @@ def onnx(
     ImportError
         If onnx is not installed: ``pip install 'onlinels[onnx]'``.
     ValueError
-        If the model has learnt nothing, or if a part cannot be exported: other
-        transformers, a network that still predicts from pixels, labels of mixed types, or weights outside the range of float32: the
-        message names the part. Or if the weights take 2 GiB or more, the limit of an ONNX file.
-        No file is written then.
+        If the model has learnt nothing, or if a part cannot be exported: other transformers, a
+        network that still predicts from pixels, labels of mixed types, or weights outside the range
+        of float32: the message names the part. Or if the weights take 2 GiB or more, the limit of
+        an ONNX file. No file is written then.
     OSError
         If the file cannot be written. An existing file at `path` stays unchanged.
 
