@@ -43,6 +43,7 @@ NETWORKS: list[tuple[str, dict[str, Any]]] = [
     ("digits", {"image_shape": (8, 8)}),
     ("digits", {"image_shape": SMALL}),
     ("digits", {"image_shape": SMALL, "dtype": "float32"}),
+    ("mnist", {"image_shape": (28, 28), "n_hidden": 2000, "warm_up": 500}),
     ("mnist", {"image_shape": (28, 28), "n_hidden": 2000}),
     ("mnist", {"image_shape": SMALL, "n_hidden": 1000, "warm_up": 500}),
     ("mnist", {"image_shape": SMALL, "n_hidden": 2000}),
