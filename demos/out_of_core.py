@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -338,8 +338,8 @@ def summary(story: Story, compared: tuple[int, float]) -> Table:
 
 def draw(path: Path, story: Story) -> None:
     """Draw the errors on test trips against the number of rows."""
-    heading = f"{story.n_rows:,} trips, learnt in chunks; one file was in miles"
-    with figure(path, 11, 5.4, heading) as made:
+    heading = f"{story.n_rows:,} trips, one file in miles"
+    with figure(path, 6.5, 4.8, heading) as made:
         axes = made.subplots()
         draw_errors(axes, story)
         label(axes, story)
@@ -356,8 +356,7 @@ def draw_errors(axes: Axes, story: Story) -> None:
     axes.axvline(story.found, color=BLUE, linestyle=DASHED, linewidth=1.0)
     axes.plot(sgd.rows, sgd.errors, color=VERMILLION, linewidth=1.5)
     axes.plot(ridge.rows, ridge.errors, color=BLUE, linewidth=2.5)
-    axes.set(xlabel="rows learnt", ylabel="error on test trips (root mean square), minutes")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.set(xlabel="rows learnt", ylabel="root mean square error on test trips, minutes")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(axis="y")
@@ -375,8 +374,8 @@ def label(axes: Axes, story: Story) -> None:
     worst = max(e for n, e in zip(story.sgd.rows, story.sgd.errors, strict=True) if start < n)
     texts = [
         (start, 0.98, "right", "this file is in miles ", INK),
-        (start, 0.93, "right", f"error of SGDRegressor: up to {worst:.1f} ", VERMILLION),
-        (story.found, 0.98, "left", " the error is discovered:\n the file is unlearnt", BLUE),
+        (start, 0.92, "right", f"SGD: up to {worst:.1f} ", VERMILLION),
+        (story.found, 0.98, "left", " error found,\n file unlearnt", BLUE),
     ]
     for x, y, side, text, colour in texts:
         style: dict[str, Any] = {"color": colour, "ha": side, "va": "top"}

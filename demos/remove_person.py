@@ -128,7 +128,7 @@ def draw(path: Path, requests: list[Request]) -> None:
     """Draw the difference to a model that never saw the patients, without and with them."""
     names, without, with_them = zip(*requests, strict=True)
     places = np.arange(len(names))[::-1]
-    with figure(path, 7.5, 4.2, "Patients removed from a merged model") as made:
+    with figure(path, 6, 3.8, "Patients removed from a merged model") as made:
         axes = made.subplots()
         axes.hlines(places, without, with_them, color=LINE, zorder=0)
         for values, colour, text in (
@@ -137,7 +137,7 @@ def draw(path: Path, requests: list[Request]) -> None:
         ):
             axes.scatter(values, places, s=90, color=colour)
             place = values[0], places[0] + 0.18
-            axes.text(*place, text, color=colour, ha="center", size=12, weight="bold")
+            axes.text(*place, text, color=colour, ha="center", size=11, weight="bold")
         axes.axvline(np.finfo(float).eps, color=GREY, lw=1, ls=":")
         axes.set_yticks(places, names)
         axes.set(xscale="log", xlim=(1e-17, 10.0), ylim=(-0.5, len(names) - 0.4))

@@ -32,6 +32,8 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
     "xtick.color": LINE,
     "ytick.color": LINE,
     "xtick.labelcolor": INK,

@@ -131,8 +131,8 @@ def main(argv: list[str] | None = None) -> None:
     with console.status("Solving the batch solution in numpy"):
         compared = compare_with_batch(model, images, labels, batch_size, tested)
     subtitle = (
-        f"{model.count:,} images in one pass, none stored  ·  {rate:,.0f} rows per second  ·  "
-        f"{100 * tested.error:.2f}% test error  ·  "
+        f"{model.count:,} images in one pass, none stored  ·  "
+        f"{100 * tested.error:.2f}% test error\n"
         f"weights within {compared.difference:.1e} (relative) of a batch solution"
     )
     draw(arguments.output, subtitle, curve, tested, model.bank)
@@ -319,21 +319,21 @@ FILTER_COLUMNS = 10
 
 def draw(path: Path, subtitle: str, curve: Curve, tested: Tested, bank: Array) -> None:
     """Draw the accuracy, the confusion matrix, filters and misclassified images."""
-    with figure(path, 13, 9) as made:
+    with figure(path, 6.8, 7.2) as made:
         made.set_layout_engine("constrained", rect=(0.008, 0.01, 0.984, 0.98))
-        grid = made.add_gridspec(3, 2, width_ratios=(1.35, 1), height_ratios=(0.27, 2, 0.9))
+        grid = made.add_gridspec(4, 2, height_ratios=(0.45, 1.4, 0.7, 1.1))
         heading = made.add_subfigure(grid[0, :])
         title = "A new class halfway through the stream"
-        heading.text(LEFT / 2, 0.6, title, size=19, weight="bold")
-        heading.text(LEFT / 2, 0.15, subtitle, size=11.5, color=GREY)
-        draw_accuracy(made.add_subfigure(grid[1, 0]), curve)
-        draw_confusion(made.add_subfigure(grid[1, 1]), tested)
-        draw_filters(made.add_subfigure(grid[2, 0]), bank)
-        draw_misread(made.add_subfigure(grid[2, 1]), tested)
+        heading.text(LEFT / 2, 0.7, title, size=15, weight="bold")
+        heading.text(LEFT / 2, 0.1, subtitle, color=GREY)
+        draw_accuracy(made.add_subfigure(grid[1, :]), curve)
+        draw_confusion(made.add_subfigure(grid[2:, 0]), tested)
+        draw_filters(made.add_subfigure(grid[2, 1]), bank)
+        draw_misread(made.add_subfigure(grid[3, 1]), tested)
 
 
 def add_title(part: SubFigure, text: str) -> None:
-    part.suptitle(text, size=12.5, weight="bold", x=LEFT, ha="left")
+    part.suptitle(text, size=11, weight="bold", x=LEFT, ha="left")
 
 
 def draw_accuracy(part: SubFigure, curve: Curve) -> None:
@@ -354,7 +354,7 @@ def draw_accuracy(part: SubFigure, curve: Curve) -> None:
 
 
 def draw_confusion(part: SubFigure, tested: Tested) -> None:
-    add_title(part, f"Predictions for the {len(tested.labels):,} test images")
+    add_title(part, f"Predictions for {len(tested.labels):,} test images")
     names, cells = np.unique([tested.labels, tested.predicted], return_inverse=True)
     counts = np.zeros((len(names), len(names)), dtype=int)
     np.add.at(counts, tuple(cells.reshape(2, -1)), 1)
@@ -396,7 +396,7 @@ def draw_misread(part: SubFigure, tested: Tested) -> None:
     n_rows, n_columns = (1 if len(misread) <= 6 else 2), (4 if len(misread) <= 4 else 6)
     shown = misread[: n_rows * n_columns]
     share = "All" if len(shown) == len(misread) else f"{len(shown)} of"
-    add_title(part, f"{share} {len(misread):,} misclassified test images: true → predicted")
+    add_title(part, f"{share} {len(misread):,} errors: true → predicted")
     tiles = part.subplots(n_rows, n_columns).ravel()
     for axes in tiles[len(shown) :]:
         axes.set_axis_off()

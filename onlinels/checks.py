@@ -65,7 +65,9 @@ def check_values(name: str, values: Matrix, place: Place = at_position) -> None:
     >>> check_values("X", np.array([[1.0, np.nan]]))
     Traceback (most recent call last):
         ...
-    ValueError: X holds nan at position (0, 1), expected finite numbers. ...
+    ValueError: X holds nan at position (0, 1), expected finite numbers. Leave the feature or the
+    row out, or fill missing values first, for example with fillna or with river's
+    preprocessing.StatImputer, which fills None.
     """
     if plain_array(name, values).dtype.kind not in "biuf":
         raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {NUMBER_REMEDY}")

@@ -429,8 +429,9 @@ def progressive_val_score(
     >>> from river import datasets, metrics
     >>> from onlinels import LeastSquaresClassifier
     >>> model, metric = LeastSquaresClassifier(), metrics.Accuracy()
-    >>> progressive_val_score(model, datasets.Phishing(), metric=metric)
-    Accuracy: 88...% (LeastSquaresClassifier, 1,250 rows)
+    >>> score = progressive_val_score(model, datasets.Phishing(), metric=metric)
+    >>> print(f"{score.metric.get():.0%}")
+    89%
     """
     window = check_count("window", window, 1)
     batch_size = check_count("batch_size", batch_size, 1)

@@ -184,15 +184,24 @@ class FixedNetwork:
         """
         settings = self.preprocessing._get_params()
         preprocessing = ImagePreprocessing.from_examples(images, **settings)
-        images = preprocessing.transform_many(images)
         settings = self.features._get_params()
-        features = ConvolutionalFeatures.from_examples(images, labels, **settings)
-        rows = features.transform_many(images)
-        names = labels if len(set(labels)) > 1 else list(range(len(labels)))
-        settings = self.hidden._get_params()
-        # Features of images are all in the same unit.
-        hidden = HiddenLayer.from_examples(rows, names, **settings, standardize=False)
+        processed = preprocessing.transform_many(images)
+        features = ConvolutionalFeatures.from_examples(processed, labels, **settings)
+        hidden = self.hidden.clone()
+        if not hidden.is_fixed:
+            names = labels if len(set(labels)) > 1 else range(len(labels))
+            hidden = hidden.from_images(preprocessing, features, images, names)
         return FixedNetwork(preprocessing, features, hidden, self.classifier.empty())
+
+    @property
+    def feature_settings(self) -> list[dict[str, Any]]:
+        """The settings that determine the hidden activations, up to rounding."""
+        # Input weights that two machines make of the same images differ by rounding.
+        origin = self.hidden._made.origin
+        weights = {} if origin is None else {"input_weights": origin}
+        parts = self.preprocessing, self.features, self.hidden
+        preprocessing, features, hidden = (part._get_params() for part in parts)
+        return [preprocessing, features, hidden | weights]
 
     def empty(self) -> FixedNetwork:
         """Return a network with the same features that has learnt nothing."""
@@ -331,11 +340,10 @@ def preset_settings(name: str, overrides: PresetSettings) -> dict[str, PresetSet
 
 def check_same_features(one: FixedNetwork, other: FixedNetwork) -> None:
     """Raise ValueError unless two networks have the same fixed features."""
-    for part in ("preprocessing", "features", "hidden"):
-        if not same(getattr(one, part)._get_params(), getattr(other, part)._get_params()):
-            problem = "other has different fixed features, made from other images"
-            remedy = "Start both networks from the empty() of one"
-            raise ValueError(f"{problem}, expected the same. {remedy}.")
+    if not same(one.feature_settings, other.feature_settings):
+        problem = "other has different fixed features, made from other images"
+        remedy = "Start both networks from the empty() of one"
+        raise ValueError(f"{problem}, expected the same. {remedy}.")
 
 
 @savable(settings_hold)
@@ -376,10 +384,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     has learnt them: with features made from the first 100, 200, 400, … of them (from 400 on if
     images are whitened), and two hidden units for each. Before, a least-squares classifier of the
     pixels (of means of blocks if there are more than 1,024) predicts. After the warm-up, the
-    network learns the held images like any others and drops them. From then on it stores no images,
-    its result does not depend on the order of the stream or on its division into batches, and
-    models that share their features merge. If all warm-up images are of one class, the input
-    weights are differences of any two images.
+    network learns the held images like any others and drops them, except those whose features its
+    input weights are differences of: files hold these images, and `load` makes the input weights
+    again. From then on its result does not depend on the order of the stream or on its division
+    into batches, and models that share their features merge. If all warm-up images are of one
+    class, the input weights are differences of any two images.
 
     `X` can be an array (n, height, width[, n_channels]) or a list of {"image": array}, and `x` an
     array or {"image": array}. If their shape is known, from the first image or an `image_shape`,

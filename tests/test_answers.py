@@ -18,6 +18,8 @@ from onlinels.export import answers_only
 from onlinels.features import hidden, input_weights
 from onlinels.saving import description
 from support import savable_models
+from support.digits_network import IMAGES, LABELS, learn
+from support.digits_network import small as small_network
 from support.strategies import cases, examples, kinds
 from support.untrusted_files import rewritten
 
@@ -163,6 +165,41 @@ def test_what_is_no_trained_model_is_refused():
     ]:
         with pytest.raises(error, match=message):
             answers_only(model)
+
+
+# -- networks -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("input_weights", ["difference", "centred-difference"])
+@pytest.mark.parametrize(("n_hidden", "images"), [(30, IMAGES), (400, IMAGES.astype(np.uint8))])
+def test_a_file_holds_images_in_place_of_their_features(n_hidden, images, input_weights):
+    model = small_network(60, n_hidden, input_weights, stride=1)
+    model.learn_many(images[:80], LABELS[:80])
+    predictor, loaded = saved(answers_only(model)), saved(model)
+    landmarks = model._fixed.hidden.input_weights.origin.images
+    assert landmarks.dtype == np.uint8
+    assert len(onlinels.dumps(predictor)) < landmarks.nbytes + 100 * n_hidden + 30_000
+    expected = model.scores_many(images)
+    np.testing.assert_array_equal(loaded.scores_many(images), expected)
+    own = model.predict_proba_many(images)
+    np.testing.assert_allclose(predictor.predict_proba_many(images), own, atol=1e-9)
+    for each in (model, loaded):
+        each.learn_many(images[80:200], LABELS[80:200])
+    assert onlinels.dumps(loaded) == onlinels.dumps(model)
+
+
+def test_images_with_fractions_are_kept_as_they_are():
+    model, images = small_network(60), IMAGES / 16.0
+    model.learn_many(images[:80], LABELS[:80])
+    np.testing.assert_array_equal(saved(model).scores_many(images), model.scores_many(images))
+
+
+def test_a_predictor_of_the_warm_up_predicts_as_the_network_does_now():
+    model = small_network(warm_up=1000, n_hidden=300, learnt=150)
+    predictor, own = answers_only(model), model.predict_proba_many(IMAGES)
+    np.testing.assert_allclose(predictor.predict_proba_many(IMAGES), own, atol=1e-9)
+    learn(model, 150, 500)
+    assert np.abs(model.predict_proba_many(IMAGES) - own).max() > 0.1
 
 
 # -- input weights that a seed draws --------------------------------------------------------------

@@ -26,6 +26,7 @@ from onlinels import (
 from onlinels.export import onnx, onnx_model, sklearn_model, to_sklearn
 from onlinels.images import ImagePreprocessing, Patches
 from onlinels.sklearn import IncrementalRidge
+from support.digits_network import IMAGES, small
 from support.laws import fitted
 from support.strategies import (
     convolution_settings,
@@ -47,8 +48,9 @@ def path(tmp_path_factory):
 def outputs_of(path, X):
     """Return the outputs of an ONNX file by name."""
     session = onnxruntime.InferenceSession(path)
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(None, {"X": X.astype(np.float32)}), strict=True))
+    names, (given,) = [output.name for output in session.get_outputs()], session.get_inputs()
+    dtype = np.uint8 if given.type == "tensor(uint8)" else np.float32
+    return dict(zip(names, session.run(None, {"X": X.astype(dtype)}), strict=True))
 
 
 def metadata_of(path):
@@ -257,6 +259,38 @@ def test_preprocessing(path):
     np.testing.assert_allclose(found, model.predict_proba_many(images), atol=2e-3)
 
 
+@pytest.mark.parametrize("kind", ["difference", "centred-difference"])
+@pytest.mark.parametrize("n_hidden", [20, 900])
+def test_a_network_takes_bytes_and_its_file_may_hold_images(path, kind, n_hidden):
+    random = np.random.default_rng(0)
+    images, y = random.integers(0, 256, (60, 16, 12, 3)).astype(np.uint8), list("abc" * 20)
+    model = ShallowConvClassifier(
+        ConvolutionalFeatures(pool_size=3, normalize="image", dtype="float32"),
+        HiddenLayer(n_hidden, kind, dtype="float32"),
+        LeastSquaresClassifier(0.1),
+        warm_up=50,
+        preprocessing=ImagePreprocessing(scale=255.0, grey_channel=True),
+    )
+    model.learn_many(images, y)
+    sizes = []
+    for store_images in (False, True):
+        onnx(model, path, store_images=store_images)
+        (given,) = onnxruntime.InferenceSession(path).get_inputs()
+        assert (given.type, given.shape) == ("tensor(uint8)", ["batch", 16, 12, 3])
+        check_images(path, model, images)
+        sizes.append(path.stat().st_size)
+    assert sizes[1] < sizes[0] / 3
+    with pytest.raises(TypeError, match="store_images"):
+        onnx(model, path, store_images="yes")
+
+
+def test_a_network_in_its_warm_up(path):
+    model = small(warm_up=1000, n_hidden=300, dtype="float32", learnt=150)
+    onnx(model, path)
+    found = outputs_of(path, IMAGES)["scores"]
+    np.testing.assert_allclose(found, model.scores_many(IMAGES), atol=1e-4)
+
+
 @pytest.mark.parametrize("n_channels", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_windows(path, n_channels, dtype):
@@ -328,7 +362,7 @@ def scaled_one_by_one():
     return model
 
 
-IMAGES = np.random.default_rng(0).random((4, 9, 9))
+PICTURES = np.random.default_rng(0).random((4, 9, 9))
 
 
 SMALL = 1e-60 * np.eye(2), (1.0, 2.0)
@@ -339,7 +373,7 @@ REFUSED = [
     (lambda: learnt(LeastSquaresClassifier(), y=[2**63, 1]), "The labels .* do not fit an ONNX"),
     (lambda: learnt(LeastSquaresRegressor(0.0), *SMALL), "float32"),
     (scaled_one_by_one, "The step 'Normalizer' is of type Normalizer, .* Export the last step"),
-    (lambda: learnt(ShallowConvClassifier(), IMAGES, "abab"), "Features are not fixed yet"),
+    (lambda: learnt(ShallowConvClassifier(), PICTURES, "abab"), "Features are not fixed yet"),
     (lambda: LeastSquaresClassifier, r"model is of type \w+, expected"),
     (IncrementalRidge, "of type IncrementalRidge, .* has to_river"),
     (lambda: None, "model is of type NoneType, expected .* has to_river"),

@@ -134,6 +134,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     pytest.importorskip("sphinx", reason="sphinx comes with the extra docs")
     subprocess.run([sys.executable, GUIDE, "--output", tmp_path], check=True, capture_output=True)
     assert "LeastSquaresClassifier" in (tmp_path / "searchindex.js").read_text("utf-8")
+    assert "\n\n</pre>" not in (tmp_path / "start.html").read_text("utf-8")
     for name in onlinels.__all__:
         assert name == "__version__" or (tmp_path / f"generated/onlinels.{name}.html").is_file()
 

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,6 +155,16 @@ BAD_CALLS = [
 def test_bad_calls_leave_the_state_untouched(learnt, method, arguments, error, message):
     model = small(learnt=learnt)
     laws.assert_refused(lambda: getattr(model, method)(*arguments), model, message, error)
+
+
+def test_networks_merge_whose_input_weights_two_machines_made_of_the_same_images():
+    model = small(learnt=40)
+    other, expected = loads(dumps(model)), model + model
+    hidden = other._fixed.hidden
+    made = replace(hidden._made, landmarks=hidden._made.landmarks * (1.0 + 1e-15))
+    vars(hidden).update(_made=made, input_weights=made)
+    merged = model + other
+    np.testing.assert_array_equal(merged.output_weights, expected.output_weights)
 
 
 def test_input_weights_made_from_other_features():

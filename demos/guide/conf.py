@@ -37,7 +37,12 @@ default_role = "autolink"
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
+# An example ends with an empty line, which tells doctest that its output ends there.
+highlight_options = {"python": {"stripnl": True}}
+
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["guide.css"]
 html_title = f"onlinels {release}"
 html_show_sourcelink = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partialmethod
+from functools import partial, partialmethod
 from importlib.util import find_spec
 from math import prod
 from os import PathLike
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import Floats, Matrix, check_path
+from onlinels.checks import Floats, Matrix, check_flag, check_path
 from onlinels.export.predictor import ClassPredictor, Parts, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
@@ -26,7 +26,7 @@ from onlinels.features.convolution import (
 from onlinels.features.filters import for_channels
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_shape, not_made
-from onlinels.features.input_weights import LandmarkWeights
+from onlinels.features.input_weights import FixedWeights
 from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
 from onlinels.linear.scoring import SPREAD_PROBABILITY
@@ -311,7 +311,11 @@ def rocketed(images: ImagesValue, step: MiniRocketFeatures) -> TableValue:
 
 
 def onnx(
-    model: Any, path: str | PathLike[str], *, input_shape: tuple[int, ...] | None = None
+    model: Any,
+    path: str | PathLike[str],
+    *,
+    input_shape: tuple[int, ...] | None = None,
+    store_images: bool = False,
 ) -> None:
     """Write a trained model to an ONNX file, which predicts without Python.
 
@@ -328,16 +332,21 @@ def onnx(
     input_shape : tuple of int, optional
         Shape of one image or window, if no step of a pipeline has an `image_shape` or a
         `window_shape`.
+    store_images : bool
+        Whether the file of a ShallowConvClassifier holds the images whose features its input
+        weights are differences of, in place of these features. Files get 6 to 50 times as small.
+        onnxruntime computes the features when it loads the file, and needs the memory of all filter
+        responses meanwhile, often 1 GB; other runtimes may compute them for every prediction.
 
     Raises
     ------
     ImportError
         If onnx is not installed: ``pip install 'onlinels[onnx]'``.
     ValueError
-        If the model has learnt nothing, or if a part cannot be exported: other
-        transformers, labels of mixed types, or weights outside the range of float32: the
-        message names the part. Or if the weights take 2 GiB or more, the limit of an ONNX file.
-        No file is written then.
+        If the model has learnt nothing, or if a part cannot be exported: other transformers, a
+        network that still predicts from pixels, labels of mixed types, or weights outside the range
+        of float32: the message names the part. Or if the weights take 2 GiB or more, the limit of
+        an ONNX file. No file is written then.
     OSError
         If the file cannot be written. An existing file at `path` stays unchanged.
 
@@ -350,8 +359,8 @@ def onnx(
     ===============  ======================================  ==================================
     X                float32 (batch, n_features)             metadata "feature_names"; a missing
                                                              feature is 0
-    X                float32 (batch, height, width[,         images; no rows of pixels
-                     n_channels])
+    X                uint8 or float32 (batch, height,        images; no rows of pixels
+                     width[, n_channels])
     X                float32 (batch, length[, n_channels])   windows; metadata "channels", of a
                                                              WindowedClassifier
     label            int64, string, bool or double (batch,)
@@ -360,9 +369,10 @@ def onnx(
     values           float32 (batch, n_targets)              metadata "targets", of regressors
     ===============  ======================================  ==================================
 
-    Lists in the metadata are JSON. For a WindowedClassifier, the caller must store the last
-    `window` samples and pass them as X. A row with NaN has NaN as scores and probabilities, and the
-    label of the first class.
+    Images are uint8 if a ShallowConvClassifier has learnt uint8 images and made its input weights
+    from them; otherwise they are float32. Lists in the metadata are JSON. For a WindowedClassifier,
+    the caller must store the last `window` samples and pass them as X. A row with NaN has NaN as
+    scores and probabilities, and the label of the first class.
 
     The file uses version 17 of the operators and computes in float32. Scores are (x - m) W + b
     about the mean m of the features, so a large mean costs no further digits once the rows are
@@ -396,8 +406,9 @@ def onnx(
         lists["feature_names"] = [names[0] for names in value.names]
     if parts.channels:
         lists["channels"] = parts.channels
+    check_flag("store_images", store_images)
     for name, step in parts.steps:
-        value = _step(value, name, step)
+        value = _step(value, name, step, store_images)
     scores = _scores(value.as_table(), parts)
     if isinstance(predictor, ClassPredictor):
         _classify(scores, predictor)
@@ -420,7 +431,7 @@ def _input(graph: Any, parts: Parts, input_shape: Shape | None) -> TableValue | 
         if input_shape is not None:
             problem = f"input_shape={input_shape!r} came with a model of named columns"
             raise ValueError(f"{problem}, expected None. Leave it out.")
-        layers = [step for _, step in parts.steps if isinstance(step, HiddenLayer)]
+        layers = _layers(parts)
         names = layers[0]._made.names if layers else parts.predictor.feature_names
         graph.input.append(described("X", np.float32, len(names)))
         return TableValue(GraphValue(graph, "X"), [(name,) for name in names])
@@ -430,9 +441,15 @@ def _input(graph: Any, parts: Parts, input_shape: Shape | None) -> TableValue | 
     check_image_shape("input_shape", shape, kind)
     full = (*shape, 1)[: kind.n_axes + 1]
     sides = (1, *full)[-3:]
-    graph.input.append(described("X", np.float32, *(full if full[-1] > 1 else full[:-1])))
-    by_pixel = GraphValue(graph, "X").then("Reshape", [-1, *sides])
+    dtypes = [step._made.origin.dtype for step in _layers(parts) if step._made.origin is not None]
+    dtype = np.uint8 if dtypes == ["uint8"] else np.float32
+    graph.input.append(described("X", dtype, *(full if full[-1] > 1 else full[:-1])))
+    by_pixel = GraphValue(graph, "X").cast(np.float32).then("Reshape", [-1, *sides])
     return ImagesValue(by_pixel.then("Transpose", perm=[0, 3, 1, 2]), sides, kind)
+
+
+def _layers(parts: Parts) -> list[HiddenLayer]:
+    return [step for _, step in parts.steps if isinstance(step, HiddenLayer)]
 
 
 def _shape_of(step: Any) -> Shape:
@@ -455,12 +472,15 @@ IMAGE_STEPS: dict[type, Callable[..., Any]] = {
 """What computes the values after a transformer of images or windows."""
 
 
-def _step(value: TableValue | ImagesValue, name: str, step: Any) -> TableValue | ImagesValue:
+def _step(
+    value: TableValue | ImagesValue, name: str, step: Any, store_images: bool
+) -> TableValue | ImagesValue:
     """Return the value after a transformer; raise ValueError if it cannot be exported."""
     # Imported when it is used: river.preprocessing takes twice as long as all of this package.
     from river.preprocessing import StandardScaler
 
-    makers = IMAGE_STEPS | {HiddenLayer: _hidden, StandardScaler: _standardized}
+    hidden = partial(_hidden, store_images=store_images)
+    makers = IMAGE_STEPS | {HiddenLayer: hidden, StandardScaler: _standardized}
     if type(step) not in makers:
         kind = type(step).__name__
         problem = f"The step {name!r} is of type {kind}, which ONNX export does not know"
@@ -509,7 +529,24 @@ ACTIVATIONS: dict[str, Callable[[GraphValue], GraphValue]] = {
 }
 
 
-def _hidden(table: TableValue, layer: HiddenLayer) -> TableValue:
+def _matrix_of_images(graph: Any, made: Any) -> GraphValue:
+    """Return the landmarks, or the weights, of input weights as they follow from images."""
+    origin = made.origin
+    images = add_node(graph, "Cast", np.moveaxis(origin.images, 3, 1).copy(), to=1)
+    value = ImagesValue(images, origin.images.shape[1:], IMAGE)
+    rows = filtered(preprocessed(value, origin.preprocessing), origin.features).value
+    rows = rows - rows.then("ReduceMean", axes=[0])
+    if origin.kind.startswith("centred"):
+        rows = rows - rows.then("ReduceMean", axes=[1])
+    if isinstance(made, FixedWeights):
+        first, second = (rows.then("Gather", k, axis=0) for k in (origin.first, origin.second))
+        rows = first - second
+        lengths = rows.then("ReduceL2", axes=[1])
+        rows = rows / lengths.then("Equal", 0.0).then("Where", 1.0, lengths)
+    return rows.then("Transpose", perm=[1, 0])
+
+
+def _hidden(table: TableValue, layer: HiddenLayer, store_images: bool) -> TableValue:
     """Return hidden activations; projections are in the precision of the layer."""
     made: Any = layer._made
     # What is single precision already gains nothing from wider weights.
@@ -519,13 +556,17 @@ def _hidden(table: TableValue, layer: HiddenLayer) -> TableValue:
         return np.asarray(values, np.float64) if is_double else single(values, "Input weights")
 
     x = table.value.cast(np.float64 if is_double else np.float32)
-    if isinstance(made, LandmarkWeights):
-        products = x @ rounded(table.arranged(made.names, made.landmarks.T))
-        products = products + rounded(made.landmark_offsets)
-        first, second = (products.then("Gather", k, axis=1) for k in (made.first, made.second))
-        u = (first - second) * rounded(made.scales)
+    is_formed = isinstance(made, FixedWeights)
+    if store_images and made.origin is not None:
+        matrix = _matrix_of_images(table.value.graph, made)
     else:
-        u = x @ rounded(table.arranged(made.names, made.weights))
+        values = made.weights if is_formed else made.landmarks.T
+        matrix = rounded(table.arranged(made.names, values))
+    u = x @ matrix
+    if not is_formed:
+        u = u + rounded(made.landmark_offsets)
+        first, second = (u.then("Gather", k, axis=1) for k in (made.first, made.second))
+        u = (first - second) * rounded(made.scales)
     if made.offsets is not None:
         u = u + rounded(made.offsets)
     activations = ACTIVATIONS[layer.activation](u.cast(np.float32))

@@ -210,13 +210,14 @@ def parts_of(model: Any) -> Parts:
         if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._statistics.feature_mean)
         if isinstance(model, ShallowConvClassifier):
-            names, network = ["preprocessing", "features", "hidden"], model._network
+            layer, names = model._linear_layer, ["preprocessing", "features", "hidden"]
+            network = model._fixed or model._current_draft() or model._network
             first = network.preprocessing
             # It may return images as they are.
             if first.is_identity and not first.image_shape:
                 names = names[1:]
             steps = tuple((name, getattr(network, name)) for name in names)
-            return parts_of(model._linear_layer)._replace(steps=steps, shape=model._image_shape)
+            return parts_of(layer)._replace(steps=steps, shape=model._image_shape)
         if not isinstance(model, WRAPPERS):
             raise ValueError(
                 f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
@@ -254,15 +255,16 @@ def answers_only(model: Any) -> Any:
     ClassPredictor, NumberPredictor, or a pipeline that ends in one
         With the methods `predict_one`, `predict_many` and, for classes, `predict_proba_*`,
         `scores_*` and `margin_*`. A pipeline has copies of the steps of the model: its
-        transformers, or the features and the hidden layer of a network. A WindowedClassifier stays
-        one, with the small model inside. Predictions equal those of the model to rounding.
+        transformers, or the features and the hidden layer of a network (in its warm-up, of the
+        smaller network that predicts). A WindowedClassifier stays one, with the small model inside.
+        Predictions equal those of the model to rounding.
 
     Raises
     ------
     ValueError
-        If the model has learnt nothing, if the features of a network are not fixed yet, or if the
-        model is of another class. StreamClassifier and StreamRegressor adapt with every row: save
-        them as they are.
+        If the model has learnt nothing, if a network in its warm-up still predicts from pixels, or
+        if the model is of another class. StreamClassifier and StreamRegressor adapt with every row:
+        save them as they are.
 
     Notes
     -----
@@ -270,11 +272,11 @@ def answers_only(model: Any) -> Any:
 
     - labels, and the number of all rows, in a CalibratedClassifier;
     - output weights, which may be determined by few rows if there are many features;
-    - the examples of `from_examples` or of a warm-up, or functions of them. Landmarks and
-      differences of a HiddenLayer are features of examples, and its scales are computed from
-      examples. Filters from patches are pieces of images, or averages of such pieces. ZCA stores
-      the mean and covariance of the examples. MiniRocket's biases are convolution values of
-      examples;
+    - the examples of `from_examples` or of a warm-up, or functions of them. A network whose input
+      weights are differences holds these images themselves. Landmarks and differences of any other
+      HiddenLayer are features of examples, and its scales are computed from examples. Filters from
+      patches are pieces of images, or averages of such pieces. ZCA stores the mean and covariance
+      of the examples. MiniRocket's biases are convolution values of examples;
     - means and variances, in a river scaler;
     - the readings of the last window, in a WindowedClassifier. `restart` removes them.
 

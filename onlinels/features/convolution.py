@@ -102,16 +102,21 @@ def grouped(values: Matrix, channels: str) -> Matrix:
     return values.reshape(*values.shape[:-1], n_groups, -1)
 
 
-def check_convolution_room(images: Matrix, filters: Matrix, padding: int, n_features: int) -> None:
-    """Raise ValueError if the features and the arrays of a padded image exceed the memory."""
-    n_images, height, width, n_channels = images.shape
-    padded = height + 2 * padding, width + 2 * padding
+def convolution_bytes(shape: Shape, stage: ConvolutionalFeatures) -> int:
+    """Return the bytes of the features of images (n, height, width, n_channels) and of one image.
+
+    Raises ValueError if they exceed the memory.
+    """
+    n_images, *sides, n_channels = shape
+    padded, n_features = [side + 2 * stage.padding for side in sides], stage.n_features(shape[1:])
     # One copy of the image for every column of a filter, and one filter's response and map.
-    lines = filters.shape[2] * n_channels + 2
-    n_bytes = images.itemsize * (prod(padded) * lines + n_images * n_features)
+    lines = stage.bank.shape[2] * n_channels + 2
+    n_values = prod(padded) * lines + n_images * n_features
+    n_bytes: int = np.dtype(PRECISIONS[stage.dtype]).itemsize * n_values
     what = "The convolution of {:,} images ({:,} x {:,} with padding) into {:,} features"
     remedy = "Lower padding, raise stride, or pass fewer images at once."
     check_room(n_bytes, what, n_images, *padded, n_features, remedy=remedy)
+    return n_bytes
 
 
 def patches_of(
@@ -218,7 +223,7 @@ def convolve(images: Matrix, filters: Matrix, stage: ConvolutionalFeatures) -> M
     # of v, divided by the sum over positions. This is Algorithm 1 if p = 2 and q = 1/4. Features
     # are ordered by channel (unless channels are joint), filter, row and column.
     n_images, *sides, _ = images.shape
-    check_convolution_room(images, filters, stage.padding, stage.n_features(images.shape[1:]))
+    convolution_bytes(images.shape, stage)
     images, filters = grouped(images, stage.channels), grouped(filters, stage.channels)
     # One row per filter, rotated by 180 degrees: a convolution is a correlation with such filters.
     turned = np.moveaxis(filters[:, ::-1, ::-1], 3, 0)

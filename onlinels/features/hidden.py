@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, NamedTuple, Self
 
@@ -18,6 +18,7 @@ from onlinels.checks import (
     check_not_empty,
     plain_value,
 )
+from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.images import FixedTransformer, check_common_settings, not_made
 from onlinels.features.input_weights import (
     BIAS_KEY,
@@ -31,6 +32,8 @@ from onlinels.features.input_weights import (
     landmark_differences,
     standardization,
 )
+from onlinels.features.landmark_images import ImageLandmarks
+from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.numerics import Lock
 from onlinels.rows.batch import (
     Batch,
@@ -45,7 +48,7 @@ from onlinels.rows.batch import (
     read_batch,
     read_sample,
 )
-from onlinels.rows.labels import Label, read_labels
+from onlinels.rows.labels import read_labels
 from onlinels.saving import savable, settings_hold
 from onlinels.saving.classes import SavedState, state_of
 
@@ -86,6 +89,12 @@ def _layer_fits(layer: Any) -> bool:
 MAX_PROJECTED_EXAMPLES = 1000
 """Approximate number of examples that the spread of the projections is computed from."""
 
+
+def some_of(examples: Matrix) -> Matrix:
+    """Return a sample of all parts of the examples, since they may be sorted."""
+    return examples[:: max(1, len(examples) // MAX_PROJECTED_EXAMPLES)]
+
+
 MIN_OMITTED_BYTES = 1 << 20
 """Bytes of drawn input weights from which a file leaves them out: 1 MiB.
 
@@ -116,27 +125,36 @@ def _digest(weights: Matrix) -> str:
     return sha256(weights.astype("<f4", order="C").data).hexdigest()
 
 
-def _without_drawn(layer: Any) -> SavedState:
-    """Return the state of a layer, without large input weights that its seed draws."""
+def _without_made(layer: Any) -> SavedState:
+    """Return the state of a layer, without weights that its seed draws or images make."""
     state, made = state_of(layer), layer._made
-    if layer.input_weights in DISTRIBUTIONS and made.weights.nbytes >= MIN_OMITTED_BYTES:
+    if made.origin is not None:
+        # The columns are those of the features.
+        state |= {"input_weights": made.origin, "_made": None, "_columns": None}
+    elif layer.input_weights in DISTRIBUTIONS and made.weights.nbytes >= MIN_OMITTED_BYTES:
         digest = _digest(made.weights)
         state["_made"] = DrawnWeights(made.names, made.offsets, digest, np.__version__)
     return state
 
 
-def _drawn_bytes(state: SavedState) -> int:
+def _left_out_bytes(state: SavedState) -> int:
     """Return the bytes of the input weights that a state leaves out."""
+    origin = state["input_weights"]
+    if isinstance(origin, ImageLandmarks):
+        return origin.n_bytes
     held, dtype = state["_made"], np.dtype(PRECISIONS[state["dtype"]])
     if not isinstance(held, DrawnWeights):
         return 0
     return len(held.names) * check_count("n_hidden", state["n_hidden"], 1) * dtype.itemsize
 
 
-def _with_drawn(state: SavedState) -> Any:
-    """Return the layer of a state; input weights that are left out are drawn."""
+def _with_made(state: SavedState) -> Any:
+    """Return the layer of a state; input weights that are left out are made again."""
     layer, held = HiddenLayer.__new__(HiddenLayer), state["_made"]
     vars(layer).update(state)
+    if isinstance(layer.input_weights, ImageLandmarks):
+        made = layer.input_weights.weights(layer.dtype)
+        vars(layer).update(input_weights=made, _made=made, _columns=Columns(made.names))
     if isinstance(held, DrawnWeights):
         none = np.empty((0, layer.n_hidden), dtype=PRECISIONS[layer.dtype])
         layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), held.names)
@@ -148,7 +166,7 @@ def _with_drawn(state: SavedState) -> Any:
     return layer
 
 
-@savable(_layer_fits, take=_without_drawn, make=_with_drawn, computed=_drawn_bytes)
+@savable(_layer_fits, take=_without_made, make=_with_made, computed=_left_out_bytes)
 @dataclass(eq=False, repr=False)
 class HiddenLayer(FixedTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.
@@ -430,24 +448,40 @@ class HiddenLayer(FixedTransformer):
         projections = made.project(features.astype(PRECISIONS[self.dtype], copy=False))
         return ACTIVATIONS[self.activation](projections, out=projections)
 
+    def from_images(
+        self,
+        preprocessing: ImagePreprocessing,
+        features: ConvolutionalFeatures,
+        images: Matrix,
+        labels: Sequence[Hashable],
+    ) -> HiddenLayer:
+        """Return the layer with differences of the features of images as input weights."""
+        settings = self.n_hidden, self.seed, plain_value(self.input_weights)
+        landmarks = ImageLandmarks.draw(preprocessing, features, images, labels, *settings)
+        made = landmarks.weights(self.dtype)
+        if self.bias:
+            offsets = self._bias(made, landmarks.rows(some_of(images)))
+            made = replace(made.shifted(offsets), origin=replace(landmarks, offsets=offsets))
+        return self.clone({"input_weights": made})
+
     def _differences(
-        self, names: tuple[Name, ...], features: Matrix, labels: list[Label] | None
+        self, names: tuple[Name, ...], features: Matrix, labels: Sequence[Hashable] | None
     ) -> InputWeights:
         """Return differences of examples of distinct classes as input weights."""
-        kind, seed = plain_value(self.input_weights), self.seed
+        kind = plain_value(self.input_weights)
         if labels is None:
             problem = f"input_weights={kind!r} without y, expected labels of the examples"
             raise ValueError(f"{problem}. Pass y, or random input weights.")
-        rows = draw_pairs(labels, self.n_hidden, seed)
+        rows = draw_pairs(labels, self.n_hidden, self.seed)
         landmarks = landmark_differences(names, features, *rows, kind.startswith("centred"))
         made = landmarks.in_cheaper_form()
-        if not self.bias:
-            return made
-        # A sample of all parts of the examples, since they may be sorted.
-        some = features[:: max(1, len(features) // MAX_PROJECTED_EXAMPLES)]
-        spread = made.project(some).std(axis=0)
-        offsets = spread * draw_row("gaussian", seed, BIAS_KEY, self.n_hidden)
-        return made.shifted(offsets.astype(features.dtype))
+        return made.shifted(self._bias(made, some_of(features))) if self.bias else made
+
+    def _bias(self, made: InputWeights, features: Matrix) -> Matrix:
+        """Return a random offset for every unit, of the spread of its projections."""
+        spread = made.project(features.astype(PRECISIONS[self.dtype], copy=False)).std(axis=0)
+        offsets = spread * draw_row("gaussian", self.seed, BIAS_KEY, self.n_hidden)
+        return np.asarray(offsets, PRECISIONS[self.dtype])
 
     def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
         """Return the random input weights extended by a row for every new name."""

@@ -6,7 +6,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 from river import base
@@ -34,6 +34,7 @@ from onlinels.rows.batch import (
 from onlinels.saving import locked_copy, save_method
 
 Shape = tuple[int, ...]
+Transformer = TypeVar("Transformer", bound=base.Transformer)
 
 
 class Kind(NamedTuple):
@@ -221,6 +222,11 @@ class FixedTransformer(base.MiniBatchTransformer):
     __setattr__ = checked_assignment
 
 
+def itself(transformer: Transformer, memo: dict[int, Any]) -> Transformer:
+    """Return a transformer that never changes, as its deep copy."""
+    return transformer
+
+
 def check_common_settings(features: Any) -> None:
     """Raise unless the settings that most features have are valid."""
     check_kind("prefix", features.prefix, (str,))
@@ -249,6 +255,8 @@ class ImageTransformer(FixedTransformer):
     @abstractmethod
     def _transform(self, images: Matrix) -> Matrix:
         """Return the features (n, n_features) of images (n, height, width, n_channels)."""
+
+    __deepcopy__ = itself
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the features of one sample: an array, or a dict of numbers.

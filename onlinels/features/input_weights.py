@@ -53,6 +53,8 @@ class InputWeights(Frozen, ABC):
     names: tuple[Name, ...]
     # Constants (n_hidden,) added to every projection.
     offsets: Matrix | None = field(default=None, kw_only=True)
+    # The images that the weights are made of (ImageLandmarks), if they are.
+    origin: Any = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -84,7 +86,7 @@ class InputWeights(Frozen, ABC):
         for name, each in vars(self).items():
             if isinstance(each, np.ndarray) and each.dtype.kind == "f" and each.dtype != dtype:
                 changed[name] = each.astype(dtype)
-        return replace(self, **changed) if changed else self
+        return replace(self, **changed, origin=None) if changed else self
 
     @property
     def is_finite(self) -> bool:

@@ -29,6 +29,7 @@ from onlinels.features.images import (
     check_image_shape,
     check_pixels,
     check_some,
+    itself,
     not_made,
     of_images,
     read_image,
@@ -174,6 +175,8 @@ class ImagePreprocessing(FixedTransformer):
     whitening: float | FixedZCA | None = None
     image_shape: Shape | None = None
     dtype: str = "float64"
+
+    __deepcopy__ = itself
 
     def __post_init__(self) -> None:
         check_count("downsample", self.downsample, 1)

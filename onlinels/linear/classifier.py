@@ -122,7 +122,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     at the last doubling. With forgetting, also each time that four times the memory has
     passed; the memory is the number of rows, or the time, in which weights fall to 1/e. Merging,
     unlearning, `fade` and a change of the ridge also lead to a new selection. The guide's page
-    "Choose the settings of a linear model" has the details.
+    "Choose a model and its settings" has the details.
 
     **Units of features.** With scaling="standard", multiplying a feature by a constant changes no
     prediction; with an intercept, neither does adding a constant. The model equals ridge regression

@@ -414,8 +414,9 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     --------
     >>> from river import datasets, evaluate, metrics
     >>> model = LeastSquaresRegressor()
-    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
-    MAE: 0.50...
+    >>> error = evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+    >>> print(f"{error.get():.2f}")
+    0.51
     """
 
     _known_names = ("y",)

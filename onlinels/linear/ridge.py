@@ -150,7 +150,8 @@ def check_scaling(scaling: Any, ridge: Any) -> None:
     >>> check_scaling("standard", 0.0)
     Traceback (most recent call last):
         ...
-    ValueError: scaling='standard' and ridge=0.0 do not go together: without a ridge, ...
+    ValueError: scaling='standard' and ridge=0.0 do not go together: without a ridge, the
+    units of features do not matter. Pass scaling="auto", or a ridge greater than 0.
     """
     if not (scaling is None or (isinstance(scaling, str) and scaling in SCALINGS)):
         raise ValueError(f'scaling={scaling!r} is not known. Pass "auto", "standard" or None.')

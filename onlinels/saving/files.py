@@ -173,7 +173,9 @@ def save_method(self: Any, path: PathLike) -> None:
     rounding, because columns collected from single rows are folded into the inverse in the file.)
     Solved output weights are saved, so a model that has predicted predicts immediately after
     loading. The file is written at the speed of the disk. It contains no rows, except those that
-    wait for others: a window that is not full, or images before features are fixed.
+    wait for others (a window that is not full, or images before features are fixed), and the images
+    that the input weights of a network are made of. On another machine, these weights agree up to
+    rounding.
     `onlinels.export.answers_only` returns a smaller model that only predicts.
 
     Threads that learn wait while the file is written. If two processes or threads save to one path

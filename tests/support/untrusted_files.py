@@ -210,9 +210,10 @@ def read(content, path):
         tracemalloc.stop()
     # No assertion on a clock, but on whether it comes back at all.
     assert time.process_time() - started < 60.0
-    # Input weights that are not in the file are drawn from a seed, and are checked by a hash.
-    drawn = 2 * MAX_COMPUTED_BYTES if b"DrawnWeights" in content else 0
-    assert allocated <= FIXED_BYTES + FACTOR * len(content) + drawn
+    # Input weights that are not in the file are drawn from a seed, or made of images.
+    computes = any(name in content for name in (b"DrawnWeights", b"ImageLandmarks"))
+    computed = 2 * MAX_COMPUTED_BYTES if computes else 0
+    assert allocated <= FIXED_BYTES + FACTOR * len(content) + computed
     if refusal is None:
         use(model)
         return "read"

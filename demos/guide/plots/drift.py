@@ -30,7 +30,7 @@ def main() -> None:
         seed=3, n_features=10, n_drift_features=10, mag_change=0.005, noise_percentage=0.05
     )
     stream = list(plane.take(N_ROWS))
-    with figure(output, 8.0, 3.6) as made:
+    with figure(output, 6.0, 3.6) as made:
         axes, ends = made.add_subplot(), []
         for name, model, colour in MODELS:
             right = np.zeros(N_ROWS)
@@ -43,7 +43,7 @@ def main() -> None:
             ends.append((float(recent[-1]), name, colour))
         axes.axhline(0.95, color=GREY, lw=1.0, ls=":")
         axes.text(WINDOW, 0.952, "5% of the labels are noise", color=GREY, size=9.5, va="bottom")
-        axes.set_title(f"Right among the last {WINDOW} rows", loc="left", size=11)
+        axes.set_title(f"Right among the last {WINDOW} rows")
         axes.set_ylim(0.7, 1.0)
         mark_shares(axes, "rows")
         label_ends(axes, ends, 0.07)

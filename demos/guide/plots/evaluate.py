@@ -24,20 +24,15 @@ def main() -> None:
         progressive_val_score(model, SEGMENTS(), metric=ACCURACY(), window=WINDOW)
         for model, _ in MODELS
     ]
-    with figure(output, 8.0, 3.8) as made:
+    with figure(output, 6.0, 3.6) as made:
         axes = made.add_subplot()
         axes.set_prop_cycle(color=[colour for _, colour in MODELS])
         first, *others = scores
         first.plot(*others, path_or_axes=axes)
         legend: Any = axes.get_legend()
         legend.remove()
-        axes.set_title(
-            f"Accuracy of {WINDOW} rows at a time (solid), and of all rows so far (dashed)",
-            loc="left",
-            size=11,
-        )
         axes.set_ylim(0.7, 1.0)
-        axes.set_xlabel("rows of ImageSegments, each answered before it is learnt")
+        axes.set_xlabel("rows of ImageSegments")
         ends = [
             (float(score.cumulative[-1]), f"{score.name}()\n{score.cumulative[-1]:.1%}", colour)
             for score, (_, colour) in zip(scores, MODELS, strict=True)

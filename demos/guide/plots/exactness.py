@@ -44,16 +44,14 @@ def main() -> None:
             online = [*(model.output_weights.ravel() for model in models), descent.coef_]
             counts.append(k + 1)
             distances.append([np.linalg.norm(w - batch) / np.linalg.norm(batch) for w in online])
-    with figure(output, 8.0, 3.6) as made:
+    with figure(output, 6.0, 3.6) as made:
         axes, ends = made.add_subplot(), []
         named = [*ACCUMULATORS, ("SGD (scikit-learn)", VERMILLION)]
         for (name, colour), way in zip(named, np.array(distances).T, strict=True):
             axes.semilogy(counts, np.maximum(way, 1e-17), color=colour, lw=1.8)
             ends.append((float(way[-1]), name, colour))
         axes.set_ylim(1e-17, 10.0)
-        axes.set_title(
-            "Distance to the batch solution, relative to its length", loc="left", size=11
-        )
+        axes.set_title("Distance to the batch solution, relative to its length")
         axes.set_xlabel("rows")
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axes.grid(axis="y")

@@ -26,13 +26,13 @@ def main() -> None:
             model.learn_many(images[learnt], labels[learnt])
             errors[k, seed] = np.mean(model.predict_many(images[held_out]) != labels[held_out])
     means = errors.mean(1)
-    with figure(output, 8.0, 3.6) as made:
+    with figure(output, 6.0, 3.6) as made:
         axes = made.add_subplot()
         axes.fill_between(N_HIDDEN, errors.min(1), errors.max(1), color=BLUE, alpha=0.15, lw=0)
         axes.loglog(N_HIDDEN, means, "o-", color=BLUE, lw=1.8)
         for n_hidden, mean in zip(N_HIDDEN, means, strict=True):
             axes.annotate(f"{mean:.1%}", (n_hidden, mean), (0, 8), textcoords="offset points")
-        axes.set_title("Error on digits held out: mean and range", loc="left", size=11)
+        axes.set_title("Error on digits held out: mean and range")
         axes.set_xlabel("hidden units")
         axes.set_xticks(N_HIDDEN)
         axes.xaxis.set_major_formatter(ScalarFormatter())

@@ -38,10 +38,10 @@ def main() -> None:
     print(f"river's LinearRegression, row by row: {perf_counter() - start:.1f} s")
     rows = np.sqrt(EDGES[:-1] * EDGES[1:])
     curves = [
-        (excess(answers, expected), "LeastSquaresRegressor()", BLUE),
-        (excess(by_river, expected), "river's LinearRegression()", VERMILLION),
+        (excess(answers, expected), "LeastSquares-\nRegressor()", BLUE),
+        (excess(by_river, expected), "river's Linear-\nRegression()", VERMILLION),
     ]
-    with figure(output, 8.0, 4.0) as made:
+    with figure(output, 6.0, 3.8) as made:
         axes = made.add_subplot()
         expectation = N_FEATURES / rows
         axes.loglog(rows, expectation, color=GREY, lw=1.2, ls=(0, (4, 3)))
@@ -51,8 +51,8 @@ def main() -> None:
         label_log_ends(axes, ends, 0.35)
         here = len(rows) // 2
         axes.text(rows[here], 0.4 * expectation[here], "expected: M / n", color=GREY, ha="right")
-        axes.set_title(f"Squared error beyond the noise: {N_ROWS:,} rows", loc="left", size=11)
-        axes.set_xlabel("rows, each answered before it is learnt")
+        axes.set_title(f"Squared error beyond the noise: {N_ROWS:,} rows")
+        axes.set_xlabel("rows, each predicted before it is learnt")
 
 
 def answers_of_river(X: Floats, y: Floats) -> Floats:

@@ -41,7 +41,7 @@ def error(ridge: float | str, X: Floats, Y: Floats, n: int) -> tuple[float, floa
 
 def main() -> None:
     output = output_of(__doc__, "ridge-path")
-    with figure(output, 8.0, 3.8) as made:
+    with figure(output, 6.0, 3.8) as made:
         axes = made.add_subplot()
         for name, load, n, colour in track(SETS, "data sets"):
             X, y = load(return_X_y=True)
@@ -55,11 +55,7 @@ def main() -> None:
             axes.semilogx(RIDGES, errors / errors.min(), color=colour, lw=1.8, label=name)
             axes.plot(ridge, own / errors.min(), "o", color=colour, ms=9, mec="white")
         axes.set_ylim(0.95, 2.0)
-        axes.set_title(
-            'Error on fresh rows, relative to the best ridge; the dot is "auto"',
-            loc="left",
-            size=11,
-        )
+        axes.set_title('Error on fresh rows / error at the best ridge; dots: "auto"')
         axes.set_xlabel("ridge, on standardised features")
         axes.grid(axis="y")
         axes.legend(frameon=False)

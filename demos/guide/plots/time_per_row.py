@@ -42,11 +42,11 @@ class Padasip:
 
 
 MODELS: list[tuple[str, str, Callable[[int], Any]]] = [
-    ("here, recursive", BLUE, lambda n: LeastSquaresRegressor(1.0, "recursive")),
-    ("here, default", GREEN, lambda n: LeastSquaresRegressor()),
-    ("padasip FilterRLS", VERMILLION, Padasip),
-    ("river BayesianLinearRegression", PURPLE, lambda n: linear_model.BayesianLinearRegression()),
-    ("river LinearRegression (SGD)", GREY, lambda n: linear_model.LinearRegression()),
+    ("onlinels, recursive", BLUE, lambda n: LeastSquaresRegressor(1.0, "recursive")),
+    ("onlinels, default", GREEN, lambda n: LeastSquaresRegressor()),
+    ("padasip, RLS", VERMILLION, Padasip),
+    ("river, Bayesian", PURPLE, lambda n: linear_model.BayesianLinearRegression()),
+    ("river, SGD", GREY, lambda n: linear_model.LinearRegression()),
 ]
 
 
@@ -73,12 +73,12 @@ def main() -> None:
         turns = [[time_of(make, X, y) for _, _, make in MODELS] for _ in range(N_TURNS)]
         for (name, _, _), taken in zip(MODELS, zip(*turns, strict=True), strict=True):
             times[name].append(median(taken))
-    with figure(output, 8.0, 3.8) as made:
+    with figure(output, 6.0, 3.8) as made:
         axes, ends = made.add_subplot(), []
         for name, colour, _ in MODELS:
             axes.loglog(SIZES, times[name], "o-", color=colour, lw=1.8, ms=4)
             ends.append((float(times[name][-1]), name, colour))
-        axes.set_title("Microseconds to predict and learn a row", loc="left", size=11)
+        axes.set_title("Microseconds to predict and learn a row")
         axes.set_xlabel("features")
         axes.set_xticks(SIZES)
         axes.yaxis.set_major_formatter(ScalarFormatter())
