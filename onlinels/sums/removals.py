@@ -9,7 +9,7 @@ models are merged and subtract when rows are removed. n sum(h^2) = sum(h)^2 only
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,9 @@ class Rounding(NamedTuple):
 
     Adding rows rounds sums at their size. The errors stay when rows are removed and the sums
     shrink, so they are noted at every removal. Before the first removal they are 0: the errors of
-    rows that only add up are as small as those of any float64 sum.
+    rows that only add up are as small as those of any float64 sum. What is noted of a removal is a
+    power of 16, which depends on the sums before it, not on the removed rows: these cannot be
+    computed from it.
 
     Attributes
     ----------
@@ -94,7 +96,6 @@ class Rounding(NamedTuple):
         removed_squares: Floats,
         past: float,
         removed: float,
-        difference: Floats,
         count: int,
         n_rows: int,
     ) -> Rounding:
@@ -106,26 +107,24 @@ class Rounding(NamedTuple):
             Sums of squares before the removal, and what the removal subtracts from them.
         past, removed : float
             Weights of all rows before the removal, and of the rows removed.
-        difference : ndarray (n_features + n_targets,)
-            Mean of the removed rows minus the mean before; 0 if rows are not centred.
         count, n_rows : int
             Numbers of rows before the removal, and of rows removed.
         """
         each = self.relative(count, n_rows)
-        # The mean moves by this times the difference, and rounds as it does so. Squares about it
-        # contain removed * past / left times the square of the difference.
+        # The mean moves by share * difference, and rounds as it does so. Squares about it contain
+        # share * past * difference**2, which is at most all of them.
         left = past - removed
         share = removed / left if left > 0.0 else 0.0
-        of_mean = 2.0 * EPS * share**2 * past * difference**2
+        of_mean = 2.0 * EPS * share * squares
         wholes = squares % 1.0 == 0.0, removed_squares % 1.0 == 0.0, squares <= MAX_WHOLE
         if np.logical_and.reduce(wholes).all():
             # Sums of whole numbers are exact.
             each = 0.0
         # The same rows may be learnt and removed again and again, with the same rounding errors.
         return Rounding(
-            self.squares + np.hypot(each * squares, of_mean),
-            self.sums + 2.0 * EPS * share * past * np.abs(difference),
-            self.weight + each * past,
+            self.squares + coarse(np.hypot(each * squares, of_mean)),
+            self.sums + coarse(2.0 * EPS * np.sqrt(share * past * squares)),
+            self.weight + float(coarse(each * past)),
             float(n_rows - count),
         )
 
@@ -138,6 +137,19 @@ class Rounding(NamedTuple):
         """Return the errors of the given columns; 0 for the column -1."""
         squares, sums = gathered(self.squares, columns), gathered(self.sums, columns)
         return self._replace(squares=squares, sums=sums)
+
+
+def coarse(values: Any) -> Floats:
+    """Return the next powers of 16, at least the values; 0 for 0.
+
+    Examples
+    --------
+    >>> coarse(np.array([0.0, 0.5, 1.0, 17.0]))
+    array([  0.,   1.,   1., 256.])
+    """
+    mantissas, exponents = np.frexp(values)
+    exponents -= mantissas == 0.5
+    return np.where(mantissas > 0.0, np.ldexp(1.0, -(-exponents // 4) * 4), 0.0)
 
 
 def n_additions(n_rows: int) -> int:

@@ -466,7 +466,7 @@ class Statistics:
         w = rows.weights()
         past, added = self.weight * decay, rows.sign * float(w.sum())
         squared = decay**2 * float(self._tally[2]) + rows.sign * float(w @ w)
-        mean, joining, difference = self._mean, rows, np.zeros(len(self._rounding.squares))
+        mean, joining = self._mean, rows
         own = np.zeros(self.n_targets)
         if mean is None:
             own = rows.target_squares(self.n_targets)
@@ -475,7 +475,7 @@ class Statistics:
             decay = decay if past else 0.0
             share = past / (past + added)
             joining, theirs, own = centred(rows, self.n_targets, abs(added), mean, share)
-            difference, mean = mean.difference(theirs), mean.joined(theirs, past, added)
+            mean = mean.joined(theirs, past, added)
         else:
             # Rows without weight are only counted; a remainder without weight is dropped.
             joining = Rows.none(self.n_features)
@@ -492,7 +492,7 @@ class Statistics:
         elif len(joining.values):
             before = decay * self.squares()
             out = np.concatenate((joining.squares(), before[self.n_features :] - squares))
-            parts = before, out, past, -added, difference, self.count, n_rows
+            parts = before, out, past, -added, self.count, n_rows
             rounding = rounding.after_removal(*parts)
         changes = {
             "_tally": np.maximum(0.0, [self.count + rows.sign * n_rows, past + added, squared]),
