@@ -132,7 +132,7 @@ class IncrementalModel(BaseEstimator):
         fit_intercept: bool = True,
         solver: str = "gram",
         forgetting_factor: float = 1.0,
-        scaling: str | None = None,
+        scaling: str | None = "auto",
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -403,10 +403,10 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         The form of the statistics; see the table in the notes.
     forgetting_factor : float
         Factor in (0, 1] by which every learnt row multiplies the weights of all earlier rows.
-    scaling : None, "standard" or "auto"
+    scaling : "auto", "standard" or None
         What the penalty acts on: raw columns (None), or columns divided by their standard
-        deviations over all rows learnt ("standard"). "auto", with alpha="auto", selects whichever
-        of the two has the higher likelihood.
+        deviations over all rows learnt ("standard"). With alpha="auto", "auto" selects whichever
+        of the two has the higher likelihood; with a number, it means None.
 
     Attributes
     ----------
@@ -574,7 +574,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     fit_intercept : bool
     solver : "gram", "orthogonal" or "recursive"
     forgetting_factor : float
-    scaling : None, "standard" or "auto"
+    scaling : "auto", "standard" or None
         As in `IncrementalRidge`.
 
     Attributes

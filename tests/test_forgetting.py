@@ -201,3 +201,14 @@ def test_intervals_cover_what_they_say_where_memory_is_short(n_features, factor)
         widths.append((upper - lower).mean() / (2.0 * 1.645 * np.sqrt((errors**2).mean())))
     assert 0.84 < np.mean(covered) < 0.94
     assert 0.9 < np.mean(widths) < 1.15
+
+
+def test_times_that_leave_nothing_of_the_past_are_told():
+    """A wrong date or unit, for example; late rows may be so late that they do not count."""
+    model = LeastSquaresRegressor(1.0, half_life=60.0)
+    for second in range(9):
+        model.learn_one({"a": second % 3}, second, t=30.0 * second)
+    with pytest.warns(UserWarning, match="t is 16,666,663 half-lives after"):
+        model.learn_one({"a": 1.0}, 1.0, t=1e9)
+    with pytest.warns(UserWarning, match="half-lives before .* does not count"):
+        model.learn_one({"a": 1.0}, 1.0, t=300.0)

@@ -31,6 +31,7 @@ from onlinels import (
     StreamClassifier,
     StreamRegressor,
 )
+from onlinels.export import answers_only
 from support import laws, models, strategies
 from support.laws import peak_of
 
@@ -529,3 +530,14 @@ def test_the_warning_of_lacking_columns_names_the_callers_line(wrap):
     with warnings.catch_warnings(record=True, action="always") as caught:
         model.predict_many(asked)
     assert [each.filename for each in caught] == [__file__]
+
+
+@pytest.mark.parametrize(("width", "message"), [(2, r"lacks 1 of the 3 .*: \[2\]"), (5, "X has 5")])
+def test_an_array_of_another_width_is_told(width, message):
+    X = np.random.default_rng(0).normal(size=(9, 5))
+    model = LeastSquaresClassifier(ridge=1.0)
+    model.learn_many(X[:, :3], [*"ababababa"])
+    assert len(model.predict_many(X[:, :3])) == 9
+    for each in (model, answers_only(model)):
+        with pytest.warns(UserWarning, match=message):
+            each.predict_many(X[:, :width])

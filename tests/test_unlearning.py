@@ -319,3 +319,29 @@ def test_names_that_one_model_lacks_count_as_zero():
     laws.assert_refused(
         lambda: one.difference(LeastSquaresRegressor()), one, "expected Least", TypeError
     )
+
+
+def test_removals_leave_no_numbers_of_the_rows():
+    """A file keeps bounds of rounding errors; they are the same for other rows of the same size."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(50.0, 10.0, (40, 3)), random.normal(size=40)
+    states = []
+    for row in ([53.123, 41.456, 61.789], [47.321, 58.654, 44.987]):
+        for kind, target in ((LeastSquaresRegressor, 0.25), (LeastSquaresClassifier, "b")):
+            model = kind(ridge=1.0)
+            model.learn_many(X, y if target == 0.25 else np.where(y > 0.0, "a", "b"))
+            model.learn_many([dict(enumerate(row))], [target])
+            model.unlearn_many([dict(enumerate(row))], [target])
+            states.append(model._statistics.rounding)
+    for one, other in zip(states[:2], states[2:], strict=True):
+        for a, b in zip(one[:3], other[:3], strict=True):
+            np.testing.assert_array_equal(a, b)
+            assert (np.log2(a) % 4 == 0).all()
+
+
+def test_removed_rows_that_lack_columns_are_told():
+    model = LeastSquaresRegressor(ridge=1.0)
+    rows = np.random.default_rng(0).normal(size=(9, 3))
+    model.learn_many(rows, rows[:, 0])
+    with pytest.warns(UserWarning, match=r"lacks 1 of the 3 columns .*\[2\]"):
+        model.unlearn_many(rows[:1, :2], rows[:1, 0])

@@ -27,7 +27,7 @@ from onlinels.rows.batch import (
     read_batch,
     read_row,
     table_like,
-    warn_of_absent,
+    warn_of_other_columns,
 )
 from onlinels.rows.labels import Label
 from onlinels.saving import files, in_plain_types, savable, save_method
@@ -77,7 +77,7 @@ class Predictor(base.Estimator):
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         batch = read_batch(X)
-        warn_of_absent(len(self.columns), *self.columns.differences(batch))
+        warn_of_other_columns(self.columns, batch)
         rows = self.columns.place(batch.layouts, batch.matrix)
         return batch.source, product(rows, self.weights) + self.intercept
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Floats, as_number, check_number, equals_itself, readable
+from onlinels.checks import Floats, as_number, check_number, equals_itself, readable, warn_caller
 from onlinels.saving import savable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,6 +77,9 @@ def _time(value: Any, dates: bool) -> float | None:
 
 
 HalfLife = float | timedelta | None
+
+MAX_HALF_LIVES = 40.0
+"""Half-lives after which the weight of a row, 1e-12, no longer counts."""
 
 
 @savable()
@@ -179,7 +182,24 @@ class Clock:
             )
         if self.half_life is None or t is None:
             return None
-        return read_times(t, n_rows, dates)
+        times = read_times(t, n_rows, dates)
+        if self.now is not None and len(times):
+            self._warn_of_gap((times - self.now) / self._unit)
+        return times
+
+    def _warn_of_gap(self, ages: Floats) -> None:
+        """Warn of rows so many half-lives after the latest one that these no longer count."""
+        earliest, latest = float(ages.min()), float(ages.max())
+        if earliest > MAX_HALF_LIVES:
+            warn_caller(
+                f"t is {latest:,.0f} half-lives after the latest time learnt, so the rows learnt "
+                "before no longer count. Check the unit of t and of half_life."
+            )
+        elif earliest < -MAX_HALF_LIVES:
+            warn_caller(
+                f"t is {-earliest:,.0f} half-lives before the latest time learnt, so the row does "
+                "not count. Check t, also that of the rows learnt before."
+            )
 
     def tick(
         self, w: float | Floats, n_rows: int, times: Floats | None = None

@@ -92,7 +92,7 @@ from onlinels.rows.batch import (
     read_batch,
     read_row,
     read_sample,
-    warn_of_absent,
+    warn_of_other_columns,
 )
 from onlinels.saving import locked_copy, savable, save_method
 from onlinels.sums.digits import are_negligible, lost_by_removals
@@ -625,6 +625,7 @@ class LinearModel(base.Estimator, ABC):
         """
         with self._lock:
             batch, read, weights = read_rows(self, X, y, w)
+            warn_of_other_columns(self._columns, batch)
             if len(batch):
                 self._unlearn(batch, read, weights)
 
@@ -1234,7 +1235,7 @@ def digits_of(lost: float) -> int:
 def read_asked(model: LinearModel, X: Any) -> Batch:
     """Read rows to predict; warn of columns that a frame lacks."""
     batch = read_batch(X)
-    warn_of_absent(len(model._columns), *model._columns.differences(batch))
+    warn_of_other_columns(model._columns, batch)
     return batch
 
 

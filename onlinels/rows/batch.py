@@ -663,19 +663,21 @@ class Columns:
         return last[1]
 
     def differences(self, batch: Batch) -> tuple[list[Name], list[Name]]:
-        """Return the names of the columns that a frame lacks, and of its unknown columns.
+        """Return the names of the columns that a frame or array lacks, and of its unknown columns.
 
         Dicts lack no columns, because they leave out zeros; neither do frames with pandas' Sparse
-        columns, which encoders make from the values that occur. The columns of an array have no
-        names.
+        columns, which encoders make from the values that occur.
         """
-        if not len(batch) or not is_frame(batch.source):
+        is_array = isinstance(batch.source, np.ndarray)
+        if not (len(batch) and len(self) and (is_array or is_frame(batch.source))):
             return [], []
         layout = batch.layouts[-1]
         located = self.locate(layout)
         known = located >= 0
         # The columns of a frame that was read are numbers, booleans or Sparse.
-        if known.sum() == len(self) or holds_sparse(batch.source):
+        if (known.all() or not is_array) and known.sum() == len(self):
+            return [], []
+        if not is_array and holds_sparse(batch.source):
             return [], []
         if not known.all():
             self._check_renamed(layout, located)
@@ -721,6 +723,17 @@ class Columns:
                     "batches, river leaves out a Prefixer or Suffixer at the end of a pipeline. "
                     f"Pass prefix to the transformer itself, as in HiddenLayer(prefix={prefix!r})."
                 )
+
+
+def warn_of_other_columns(columns: Columns, batch: Batch) -> None:
+    """Warn that a frame or an array lacks columns of the model, or that an array has others."""
+    absent, unknown = columns.differences(batch)
+    warn_of_absent(len(columns), absent, unknown)
+    if unknown and not absent and isinstance(batch.source, np.ndarray) and columns.are_positions:
+        warn_caller(
+            f"X has {len(columns) + len(unknown)} columns, and the model has learnt "
+            f"{len(columns)}: the others do not count. Pass the columns that were learnt, in order."
+        )
 
 
 def warn_of_absent(n_known: int, absent: Sequence[Name], unknown: Sequence[Name]) -> None:
