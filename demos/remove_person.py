@@ -32,7 +32,7 @@ Request = tuple[str, float, float]  # Who was removed; the difference without an
 SITES = "north", "south", "west"
 N_TEST = 150
 TITLE = "Difference to a model that never saw them"
-KEY = b"kept apart from the files"  # Without a key, hashes of rows can be guessed.
+KEY = b"kept apart from the files"  # Without a key, hashes of identifiers can be guessed.
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -98,11 +98,13 @@ def answer(
 
 
 def remove(file: Path, patients: Sequence[Patient]) -> None:
-    """Remove patients from the model in a file, each of them once, and enter them in the ledger."""
+    """Remove patients from the model in a file, each of them once, and enter them in the ledger.
+
+    Only one process at a time may do this: of two removals at the same time, one is lost.
+    """
     state = onlinels.load(file)
-    for identifier, x, y in patients:
-        record = repr((identifier, sorted(x.items()), y))
-        entry = hmac.new(KEY, record.encode(), "sha256").hexdigest()
+    for identifier, *_ in patients:
+        entry = hmac.new(KEY, identifier.strip().casefold().encode(), "sha256").hexdigest()
         if entry in state["removed"]:
             raise ValueError(f"{identifier} was removed at {state['removed'][entry]}.")
         state["removed"][entry] = datetime.now(UTC).isoformat(timespec="seconds")

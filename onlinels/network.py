@@ -396,6 +396,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     pixel is 0. Before anything is learnt, the values
     of a single image are not read, and `predict_one` returns None.
 
+    The filters of the presets respond to differences between neighbouring pixels, and features are
+    divided by their sum or length, so a network hardly sees overall brightness and flat colours. If
+    classes differ only in these, use a `HiddenLayer` on the pixels.
+
     ===========================  ==============================================================
     step                         cost
     ===========================  ==============================================================

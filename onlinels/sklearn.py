@@ -365,8 +365,9 @@ class IncrementalModel(BaseEstimator):
         -------
         LeastSquaresClassifier, LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
             Columns without names are the features 0, 1, … of dicts. With alpha="auto" the ridge is
-            `alpha_` until the river model selects the next ridge. The river models have no setting
-            `class_weight`: pass the weight of each label as ``w``.
+            `alpha_` until the river model selects the next ridge. A river model learns further
+            chunks by `learn_many`, and cannot become an estimator again. The river models have no
+            setting `class_weight`: pass the weight of each label as ``w``.
 
         Examples
         --------

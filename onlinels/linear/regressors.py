@@ -442,7 +442,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     Parameters
     ----------
     ridge : float, "auto", "paper" or KFold
-        The penalty c >= 0 on the weights, or how to select it. All targets share one ridge.
+        The penalty c >= 0 on the weights, or how to select it. All targets share one ridge, which
+        a target of large values or much noise determines: bring targets to similar units.
     accumulator : "gram", "orthogonal" or "recursive"
         What the model remembers of the stream.
     fit_intercept : bool
