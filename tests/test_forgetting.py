@@ -159,6 +159,7 @@ def test_merged_rows_count_by_time_once_any_of_them_has():
 
 
 @pytest.mark.parametrize("step", [0.0, 1.0, 1e9])
+@pytest.mark.filterwarnings("ignore:t is")
 def test_times_that_float64_hardly_resolves_are_learnt_row_by_row_as_in_a_batch(step):
     times = 1.7e18 + step * np.arange(30.0)
     X = np.random.default_rng(0).normal(size=(30, 2))

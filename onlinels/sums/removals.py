@@ -42,7 +42,7 @@ class Rounding(NamedTuple):
     Adding rows rounds sums at their size. The errors stay when rows are removed and the sums
     shrink, so they are noted at every removal. Before the first removal they are 0: the errors of
     rows that only add up are as small as those of any float64 sum. What is noted of a removal is a
-    power of 16, which depends on the sums before it, not on the removed rows: these cannot be
+    power of 2, which depends on the sums before it, not on the removed rows: these cannot be
     computed from it.
 
     Attributes
@@ -123,7 +123,7 @@ class Rounding(NamedTuple):
         # The same rows may be learnt and removed again and again, with the same rounding errors.
         return Rounding(
             self.squares + coarse(np.hypot(each * squares, of_mean)),
-            self.sums + coarse(2.0 * EPS * np.sqrt(share * past * squares)),
+            self.sums + coarse(2.0 * EPS * np.sqrt(share * past * np.abs(squares))),
             self.weight + float(coarse(each * past)),
             float(n_rows - count),
         )
@@ -140,16 +140,15 @@ class Rounding(NamedTuple):
 
 
 def coarse(values: Any) -> Floats:
-    """Return the next powers of 16, at least the values; 0 for 0.
+    """Return the nearest powers of 2; 0 for 0.
 
     Examples
     --------
-    >>> coarse(np.array([0.0, 0.5, 1.0, 17.0]))
-    array([  0.,   1.,   1., 256.])
+    >>> coarse(np.array([0.0, 0.5, 0.7, 0.8, 17.0]))
+    array([ 0. ,  0.5,  0.5,  1. , 16. ])
     """
     mantissas, exponents = np.frexp(values)
-    exponents -= mantissas == 0.5
-    return np.where(mantissas > 0.0, np.ldexp(1.0, -(-exponents // 4) * 4), 0.0)
+    return np.where(np.greater(values, 0.0), np.ldexp(1.0, exponents - (mantissas < 0.5**0.5)), 0.0)
 
 
 def n_additions(n_rows: int) -> int:
