@@ -328,7 +328,7 @@ def learn_images(model, rows):
 NETWORKS = {
     "held": (3, lambda m: learn_images(m, slice(3, 7))),
     "warmed up": (3, lambda m: learn_images(m, slice(3, 20))),
-    "fixed": (7, lambda m: m.fix_features()),
+    "fixed": (12, lambda m: m.fix_features()),
     "one learnt": (14, lambda m: m.learn_one({"image": IMAGES[20]}, DIGITS[20])),
     "answered, then learnt": (3, lambda m: m.predict_learn_many(IMAGES[3:20], DIGITS[3:20])),
     "many learnt": (14, lambda m: learn_images(m, slice(20, 33))),
