@@ -29,7 +29,10 @@ MANY = pytest.param(500, marks=pytest.mark.slow)
 often = pytest.mark.parametrize("most", [FEW, MANY])
 
 # Between the opening of a file and the with-block that closes it Python itself has to close it.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:Features are made from 7 images:UserWarning"),
+]
 
 FORMS = {
     "auto": {},
@@ -328,7 +331,7 @@ def learn_images(model, rows):
 NETWORKS = {
     "held": (3, lambda m: learn_images(m, slice(3, 7))),
     "warmed up": (3, lambda m: learn_images(m, slice(3, 20))),
-    "fixed": (12, lambda m: m.fix_features()),
+    "fixed": (7, lambda m: m.fix_features()),
     "one learnt": (14, lambda m: m.learn_one({"image": IMAGES[20]}, DIGITS[20])),
     "answered, then learnt": (3, lambda m: m.predict_learn_many(IMAGES[3:20], DIGITS[3:20])),
     "many learnt": (14, lambda m: learn_images(m, slice(20, 33))),
