@@ -929,6 +929,13 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         ------
         ValueError
             If the network has learnt fewer than two images.
+
+        Warns
+        -----
+        UserWarning
+            If the network has learnt fewer than 100 images (or `warm_up`, if that is smaller), or
+            most hidden units are 0 for all of them. The latter is also reported when the warm-up
+            ends.
         """
         with self._lock:
             least = min(FIRST_DRAFT, self.warm_up)

@@ -78,7 +78,7 @@ def offset_for(rows: Matrix, offset: float) -> float:
     n, p = rows.shape
     if n >= 3 * p:
         return offset
-    share = FEW_EXAMPLES_SHARE * (3.0 * p / n - 1.0)
+    share: float = FEW_EXAMPLES_SHARE * (3.0 * p / n - 1.0)
     return offset + share * float(rows.var(axis=0, dtype=np.float64).mean())
 
 
