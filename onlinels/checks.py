@@ -55,10 +55,13 @@ def at_position(where: tuple[int, ...]) -> str:
     return f"at position {where}"
 
 
-def check_values(name: str, values: Matrix, place: Place = at_position) -> None:
+def check_values(
+    name: str, values: Matrix, place: Place = at_position, missing: str = MISSING_REMEDY
+) -> None:
     """Raise unless every value of an array is a real number between -1e150 and 1e150.
 
-    `place` describes the place of a value in the message, given its indices.
+    `place` describes the place of a value in the message, given its indices, and `missing` says
+    what to do about NaN.
 
     Examples
     --------
@@ -78,7 +81,7 @@ def check_values(name: str, values: Matrix, place: Place = at_position) -> None:
         position = np.argwhere(~(np.abs(values.astype(np.float64)) <= MAX_VALUE))[0]
     where = tuple(position.tolist())
     value = float(values[where])
-    raise ValueError(f"{name} holds {value} {place(where)}, {_expected(value)}")
+    raise ValueError(f"{name} holds {value} {place(where)}, {_expected(value, missing)}")
 
 
 def plain_array(name: str, values: Any) -> Matrix:
@@ -115,10 +118,10 @@ def within_bounds(values: Matrix) -> bool:
     return float(lowest) >= -MAX_VALUE and float(highest) <= MAX_VALUE
 
 
-def _expected(value: float) -> str:
+def _expected(value: float, missing: str = MISSING_REMEDY) -> str:
     """Return the part of a message that follows a value: the expected values and the remedy."""
     if np.isnan(value):
-        return f"expected finite numbers. {MISSING_REMEDY}"
+        return f"expected finite numbers. {missing}"
     return f"expected finite numbers of magnitude at most {MAX_VALUE:g}. {LARGE_REMEDY}"
 
 

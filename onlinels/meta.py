@@ -49,7 +49,6 @@ from onlinels.pipelines import (
 from onlinels.rows.batch import (
     Row,
     check_aligned,
-    check_mapping,
     labels_like,
     names_of,
     read_batch,
@@ -304,10 +303,8 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         # Before anything is learnt, values are not read and transformers are not called.
-        if is_blank(self.classifier):
-            check_mapping(x)
-            return np.zeros(0)
-        return np.asarray(last_step(self.classifier)._row_scores(self._row_features(x)))
+        features = x if is_blank(self.classifier) else self._row_features(x)
+        return np.asarray(last_step(self.classifier)._row_scores(features))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         features = self.classifier.transform_many(X) if is_pipeline(self.classifier) else X

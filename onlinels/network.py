@@ -23,14 +23,17 @@ from onlinels.checks import (
     check_count,
     check_mergeable,
     check_part,
+    check_room,
     check_weights,
     same,
     settings_of,
+    warn_caller,
 )
 from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.filters import Patches
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import (
+    IMAGE,
     Images,
     Shape,
     block_means,
@@ -54,7 +57,7 @@ from onlinels.linear.prequential import (
 from onlinels.linear.scoring import ScoringClassifier
 from onlinels.meta import MetaClassifier
 from onlinels.numerics import Lock, all_held, shallow_copy, zero_added
-from onlinels.rows.batch import Name, as_numpy, check_mapping
+from onlinels.rows.batch import Name, as_numpy
 from onlinels.rows.labels import Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
 
@@ -85,7 +88,7 @@ Accuracy of pixels and network, in percent (demos/benchmarks/warm_up.py):
 FIRST_WHITENED = 400
 """The same if whitening is made from the images: of fewer, it costs accuracy.
 
-CIFAR-10 after 100, 300 and 500 images: 14, 21, 29%; a classifier of pixels 27, 30, 31%.
+CIFAR-10 after 100, 200 and 300 images: 22, 25, 29%; a classifier of pixels 27, 29, 30%.
 """
 
 UNITS_PER_IMAGE = 2
@@ -672,13 +675,20 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _examples(self, images: Matrix, y: Any, w: Any, t: Any) -> list[Example]:
         """Return images with their labels, weights and times, checked."""
         n_rows = len(images)
+        # A colour image reads as many images of 3 or 4 columns.
+        if images.shape[2:] in ((3, 1), (4, 1)) and n_rows > len(read_labels(y)) == 1:
+            raise one_of_a_batch(images.shape[:-1])
+        if n_rows:
+            self._check_images(images)
         labels = read_labels(y, n_rows)
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
         if self.classifier._clock.read(t, n_rows) is None:
             t = None
         times = by_row("t", t, n_rows)
-        if n_rows:
-            self._check_images(images)
+        if n_rows and self._fixed is None and not self._held:
+            n_bytes = self.classifier._statistics.bytes_for(self.hidden.n_hidden, len({*labels}))
+            what, remedy = "Learning {:,} hidden units", "Pass a smaller n_hidden."
+            check_room(n_bytes, what, self.hidden.n_hidden, remedy=remedy)
         return list(map(Example, images, labels, weights, times))
 
     def _check_images(self, images: Matrix) -> None:
@@ -700,13 +710,13 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _check_shape(self, shape: Shape | None) -> None:
         if None not in (shape, self._image_shape) and shape != self._image_shape:
-            expected = f"{self._image_shape} like the images before. Resize it"
-            raise ValueError(f"An image has shape {shape}, expected {expected}.")
+            expected = f"{self._image_shape} like the images before: (height, width, channels)"
+            remedy = "Resize the image, or convert its channels."
+            raise ValueError(f"An image has shape {shape}, expected {expected}. {remedy}")
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         if not (self._held if self._fixed is None else self._fixed.classifier.classes):
-            if not isinstance(as_numpy(x), np.ndarray):
-                check_mapping(x)
+            IMAGE.check_sample(as_numpy(x))
             return np.zeros(0)
         return self._image_scores(self._read(x, read_image).values).reshape(-1)
 
@@ -854,6 +864,13 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         images, labels, *_ = zip(*examples[: self.warm_up], strict=True)
         fixed = self._parts().fit_features(np.stack(images), list(labels))
         fixed.learn(examples)
+        # Input weights that are the difference of equal images are 0.
+        dead = fixed.classifier._statistics.are_zero[: self.hidden.n_hidden]
+        if dead.mean() > 0.5:
+            found = f"{dead.sum():,} of {len(dead):,} hidden units are 0 for all images so far"
+            reason = "too many of the warm-up images are equal, or have equal features"
+            remedy = "Start a new network with more varied images, or a larger warm_up."
+            warn_caller(f"{found}: {reason}. {remedy}")
         self._end_warm_up(fixed, images[0].shape)
 
     def _end_warm_up(self, fixed: FixedNetwork, shape: Shape | None) -> None:
@@ -916,8 +933,19 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         ------
         ValueError
             If the network has learnt fewer than two images.
+
+        Warns
+        -----
+        UserWarning
+            If the network has learnt fewer than 100 images (or `warm_up`, if that is smaller), or
+            most hidden units are 0 for all of them. The latter is also reported when the warm-up
+            ends.
         """
         with self._lock:
+            least = min(FIRST_DRAFT, self.warm_up)
+            if self._fixed is None and 2 <= self.count < least:
+                found = f"Features are made from {self.count} images, expected at least {least}"
+                warn_caller(f"{found}. Learn more images before fix_features().")
             if self._fixed is None:
                 self._fix()
 

@@ -115,10 +115,11 @@ def test_blank_linear_models_answer_batches(make, nothing, n_outputs, fit_interc
 @pytest.mark.parametrize("x", [None, [1.0], np.ones(3), "a"])
 def test_what_is_no_mapping_is_refused_all_the_same(make, x):
     model = make()
-    if isinstance(model, ShallowConvClassifier) and isinstance(x, np.ndarray):
+    takes_images = "ShallowConvClassifier" in repr(model)
+    if takes_images and isinstance(x, np.ndarray):
         assert model.predict_one(x) is None
     elif not hasattr(model, "steps"):
-        with pytest.raises(TypeError, match=r"x is of type .*, expected a dict"):
+        with pytest.raises(TypeError, match=r"x is of type .*, expected (a dict|an array)"):
             model.predict_one(x)
 
 

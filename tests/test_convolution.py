@@ -223,7 +223,8 @@ BAD_SAMPLES = [
     ({0: "dark"}, TypeError, "'dark'"),
     ({"image": np.ones((9, 8))}, ValueError, r"shape \(9, 8\), expected \(8, 8\)"),
     ({"image": np.array([["a"]])}, TypeError, "dtype"),
-    ("dark", TypeError, "expected a dict"),
+    ("dark", TypeError, r"expected an array or .*np\.asarray\(image\)"),
+    ({}, ValueError, "no pixels, expected an image"),
 ]
 
 

@@ -29,7 +29,10 @@ MANY = pytest.param(500, marks=pytest.mark.slow)
 often = pytest.mark.parametrize("most", [FEW, MANY])
 
 # Between the opening of a file and the with-block that closes it Python itself has to close it.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:Features are made from 7 images:UserWarning"),
+]
 
 FORMS = {
     "auto": {},

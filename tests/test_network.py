@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 from onlinels import (
+    CalibratedClassifier,
     ConvolutionalFeatures,
     HiddenLayer,
     LeastSquaresClassifier,
     ShallowConvClassifier,
+    checks,
     difference,
     dumps,
     loads,
 )
+from onlinels.export import answers_only
 from onlinels.images import Patches
 from support import laws, strategies
 from support.digits_network import IMAGES, LABELS, learn, small
@@ -97,7 +100,8 @@ def test_a_forgetting_network_unlearns_images_of_their_current_weights(fixes):
     model = ShallowConvClassifier.from_preset("digits", **settings)
     learn(model, 60)
     if fixes:
-        model.fix_features()
+        with pytest.warns(UserWarning, match="made from 60 images, expected at least 100"):
+            model.fix_features()
     model.unlearn_one(IMAGES[40], LABELS[40], 0.99**19)
     assert model.count == 59
     assert model.predict_one(IMAGES[0]) == LABELS[0]
@@ -145,7 +149,7 @@ BAD_CALLS = [
     ("learn_one", ({"image": None}, 1), ValueError, "None"),
     ("learn_one", ({"image": "cat.png"}, 1), TypeError, "cat.png"),
     ("predict_many", (np.ones((2, 9, 8)),), ValueError, "shape"),
-    ("predict_one", (None,), TypeError, "expected a dict"),
+    ("predict_one", (None,), TypeError, "expected an array"),
     ("transform_many", (np.ones((2, 9, 9)),), ValueError, "shape"),
 ]
 
@@ -267,6 +271,73 @@ def test_images_are_unlearnt():
     model.unlearn_one({"image": IMAGES[59]}, LABELS[59])
     assert model.count == 50
     np.testing.assert_allclose(model.output_weights, kept.output_weights, atol=1e-8)
+
+
+# -- frames of a camera ---------------------------------------------------------------------------
+
+
+def frames(n, classes=3, shape=(24, 24, 3)):
+    """Return frames of noise, brighter in one third of their rows for every class, and labels."""
+    labels = np.arange(n) % classes
+    images = np.random.default_rng(0).integers(0, 120, (n, *shape), np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        image[8 * label : 8 * label + 8] += 100
+    return images, labels
+
+
+def network_of_frames(n=40, preset="svhn", **settings):
+    settings = {"n_hidden": 30, "warm_up": 30, "filters": Patches(6)} | settings
+    model, (X, y) = ShallowConvClassifier.from_preset(preset, **settings), frames(n)
+    model.learn_many(X, y)
+    return model
+
+
+def test_equal_frames_in_the_warm_up_are_reported():
+    model = network_of_frames(0)
+    with pytest.warns(UserWarning, match=r"30 of 30 hidden units are 0 .*more varied images"):
+        model.learn_many(np.zeros((40, 24, 24, 3), np.uint8), ["nothing"] * 40)
+    assert model.features_fixed
+    model = network_of_frames(29, warm_up=200)
+    with pytest.warns(UserWarning, match="made from 29 images, expected at least 100"):
+        model.fix_features()
+
+
+def test_a_network_that_memory_cannot_hold_is_refused_at_the_first_image(monkeypatch):
+    monkeypatch.setattr(checks, "memory_limit", lambda: 1e6)
+    model, (X, y) = network_of_frames(0, n_hidden=1000), frames(1)
+    laws.assert_refused(lambda: model.learn_many(X, y), model, "smaller n_hidden")
+    network_of_frames(29)
+
+
+@pytest.mark.parametrize("preset", ["svhn", "digits"])
+@pytest.mark.parametrize("shape", [(25, 25, 3), (3, 24, 24), (24, 24, 4), (24, 24)])
+def test_frames_of_another_shape_are_refused_without_sums_too(preset, shape):
+    model = network_of_frames(preset=preset, filters="hand-designed")
+    small, X = answers_only(model), frames(5)[0]
+    np.testing.assert_array_equal(small.predict_many(X), model.predict_many(X))
+    assert small.predict_one({"image": X[1]}) == model.predict_one(X[1])
+    for each in (model, loads(dumps(small))):
+        with pytest.raises(ValueError, match=r"expected \(24, 24, 3\).*convert its channels"):
+            each.predict_many(np.zeros((2, *shape), np.uint8))
+
+
+@pytest.mark.parametrize("n_learnt", [0, 10, 40])
+@pytest.mark.parametrize("wrap", [lambda model: model, CalibratedClassifier])
+def test_a_single_frame(n_learnt, wrap):
+    model, (X, y) = wrap(network_of_frames(n_learnt)), frames(40)
+    model.predict_one(X[0])
+    for call in (lambda: model.learn_many(X[0], ["mug"]), lambda: model.learn_one({}, "mug")):
+        message = r"X is an image of shape \(24, 24, 3\).*X\[None\]|no pixels|named pixels"
+        laws.assert_refused(call, model, message)
+    for x in (X[0].tolist(), "frame.png"):
+        laws.assert_refused(lambda x=x: model.learn_one(x, 1), model, "np.asarray", TypeError)
+    bad = X[0] * np.nan
+    laws.assert_refused(lambda: model.learn_one(bad, 1), model, "Leave the image out")
+    model.learn_one(X[0], y[0])
+    if n_learnt:
+        with pytest.raises(ValueError, match="no pixels"):
+            model.predict_one({})
+        assert model.predict_one(X[1]) == model.predict_one({"image": X[1]}) == y[1]
 
 
 # -- presets --------------------------------------------------------------------------------------

@@ -21,6 +21,12 @@ from onlinels.images import ImagePreprocessing, Patches
 from support import digits_network, laws, strategies
 from support.digits_network import IMAGES, LABELS
 
+# Features of two images, or of one image much brighter than the others, are often equal.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*hidden units are 0 for all images:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Features are made from:UserWarning"),
+]
+
 IN_SINGLE = HiddenLayer(10, "difference", dtype="float32")
 PLAIN = {"normalize": False, "before_pooling": 1.0, "after_pooling": 1.0}
 

@@ -40,7 +40,11 @@ def literal_whitening(sample, images, offset):
     whitened = np.empty(images.shape)
     for channel in range(images.shape[3]):
         rows = sample[..., channel].reshape(len(sample), -1)
-        covariance = np.atleast_2d(np.cov(rows.T, bias=True)) + offset * np.eye(rows.shape[1])
+        covariance, n_pixels = np.atleast_2d(np.cov(rows.T, bias=True)), rows.shape[1]
+        # Of fewer than 3 images per pixel, with a share of the mean variance.
+        few = max(0.0, 3.0 * n_pixels / len(rows) - 1.0) / 10.0
+        added = offset + few * np.trace(covariance) / n_pixels
+        covariance += added * np.eye(n_pixels)
         root = fractional_matrix_power(covariance, -0.5).real
         centred = images[..., channel].reshape(len(images), -1) - rows.mean(axis=0)
         whitened[..., channel] = (centred @ root).reshape(images.shape[:3])
@@ -95,6 +99,17 @@ def test_whitening_comes_last_and_is_fixed_by_the_sample(case, offset, seed):
     out = model.transform_many(images)
     assert out.dtype == settings["dtype"]
     assert np.allclose(out, expected, rtol=0.0, atol=rounding(images, settings, offset))
+
+
+def test_a_whitening_of_few_images_amplifies_noise_less():
+    sample = PIXELS.astype(float) / 255.0
+    few = ImagePreprocessing.from_examples(sample[:20], whitening=0.001).transform_many(sample[20:])
+    assert few.std() < 3.0
+    many = np.tile(sample, (4, 1, 1))
+    assert np.allclose(
+        ImagePreprocessing.from_examples(many, whitening=0.001).transform_many(sample)[..., None],
+        literal_whitening(many[..., None], sample[..., None], 0.001),
+    )
 
 
 @pytest.mark.parametrize("images", [PIXELS, PHOTOS, PHOTOS / 7.0], ids=["grey", "RGB", "floats"])

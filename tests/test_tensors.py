@@ -75,16 +75,17 @@ def test_tensors_are_read_as_arrays(form, name, seed):
 
 
 def test_tensors_in_samples_and_images():
-    image = np.random.default_rng(0).random((8, 8))
+    images = np.random.default_rng(0).random((6, 8, 8))
+    image = images[0]
     both = [LeastSquaresClassifier(1.0) for _ in range(2)]
     for model, wrap in zip(both, (Tensor, np.asarray), strict=True):
         model.learn_one({"h": wrap(image.ravel())}, "a")
         model.learn_one({"h": wrap(-image.ravel())}, "b")
     assert (both[0].output_weights == both[1].output_weights).all()
-    network = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=4)
+    network = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=9)
     network.learn_one({"image": Tensor(image)}, "a")
     network.learn_many([{"image": Tensor(image)}, {"image": Tensor(image.T)}], ["b", "a"])
-    network.learn_many(Tensor(np.tile(image, (6, 1, 1))), list("ababab"))
+    network.learn_many(Tensor(images), list("ababab"))
     assert network.predict_many(Tensor(image[None]))[0] in "ab"
 
 

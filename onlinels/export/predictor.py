@@ -210,14 +210,13 @@ def parts_of(model: Any) -> Parts:
         if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._statistics.feature_mean)
         if isinstance(model, ShallowConvClassifier):
-            layer, names = model._linear_layer, ["preprocessing", "features", "hidden"]
+            layer, shape = model._linear_layer, model._image_shape
             network = model._fixed or model._current_draft() or model._network
-            first = network.preprocessing
-            # It may return images as they are.
-            if first.is_identity and not first.image_shape:
-                names = names[1:]
-            steps = tuple((name, getattr(network, name)) for name in names)
-            return parts_of(layer)._replace(steps=steps, shape=model._image_shape)
+            # It refuses images of other shapes, also if it returns images as they are.
+            first = network.preprocessing.clone({"image_shape": shape})
+            steps = ("preprocessing", first), ("features", network.features)
+            steps = *steps, ("hidden", network.hidden)
+            return parts_of(layer)._replace(steps=steps, shape=shape)
         if not isinstance(model, WRAPPERS):
             raise ValueError(
                 f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "

@@ -52,6 +52,17 @@ class Kind(NamedTuple):
         """A sample of this kind, as text."""
         return f'{{"{self.name}": array}}'
 
+    def check_values(self, name: str, values: Matrix) -> None:
+        """Raise unless an array holds finite numbers."""
+        remedy = f"Leave the {self.name} out, or replace the {self.pixel}, as np.nan_to_num does."
+        check_values(name, values, missing=remedy)
+
+    def check_sample(self, x: Any) -> None:
+        """Raise TypeError unless a sample is an array or a mapping; do not read its values."""
+        if not isinstance(x, (Mapping, np.ndarray)):
+            problem = f"x is of type {type(x).__name__}, expected an array or {self.example}"
+            raise TypeError(f"{problem}. Pass an array, np.asarray({self.name}).")
+
 
 IMAGE_SIZES = "(height, width) or (height, width, n_channels)"
 IMAGE = Kind("image", "an image", "pixel", 2, IMAGE_SIZES, "(row, column[, channel])")
@@ -79,10 +90,11 @@ def check_image_shape(name: str, shape: Any, kind: Kind = IMAGE) -> None:
 def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
     """Read an array, {"image": array}, or a dict of pixels if `image_shape` is given."""
     x = as_numpy(x)
-    array = x if isinstance(x, np.ndarray) and x.ndim else _only_array(x, kind)
+    kind.check_sample(x)
+    array = x if isinstance(x, np.ndarray) else _only_array(x, kind)
     if array is None:
         return _place_pixels(read_sample(x), image_shape, kind)
-    check_values(kind.name, array)
+    kind.check_values(kind.name, array)
     return _read_arrays(array[None], image_shape, None, kind)
 
 
@@ -92,14 +104,14 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
     if isinstance(X, np.ndarray):
         if not X.size and X.dtype.kind not in "biuf":
             X = np.zeros(X.shape)
-        check_values("X", X)
+        kind.check_values("X", X)
         return _read_arrays(X, image_shape, X, kind)
     if isinstance(X, (list, tuple)) and not X:
         size = image_shape or (1,) * kind.n_axes  # No image says what size they have.
         return _read_arrays(np.zeros((0, *size)), image_shape, X, kind)
     first = X[0] if isinstance(X, (list, tuple)) and X else None
-    if isinstance(first, np.ndarray):
-        problem = f"X is a {type(X).__name__} of arrays, expected one array"
+    if not isinstance(first, (Mapping, type(None))):
+        problem = f"X is a {type(X).__name__} of {type(first).__name__}, expected one array"
         raise TypeError(f"{problem}. Pass np.stack(X), or samples such as {kind.example}.")
     if _only_array(first, kind) is None:
         return _place_pixels(read_batch(X), image_shape, kind)
@@ -172,7 +184,8 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
         if len(shape) == 1:
             found, expected = f"{shape[0]} {kind.pixel}s", f"the {prod(full)} of {image_shape}"
             problem = f"A row has {found}, expected {expected}"
-        raise ValueError(f"{problem}. Resize it, or set {kind.name}_shape.")
+        remedy = f"Resize it, convert its channels, or set {kind.name}_shape."
+        raise ValueError(f"{problem}. {remedy}")
     return full
 
 
@@ -184,6 +197,9 @@ def _place_pixels(batch: Batch, image_shape: Shape | None, kind: Kind) -> Images
     if any(map(holds_array, batch.layouts)):
         problem = f"A sample holds an array among its {kind.pixel}s, expected numbers"
         raise ValueError(f"{problem}, or one {kind.name}. Pass {kind.example}.")
+    if () in batch.layouts:
+        problem = f"A sample has no {kind.pixel}s, expected {kind.one}"
+        raise ValueError(f"{problem}. Pass {kind.example}.")
     positions = [_pixel_position(name, image_shape, kind) for name in batch.layouts[-1]]
     if len(set(positions)) < len(positions):
         problem = f"Two names of {kind.pixel}s mean the same position, expected one name for each"
