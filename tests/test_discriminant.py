@@ -190,6 +190,7 @@ def test_a_new_class_is_found_after_five_rows(fit_intercept):
     assert (answers[len(new) - 5, False] != answers[len(new) - 5, True]).mean() < 0.001
 
 
+@pytest.mark.filterwarnings("ignore:t is")
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_class_that_has_faded_out_counts_until_its_digits_are_gone(fit_intercept):
     random = np.random.default_rng(0)

@@ -69,6 +69,7 @@ def test_merging_adds_statistics_as_they_stand_or_comes_to_one_time(timed, decay
     laws.assert_same_model(models[1].empty() + models[0], models[0])
 
 
+@pytest.mark.filterwarnings("ignore:t is")
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_what_has_decayed_to_nothing_is_nothing(fit_intercept):
     """An age of 10,000 half-lives underflows; the rows after it count alone, with all digits."""
