@@ -396,14 +396,14 @@ def summary(course: Course, run: Run, compared: Comparison, n_workers: int) -> T
 
 def draw(path: Path, course: Course, run: Run, compared: Comparison) -> None:
     """Draw the tasks of each worker over time, and the test errors."""
-    heading = f"{run.model.count:,} images, learnt by one process and by merging workers"
+    heading = f"{run.model.count:,} images, one process and workers"
     workers = list(dict.fromkeys(task.worker for task in run.tasks))
-    with figure(path, 13, 3.4 + 0.45 * len(workers), heading) as made:
-        left, right = made.subplots(1, 2, width_ratios=(2.2, 1))
-        draw_tasks(left, workers, course, run)
-        draw_errors(right, course, compared)
-        handles, labels = left.get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside lower left", ncols=len(labels), frameon=False)
+    with figure(path, 6.5, 5.2 + 0.45 * len(workers), heading) as made:
+        above, below = made.subplots(2, 1)
+        draw_tasks(above, workers, course, run)
+        draw_errors(below, course, compared)
+        handles, labels = above.get_legend_handles_labels()
+        made.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
 
 
 def draw_tasks(axes: Axes, workers: list[str], course: Course, run: Run) -> None:
@@ -435,7 +435,7 @@ def draw_tasks(axes: Axes, workers: list[str], course: Course, run: Run) -> None
     axes.set(xlabel="seconds", xlim=(0, 1.12 * max(course.seconds, run.seconds)))
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
-    axes.set_title("Tasks of each worker", loc="left", size=11)
+    axes.set_title("Tasks of each worker")
 
 
 def mark_killed(axes: Axes, lanes: dict[str, int], worker: str, seconds: float) -> None:
@@ -455,7 +455,7 @@ def draw_errors(axes: Axes, course: Course, compared: Comparison) -> None:
     mark_shares(axes, "images learnt")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_ylim(0)
-    axes.set_title(f"Error on {compared.n_tests:,} test images", loc="left", size=11)
+    axes.set_title(f"Error on {compared.n_tests:,} test images")
     axes.legend(frameon=False)
     text = f"largest relative difference\nof weights: {compared.difference:.0e}"
     axes.text(0.97, 0.72, text, color=BLUE, ha="right", va="top", transform=axes.transAxes)
