@@ -354,9 +354,15 @@ class IncrementalModel(BaseEstimator):
 
     @property
     def alpha_(self) -> float:
-        """The alpha in force."""
+        """The alpha that was set or selected."""
         with held(self):
             return float(self._current().ridge_)
+
+    @property
+    def scaling_(self) -> str | None:
+        """What alpha acts on: "standard" for standardised columns, None for raw ones."""
+        with held(self):
+            return None if self._current()._in_force()[1] is None else "standard"
 
     def to_river(self) -> Any:
         """Return a river model with the same statistics; it then learns independently.
@@ -414,7 +420,11 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     coef_ : ndarray (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray (n_targets,)
     alpha_ : float
-        The alpha in force.
+        The alpha that was set or selected; with forgetting and "recursive", it decays with the rows
+        and is set to this value again when it falls below half of it.
+    scaling_ : "standard" or None
+        What alpha acts on. Only with None is `alpha_` the alpha of the same `Ridge`. To keep a
+        selected alpha, set `alpha` to `alpha_` and `scaling` to `scaling_`.
     n_samples_seen_ : int
         Rows learnt and not removed.
 

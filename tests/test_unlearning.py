@@ -345,3 +345,25 @@ def test_removed_rows_that_lack_columns_are_told():
     model.learn_many(rows, rows[:, 0])
     with pytest.warns(UserWarning, match=r"lacks 1 of the 3 columns .*\[2\]"):
         model.unlearn_many(rows[:1, :2], rows[:1, 0])
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+def test_rows_that_the_sums_about_the_mean_exclude_are_refused(accumulator):
+    """A record in another unit, without a value, or with another target; and other large rows."""
+    rows, y = [{"temp": 36.2 + k % 20 / 10} for k in range(100)], np.arange(100) % 20 / 10
+    model = LeastSquaresRegressor(1.0, accumulator)
+    model.learn_many(rows, y)
+    for x, target, cause in [
+        ({"temp": 97.2}, 1.0, "temp"),
+        ({}, 1.0, "temp"),
+        (rows[3], 90.0, "y"),
+    ]:
+        match = f"leave -.* of (feature|target) '{cause}' about its mean|of target"
+        laws.assert_refused(functools.partial(model.unlearn_one, x, target), model, match)
+    with pytest.warns(UserWarning, match="standard deviations"):
+        model.learn_one({"temp": 99999999.0}, 1.0)
+    for value in (9999999.0, 99999998.0, 5e4):
+        one = functools.partial(model.unlearn_one, {"temp": value}, 1.0)
+        laws.assert_refused(one, model, "about its mean")
+    model.unlearn_one({"temp": 99999999.0}, 1.0)
+    assert model.count == 100

@@ -126,6 +126,18 @@ def _attribute(path: str, doc: str) -> Any:
     return property(attrgetter(path), doc=doc)
 
 
+def _check_left(squares: Floats, rounding: Floats, names: Names) -> None:
+    """Raise ValueError if sums of squares that are left about the mean are negative."""
+    if (squares < -rounding).any():
+        column, n_features = int((squares + rounding).argmin()), len(names[0])
+        kind = "feature" if column < n_features else "target"
+        raise ValueError(
+            f"The rows to remove would leave {squares[column]:g} as the sum of squares of {kind} "
+            f"{[*names[0], *names[1]][column]!r} about its mean, expected at least 0. Remove only "
+            "rows that were learnt, with their current weights."
+        )
+
+
 @savable(is_sound)
 class Statistics:
     """Sufficient statistics of a stream of rows, which add up, subtract, grow, and yield weights.
@@ -576,13 +588,15 @@ class Statistics:
             vars(new).update(vars(Statistics(type(self._sums)(*self._sums.shape), self.is_centred)))
         else:
             apply(new._plan_many(rows, 1.0))
+        rounding = REMOVAL_TOLERANCE * (np.abs(self.raw_squares()) + self.largest_raw_squares())
+        _check_left(new.squares(), rounding, names)
         if new._mean is not None:
             # Exactly, whatever rounding has left.
             gone = new.are_gone
             new._mean = Mean(*(np.where(gone, 0.0, each) for each in new._mean))
-        return new if new._beside is None else new._without_beside(rows, names)
+        return new if new._beside is None else new._without_beside(rows, rounding, names)
 
-    def _without_beside(self, rows: Rows, names: Names) -> Self:
+    def _without_beside(self, rows: Rows, rounding: Floats, names: Names) -> Self:
         """Return these statistics, with those beside them without rows, or only those beside."""
         new, beside = self.alone(), self._beside
         assert beside is not None
@@ -601,11 +615,17 @@ class Statistics:
         try:
             beside = beside.without(rows.some(held), names) if held.any() else beside
         except ValueError:
-            return new  # Some of the rows were not beside after all.
-        if beside.count < self.count:
-            new._beside = beside
-        elif beside.count == self.count and self._has_rows_of(beside):
+            pass  # Some of the rows were not beside after all.
+        else:
+            if beside.count < self.count:
+                new._beside = beside
+                return new
+        is_same = abs(self.weight - beside.weight) <= REMOVAL_TOLERANCE * beside.weight
+        if beside.count == self.count and self._has_rows_of(beside):
             vars(new).update(vars(beside))
+        elif beside.count == self.count and is_same:
+            # Of the rows apart, nothing may be left.
+            _check_left(-np.abs(self.squares() - beside.squares()), rounding, names)
         return new
 
     def alone(self) -> Self:
