@@ -423,8 +423,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         The alpha that was set or selected; with forgetting and "recursive", it decays with the rows
         and is set to this value again when it falls below half of it.
     scaling_ : "standard" or None
-        What alpha acts on. Only with None is `alpha_` the alpha of the same `Ridge`. To keep a
-        selected alpha, set `alpha` to `alpha_` and `scaling` to `scaling_`.
+        What alpha acts on. Only with None is `alpha_` the alpha of the same `Ridge`; so if alpha is
+        to be set to `alpha_` later, choose `scaling` before the first row.
     n_samples_seen_ : int
         Rows learnt and not removed.
 

@@ -367,3 +367,18 @@ def test_rows_that_the_sums_about_the_mean_exclude_are_refused(accumulator):
         laws.assert_refused(one, model, "about its mean")
     model.unlearn_one({"temp": 99999999.0}, 1.0)
     assert model.count == 100
+
+
+def test_a_window_that_slides_does_not_warn():
+    """With the digits that are left by all removals together, a single one would."""
+    random = np.random.default_rng(3)
+    X, noise = random.normal(size=(3200, 2)), random.normal(size=3200)
+    y = X @ [1.0, -2.0] + noise
+    model, rows = LeastSquaresRegressor(ridge=0.0), [{"a": a, "b": b} for a, b in X.tolist()]
+    for row in range(3200):
+        model.learn_one(rows[row], y[row])
+        if row >= 60:
+            model.unlearn_one(rows[row - 60], y[row - 60])
+    last = LeastSquaresRegressor(ridge=0.0)
+    last.learn_many(rows[-60:], y[-60:])
+    assert model.difference(last) < 1e-12

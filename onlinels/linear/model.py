@@ -138,8 +138,10 @@ LEAST_LATER_RIDGE = 1e-4
 A warning tells if a smaller ridge is selected, and the digits that are left are too few for it.
 """
 
-MAX_UNTOLD = 1e-9
-"""Largest error of the fit that removals may cause without a warning."""
+MAX_UNTOLD, MAX_UNTOLD_GROWTH = 1e-9, 1.1
+"""Largest error of the fit that removals may cause without a warning, and largest growth of the
+bounds of rounding errors by one removal.
+"""
 
 MAX_INTERCEPT_ERROR = 1e-10
 """Rounding error of the intercept, relative to the deviation of the targets, that is left alone."""
@@ -1224,7 +1226,10 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     # The statistics beside have all digits, and take over when the last of the others is removed.
     if lost > MAX_LOST and not is_dwarfed:
         raise ValueError(told)
-    warn_caller(told)
+    # A window that slides adds little with every row, and its bounds exceed its errors.
+    before, after = model._statistics.rounding.squares, statistics.rounding.squares
+    if statistics is model._statistics or (after > MAX_UNTOLD_GROWTH * before).any():
+        warn_caller(told)
 
 
 def digits_of(lost: float) -> int:
