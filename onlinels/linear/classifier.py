@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.checks import Floats, Integers, Matrix, read_only
-from onlinels.linear.checked import Targets
 from onlinels.linear.discriminant import Discriminant, Priors, discriminant, posteriors, read_priors
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
@@ -26,6 +25,7 @@ from onlinels.numerics import enlarged, product
 from onlinels.rows.batch import Batch, check_mapping, read_sample, table_like
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
+from onlinels.sums.rows import Targets
 from onlinels.sums.statistics import REMOVAL_TOLERANCE, RowSums, Statistics
 
 

@@ -45,7 +45,6 @@ from onlinels.core.reference import (
     VALID_UNTIL,
     weights_of_errors,
 )
-from onlinels.linear.checked import Checked, Targets
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.ridge import (
@@ -97,12 +96,11 @@ from onlinels.rows.batch import (
 from onlinels.saving import locked_copy, savable, save_method
 from onlinels.sums.digits import are_negligible, lost_by_removals
 from onlinels.sums.folds import FoldedStatistics
-from onlinels.sums.gram import GramSums
-from onlinels.sums.orthogonal import FactorSums
+from onlinels.sums.forms import FactorSums, GramSums
 from onlinels.sums.packed import gathered, origins
-from onlinels.sums.products import Rows
 from onlinels.sums.recursion import Following, Recursion
 from onlinels.sums.removals import MAX_LOST
+from onlinels.sums.rows import Checked, Rows, Targets
 from onlinels.sums.solve import Covariance
 from onlinels.sums.sparse import sums_of_sparse, takes_sparse
 from onlinels.sums.statistics import LEARN_AGAIN, RowSums, Statistics

@@ -10,9 +10,9 @@ from scipy import sparse
 from onlinels.checks import SPARSE_TYPES, Floats, dense
 from onlinels.core.reference import numbers_of
 from onlinels.numerics import product
-from onlinels.sums.gram import GramSums
-from onlinels.sums.products import Mean, Rows, centred, target_prints
+from onlinels.sums.forms import GramSums
 from onlinels.sums.removals import Prints
+from onlinels.sums.rows import Mean, Rows, centred, target_prints
 from onlinels.sums.statistics import Statistics
 
 SECONDS_OF_PAIR, SECONDS_OF_ENTRY, SECONDS_OF_PRODUCT = 5e-9, 1.5e-8, 2.5e-11

@@ -32,13 +32,11 @@ from onlinels.core.reference import (
 from onlinels.numerics import Calls, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
-from onlinels.sums.apart import beyond, of_rounding, spread_of_first
-from onlinels.sums.gram import GramSums
-from onlinels.sums.orthogonal import FactorSums
+from onlinels.sums.forms import FactorSums, GramSums
 from onlinels.sums.packed import gathered, growth, stacked
-from onlinels.sums.products import Mean, Rows, centred
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE, Following
 from onlinels.sums.removals import MAX_ROUNDING, Rounding, are_constant
+from onlinels.sums.rows import Mean, Rows, beyond, centred, of_rounding, spread_of_first
 from onlinels.sums.selection import Sums
 from onlinels.sums.solve import Covariance
 
@@ -144,7 +142,7 @@ class Statistics:
 
     Examples
     --------
-    >>> from onlinels.sums.gram import GramSums
+    >>> from onlinels.sums.forms import GramSums
     >>> statistics = Statistics(GramSums(1, 1), True)
     >>> rows = Rows(np.array([[1.0], [3.0]]), np.array([[10.0], [14.0]]))
     >>> apply(statistics.plan(rows))
