@@ -45,7 +45,6 @@ from onlinels.core.reference import (
     VALID_UNTIL,
     weights_of_errors,
 )
-from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.ridge import (
     Changes,
@@ -70,6 +69,7 @@ from onlinels.linear.running import (
     is_answering,
     new_marks,
 )
+from onlinels.linear.scoring import Discriminant
 from onlinels.numerics import (
     Calls,
     Lock,
@@ -102,8 +102,7 @@ from onlinels.sums.recursion import Following, Recursion
 from onlinels.sums.removals import MAX_LOST
 from onlinels.sums.rows import Checked, Rows, Targets
 from onlinels.sums.solve import Covariance
-from onlinels.sums.sparse import sums_of_sparse, takes_sparse
-from onlinels.sums.statistics import LEARN_AGAIN, RowSums, Statistics
+from onlinels.sums.statistics import LEARN_AGAIN, RowSums, Statistics, sums_of_sparse, takes_sparse
 
 SUMS_BY_ACCUMULATOR: dict[str, Any] = {
     "gram": GramSums,
