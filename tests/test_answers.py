@@ -16,7 +16,7 @@ from onlinels import (
 )
 from onlinels.export import answers_only
 from onlinels.features import hidden, input_weights
-from onlinels.saving import files
+from onlinels.saving import description
 from support import savable_models
 from support.digits_network import IMAGES, LABELS, learn
 from support.digits_network import small as small_network
@@ -242,12 +242,12 @@ def test_small_files_draw_no_more_than_they_may(tmp_path, monkeypatch):
         layers.append(layer)
     path = tmp_path / "layers.npz"
     # The first two may be drawn again, and the third is written.
-    monkeypatch.setattr(files, "MAX_COMPUTED_BYTES", 3_000_000)
+    monkeypatch.setattr(description, "MAX_COMPUTED_BYTES", 3_000_000)
     onlinels.save(layers, path)
     assert 3 * 160_000 + 1_440_000 < path.stat().st_size < 3 * 160_000 + 1_450_000
     loaded = onlinels.load(path)
     assert onlinels.dumps(loaded) == path.read_bytes()
-    monkeypatch.setattr(files, "MAX_COMPUTED_BYTES", 2_000_000)
+    monkeypatch.setattr(description, "MAX_COMPUTED_BYTES", 2_000_000)
     with pytest.raises(ValueError, match="leaves out more numbers than may be computed"):
         onlinels.load(path)
     onlinels.save(layers[0], path)

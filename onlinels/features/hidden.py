@@ -50,7 +50,7 @@ from onlinels.rows.batch import (
 )
 from onlinels.rows.labels import read_labels
 from onlinels.saving import savable, settings_hold
-from onlinels.saving.classes import SavedState, state_of
+from onlinels.saving.description import SavedState, state_of
 
 
 @savable(lambda landmarks: landmarks.images.ndim == 4)
