@@ -16,9 +16,9 @@ from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSq
 from onlinels.linear.ridge import KFold
 from onlinels.rows.batch import Columns, Name, plain_names, sorted_names
 from onlinels.rows.labels import Classes, as_list, read_label
-from onlinels.sums.gram import GramSums
-from onlinels.sums.products import Mean
+from onlinels.sums.forms import GramSums
 from onlinels.sums.removals import Prints, prints_of_counts, unknown_prints
+from onlinels.sums.rows import Mean
 from onlinels.sums.statistics import RowSums, Statistics
 
 __all__ = ["classifier_from_sums", "regressor_from_sums"]

@@ -46,7 +46,6 @@ from onlinels.features.images import (
 )
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.discriminant import Priors
 from onlinels.linear.prequential import (
     Answers,
     answered,
@@ -54,7 +53,7 @@ from onlinels.linear.prequential import (
     label_and_learn,
     tabulate_and_learn,
 )
-from onlinels.linear.scoring import ScoringClassifier
+from onlinels.linear.scoring import Priors, ScoringClassifier
 from onlinels.meta import MetaClassifier
 from onlinels.numerics import Lock, all_held, shallow_copy, zero_added
 from onlinels.rows.batch import Name, as_numpy

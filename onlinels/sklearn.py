@@ -35,7 +35,6 @@ from onlinels.checks import (
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
-from onlinels.linear.checked import Targets
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
     checked,
@@ -61,6 +60,7 @@ from onlinels.rows.batch import (
 )
 from onlinels.rows.labels import read_label, read_labels
 from onlinels.saving import in_plain_types
+from onlinels.sums.rows import Targets
 
 FIXED_PARAMETERS = {
     "fit_intercept": "fit_intercept",

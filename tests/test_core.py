@@ -33,9 +33,9 @@ from onlinels.core.reference import NEXT_DUE, apply
 from onlinels.linear import prequential
 from onlinels.rows import batch
 from onlinels.sums import statistics
-from onlinels.sums.gram import GramSums
-from onlinels.sums.products import Rows
+from onlinels.sums.forms import GramSums
 from onlinels.sums.recursion import Following
+from onlinels.sums.rows import Rows
 
 COMPILED = getattr(core, "compiled", None)
 compiled = pytest.mark.skipif(COMPILED is None, reason="the extension is not in use")

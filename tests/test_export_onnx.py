@@ -23,7 +23,7 @@ from onlinels import (
     StreamClassifier,
     WindowedClassifier,
 )
-from onlinels.export import onnx, onnx_model, sklearn_model, to_sklearn
+from onlinels.export import onnx, onnx_model, predictor, to_sklearn
 from onlinels.images import ImagePreprocessing, Patches
 from onlinels.sklearn import IncrementalRidge
 from support.digits_network import IMAGES, small
@@ -395,7 +395,7 @@ def test_an_installation_without_an_extra_is_told_its_name(monkeypatch):
     monkeypatch.setattr(onnx_model, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'onlinels\[onnx\]'"):
         onnx(learnt(LeastSquaresClassifier()), "unused.onnx")
-    monkeypatch.setattr(sklearn_model, "find_spec", lambda name: None)
+    monkeypatch.setattr(predictor, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'onlinels\[sklearn\]'"):
         to_sklearn(learnt(LeastSquaresClassifier()))
 

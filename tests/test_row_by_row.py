@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import KFold, LeastSquaresClassifier, dumps, loads
-from onlinels.sums.gram import GramSums
+from onlinels.sums.forms import GramSums
 from support import laws, strategies
 
 SETTINGS = [

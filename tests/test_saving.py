@@ -15,7 +15,7 @@ from river import compose, drift, feature_extraction, preprocessing, stats, util
 
 import onlinels
 from onlinels import LeastSquaresClassifier, StreamClassifier
-from onlinels.saving.classes import KINDS_BY_NAME, MODULES, RIVER
+from onlinels.saving.description import KINDS_BY_NAME, MODULES, RIVER
 from support import savable_models
 from support.laws import STEPS, assert_not_saved, saved, step
 from support.slow import the_rest_slow

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import StreamClassifier, StreamRegressor
-from onlinels.stream import rows as stream_rows
+from onlinels.stream import features as stream_features
 from support import laws, strategies
 
 DELAYS = st.sampled_from([0, 0, 0, 2])
@@ -29,7 +29,7 @@ def test_labels_are_those_of_rows_one_by_one(data, stream, seed, delay, most_tex
     model = StreamClassifier(seed, delay)
     labels, learnt, single = (copy.deepcopy(model) for _ in range(3))
     found, named = [], []
-    with mock.patch.object(stream_rows, "MAX_CATEGORIES", most_texts):
+    with mock.patch.object(stream_features, "MAX_CATEGORIES", most_texts):
         for part in strategies.batches(data, len(stream)):
             rows = stream.samples[part], stream.labels[part], stream.w[part]
             found += model.predict_proba_learn_many(*rows)
@@ -58,7 +58,7 @@ def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, delay, mos
     """Batches are predicted; some are learnt later, some are never; others unasked."""
     model = StreamClassifier(seed, delay)
     single, left = copy.deepcopy(model), []
-    with mock.patch.object(stream_rows, "MAX_CATEGORIES", most_texts):
+    with mock.patch.object(stream_features, "MAX_CATEGORIES", most_texts):
         for part in strategies.batches(data, len(stream)):
             X = stream.samples[part]
             left.append((X, stream.labels[part], stream.w[part]))

@@ -5,7 +5,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.stream.waiting import sample_key
+from onlinels.stream.base import sample_key
 from support import strategies
 
 

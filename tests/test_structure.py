@@ -25,7 +25,7 @@ FLOORS = (
     "sums features",
     "linear",
     "distributed evaluate explain export from_sums meta network pipelines sites sklearn stream "
-    "versions windowed",
+    "windowed",
     "__init__ __main__ images",
 )
 """What is at the root of the package, from below: a floor imports only from floors below it."""

@@ -9,6 +9,6 @@ A file here may import every model; nothing imports from here.
 
 from onlinels.export.onnx_model import onnx as onnx
 from onlinels.export.predictor import answers_only as answers_only
-from onlinels.export.sklearn_model import to_sklearn as to_sklearn
+from onlinels.export.predictor import to_sklearn as to_sklearn
 
 __all__ = ["answers_only", "onnx", "to_sklearn"]

@@ -11,6 +11,7 @@ import numpy as np
 
 from onlinels.checks import (
     PRECISIONS,
+    Integers,
     Matrix,
     check_choice,
     check_count,
@@ -18,7 +19,7 @@ from onlinels.checks import (
     check_not_empty,
     plain_value,
 )
-from onlinels.features.convolution import ConvolutionalFeatures
+from onlinels.features.convolution import ConvolutionalFeatures, convolution_bytes
 from onlinels.features.images import FixedTransformer, check_common_settings, not_made
 from onlinels.features.input_weights import (
     BIAS_KEY,
@@ -32,9 +33,8 @@ from onlinels.features.input_weights import (
     landmark_differences,
     standardization,
 )
-from onlinels.features.landmark_images import ImageLandmarks
 from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.numerics import Lock
+from onlinels.numerics import Frozen, Lock
 from onlinels.rows.batch import (
     Batch,
     Columns,
@@ -50,7 +50,80 @@ from onlinels.rows.batch import (
 )
 from onlinels.rows.labels import read_labels
 from onlinels.saving import savable, settings_hold
-from onlinels.saving.classes import SavedState, state_of
+from onlinels.saving.description import SavedState, state_of
+
+
+@savable(lambda landmarks: landmarks.images.ndim == 4)
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageLandmarks(Frozen):
+    """Pairs of images of distinct classes, one for each hidden unit.
+
+    Files hold these images in place of input weights, which take 10 to 200 times as many bytes.
+
+    Attributes
+    ----------
+    preprocessing, features
+        Both fixed: the functions from images to features.
+    images : ndarray (n, height, width, n_channels)
+        The images before any step; uint8 if all pixels are bytes.
+    first, second : ndarray (n_hidden,)
+        Numbers of the images of every pair.
+    kind : "difference" or "centred-difference"
+    dtype : str
+        Dtype of the images when the network learnt them.
+    offsets : ndarray (n_hidden,), optional
+        The bias.
+    """
+
+    preprocessing: ImagePreprocessing
+    features: ConvolutionalFeatures
+    images: Matrix
+    first: Integers
+    second: Integers
+    kind: str
+    dtype: str
+    offsets: Matrix | None = None
+
+    @classmethod
+    def draw(
+        cls,
+        preprocessing: ImagePreprocessing,
+        features: ConvolutionalFeatures,
+        images: Matrix,
+        labels: Sequence[Hashable],
+        n_hidden: int,
+        seed: int,
+        kind: str,
+    ) -> ImageLandmarks:
+        """Return pairs of images with distinct labels, and only the images in these pairs."""
+        used, places = np.unique(draw_pairs(labels, n_hidden, seed), return_inverse=True)
+        images, dtype = images[used], str(images.dtype)
+        with np.errstate(invalid="ignore"):
+            as_bytes = images.astype(np.uint8)
+        if np.array_equal(as_bytes, images):
+            images = as_bytes
+        first, second = places.reshape(2, -1)
+        return cls(preprocessing, features, images, first, second, kind, dtype)
+
+    def rows(self, images: Matrix) -> Matrix:
+        """Return the features (n, n_features) of images."""
+        return np.asarray(self.features.transform_many(self.preprocessing.transform_many(images)))
+
+    def weights(self, dtype: str) -> InputWeights:
+        """Return the input weights; on one machine, they are the same to the last bit."""
+        rows, centred = self.rows(self.images), self.kind.startswith("centred")
+        rows, names = rows.astype(PRECISIONS[dtype], copy=False), range(rows.shape[1])
+        made = landmark_differences(names, rows, self.first, self.second, centred).in_cheaper_form()
+        made = made if self.offsets is None else made.shifted(self.offsets)
+        return replace(made, origin=self)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of memory that `weights` needs for features, at most."""
+        shape = self.preprocessing.output_shape(self.images.shape[1:])
+        features = convolution_bytes((len(self.images), *shape), self.features)
+        # Preprocessing makes up to four channels of three, twice.
+        return features + 3 * 8 * self.images.size
 
 
 def _logistic(u: Matrix, out: Matrix) -> Matrix:

@@ -9,8 +9,6 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.checks import Floats, Integers, Matrix, read_only
-from onlinels.linear.checked import Targets
-from onlinels.linear.discriminant import Discriminant, Priors, discriminant, posteriors, read_priors
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
     LinearModel,
@@ -21,11 +19,19 @@ from onlinels.linear.model import (
 )
 from onlinels.linear.prequential import Answers, answered, label_and_learn, tabulate_and_learn
 from onlinels.linear.ridge import Ridge, Scaling
-from onlinels.linear.scoring import ScoringClassifier
+from onlinels.linear.scoring import (
+    Discriminant,
+    Priors,
+    ScoringClassifier,
+    discriminant,
+    posteriors,
+    read_priors,
+)
 from onlinels.numerics import enlarged, product
 from onlinels.rows.batch import Batch, check_mapping, read_sample, table_like
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
+from onlinels.sums.rows import Targets
 from onlinels.sums.statistics import REMOVAL_TOLERANCE, RowSums, Statistics
 
 
@@ -154,7 +160,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
       constants; scikit-learn also weights R by them. ``{}`` with a fixed ridge is the rule of deep
       streaming linear discriminant analysis (Hayes and Kanan 2020).
     - "equal" shrinks the mean of a class that is farther from the other classes than is typical
-      (`onlinels.linear.discriminant.shrinkage`). The shrinkage vanishes as 1 / n_k for n_k rows of
+      (`onlinels.linear.scoring.shrinkage`). The shrinkage vanishes as 1 / n_k for n_k rows of
       the class, and changes nothing for two classes.
     - The discriminants of K classes are the least-squares weights times a K x K matrix (Hastie,
       Buja and Tibshirani, "Penalized discriminant analysis", 1995). No further statistics are kept,

@@ -45,8 +45,6 @@ from onlinels.core.reference import (
     VALID_UNTIL,
     weights_of_errors,
 )
-from onlinels.linear.checked import Checked, Targets
-from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.ridge import (
     Changes,
@@ -71,6 +69,7 @@ from onlinels.linear.running import (
     is_answering,
     new_marks,
 )
+from onlinels.linear.scoring import Discriminant
 from onlinels.numerics import (
     Calls,
     Lock,
@@ -97,15 +96,13 @@ from onlinels.rows.batch import (
 from onlinels.saving import locked_copy, savable, save_method
 from onlinels.sums.digits import are_negligible, lost_by_removals
 from onlinels.sums.folds import FoldedStatistics
-from onlinels.sums.gram import GramSums
-from onlinels.sums.orthogonal import FactorSums
+from onlinels.sums.forms import FactorSums, GramSums
 from onlinels.sums.packed import gathered, origins
-from onlinels.sums.products import Rows
 from onlinels.sums.recursion import Following, Recursion
 from onlinels.sums.removals import MAX_LOST
+from onlinels.sums.rows import Checked, Rows, Targets
 from onlinels.sums.solve import Covariance
-from onlinels.sums.sparse import sums_of_sparse, takes_sparse
-from onlinels.sums.statistics import LEARN_AGAIN, RowSums, Statistics
+from onlinels.sums.statistics import LEARN_AGAIN, RowSums, Statistics, sums_of_sparse, takes_sparse
 
 SUMS_BY_ACCUMULATOR: dict[str, Any] = {
     "gram": GramSums,

@@ -10,16 +10,15 @@ import numpy as np
 from onlinels.checks import Floats, Integers, by_row, row_blocks, uncast
 from onlinels.core import IN_USE
 from onlinels.core.reference import NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
-from onlinels.linear.checked import Checked
-from onlinels.linear.discriminant import discriminant
 from onlinels.linear.model import LinearModel, checked, learn_rows, read_rows
 from onlinels.linear.ridge import changes_in
 from onlinels.linear.running import MIN_SHARE, is_answering
+from onlinels.linear.scoring import discriminant
 from onlinels.numerics import enlarged
 from onlinels.rows.batch import Batch, labels_like, names_of, table_like
 from onlinels.rows.labels import Label
-from onlinels.sums.products import Rows
 from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Recursion
+from onlinels.sums.rows import Checked, Rows
 from onlinels.sums.statistics import Statistics
 
 MIN_BLOCK_ROWS = 4

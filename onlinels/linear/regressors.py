@@ -13,7 +13,6 @@ from river import base
 
 from onlinels.checks import Floats, Integers, check_number, check_values, read_number
 from onlinels.core.reference import ends_of, sum_of_powers
-from onlinels.linear.checked import Targets
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
     LinearModel,
@@ -39,6 +38,7 @@ from onlinels.rows.batch import (
 )
 from onlinels.rows.labels import as_list, check_one_column
 from onlinels.saving import savable
+from onlinels.sums.rows import Targets
 
 TARGET_REMEDY = (
     "Pass one number; for labels use a classifier, for several targets "

@@ -35,14 +35,13 @@ from onlinels.core.reference import (
     SCALED,
     is_accepted,
 )
-from onlinels.linear.checked import Checked
 from onlinels.linear.forgetting import Clock
 from onlinels.linear.running import recursion_at
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.folds import FoldedStatistics
 from onlinels.sums.packed import gathered, origins
-from onlinels.sums.products import Rows
 from onlinels.sums.recursion import Recursion
+from onlinels.sums.rows import Checked, Rows
 from onlinels.sums.selection import (
     MAX_FEATURES_DECOMPOSED,
     MIN_RIDGE_IF_DEPENDENT,

@@ -4,10 +4,10 @@ A class that can be saved says so with the decorator `savable`; `save` and `load
 imports only from `checks` and `numerics`.
 """
 
-from onlinels.saving.classes import in_plain_types as in_plain_types
-from onlinels.saving.classes import is_plain as is_plain
-from onlinels.saving.classes import savable as savable
-from onlinels.saving.classes import settings_hold as settings_hold
+from onlinels.saving.description import in_plain_types as in_plain_types
+from onlinels.saving.description import is_plain as is_plain
+from onlinels.saving.description import savable as savable
+from onlinels.saving.description import settings_hold as settings_hold
 from onlinels.saving.files import PathLike as PathLike
 from onlinels.saving.files import dumps as dumps
 from onlinels.saving.files import load as load

@@ -23,8 +23,7 @@ import numpy as np
 
 from onlinels.checks import check_path
 from onlinels.numerics import Lock, all_held
-from onlinels.saving.classes import kind_of
-from onlinels.saving.description import Builder, Writer, read_npy
+from onlinels.saving.description import Builder, Writer, kind_of, read_npy
 
 FORMAT_VERSION = 3
 """Version of the file format; it changes whenever the description changes."""

@@ -29,10 +29,15 @@ from onlinels.numerics import (
 from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_of
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
-from onlinels.stream.base import Memories, StreamModel, shares_of
-from onlinels.stream.features import Cells, Lookup, row_products
-from onlinels.stream.rows import Sample, StreamColumns, StreamRow
-from onlinels.stream.waiting import MAX_WAITING_FORECASTS, Waiting, sample_key
+from onlinels.stream.base import (
+    MAX_WAITING_FORECASTS,
+    Memories,
+    StreamModel,
+    Waiting,
+    sample_key,
+    shares_of,
+)
+from onlinels.stream.features import Cells, Lookup, Sample, StreamColumns, StreamRow, row_products
 
 ERROR_DECAY = 0.995
 """Factor on an error with each further row: about 200 rows count."""

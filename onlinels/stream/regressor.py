@@ -26,10 +26,15 @@ from onlinels.linear.regressors import (
 from onlinels.numerics import enlarged, shallow_copy
 from onlinels.rows.batch import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import savable, settings_hold
-from onlinels.stream.base import Memories, StreamModel, shares_of
-from onlinels.stream.features import N_UNITS, Activations, RunningScaler
-from onlinels.stream.rows import Sample, StreamColumns, StreamRow
-from onlinels.stream.waiting import Waiting, sample_key
+from onlinels.stream.base import Memories, StreamModel, Waiting, sample_key, shares_of
+from onlinels.stream.features import (
+    N_UNITS,
+    Activations,
+    RunningScaler,
+    Sample,
+    StreamColumns,
+    StreamRow,
+)
 
 N_LAGS = 2
 """Features made from the last targets: the last target, and its change from the one before.

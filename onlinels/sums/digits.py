@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinels.checks import Floats
 from onlinels.core.reference import EPS
-from onlinels.sums.gram import GramSums
+from onlinels.sums.forms import GramSums
 from onlinels.sums.removals import MAX_LOST, n_additions
 from onlinels.sums.solve import smallest_present_eigenvalue
 from onlinels.sums.statistics import Statistics

@@ -14,8 +14,8 @@ from onlinels.numerics import Calls, shallow_copy
 from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, is_growth
-from onlinels.sums.products import Rows
 from onlinels.sums.recursion import Following
+from onlinels.sums.rows import Rows
 from onlinels.sums.selection import (
     MAX_ROUNDING_ERROR,
     SQUARED_ERROR_TOLERANCE,
@@ -126,7 +126,7 @@ class FoldedStatistics(Statistics):
 
     Examples
     --------
-    >>> from onlinels.sums.gram import GramSums
+    >>> from onlinels.sums.forms import GramSums
     >>> from onlinels.core.reference import apply
     >>> folds = FoldedStatistics(GramSums(2, 1), False, n_folds=3).named(["a", "b"])
     >>> random = np.random.default_rng(0)
@@ -279,7 +279,7 @@ def cross_validation_errors(
 
     Examples
     --------
-    >>> from onlinels.sums.gram import GramSums
+    >>> from onlinels.sums.forms import GramSums
     >>> from onlinels.core.reference import apply
     >>> folds = [Statistics(GramSums(1, 1), False) for _ in range(2)]
     >>> for fold, y in zip(folds, (2.0, 4.0)):

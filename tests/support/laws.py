@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 import onlinels
 from onlinels import LeastSquaresMultiTargetRegressor, StreamClassifier
 from onlinels.core.reference import apply
-from onlinels.stream.base import MIN_RIDGE_SHARE, RIDGE, SHORT_FORGETTING_FACTOR, Memories
-from onlinels.stream.waiting import Waiting
+from onlinels.stream.base import MIN_RIDGE_SHARE, RIDGE, SHORT_FORGETTING_FACTOR, Memories, Waiting
 from support.strategies import Stream, splits
 
 BLOCKS = {

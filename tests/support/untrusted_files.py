@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import onlinels
-from onlinels.saving.classes import MAX_COMPUTED_BYTES
+from onlinels.saving.description import MAX_COMPUTED_BYTES
 from support import savable_models
 from support.laws import saved
 
