@@ -1002,12 +1002,12 @@ class LinearModel(base.Estimator, ABC):
             kind = "mean" if self._statistics.is_centred else "empty"
             lines = []
             for column, output in enumerate(self._outputs):
-                header = f"{output}: {known[column]}score {scores[column]:.5f}"
-                lines.append(f"{header}, of the {kind} row {baselines[column]:.5f}")
+                header = f"{output}: {known[column]}score {scores[column]:.6g}"
+                lines.append(f"{header}, of the {kind} row {baselines[column]:.6g}")
                 strongest = np.argsort(-np.abs(parts[:, column]), kind="stable")[:N_SHOWN_FEATURES]
                 lines += [
-                    f"    {self.feature_names[feature]}: {about[feature]:+.5f} from the {kind} * "
-                    f"{weights[feature, column]:.5f} = {parts[feature, column]:+.5f}"
+                    f"    {self.feature_names[feature]}: {about[feature]:+.6g} from the {kind} * "
+                    f"{weights[feature, column]:.6g} = {parts[feature, column]:+.6g}"
                     for feature in strongest
                 ]
             return "\n".join(lines)

@@ -361,9 +361,9 @@ class StreamModel(ABC):
         """
         effects, scores, lines = feature_effects(self, x), named_scores(copy.copy(self), x), []
         for output, score in scores.items():
-            lines.append(f"{output}: {score:.5f}")
+            lines.append(f"{output}: {score:.6g}")
             strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))
-            lines += [f"    {name}: {effect:+.5f}" for name, effect in strongest[:N_SHOWN_FEATURES]]
+            lines += [f"    {name}: {effect:+.6g}" for name, effect in strongest[:N_SHOWN_FEATURES]]
         return "\n".join(lines)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
