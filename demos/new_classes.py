@@ -39,7 +39,6 @@ from show import (
     DASHED,
     GREEN,
     GREY,
-    INK,
     VERMILLION,
     figure,
     label_ends,
@@ -387,14 +386,14 @@ def difference(model: LeastSquaresClassifier, rows: Rows) -> float:
 def draw(path: Path, items: Items, curves: dict[str, list[float]], sizes: list[int]) -> None:
     """Draw the accuracy over the classes seen so far against their number."""
     n_classes = np.cumsum(sizes)
-    with figure(path, 9.6, 5, "Classes that arrive one task after another") as made:
+    with figure(path, 6.5, 4.2, "Classes that arrive in tasks") as made:
         axes = made.subplots()
         for name, curve in curves.items():
             style: Any = DASHED if name == ALL_ROWS else "solid"
             axes.plot(n_classes, curve, "o", ls=style, color=COLOURS[name], lw=2, ms=5)
         axes.set(xlabel=f"classes seen so far ({items.name})", ylim=(0.0, 1.02), xticks=n_classes)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-        axes.set_title("accuracy over all classes seen so far", loc="left", size=11, color=INK)
+        axes.set_title("accuracy over all classes seen so far")
         axes.grid(axis="y")
         label_ends(axes, [(curve[-1], name, COLOURS[name]) for name, curve in curves.items()], 0.05)
 
