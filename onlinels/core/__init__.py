@@ -3,9 +3,20 @@
 import os
 from contextlib import suppress
 
-from onlinels.core.reference import LAYOUT, Reader, SingleRows, settle
+from onlinels.core.reference import (
+    LAYOUT,
+    Experts,
+    Reader,
+    SingleRows,
+    judge_row,
+    mix_scores,
+    scale,
+    scale_after,
+    settle,
+)
 
-__all__ = ["IN_USE", "Reader", "SingleRows", "settle"]
+__all__ = ["IN_USE", "Experts", "Reader", "SingleRows", "judge_row", "mix_scores"]
+__all__ += ["scale", "scale_after", "settle"]
 
 IN_USE = "reference"
 """What learns single rows: "compiled", or "reference" without the extension.
@@ -20,5 +31,7 @@ if os.environ.get("ONLINELS_CORE") != "reference":
         # A file that another version has left beside its source would write to other memory.
         if compiled.LAYOUT == LAYOUT:
             Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
-            settle = compiled.settle
+            Experts, settle = compiled.Experts, compiled.settle  # type: ignore[misc]
+            judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
+            scale, scale_after = compiled.scale, compiled.scale_after
             IN_USE = "compiled"

@@ -20,9 +20,10 @@
 #include <math.h>
 
 #include "recursion.h"
+#include "stream.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
-#define LAYOUT 8
+#define LAYOUT 9
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
@@ -675,6 +676,209 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
     return PyBool_FromLong(can);
 }
 
+/* ---- Streams ------------------------------------------------------------------------------------ */
+
+/* Scale a row: scale(state, row, scaled). */
+static PyObject *scale(PyObject *module, PyObject *arrays)
+{
+    const Py_ssize_t m = PyObject_Size(PyTuple_GetItem(arrays, 1));
+    real *state = m < 0 ? NULL : memory_of(arrays, 0, N_SCALE_PARTS * m, TO_READ), *x, *z;
+    if (!state || !(x = memory_of(arrays, 1, m, TO_READ)) || !(z = memory_of(arrays, 2, m, TO_WRITE)))
+        return NULL;
+    scale_row(m, state, x, z);
+    Py_RETURN_NONE;
+}
+
+/* Learn a row into a new state: scale_after(state, row, new state). */
+static PyObject *scale_after(PyObject *module, PyObject *arrays)
+{
+    const Py_ssize_t m = PyObject_Size(PyTuple_GetItem(arrays, 1)), size = N_SCALE_PARTS * m;
+    real *state = m < 0 ? NULL : memory_of(arrays, 0, size, TO_READ), *x, *after;
+    if (!state || !(x = memory_of(arrays, 1, m, TO_READ)) || !(after = memory_of(arrays, 2, size, TO_WRITE)))
+        return NULL;
+    learn_scale(m, state, x, after);
+    Py_RETURN_NONE;
+}
+
+/* Mix scores: mix_scores(scores, priors, errors, best, mixture, rate). */
+static PyObject *mix_scores(PyObject *module, PyObject *args)
+{
+    const Py_ssize_t n = PyObject_Size(PyTuple_GetItem(args, 4));
+    const Py_ssize_t sizes[] = {N_EXPERTS * n, N_EXPERTS, N_EXPERTS, N_EXPERTS, n};
+    real *found[5];
+    for (Py_ssize_t i = 0; i < 5; i++)
+        if (n < 0 || !(found[i] = memory_of(args, i, sizes[i], i < 3 ? TO_READ : TO_WRITE)))
+            return NULL;
+    const double rate = PyFloat_AsDouble(PyTuple_GetItem(args, 5));
+    if (PyErr_Occurred())
+        return NULL;
+    mix(n, found[0], found[1], found[2], rate, found[3], found[4]);
+    Py_RETURN_NONE;
+}
+
+/* Judge a forecast, into new errors and losses: judge_row(best, mixture, scales, errors, losses, column, count,
+ * w). */
+static PyObject *judge_row(PyObject *module, PyObject *args)
+{
+    const Py_ssize_t n = PyObject_Size(PyTuple_GetItem(args, 1)), n_scales = PyObject_Size(PyTuple_GetItem(args, 2));
+    const Py_ssize_t sizes[] = {N_EXPERTS, n, n_scales, N_EXPERTS, n_scales};
+    real *found[5];
+    for (Py_ssize_t i = 0; i < 5; i++)
+        if (n < 0 || n_scales < 0 || !(found[i] = memory_of(args, i, sizes[i], i < 3 ? TO_READ : TO_WRITE)))
+            return NULL;
+    const Py_ssize_t column = PyLong_AsSsize_t(PyTuple_GetItem(args, 5));
+    const double count = PyFloat_AsDouble(PyTuple_GetItem(args, 6)), w = PyFloat_AsDouble(PyTuple_GetItem(args, 7));
+    if (!PyErr_Occurred() && (column < 0 || column >= n))
+        PyErr_SetString(PyExc_ValueError, "the class has no score");
+    if (PyErr_Occurred())
+        return NULL;
+    judge(n, n_scales, column, count, w, found[0], found[1], found[2], found[3], found[4]);
+    Py_RETURN_NONE;
+}
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *args; /* the arguments, which own the arrays */
+    experts_t experts;
+    stream_row_t row;
+    real *numbers;  /* the memory of the row */
+    int is_scored;  /* whether the row is scored, with nothing learnt since */
+} Experts;
+
+/* Whether n places lie from `least` to below `end`. */
+static int are_places(Py_ssize_t n, const int64_t *places, int64_t least, int64_t end)
+{
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (places[i] < least || places[i] >= end)
+            return 0;
+    return 1;
+}
+
+/* Take the arrays of experts, and make room for a row. Return -1 with an exception if they do not fit. */
+static int take_experts(Experts *self, PyObject *arrays)
+{
+    experts_t *e = &self->experts;
+    stream_row_t *row = &self->row;
+    const Py_ssize_t m = e->m = PyObject_Size(PyTuple_GetItem(arrays, 8));
+    const Py_ssize_t n_units = e->n_units = PyObject_Size(PyTuple_GetItem(arrays, 1));
+    const Py_ssize_t n_parts = e->n_parts = PyObject_Size(PyTuple_GetItem(arrays, 7));
+    const Py_ssize_t n_labels = e->n_labels = PyObject_Size(PyTuple_GetItem(arrays, 9));
+    const Py_ssize_t n_narrow = e->n_narrow = PyObject_Size(PyTuple_GetItem(arrays, 11));
+    const Py_ssize_t size = e->size = PyObject_Size(PyTuple_GetItem(arrays, 15));
+    PyObject *weights = PyTuple_GetItem(arrays, 16), *transposed;
+    if (PyErr_Occurred() || !(transposed = PyObject_GetAttrString(weights, "T")))
+        return -1;
+    const Py_ssize_t n = e->n = PyObject_Size(transposed);
+    Py_DECREF(transposed);
+    e->n_cells = CELLS_OF_PARTITION * n_parts + 1 + n_labels;
+    const struct {
+        void *place; /* of a pointer */
+        Py_ssize_t size;
+    } wanted[] = {
+        {&e->input_weights, m * n_units}, {&e->biases, n_units}, {&e->seen, 3 * n_parts}, {&e->bins, 3 * n_parts},
+        {&e->shifts, 3 * n_parts}, {&e->decays, n_parts + 1}, {&e->cells, e->n_cells * (1 + n_labels)},
+        {&e->shares, n_parts}, {&e->features, m}, {&e->labels, n_labels}, {&e->mixture, n_labels},
+        {&e->narrow, n_narrow}, {&e->by_features, n_narrow * n}, {&e->by_units, size * n},
+    };
+    const Py_ssize_t n_wanted = sizeof(wanted) / sizeof(*wanted);
+    for (Py_ssize_t i = 0; i < n_wanted + 4 * N_MEMORIES; i++) {
+        recursion_t *r = &e->memories[i < n_wanted ? 0 : (i - n_wanted) / 4];
+        void *places[] = {&r->inverse, &r->pending, &r->weights, &r->factors};
+        const Py_ssize_t sizes[] = {size * size, size, size * n, N_FACTORS}, k = (i - n_wanted) & 3;
+        const int order = i < n_wanted - 2 ? PyBUF_C_CONTIGUOUS : PyBUF_F_CONTIGUOUS;
+        void *found = memory_of(arrays, i, i < n_wanted ? wanted[i].size : sizes[k], PyBUF_WRITABLE | order);
+        if (!found)
+            return -1;
+        memcpy(i < n_wanted ? wanted[i].place : places[k], &found, sizeof(found));
+    }
+    if (!are_places(3 * n_parts, e->seen, -1, m) || !are_places(m, e->features, 0, size)
+        || !are_places(n_labels, e->labels, 0, size) || !are_places(n_labels, e->mixture, 0, size)
+        || !are_places(n_narrow, e->narrow, 0, size) || n_units + 1 > size) {
+        PyErr_SetString(PyExc_ValueError, "places of features or labels lie outside a row");
+        return -1;
+    }
+    const Py_ssize_t n_numbers = m + (1 + N_MEMORIES) * size + n_narrow + (1 + N_EXPERTS) * n + 2 * n_parts + 1;
+    if (!(row->z = self->numbers = PyMem_Calloc(n_numbers, sizeof(real)))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    row->wide = row->z + m;
+    row->images = row->wide + size;
+    row->seen = row->images + N_MEMORIES * size;
+    row->scores = row->seen + n_narrow;
+    row->errors = row->scores + N_EXPERTS * n;
+    row->likelihoods = row->errors + n;
+    row->cells = (int64_t *)(row->likelihoods + n_parts);
+    return 0;
+}
+
+static PyObject *Experts_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    Experts *self = (Experts *)PyType_GenericAlloc(type, 0);
+    PyObject *arrays;
+    double *forgetting = self ? self->experts.forgetting : NULL;
+    if (self && PyArg_ParseTuple(args, "O!ddd", &PyTuple_Type, &arrays, forgetting, forgetting + 1, forgetting + 2)) {
+        Py_INCREF(self->args = args);
+        if (!take_experts(self, arrays))
+            return (PyObject *)self;
+    }
+    Py_XDECREF((PyObject *)self);
+    return NULL;
+}
+
+static void Experts_dealloc(Experts *self)
+{
+    PyMem_Free(self->numbers);
+    release((PyObject *)self, self->args);
+}
+
+/* Score a row of scaled features after a label: scores(features, last, out). */
+static PyObject *Experts_scores(Experts *self, PyObject *args)
+{
+    const experts_t *e = &self->experts;
+    stream_row_t *row = &self->row;
+    const Py_ssize_t last = PyLong_AsSsize_t(PyTuple_GetItem(args, 1));
+    real *z = PyErr_Occurred() ? NULL : memory_of(args, 0, e->m, TO_READ);
+    real *out = z ? memory_of(args, 2, N_EXPERTS * e->n, TO_WRITE) : NULL;
+    if (!out)
+        return NULL;
+    const size_t size = (size_t)e->m * sizeof(real);
+    if (!self->is_scored || last != row->last || memcmp(row->z, z, size)) {
+        memcpy(row->z, z, size);
+        row->last = last;
+        score(e, row);
+        self->is_scored = 1;
+    }
+    memcpy(out, row->scores, (size_t)(PLAIN * e->n) * sizeof(real));
+    Py_RETURN_NONE;
+}
+
+/* Prepare to learn the row that was scored last, with a weight. Return whether that is possible. */
+static PyObject *Experts_prepare(Experts *self, PyObject *w)
+{
+    return PyBool_FromLong(prepare_experts(&self->experts, &self->row, PyFloat_AsDouble(w)));
+}
+
+/* Return calls for one C loop that learn the prepared row: plan(column, is_new, w). */
+static PyObject *Experts_plan(PyObject *self, PyObject *args)
+{
+    return Py_BuildValue("((NOOO))", PyObject_GetAttrString(self, "learn"), PyTuple_GetItem(args, 0),
+                         PyTuple_GetItem(args, 1), PyTuple_GetItem(args, 2));
+}
+
+/* Learn the prepared row: learn(column, is_new, w). */
+static PyObject *Experts_learn(Experts *self, PyObject *args)
+{
+    Py_ssize_t column;
+    int is_new;
+    double w;
+    if (!PyArg_ParseTuple(args, "npd", &column, &is_new, &w))
+        return NULL;
+    learn_experts(&self->experts, &self->row, column, is_new, w);
+    self->is_scored = 0;
+    Py_RETURN_NONE;
+}
+
 /* ---- The module -------------------------------------------------------------------------------- */
 
 /* What methods do stands at their functions, and in `onlinels/core/reference.py`. */
@@ -691,12 +895,28 @@ static PyMethodDef rows_methods[] = {
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
-static PyMethodDef module_methods[] = {{"settle", settle, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef experts_methods[] = {
+    {"scores", (PyCFunction)Experts_scores, METH_VARARGS, NULL},
+    {"prepare", (PyCFunction)Experts_prepare, METH_O, NULL},
+    {"learn", (PyCFunction)Experts_learn, METH_VARARGS, NULL},
+    {"plan", Experts_plan, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+static PyMethodDef module_methods[] = {
+    {"settle", settle, METH_VARARGS, NULL},
+    {"scale", scale, METH_VARARGS, NULL},
+    {"scale_after", scale_after, METH_VARARGS, NULL},
+    {"mix_scores", mix_scores, METH_VARARGS, NULL},
+    {"judge_row", judge_row, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL}};
 
 static PyType_Slot reader_slots[] = {
     {Py_tp_new, Reader_new}, {Py_tp_dealloc, Reader_dealloc}, {Py_tp_methods, reader_methods}, {0, NULL}};
 static PyType_Slot rows_slots[] = {
     {Py_tp_new, SingleRows_new}, {Py_tp_dealloc, SingleRows_dealloc}, {Py_tp_methods, rows_methods}, {0, NULL}};
+static PyType_Slot experts_slots[] = {
+    {Py_tp_new, Experts_new}, {Py_tp_dealloc, Experts_dealloc}, {Py_tp_methods, experts_methods}, {0, NULL}};
+static PyType_Spec experts_spec = {
+    "onlinels.core._core.Experts", sizeof(Experts), 0, Py_TPFLAGS_DEFAULT, experts_slots};
 static PyType_Spec reader_spec = {
     "onlinels.core._core.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT, reader_slots};
 static PyType_Spec rows_spec = {
@@ -706,6 +926,7 @@ static int add_types(PyObject *module)
 {
     const int failed = PyModule_AddObject(module, "Reader", PyType_FromSpec(&reader_spec))
                        || PyModule_AddObject(module, "SingleRows", PyType_FromSpec(&rows_spec))
+                       || PyModule_AddObject(module, "Experts", PyType_FromSpec(&experts_spec))
                        || PyModule_AddIntConstant(module, "LAYOUT", LAYOUT);
     return failed ? -1 : 0;
 }

@@ -5,18 +5,17 @@ from __future__ import annotations
 import copy
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
-from math import exp
 from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
 
 from onlinels.checks import Floats, check_count, check_weights, checked_assignment
-from onlinels.core.reference import apply
+from onlinels.core.reference import MIN_RIDGE_SHARE, apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.numerics import Calls, Lock, owned, shallow_copy
@@ -54,8 +53,8 @@ GAP = _pack_number(np.nan)
 NEGATIVE_ZERO = _pack_number(-0.0)
 """The bytes of -0.0, which equals 0.0."""
 
-PackedForecast = tuple[Floats, int]
-"""A packed forecast, (n,), and the number of rows learnt before it."""
+AnyForecast = Any
+"""A forecast with a method `packed`, or the numbers (n,) that this method returns."""
 
 
 def sample_key(x: Mapping[Any, Any]) -> int:
@@ -113,7 +112,7 @@ def _packed(value: Any) -> bytes:
 
 @savable()
 class Waiting:
-    """Store packed forecasts whose labels have not arrived yet, by `sample_key`.
+    """Store forecasts whose labels have not arrived yet, by `sample_key`.
 
     Attributes
     ----------
@@ -131,7 +130,7 @@ class Waiting:
     def __init__(self) -> None:
         self.columns, self.scaler = StreamColumns(), RunningScaler()
         # In the order in which they were made.
-        self._waiting: dict[int, PackedForecast] = {}
+        self._waiting: dict[int, tuple[AnyForecast, int]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -139,7 +138,7 @@ class Waiting:
     def __contains__(self, key: int) -> bool:
         return key in self._waiting
 
-    def plan_add(self, key: int, forecast: Floats, count: int) -> Calls:
+    def plan_add(self, key: int, forecast: AnyForecast, count: int) -> Calls:
         """Plan to store a forecast that was made after `count` rows were learnt."""
         # The latest of equal samples counts. A sample may be predicted again, for its probabilities
         # for example, or may never get a label: with an older forecast, labels would seem late that
@@ -149,11 +148,11 @@ class Waiting:
             left = next(iter(waiting))
         return (waiting.pop, left, None), (waiting.__setitem__, key, (forecast, count))
 
-    def add(self, key: int, forecast: Floats, count: int) -> None:
+    def add(self, key: int, forecast: AnyForecast, count: int) -> None:
         """Store a forecast that was made after `count` rows were learnt."""
         apply(self.plan_add(key, forecast, count))
 
-    def watch(self, x: Mapping[Any, Any], made_of_features: Callable[[Floats], Floats]) -> None:
+    def watch(self, x: Mapping[Any, Any], forecast_of: Callable[[Floats], AnyForecast]) -> None:
         """Store a sample predicted before the first learnt row, in place; the scaler learns it.
 
         Nothing happens if the sample is stored already, or has values that cannot be learnt.
@@ -164,12 +163,12 @@ class Waiting:
                 return
             columns, row = self.columns.extended_and_read(x)
             scaler = self.scaler.grown(len(columns.names), columns.columns_of)
-            forecast = made_of_features(scaler.transform(row.values))
+            forecast = forecast_of(scaler.transform(row.values))
             scaler = scaler.learnt(row.values, row.gaps)
             watched = {"columns": columns, "scaler": scaler}
             apply((*self.plan_add(key, forecast, 0), (vars(self).update, watched)))
 
-    def with_first(self, changed: Callable[[Floats], Floats]) -> Self:
+    def with_first(self, changed: Callable[[AnyForecast], AnyForecast]) -> Self:
         """Return a copy in which the forecasts made before the first learnt row are changed."""
         new = copy.deepcopy(self)
         for key, (values, count) in self._waiting.items():
@@ -178,7 +177,7 @@ class Waiting:
         new.columns, new.scaler = StreamColumns(), RunningScaler()
         return new
 
-    def find(self, key: int, count: int) -> PackedForecast | None:
+    def find(self, key: int, count: int) -> tuple[AnyForecast, int] | None:
         """Return a stored forecast and the number of rows learnt since, or None.
 
         `count` is the number of rows learnt in all.
@@ -198,7 +197,8 @@ class Waiting:
 
     def __getstate__(self) -> dict[str, Any]:
         # Writing one array for each forecast would take a second.
-        forecasts = [forecast for forecast, _ in self._waiting.values()]
+        known = (forecast for forecast, _ in self._waiting.values())
+        forecasts = [each if isinstance(each, np.ndarray) else each.packed() for each in known]
         counts, sizes = [count for _, count in self._waiting.values()], [*map(len, forecasts)]
         waiting = np.array([[*self._waiting], counts, sizes], dtype=np.intp)
         values = np.concatenate([np.zeros(0), *forecasts])
@@ -217,7 +217,7 @@ class Waiting:
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
 
-IN_PLACE = "_memories", "_cells", "_softmaxes", "_waiting", "_recent", "_delayed"
+IN_PLACE = "_memories", "_cells", "_softmaxes", "_waiting", "_recent", "_delayed", "_plain"
 """Attributes that change in place; all others are replaced."""
 
 RIDGE = 1.0
@@ -226,9 +226,6 @@ RIDGE = 1.0
 Activations are of about unit size, so the ridge weighs as much as one row. From 0.1 to 3 the mean
 accuracy on nineteen streams stayed within 0.2 points.
 """
-
-MIN_RIDGE_SHARE = 0.0625
-"""Share to which the ridge may decay before it is restored, a quarter as often as with 0.5."""
 
 SHORT_FORGETTING_FACTOR = 0.99
 """Forgetting factor of the short memory: about 100 rows count."""
@@ -255,7 +252,7 @@ class Memories:
 
     Examples
     --------
-    >>> from onlinels.core.reference import apply
+    >>> from onlinels.core.reference import MIN_RIDGE_SHARE, apply
     >>> memories = Memories().grown(1, 1)
     >>> row, target = np.array([1.0]), np.array([4.0])
     >>> apply(memories.plan(row, target, scores=np.zeros((2, 1)), difference=0.0))
@@ -294,21 +291,54 @@ class Memories:
         return (*long.plan(row, for_long, w), *of_short, (vars(self).update, own))
 
 
-def shares_of(losses: Sequence[float], rate: float) -> Floats:
-    """Return the shares of experts in a forecast, with sum 1, from their discounted losses.
+MAX_PLAIN_VALUE = 1e140
+"""Limit of a value: its square times the largest weight stays within float64 in all sums."""
 
-    Expert i has the share exp(-rate L_i) / sum_j exp(-rate L_j): the exponentially weighted average
-    forecaster.
+
+@savable()
+class PlainExpert:
+    """A linear model of all rows, on the raw features.
+
+    It never changes but for its model, which learns each row when the next row is predicted or
+    learnt: so a stream model that learns a row replaces its expert at once with all else.
+
+    Attributes
+    ----------
+    model : LeastSquaresClassifier or LeastSquaresRegressor
+        The model, which selects its ridge; features are named by their columns.
 
     Examples
     --------
-    >>> shares_of([0.0, 2.0], rate=0.5).round(3)
-    array([0.731, 0.269])
+    >>> from onlinels import LeastSquaresRegressor
+    >>> expert = PlainExpert(LeastSquaresRegressor()).owing({0: 1.0}, 3.0, w=1.0)
+    >>> expert.catch_up(count=1)
+    >>> expert.model.count
+    1
     """
-    fewest = min(losses)
-    shares = [exp(rate * (fewest - loss)) for loss in losses]
-    total = sum(shares)
-    return np.array([share / total for share in shares])
+
+    def __init__(self, model: Any, owed: tuple[dict[int, float], Any, float] | None = None) -> None:
+        self.model, self._owed = model, owed
+
+    def read(self, row: Floats, means: Floats) -> dict[int, float]:
+        """Return the values of a row by column: unknown ones are the means, the largest limited."""
+        if not row.dot(row) <= MAX_PLAIN_VALUE:
+            row = np.where(row == row, row, means)
+            row = np.clip(row, -MAX_PLAIN_VALUE, MAX_PLAIN_VALUE)
+        return dict(enumerate(row.tolist()))
+
+    def owing(self, row: dict[int, float], y: Any, w: float) -> PlainExpert:
+        """Return the expert with a row to learn; the model has learnt all earlier rows."""
+        return PlainExpert(self.model, (row, y, w))
+
+    def catch_up(self, count: int) -> None:
+        """Let the model learn the last row, unless it has learnt `count` rows."""
+        if self.model.count < count:
+            assert self._owed is not None
+            self.model.learn_one(*self._owed)
+
+    def score(self, row: dict[int, float], out: Floats) -> None:
+        """Write the scores (n_outputs,) of a row."""
+        out[:] = self.model._row_scores(row)
 
 
 class StreamModel(ABC):
@@ -432,7 +462,7 @@ class StreamModel(ABC):
             own = {name: vars(self)[name] for name in IN_PLACE if hasattr(self, name)}
             # Forecasters of a regressor with a label delay never change.
             shared = {id(each): each for each in getattr(self, "_delayed", ())}
-            vars(later).update(copy.deepcopy(own, shared))
+            vars(later).update(copy.deepcopy(own, shared), _seen=None)
             for x, target, weight in zip(samples_of(X), targets, weights, strict=True):
                 answers.append(answer(later, x))
                 later.learn_one(x, target, weight)

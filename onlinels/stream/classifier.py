@@ -5,15 +5,22 @@ from __future__ import annotations
 import copy
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
-from itertools import islice
-from typing import Any, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dger
 
-from onlinels.checks import Floats, row_blocks
-from onlinels.core.reference import apply
+from onlinels.checks import Floats
+from onlinels.core import Experts, judge_row, mix_scores
+from onlinels.core.reference import (
+    ERROR_DECAY,
+    MIN_RIDGE_SHARE,
+    N_EXPERTS,
+    PLAIN,
+    apply,
+    shares_of,
+)
+from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import (
     SOFTMAX_SCALES,
     ScoringClassifier,
@@ -21,29 +28,43 @@ from onlinels.linear.scoring import (
     calibrate,
     table_of,
 )
-from onlinels.numerics import (
-    Calls,
-    enlarged,
-    shallow_copy,
-)
+from onlinels.numerics import enlarged, shallow_copy
 from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_of
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import (
-    MAX_WAITING_FORECASTS,
-    Memories,
+    PlainExpert,
     StreamModel,
     Waiting,
     sample_key,
-    shares_of,
 )
-from onlinels.stream.features import Cells, Lookup, Sample, StreamColumns, StreamRow, row_products
+from onlinels.stream.features import Cells, Sample, StreamColumns, StreamRow
+from onlinels.sums.recursion import Recursion
 
-ERROR_DECAY = 0.995
-"""Factor on an error with each further row: about 200 rows count."""
+MEMORIES = {1.0: 30.0, 0.998: 1.0, 0.99: 1.0}
+"""Forgetting factors of the recursions, and the ridge on their weights.
 
-LATE_ERROR_DECAY = 0.998
-"""The same while labels are late: about 500 rows, as the best expert d rows ago may differ now."""
+All rows count, about 500, or about 100. Activations are of about unit size, so a ridge weighs as
+much as that many rows.
+"""
+
+EXPERTS = (
+    "all rows, random features",
+    "500 recent rows, random features",
+    "100 recent rows, random features",
+    "gradient descent, features",
+    "gradient descent, random features",
+    "classes after the last label",
+    "plain least squares",
+)
+"""What every expert learns from, in order."""
+
+PRIORS = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 3.0])
+"""Shares of the experts, relative to each other, before any error.
+
+Where features say little, as in prices, plain least squares is the best expert by a small margin,
+which recent errors do not show.
+"""
 
 LEARNING_RATE = 0.5
 """Each further recent error multiplies an expert's share by exp(-0.5).
@@ -54,85 +75,52 @@ Errors are those made before learning each row.
 RATE_DELAY = 5.0
 """If labels are d rows late, the rate is 0.5 / sqrt(1 + d / 5): late errors are less informative.
 
-From 3 to 10 the mean accuracy on fifteen streams stayed within 0.1 points.
+From 2 to 20 the mean accuracy on twenty-five streams stayed within 0.1 points.
 """
 
-GRADIENT_RATE = 0.01
-"""Learning rate of the softmax regressions, as in river's models.
-
-They adapt slowly, so late labels harm them less.
-"""
-
-SCORE_RANGE = -0.5, 1.5
-"""Scores are clipped to this range: a single wrong expert must not outvote the others."""
-
-TIE_TOLERANCE = 1e-9
-"""Largest difference of scores that count as equal: each of their classes is then correct."""
-
-SCALE_SAMPLING_INTERVAL = 4
-"""Every fourth row updates the losses of the scales, which saves a tenth of the time of a row."""
-
-VIEWS, MEMORIES = ("units", "features"), ("long", "short")
-EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMORIES)
-"""The input and the memory of every expert, in order."""
-
-LATE_EXPERTS = (*(f"{view}, by gradient" for view in VIEWS), "cells")
-"""Further experts while labels are late: softmax regressions, and the shares in cells."""
+NONE = np.zeros(0)
+"""The predictions of experts that had learnt no row."""
 
 
-class Scored(NamedTuple):
-    """Rows with their scores before they are learnt."""
+class Forecast(NamedTuple):
+    """What a row looked like when it was predicted, and what the experts said."""
 
-    # The scaled features, and the contents of the rows' cells.
+    # The scaled features.
     features: Floats
-    found: Lookup
-    # The input of each view, (..., n_activations), and the scores of the 4 or 7 experts,
-    # (n_experts, ..., n_classes).
-    views: tuple[Floats, Floats]
-    scores: Floats
-
-
-class ForecastInputs(NamedTuple):
-    """The inputs of a forecast that may have changed when its label arrives."""
-
-    # The scaled features, and the scores of the experts: maybe fewer than now.
-    features: Floats
-    scores: Floats
-    # The column of the last label then, and whether the scaler has already learnt the row.
-    last: int | None
+    # The column of the last label; -1 for none.
+    last: int
+    # Whether the scaler has learnt the row.
     is_scaled: bool
+    # The class that each expert predicted, and the scores (n_classes,) of their mixture: both are
+    # empty if no row was learnt.
+    best: Floats
+    mixture: Floats
+
+    def packed(self) -> Floats:
+        """Return the forecast as numbers (n,)."""
+        head = len(self.features), self.last, self.is_scaled, len(self.best)
+        return np.concatenate((head, self.features, self.best, self.mixture))
 
     @classmethod
-    def of(cls, values: Floats) -> Self:
-        """Return the forecast from its packed form."""
-        n_features, n_experts, last, is_scaled = values[:N_SAID].astype(int).tolist()
-        scores = values[N_SAID + n_features :].reshape(n_experts, -1)
-        features = values[N_SAID : N_SAID + n_features]
-        return cls(features, scores, None if last < 0 else last, bool(is_scaled))
+    def of(cls, known: Any) -> Forecast:
+        """Return a forecast, or the forecast of packed numbers.
+
+        Examples
+        --------
+        >>> forecast = Forecast(np.ones(2), -1, False, np.array([1.0]), np.array([0.2, 0.8]))
+        >>> Forecast.of(forecast.packed()).mixture
+        array([0.2, 0.8])
+        """
+        if isinstance(known, Forecast):
+            return known
+        n_features, last, is_scaled, n_experts = known[:4].astype(int).tolist()
+        features, best, mixture = np.split(known[4:], [n_features, n_features + n_experts])
+        return cls(features, last, bool(is_scaled), best, mixture)
 
 
-N_SAID = 4
-"""How many numbers are packed before features and scores."""
-
-
-def packed(features: Floats, scores: Floats, last: int | None, is_scaled: bool) -> Floats:
-    """Return forecasts of features (..., n_features), scores (n_experts, ..., n_classes) as rows.
-
-    Examples
-    --------
-    >>> ForecastInputs.of(packed(np.array([0.5]), np.array([[0.2, 0.8]]), None, False))
-    ForecastInputs(features=array([0.5]), scores=array([[0.2, 0.8]]), last=None, is_scaled=False)
-    """
-    head = features.shape[-1], len(scores), -1 if last is None else last, is_scaled
-    if features.ndim == 1:
-        return np.concatenate((head, features, scores.ravel()))
-    parts = np.tile(head, (len(features), 1)), features, *scores
-    return np.concatenate(parts, axis=1)
-
-
-def _without_scores(features: Floats, is_scaled: bool = False) -> Floats:
-    """Return the forecast to store for features that arrived before the first row was learnt."""
-    return packed(features, np.zeros((len(EXPERTS), 0)), None, is_scaled)
+def unpredicted(features: Floats, is_scaled: bool = False) -> Forecast:
+    """Return the forecast of a row that arrived before the first row was learnt."""
+    return Forecast(features, -1, is_scaled, NONE, NONE)
 
 
 @savable(settings_hold)
@@ -248,21 +236,20 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     Accuracy: 90.39%
     """
 
-    # The key of a row, the label before it, and its scores.
-    _seen: tuple[tuple[Any, ...], int | None, Scored] | None
+    _seen: Experts | None
 
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         super().__init__(seed, label_delay)
-        self._cells = Cells(seed)
-        self._memories = [Memories() for _ in VIEWS]
-        # The weights (n_activations, n_classes) of a softmax regression for each view, after the
-        # first late label.
-        self._softmaxes: list[Floats] = []
+        self._cells, self._plain = Cells(seed), PlainExpert(LeastSquaresClassifier())
+        size = self._activations.n_wide
+        self._memories = [Recursion(size, 0, c, MIN_RIDGE_SHARE) for c in MEMORIES.values()]
+        # The weights (n_activations, n_classes) of the softmax regressions.
+        self._softmaxes = [np.zeros((n, 0), order="F") for n in (1, size)]
         self._waiting = Waiting()
         # Rows that were learnt between the last row's forecast and its label.
         self._delay = 0
-        # Recent errors of every expert. Plain floats: numpy is slower with four numbers.
-        self._errors = [0.0] * len(EXPERTS)
+        # Recent errors of every expert.
+        self._errors = np.zeros(len(EXPERTS))
         self._losses = np.zeros(len(SOFTMAX_SCALES))
         self._classes = Classes()
         # The columns of the last labels: as many as arrive between a prediction and its label.
@@ -275,15 +262,20 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Shares of the experts in the forecast, by their input and memory.
+        """The share of each expert in the forecast, by what the expert learns from.
 
-        There are four experts, and seven while labels are late.
+        Three experts are least-squares models of the random features, the features and the last
+        label, fitted to all rows or to recent rows; two are softmax regressions; one predicts the
+        class that follows the last label most often; and one is `LeastSquaresClassifier`.
         """
-        return dict(zip(EXPERTS + LATE_EXPERTS, self._shares().tolist(), strict=False))
+        return dict(zip(EXPERTS, self._shares().tolist(), strict=True))
 
     def _shares(self) -> Floats:
-        errors = self._errors if self._delay else self._errors[: len(EXPERTS)]
-        return shares_of(errors, LEARNING_RATE / (1.0 + self._delay / RATE_DELAY) ** 0.5)
+        return shares_of(self._errors, self._rate(), PRIORS)
+
+    def _rate(self) -> float:
+        """Return the learning rate of the shares."""
+        return LEARNING_RATE / (1.0 + self._delay / RATE_DELAY) ** 0.5
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
@@ -345,101 +337,65 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Label]:
         labels, columns = read_labels(y, len(samples)), self._columns.extended(samples)
-        classes = self._classes.extended(labels)
-        self._activations.grown(columns.names, len(classes), columns.n_crowded)
+        self._activations.grown(columns.names, len(self._classes.extended(labels)))
         return labels
 
     def _learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> None:
-        draft, found = shallow_copy(self), self._waiting.find(key, self._count)
+        self._plain.catch_up(self._count)
+        model, found = self, self._waiting.find(key, self._count)
         delay = self._delay if found is None else found[1]
-        if delay and not self._softmaxes:
-            draft._add_late_experts()
-            found = draft._waiting.find(key, self._count)
-        column = self._classes.column_of(y)
+        column, n_known = self._classes.column_of(y), len(self._classes)
         if column is None or columns is not self._columns:
-            label = read_label(y)
-            draft._grow(columns, self._classes.extended([label]))
-            (column,) = draft._classes.columns([label]).tolist()
-        is_new = column == len(self._classes)
-        forecast = None if found is None else ForecastInputs.of(found[0])
-        if forecast is None or not (delay or forecast.is_scaled):
+            model, label = shallow_copy(self), read_label(y)
+            model._grow(columns, self._classes.extended([label]))
+            (column,) = model._classes.columns([label]).tolist()
+        if delay and self._waiting.scaler.n_rows:
+            model = shallow_copy(model)
+            model._take_watched_scale()
+            found = model._waiting.find(key, self._count)
+        scaler = model._scaler
+        if found is None:
             # The last label that was known when this sample was predicted, not the latest label.
-            was_known = len(self._recent) > self.label_delay
-            forecast, last = None, self._recent[0] if was_known else None
-            scored = draft._score(row, last)
-            judged: Floats | None = None if is_new else scored.scores
+            last = self._recent[0] if len(self._recent) > self.label_delay else -1
+            forecast = Forecast(scaler.transform(row.values), last, False, NONE, NONE)
         else:
-            scored, judged = draft._score_as(forecast, row, column)
-        if forecast is None or not forecast.is_scaled:
-            draft._scaler = draft._scaler.learnt(row.values, row.gaps)
-        # No expert could predict a label that arrives for the first time.
-        errs = [False] * 4 if judged is None else draft._judge(judged, column, delay, w)
-        # With late labels, a short memory that was better is already out of date.
-        calls = draft._plan_experts(scored, [False] * 4 if delay else errs, column, w)
-        of_cells, draft._cells = draft._cells.plan(scored.found, column, is_new, w)
-        draft._count, draft._seen, draft._delay = self._count + 1, None, delay
-        calls = *calls, *of_cells, *draft._waiting.plan_take(key), (self._recent.append, column)
-        self._become(draft, calls)
-
-    def _score_as(
-        self, forecast: ForecastInputs, row: StreamRow, column: int
-    ) -> tuple[Scored, Floats | None]:
-        """Return a row with the features of its forecast and current scores, and the scores then.
-
-        The scores of the forecast are None if the class was unknown then. Cells are read in their
-        current state: with their state at the forecast, Agrawal and STAGGER lose 3 and 2 points if
-        labels are 200 rows late.
-        """
-        features = forecast.features
+            forecast = Forecast.of(found[0])
+        features, raw = forecast.features, self._plain.read(row.values, scaler.means)
         if len(features) < len(row.values):
-            features = self._scaler.transform(row.values)
+            features = scaler.transform(row.values)
             features[: len(forecast.features)] = forecast.features
-        scored = self._score_features(features, forecast.last, row.texts)
-        judged, (n_experts, n_classes) = scored.scores.copy(), forecast.scores.shape
-        # Experts that did not exist at the forecast keep their current scores.
-        judged[:n_experts] = enlarged(forecast.scores, n_experts, judged.shape[1])
-        return scored, judged if column < n_classes else None
+        experts, scores = model._experts(), model._scores(features, forecast.last)
+        if not experts.prepare(w):
+            model = shallow_copy(model)
+            model._restore_ridges()
+            experts, scores = model._experts(), model._scores(features, forecast.last)
+            if not experts.prepare(w):
+                raise ValueError("x outweighs all earlier rows, expected similar rows. Rescale x.")
+        if not len(forecast.best) and column < n_known:
+            # Experts are judged by the current prediction if there was none.
+            self._plain.score(raw, scores[PLAIN])
+            forecast = forecast._replace(**self._mixed(scores))
+        if not forecast.is_scaled:
+            scaler = scaler.learnt(row.values, row.gaps)
+        plain = self._plain.owing(raw, y, w)
+        news = {"_scaler": scaler, "_delay": delay, "_plain": plain, "_count": self._count + 1}
+        # No expert could predict a class that was unknown.
+        errors, losses = self._errors.copy(), self._losses.copy()
+        judged = forecast.best, forecast.mixture, SOFTMAX_SCALES, errors, losses
+        if column < len(forecast.mixture):
+            judge_row(*judged, column, self._count, w)
+        else:
+            errors *= ERROR_DECAY
+        news |= {"_errors": errors, "_losses": losses}
+        calls = *experts.plan(column, column >= n_known, w), *model._waiting.plan_take(key)
+        changed = vars(model) | news if model is not self else news
+        apply((*calls, (self._recent.append, column), (vars(self).update, changed)))
 
-    def _judge(self, scores: Floats, column: int, delay: int, w: float) -> list[bool]:
-        """Return which experts erred, by their scores before the label was known.
+    def _take_watched_scale(self) -> None:
+        """Take the scale of the rows predicted before the first label, in a draft of the model.
 
-        Their errors and the losses of the scales change: this is a draft of the model.
-        """
-        errs: list[bool]
-        errs = (scores[:, column] < np.maximum.reduce(scores, axis=1) - TIE_TOLERANCE).tolist()
-        if self._count % SCALE_SAMPLING_INTERVAL == 0:
-            # As `calibrate` computes it, but an array of classes by scales takes half the time.
-            mixture = self._mixture(scores)
-            likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SOFTMAX_SCALES)
-            shares = likelihoods[column] / np.add.reduce(likelihoods)
-            probabilities = (self._count * shares + 1.0) / (self._count + len(mixture))
-            self._losses = self._losses - w * np.log(probabilities)
-        left = LATE_ERROR_DECAY if delay else ERROR_DECAY
-        recent = zip(self._errors, errs, strict=True)
-        self._errors = [left * errors + w * err for errors, err in recent]
-        return errs
-
-    def _plan_experts(self, scored: Scored, errs: list[bool], column: int, w: float) -> Calls:
-        """Plan to learn a scored row in all experts, given which memories erred."""
-        calls: Calls = ()
-        targets = np.zeros(len(self._classes))
-        targets[column] = 1.0
-        for view, row in enumerate(scored.views):
-            long, short = 2 * view, 2 * view + 1
-            both, difference = scored.scores[long : short + 1], errs[long] - errs[short]
-            calls += self._memories[view].plan(row, targets, both, difference, w)
-            if self._softmaxes:
-                # W += 0.01 w z (y - softmax(z'W))', in place.
-                gradient = targets - scored.scores[len(EXPERTS) + view]
-                given = w * GRADIENT_RATE, row, gradient, 1, 1, self._softmaxes[view], 0, 0, 1
-                calls += ((dger, *given),)
-        return calls
-
-    def _add_late_experts(self) -> None:
-        """Add the experts for late labels to a draft of the model.
-
-        Its scale becomes that of the rows predicted before the first label, if that scale has
-        learnt more rows and knows all features: the rows are then learnt as they were predicted.
+        It is taken if it has learnt more rows and knows all features: the rows are then learnt as
+        they were predicted.
         """
         waiting = self._waiting
         fits = waiting.columns.names == self._columns.names
@@ -448,127 +404,82 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             self._scaler = waiting.scaler
         n_known = len(waiting.columns.names) if is_scaled else 0
         self._waiting = waiting.with_first(
-            lambda values: _without_scores(ForecastInputs.of(values).features[:n_known], is_scaled)
+            lambda known: unpredicted(Forecast.of(known).features[:n_known], is_scaled)
         )
-        self._softmaxes = [np.zeros(each.long.weights.shape, order="F") for each in self._memories]
-        self._errors = self._errors + [max(self._errors)] * len(LATE_EXPERTS)
-        self._seen = None
 
     def _grow(self, columns: StreamColumns, classes: Classes) -> None:
-        """Make room in a draft of the model for new features and classes."""
+        """Make room for new features and classes in a draft of the model."""
         self._extend_columns(columns)
-        self._classes, sizes = classes, (len(classes), columns.n_crowded)
-        self._cells = self._cells.grown(columns.names, *sizes)
-        self._activations = self._activations.grown(columns.names, *sizes)
-        widths = self._activations.n_wide, self._activations.n_narrow
-        pairs = zip(self._memories, widths, strict=True)
-        self._memories = [each.grown(size, len(classes)) for each, size in pairs]
-        # There are none before the first late label.
-        late = zip(self._softmaxes, widths, strict=False)
-        self._softmaxes = [enlarged(each, size, len(classes)) for each, size in late]
+        self._classes, n_classes = classes, len(classes)
+        self._cells = self._cells.grown(columns.names, n_classes)
+        self._activations = self._activations.grown(columns.names, n_classes)
+        size, n_narrow = self._activations.n_wide, self._activations.n_narrow
+        self._memories = [each.grown(size, n_classes) for each in self._memories]
+        softmaxes = zip(self._softmaxes, (n_narrow, size), strict=True)
+        self._softmaxes = [enlarged(each, n, n_classes) for each, n in softmaxes]
 
-    def _score(self, row: StreamRow, last: int | None) -> Scored:
-        """Return a row, after a label, with its scores; they are reused if it is learnt next."""
-        key, seen = (row.values.tobytes(), *row.texts), self._seen
-        if seen is not None and seen[0] == key and seen[1] == last:
-            return seen[2]
-        scored = self._score_features(self._scaler.transform(row.values), last, row.texts)
-        self._seen = key, last, scored
-        return scored
+    def _restore_ridges(self) -> None:
+        """Restore ridges that the next row would decay too far, in a draft of the model."""
+        self._seen, pairs = None, zip(self._memories, MEMORIES, strict=True)
+        self._memories = [
+            each.restored() if each.share * decay < each.least else each for each, decay in pairs
+        ]
 
-    def _score_features(
-        self, features: Floats, last: int | None, texts: Sequence[int] = ()
-    ) -> Scored:
-        """Return rows of scaled features (..., n_features), after a label, with their scores."""
-        cells, activations = self._cells, self._activations
-        found = cells.lookup(cells.of(features), texts)
-        mixture = cells.mixture(found)
-        wide = activations.of(features, mixture, last)
-        if texts:
-            activations.add_texts(wide, found)
-        views = wide, activations.narrow(wide)
-        pairs = zip(views, self._memories, strict=True)
-        linear = [(view, each.weights) for view, pair in pairs for each in (pair.long, pair.short)]
-        linear += zip(views, self._softmaxes, strict=False)
-        scores = np.zeros((len(self._errors), *wide.shape[:-1], len(self._classes)))
-        for (view, weights), out in zip(linear, scores, strict=False):
-            row_products(view, weights, out)
-        if self._softmaxes:
-            softmaxes = scores[len(EXPERTS) : -1]
-            softmaxes -= np.maximum.reduce(softmaxes, axis=-1, keepdims=True)
-            np.exp(softmaxes, out=softmaxes)
-            softmaxes /= np.add.reduce(softmaxes, axis=-1, keepdims=True)
-            scores[-1, ..., : mixture.shape[-1]] = mixture + 1.0 / mixture.shape[-1]
-        return Scored(features, found, views, scores)
+    def _experts(self) -> Experts:
+        """Return what scores and learns rows with the arrays of this model."""
+        if self._seen is None:
+            arrays: tuple[Any, ...] = *self._activations.arrays, *self._cells.arrays
+            arrays = *arrays, *self._activations.places, *self._softmaxes
+            for each in self._memories:
+                arrays = *arrays, each.inverse, each.pending, each.weights, each.factors
+            self._seen = Experts(arrays, *MEMORIES)
+        return self._seen
 
-    def _mixture(self, scores: Floats) -> Floats:
-        """Return the forecast (..., n_classes) of the scores of experts (4, ..., n_classes)."""
-        low, high = SCORE_RANGE
-        shares = self._shares()
-        credible = np.minimum(np.maximum(scores[: len(shares)], low), high)
-        # Rows first, so that many rows are mixed bit for bit as a single row.
-        mixture: Floats = shares @ np.ascontiguousarray(credible.swapaxes(0, -2))
-        return mixture
+    def _scores(self, features: Floats, last: int) -> Floats:
+        """Return the scores (n_experts, n_classes) of a row, without those of the plain expert."""
+        scores = np.zeros((N_EXPERTS, len(self._classes)))
+        self._experts().scores(features, last, scores)
+        return scores
+
+    def _mixed(self, scores: Floats) -> dict[str, Floats]:
+        """Return what experts with scores (n_experts, n_classes) predict, and their mixture."""
+        best, mixture = np.empty(N_EXPERTS), np.empty(scores.shape[1])
+        mix_scores(scores, PRIORS, self._errors, best, mixture, self._rate())
+        return {"best": best, "mixture": mixture}
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return the scores of a row, and store those of its experts until its label arrives."""
         if not self._recent:
             check_mapping(x)
-            self._waiting.watch(x, _without_scores)
+            self._waiting.watch(x, unpredicted)
             return np.zeros(0)
+        self._plain.catch_up(self._count)
         # Read the row first: this raises for samples that have no key.
         row, key, is_scaled = self._columns.row(x), sample_key(x), False
         found = self._waiting.find(key, self._count)
         if found is not None:
-            before = ForecastInputs.of(found[0])
+            before = Forecast.of(found[0])
             is_scaled = before.is_scaled
             if self._delay and not found[1]:
                 # Predicted again: the scaler has learnt this row.
-                return self._mixture(before.scores)
-        news: dict[str, Any] = {}
-        last = self._recent[-1]
-        scored = self._score(row, last)
+                return before.mixture
+        features, last = self._scaler.transform(row.values), self._recent[-1]
+        scores, news = self._scores(features, last), dict[str, Any]()
+        self._plain.score(self._plain.read(row.values, self._scaler.means), scores[PLAIN])
         if self._delay and not is_scaled:
             is_scaled = True
-            news = {"_scaler": self._scaler.learnt(row.values, row.gaps), "_seen": None}
-        forecast = packed(scored.features, scored.scores, last, is_scaled)
+            news = {"_scaler": self._scaler.learnt(row.values, row.gaps)}
+        forecast = Forecast(features, last, is_scaled, **self._mixed(scores))
         adding = self._waiting.plan_add(key, forecast, self._count)
         apply((*adding, (vars(self).update, news)))
-        return self._mixture(scored.scores)
+        return forecast.mixture
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         samples, draft = self._read_asked(X), shallow_copy(self)
-        rows, draft._waiting = self._columns.placed(samples), copy.deepcopy(self._waiting)
-        is_late = bool(self._softmaxes)
-        # While labels are late, the scaler may have learnt rows that were predicted before.
-        first = 0 if is_late else max(0, len(rows) - MAX_WAITING_FORECASTS)
-        keys = [sample_key(x) for x in islice(samples_of(X), first, None)]
-        has_repeats = len(set(keys)) < len(keys) or any(key in self._waiting for key in keys)
-        in_turn = (is_late and has_repeats) or any(row.texts for row in rows)
-        if in_turn or not (rows and self._recent):
-            each = [draft._row_scores(x) for x in samples_of(X)]
-            scores = np.array(each).reshape(len(rows), len(self.classes))
-        else:
-            scores = draft._block_scores(rows, keys)
+        draft._waiting = copy.deepcopy(self._waiting)
+        scores = [draft._row_scores(x) for x in samples_of(X)]
         self._become(draft)
-        return source_of(X), scores
-
-    def _block_scores(self, rows: list[StreamRow], keys: list[int]) -> Floats:
-        """Return the scores of rows without texts; store their forecasts in a draft."""
-        last = self._recent[-1]
-        features = self._scaler.transform(np.array([row.values for row in rows]))
-        if self._delay:
-            for row, scaled in zip(rows, features, strict=True):
-                scaled[:] = self._scaler.transform(row.values)
-                self._scaler, self._seen = self._scaler.learnt(row.values, row.gaps), None
-        forecasts, parts = deque[Floats](maxlen=MAX_WAITING_FORECASTS), []
-        for some in row_blocks(len(rows), 4 * self._activations.n_wide):
-            scores = self._score_features(features[some], last).scores
-            forecasts.extend(packed(features[some], scores, last, bool(self._delay)))
-            parts.append(self._mixture(scores))
-        for key, forecast in zip(keys[-MAX_WAITING_FORECASTS:], forecasts, strict=True):
-            self._waiting.add(key, forecast, self._count)
-        return np.concatenate(parts)
+        return source_of(X), np.array(scores).reshape(len(samples), len(self.classes))
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores

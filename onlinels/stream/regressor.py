@@ -14,6 +14,7 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats, read_number
+from onlinels.core.reference import shares_of
 from onlinels.linear.regressors import (
     TARGET_REMEDY,
     Ends,
@@ -26,7 +27,7 @@ from onlinels.linear.regressors import (
 from onlinels.numerics import enlarged, shallow_copy
 from onlinels.rows.batch import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import savable, settings_hold
-from onlinels.stream.base import Memories, StreamModel, Waiting, sample_key, shares_of
+from onlinels.stream.base import Memories, StreamModel, Waiting, sample_key
 from onlinels.stream.features import (
     N_UNITS,
     Activations,
@@ -197,7 +198,7 @@ class Forecaster(NamedTuple):
         margin = MAX_RANGE_EXCESS * (high - low)
         forecasts = np.maximum(np.concatenate((models, (last, mean))), low - margin)
         np.minimum(forecasts, high + margin, out=forecasts)
-        value = float(shares_of(self.losses, LEARNING_RATE).dot(forecasts))
+        value = float(shares_of(np.array(self.losses), LEARNING_RATE).dot(forecasts))
         return Forecast(forecasts, value, self.deviation, self.past, rows, scores)
 
 
@@ -321,7 +322,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     @property
     def shares(self) -> dict[str, float]:
         """Shares of the experts in the forecast, by their forecast quantity, input and memory."""
-        return dict(zip(EXPERTS, shares_of(self._losses, LEARNING_RATE).tolist(), strict=True))
+        return dict(
+            zip(EXPERTS, shares_of(np.array(self._losses), LEARNING_RATE).tolist(), strict=True)
+        )
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, with_dist: bool = False) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.

@@ -1,0 +1,302 @@
+/* One row of a stream: scales, fixed units, cells, and recursions with several memories.
+ *
+ * Like recursion.h, C99 without Python, malloc, BLAS or global state. What each part is for stands in
+ * `onlinels/stream/features.py` and `onlinels/stream/classifier.py`.
+ */
+#ifndef ONLINELS_STREAM_H
+#define ONLINELS_STREAM_H
+
+#include <math.h>
+
+#include "recursion.h"
+
+#define MAX_DEVIATIONS 6.0
+#define MIN_DEVIATION 1e-155
+#define MIN_SCALE_WEIGHT 4.0
+#define OUTLIERS_BEFORE_RESET 5.0
+#define SCALE_DECAY 0.9995
+#define CELLS_OF_PARTITION 64
+#define DEVIATIONS_IN_BINS 4.0
+#define LOG_LOSS_DECAY 0.995
+#define MIN_PARTITION_SHARE 1e-300
+#define GRADIENT_RATE 0.01
+#define MAX_ROW_LEVERAGE 1e14
+#define N_MEMORIES 3
+#define MIN_RIDGE_SHARE 0.0625
+#define ERROR_DECAY 0.998
+#define MIN_SCORE -0.5
+#define MAX_SCORE 1.5
+
+/* ---- Scales -------------------------------------------------------------------------------------- */
+
+/* The parts of a scale of m features: each (m). */
+enum { COUNTS, MEANS, VARIANCES, FAR, N_SCALE_PARTS };
+
+/* z = (x - mean) / deviation, within 6 deviations; 0 if x is unknown (NaN) or no row is learnt. */
+static void scale_row(ptrdiff_t m, const real *scale, const real *x, real *z)
+{
+    for (ptrdiff_t i = 0; i < m; i++) {
+        const real difference = x[i] - scale[MEANS * m + i], deviation = sqrt(scale[VARIANCES * m + i]);
+        real scaled = difference / deviation;
+        if (!(deviation > MIN_DEVIATION)) /* A value other than the only one counts as one deviation. */
+            scaled = scale[i] == 0.0 ? 0.0 : (real)((difference > 0.0) - (difference < 0.0));
+        scaled = scaled < MAX_DEVIATIONS ? scaled : scaled >= MAX_DEVIATIONS ? MAX_DEVIATIONS : 0.0;
+        z[i] = scaled > -MAX_DEVIATIONS ? scaled : -MAX_DEVIATIONS;
+    }
+}
+
+/* The scale after a row x: Welford's recursion with weights that decay. */
+static void learn_scale(ptrdiff_t m, const real *scale, const real *x, real *after)
+{
+    for (ptrdiff_t i = 0; i < m; i++) {
+        const real mean = scale[MEANS * m + i], variance = scale[VARIANCES * m + i], known = x[i] == x[i];
+        real count = scale[i], difference = known != 0.0 ? x[i] - mean : 0.0, n_far = 0.0;
+        const real deviation = sqrt(variance), limit = MAX_DEVIATIONS * deviation;
+        if (difference * difference > MAX_DEVIATIONS * MAX_DEVIATIONS * variance && deviation > MIN_DEVIATION
+            && count >= MIN_SCALE_WEIGHT) {
+            n_far = scale[FAR * m + i] + 1.0;
+            difference = difference > limit ? limit : difference < -limit ? -limit : difference;
+        }
+        const int is_reset = n_far == OUTLIERS_BEFORE_RESET;
+        count = SCALE_DECAY * (is_reset ? 0.0 : count) + known;
+        if (is_reset)
+            difference = 0.0;
+        const real share = known / (count > 1.0 ? count : 1.0), square = difference * difference;
+        const real old = is_reset ? 0.0 : variance;
+        after[i] = count;
+        after[MEANS * m + i] = (is_reset ? x[i] : mean) + share * difference;
+        after[VARIANCES * m + i] = old + share * (square - share * square - old);
+        after[FAR * m + i] = is_reset ? 0.0 : n_far;
+    }
+}
+
+/* ---- Experts ------------------------------------------------------------------------------------- */
+
+typedef struct {
+    ptrdiff_t m, n_units, n_parts, n_labels, n_cells, size, n_narrow, n;
+    const real *input_weights;      /* (m, n_units), by rows */
+    const real *biases;             /* (n_units) */
+    const int64_t *seen;            /* (3, n_parts): the features of every partition, */
+    const real *bins, *shifts;      /* (3, n_parts): and how they are cut */
+    const real *decays;             /* (n_parts + 1): of partitions, and of the cells of last labels */
+    real *cells;                    /* (n_cells, 1 + n_labels), by rows: weight in all and of every class */
+    real *shares;                   /* (n_parts): of partitions in the mixture */
+    const int64_t *features;        /* (m): places of features, */
+    const int64_t *labels, *mixture; /* (n_labels): of last labels, and of the mixture, */
+    const int64_t *narrow;          /* (n_narrow): and of the constant, features and last labels */
+    real *by_features, *by_units;   /* (n_narrow, n), (size, n): weights of softmax regressions */
+    recursion_t memories[N_MEMORIES];
+    double forgetting[N_MEMORIES];
+} experts_t;
+
+/* The scores of a row, by expert: memories first. The last one is left to other code. */
+enum { BY_FEATURES = N_MEMORIES, BY_UNITS, BY_LAST_LABEL, PLAIN, N_EXPERTS };
+
+typedef struct {
+    ptrdiff_t last;    /* the column of the last label; -1 for none */
+    real *z;           /* (m) */
+    real *wide;        /* (size): [units, 1, features, last labels, mixture] */
+    real *seen;        /* (n_narrow) */
+    real *images;      /* (N_MEMORIES, size): B z */
+    real *scores;      /* (N_EXPERTS, n) */
+    real *errors;      /* (n) */
+    real *likelihoods; /* (n_parts) */
+    double gains[N_MEMORIES];
+    int64_t *cells;    /* (n_parts + 1) */
+} stream_row_t;
+
+/* The share of a class in a cell, by Laplace's rule of succession for one row in all. */
+INLINE real share_of(const experts_t *e, int64_t cell, ptrdiff_t label)
+{
+    const real *sums = e->cells + cell * (1 + e->n_labels);
+    return (sums[1 + label] + 1.0 / (real)e->n_labels) / (sums[0] + 1.0);
+}
+
+/* The cells of a row: one of each partition, and one of the last label. */
+static void find_cells(const experts_t *e, const stream_row_t *row)
+{
+    const ptrdiff_t n = e->n_parts;
+    for (ptrdiff_t part = 0; part < n; part++) {
+        int64_t cell = 0, stride = 1;
+        for (ptrdiff_t k = part; k < 3 * n; k += n) {
+            const real z = e->seen[k] < 0 ? 0.0 : row->z[e->seen[k]], last = e->bins[k] - 1.0;
+            real bin = z * (e->bins[k] / DEVIATIONS_IN_BINS) + e->shifts[k];
+            bin = bin > 0.0 ? bin : 0.0;
+            cell += stride * (int64_t)(bin < last ? bin : last);
+            stride *= (int64_t)e->bins[k];
+        }
+        row->cells[part] = CELLS_OF_PARTITION * part + cell;
+    }
+    row->cells[n] = CELLS_OF_PARTITION * n + (row->last < e->n_labels ? 1 + row->last : 0);
+}
+
+/* tanh(z'V + b), for units. */
+static void activate(const experts_t *e, const stream_row_t *row)
+{
+    real *RESTRICT units = row->wide;
+    memcpy(units, e->biases, (size_t)e->n_units * sizeof(real));
+    for (ptrdiff_t j = 0; j < e->m; j++)
+        for (ptrdiff_t i = 0; i < e->n_units; i++)
+            units[i] += row->z[j] * e->input_weights[j * e->n_units + i];
+    for (ptrdiff_t i = 0; i < e->n_units; i++)
+        units[i] = tanh(units[i]);
+}
+
+/* Turn scores into their softmax. */
+static void exponentiate(ptrdiff_t n, real *scores)
+{
+    real most = scores[0], sum = 0.0;
+    for (ptrdiff_t k = 1; k < n; k++)
+        most = scores[k] > most ? scores[k] : most;
+    for (ptrdiff_t k = 0; k < n; k++)
+        sum += scores[k] = exp(scores[k] - most);
+    for (ptrdiff_t k = 0; k < n; k++)
+        scores[k] /= sum;
+}
+
+/* Compute the activations and scores of a row. */
+static void score(const experts_t *e, const stream_row_t *row)
+{
+    const ptrdiff_t n_labels = e->n_labels;
+    memset(row->wide, 0, (size_t)e->size * sizeof(real));
+    activate(e, row);
+    row->wide[e->n_units] = 1.0;
+    for (ptrdiff_t j = 0; j < e->m; j++)
+        row->wide[e->features[j]] = row->z[j];
+    if (row->last >= 0 && row->last < n_labels)
+        row->wide[e->labels[row->last]] = 1.0;
+    find_cells(e, row);
+    for (ptrdiff_t k = 0; k < n_labels; k++) {
+        real mixture = -1.0 / (real)n_labels;
+        for (ptrdiff_t part = 0; part < e->n_parts; part++)
+            mixture += e->shares[part] * share_of(e, row->cells[part], k);
+        row->wide[e->mixture[k]] = mixture;
+    }
+    for (ptrdiff_t i = 0; i < e->n_narrow; i++)
+        row->seen[i] = row->wide[e->narrow[i]];
+    for (ptrdiff_t k = 0; k < e->n; k++) {
+        for (ptrdiff_t r = 0; r < N_MEMORIES; r++)
+            row->scores[r * e->n + k] = dot(e->size, e->memories[r].weights + k * e->size, row->wide);
+        row->scores[BY_FEATURES * e->n + k] = dot(e->n_narrow, e->by_features + k * e->n_narrow, row->seen);
+        row->scores[BY_UNITS * e->n + k] = dot(e->size, e->by_units + k * e->size, row->wide);
+        row->scores[BY_LAST_LABEL * e->n + k] = k < n_labels ? share_of(e, row->cells[e->n_parts], k) : 0.0;
+    }
+    exponentiate(e->n, row->scores + BY_FEATURES * e->n);
+    exponentiate(e->n, row->scores + BY_UNITS * e->n);
+}
+
+/* Compute what it takes to learn a row of weight w. Return 0 if the row outweighs others too much, or if a
+ * ridge has to be restored before. */
+static int prepare_experts(const experts_t *e, stream_row_t *row, double w)
+{
+    for (ptrdiff_t r = 0; r < N_MEMORIES; r++) {
+        const recursion_t *memory = &e->memories[r];
+        real *image = row->images + r * e->size;
+        const double scale = memory->factors[SCALE] * e->forgetting[r];
+        multiply(e->size, memory, row->wide, image);
+        const double total = scale + w * (double)dot(e->size, image, row->wide);
+        if (!(total > 0.0 && total <= MAX_ROW_LEVERAGE * scale)
+            || memory->factors[KEPT] * e->forgetting[r] < MIN_RIDGE_SHARE)
+            return 0;
+        row->gains[r] = w / total; /* gain: w P z / (1 + w z'P z) = gain B z, with P = B / scale */
+    }
+    return 1;
+}
+
+/* y - scores, for targets y that are 1 for one class. */
+static void find_errors(const experts_t *e, const stream_row_t *row, ptrdiff_t expert, ptrdiff_t column)
+{
+    for (ptrdiff_t k = 0; k < e->n; k++)
+        row->errors[k] = (real)(k == column) - row->scores[expert * e->n + k];
+}
+
+/* Learn a prepared row of weight w and of a class; no expert could predict a new class. */
+static void learn_experts(const experts_t *e, stream_row_t *row, ptrdiff_t column, int is_new, double w)
+{
+    const ptrdiff_t size = e->size, n = e->n;
+    real sum = 0.0, most = 0.0;
+    for (ptrdiff_t r = 0; r < N_MEMORIES; r++) {
+        const recursion_t *memory = &e->memories[r];
+        const real *image = row->images + r * size;
+        double *factors = memory->factors;
+        find_errors(e, row, r, column);
+        add_outer(size, n, 1, (real)row->gains[r], image, row->errors, memory->weights);
+        memcpy(memory->pending, image, (size_t)size * sizeof(real));
+        factors[GAIN] = -row->gains[r];
+        factors[SCALE] *= e->forgetting[r];
+        factors[KEPT] *= e->forgetting[r];
+        if (factors[SCALE] < MIN_SCALE) {
+            add_square(size, (real)(1.0 / factors[SCALE]), (real)(factors[GAIN] / factors[SCALE]), image,
+                       memory->inverse);
+            factors[GAIN] = 0.0;
+            factors[SCALE] = 1.0;
+        }
+    }
+    /* W += 0.01 w z (y - softmax(z'W))' */
+    find_errors(e, row, BY_FEATURES, column);
+    add_outer(e->n_narrow, n, 1, (real)(w * GRADIENT_RATE), row->seen, row->errors, e->by_features);
+    find_errors(e, row, BY_UNITS, column);
+    add_outer(size, n, 1, (real)(w * GRADIENT_RATE), row->wide, row->errors, e->by_units);
+    /* A partition of loss L weighs exp(-L), where L decays. */
+    for (ptrdiff_t part = 0; column < e->n_labels && !is_new && part < e->n_parts; part++) {
+        row->likelihoods[part] = share_of(e, row->cells[part], column);
+        most = row->likelihoods[part] > most ? row->likelihoods[part] : most;
+    }
+    for (ptrdiff_t part = 0; most > 0.0 && part < e->n_parts; part++) {
+        e->shares[part] = pow(e->shares[part], LOG_LOSS_DECAY) * pow(row->likelihoods[part] / most, w);
+        sum += e->shares[part];
+    }
+    for (ptrdiff_t part = 0; most > 0.0 && part < e->n_parts; part++) {
+        const real share = e->shares[part] / sum;
+        e->shares[part] = share > MIN_PARTITION_SHARE ? share : MIN_PARTITION_SHARE;
+    }
+    for (ptrdiff_t part = 0; part <= e->n_parts; part++) {
+        real *sums = e->cells + row->cells[part] * (1 + e->n_labels);
+        for (ptrdiff_t k = 0; k <= e->n_labels; k++)
+            sums[k] = e->decays[part] * sums[k] + (real)w * (real)(k == 0 || k == 1 + column);
+    }
+}
+
+/* Mix the scores of experts, (N_EXPERTS, n), within a range: expert i has a share in proportion to
+ * p_i exp(-rate L_i), with priors p and discounted errors L. Also store the best class of every expert. */
+static void mix(ptrdiff_t n, const real *scores, const real *priors, const real *errors, double rate, real *best,
+                real *RESTRICT mixture)
+{
+    real shares[N_EXPERTS], fewest = errors[0], sum = 0.0;
+    for (ptrdiff_t i = 1; i < N_EXPERTS; i++)
+        fewest = errors[i] < fewest ? errors[i] : fewest;
+    for (ptrdiff_t i = 0; i < N_EXPERTS; i++)
+        sum += shares[i] = priors[i] * exp(rate * (fewest - errors[i]));
+    memset(mixture, 0, (size_t)n * sizeof(real));
+    for (ptrdiff_t i = 0; i < N_EXPERTS; i++, scores += n) {
+        ptrdiff_t most = 0;
+        for (ptrdiff_t k = 0; k < n; k++) {
+            real known = scores[k] > MIN_SCORE ? scores[k] : MIN_SCORE;
+            known = known < MAX_SCORE ? known : MAX_SCORE;
+            mixture[k] += shares[i] / sum * known;
+            most = scores[k] > scores[most] ? k : most;
+        }
+        best[i] = (real)most;
+    }
+}
+
+/* Count the errors of experts whose best classes are known, and the losses of n_scales scales of a softmax of
+ * their mixture (n), which `calibrate` in `onlinels/linear/scoring.py` defines, after a row of a class. */
+static void judge(ptrdiff_t n, ptrdiff_t n_scales, ptrdiff_t column, double count, double w, const real *best,
+                  const real *mixture, const real *scales, real *errors, real *losses)
+{
+    real most = mixture[0];
+    for (ptrdiff_t i = 0; i < N_EXPERTS; i++)
+        errors[i] = ERROR_DECAY * errors[i] + (best[i] != (real)column ? (real)w : 0.0);
+    for (ptrdiff_t k = 1; k < n; k++)
+        most = mixture[k] > most ? mixture[k] : most;
+    for (ptrdiff_t i = 0; i < n_scales; i++) {
+        real sum = 0.0;
+        for (ptrdiff_t k = 0; k < n; k++)
+            sum += exp(scales[i] * (mixture[k] - most));
+        const real share = exp(scales[i] * (mixture[column] - most)) / sum;
+        losses[i] -= w * log((count * share + 1.0) / (count + (double)n));
+    }
+}
+
+#endif
