@@ -190,7 +190,6 @@ STREAMS = {
     "known row": (lambda: stream(5), learn_row),
     "first row": (StreamClassifier, lambda m: m.learn_one({"a": 1.0, "d": "red"}, "first")),
     "new names": (lambda: stream(4), lambda m: m.learn_one({"a": 1.0, "d": "x", "e": None}, "3")),
-    "late labels": (lambda: stream(20, label_delay=2), lambda m: m.learn_one({"a": 1e6}, "no")),
     "late row": (lambda: late_stream(12), lambda m: m.learn_one(SAMPLES[9], LABELS[9])),
     "first late row": (lambda: late_stream(4), lambda m: m.learn_one(SAMPLES[1], LABELS[1])),
     "late rows": (lambda: late_stream(20), lambda m: m.learn_many(SAMPLES[16:20], LABELS[16:20])),

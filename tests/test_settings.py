@@ -213,7 +213,7 @@ def test_bad_settings_of_linear_models(settings, error, message):
 
 def test_the_remedy_of_an_error_makes_an_estimator_of_that_setting():
     for model, attribute, value in (
-        (StreamClassifier(), "label_delay", 3),
+        (StreamClassifier(), "seed", 3),
         (LeastSquaresRegressor(), "scaling", "standard"),
     ):
         remedy = re.search(r"with (clone\(.*\))\.$", str(refused(model, attribute, value)))[1]

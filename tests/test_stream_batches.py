@@ -21,12 +21,11 @@ DELAYS = st.sampled_from([0, 0, 0, 2])
     st.data(),
     strategies.streams(max_rows=120, weighed=True),
     st.integers(0, 3),
-    DELAYS,
     st.sampled_from([1, 2, 64]),
 )
-def test_labels_are_those_of_rows_one_by_one(data, stream, seed, delay, most_texts):
+def test_labels_are_those_of_rows_one_by_one(data, stream, seed, most_texts):
     """New classes, late features, gaps and texts beyond the columns come within a batch."""
-    model = StreamClassifier(seed, delay)
+    model = StreamClassifier(seed)
     labels, learnt, single = (copy.deepcopy(model) for _ in range(3))
     found, named = [], []
     with mock.patch.object(stream_features, "MAX_CATEGORIES", most_texts):
@@ -51,12 +50,11 @@ def test_labels_are_those_of_rows_one_by_one(data, stream, seed, delay, most_tex
     st.data(),
     strategies.streams(max_rows=60, weighed=True),
     st.integers(0, 3),
-    DELAYS,
     st.sampled_from([1, 64]),
 )
-def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, delay, most_texts):
+def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, most_texts):
     """Batches are predicted; some are learnt later, some are never; others unasked."""
-    model = StreamClassifier(seed, delay)
+    model = StreamClassifier(seed)
     single, left = copy.deepcopy(model), []
     with mock.patch.object(stream_features, "MAX_CATEGORIES", most_texts):
         for part in strategies.batches(data, len(stream)):

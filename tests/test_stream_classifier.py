@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels import StreamClassifier, StreamRegressor, dumps, loads
-from onlinels.core.reference import apply
-from onlinels.stream.base import Memories
+from onlinels import LeastSquaresClassifier, StreamClassifier, StreamRegressor, dumps, loads
+from onlinels.stream.classifier import MEMORIES
 from onlinels.stream.features import RunningScaler
 from support import laws, strategies
 from support.laws import assert_alike_streams as assert_alike
@@ -27,20 +26,27 @@ from support.laws import learn_stream as learnt
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
 
 
-@pytest.mark.parametrize(
-    ("make", "streams"),
-    [(StreamClassifier, strategies.streams), (StreamRegressor, strategies.number_streams)],
-)
 @strategies.examples(20)
-@given(st.data(), st.integers(0, 9), st.sampled_from([0, 0, 3]))
-def test_every_expert_is_the_weighted_ridge_solution(make, streams, data, seed, delay):
-    stream, model = data.draw(streams(max_rows=50, weighed=True)), make(seed, delay)
-    batches = data.draw(strategies.splits(len(stream)))
-    forced = data.draw(st.sets(st.integers(0, len(stream) - 1), max_size=3))
-    learn = partial(laws.learn_stream_in, batches, stream)
-    laws.assert_memories_exact(model, laws.learn_logged(model, learn, forced))
+@given(st.data(), strategies.streams(max_rows=50, weighed=True), st.integers(0, 9))
+def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed):
+    model = StreamClassifier(seed)
+    learn = partial(laws.learn_stream_in, data.draw(strategies.splits(len(stream))), stream)
+    laws.assert_memories_exact(model, laws.learn_logged(model, learn), MEMORIES)
     assert model.count == len(stream)
     assert sum(model.shares.values()) == pytest.approx(1.0)
+
+
+@strategies.examples(20)
+@given(strategies.streams(max_rows=40, weighed=True, kinds=("number", "bool"), gaps=False))
+def test_one_expert_is_plain_least_squares(stream):
+    model, plain = learnt(stream), LeastSquaresClassifier()
+    names = model.feature_names
+    for x, y, w in zip(stream.samples, stream.labels, stream.w, strict=True):
+        plain.learn_one({name: float(x.get(name, 0.0)) for name in names}, y, w)
+    model._catch_up()
+    expert = model._plain.model
+    np.testing.assert_allclose(expert.output_weights, plain.output_weights, rtol=1e-6, atol=1e-9)
+    assert expert.ridge_ == pytest.approx(plain.ridge_, rel=1e-6)
 
 
 def in_kind(stream, rows, kind):
@@ -113,25 +119,15 @@ def test_the_order_of_keys_is_no_matter(data, stream):
     assert a.predict_proba_many(shuffled) == b.predict_proba_many(stream.samples)
 
 
-@pytest.mark.parametrize("is_predicted", [True, False])
-def test_late_labels_mislead_only_if_nothing_tells_how_late(is_predicted):
+def test_late_labels_do_not_mislead():
     """Labels in runs of 25: the last one that is there is always that of the run before."""
     y = (np.arange(1000) // 25 % 3).tolist()
-    X, right = np.random.default_rng(0).normal(size=(1000, 2)), []
-    for model in (StreamClassifier(), StreamClassifier(label_delay=24)):
-        right.append(0)
-        for row, x in enumerate(X.tolist()):
-            # Of a copy's forecast the model knows nothing.
-            asked = model if is_predicted or row < 950 else copy.deepcopy(model)
-            if is_predicted or row >= 950:
-                right[-1] += asked.predict_one(dict(enumerate(x))) == y[row]
-            if row >= 24:
-                model.learn_one(dict(enumerate(X[row - 24].tolist())), y[row - 24])
-    if is_predicted:
-        assert min(right) > 750
-    else:
-        assert right[0] < 20
-        assert right[1] > 40
+    X, model, right = np.random.default_rng(0).normal(size=(1000, 2)), StreamClassifier(), 0
+    for row, x in enumerate(X.tolist()):
+        right += model.predict_one(dict(enumerate(x))) == y[row]
+        if row >= 24:
+            model.learn_one(dict(enumerate(X[row - 24].tolist())), y[row - 24])
+    assert right > 750
 
 
 @strategies.examples(25)
@@ -220,28 +216,6 @@ def test_scales_follow_gaps_outliers_shifts_and_late_features(data, rows, seed):
             each.learn(value)
 
 
-@given(st.lists(st.tuples(st.sampled_from([-1, 0, 1, 1]), st.sampled_from([0.0, 1.0, 3.0]))))
-def test_the_short_memory_takes_over_when_it_leads_clearly(rows):
-    memories, one, found = Memories().grown(1, 1), np.ones(1), []
-    for difference, w in rows:
-        long = memories.long
-        apply(
-            memories.plan(
-                one,
-                one,
-                np.array([one @ memories.long.weights, one @ memories.short.weights]),
-                difference,
-                w,
-            )
-        )
-        found.append(w * difference)
-        shares = 0.995 ** np.arange(len(found))[::-1]
-        lead, squares = shares @ found, shares @ np.square(found)
-        takes_over = lead > max(2.0, 2.0 * squares**0.5)
-        assert (memories.long is not long) == takes_over
-        found = [] if takes_over else found
-
-
 def test_what_comes_to_rest_stays_at_rest():
     scaler = RunningScaler().grown(1)
     for value in [1.0] * 500 + [3.3] * 20_000:
@@ -314,9 +288,8 @@ BAD_BATCHES = [
 ]
 
 
-@pytest.mark.parametrize("delay", [0, 2])
-def test_bad_rows_leave_no_trace(delay):
-    model = StreamClassifier(label_delay=delay)
+def test_bad_rows_leave_no_trace():
+    model = StreamClassifier()
     calls = [("learn_one", x, "new class", text) for x, text in BAD_SAMPLES]
     calls += [("learn_many", X, y, laws.in_batch(text)) for X, y, text in BAD_BATCHES]
     laws.assert_stream_refuses(model, calls, [n % 4 > 1 for n in range(9)])
@@ -358,7 +331,8 @@ def test_nothing_learnt_gives_no_label():
     assert model.predict_many([{}, {"a": 1.0}]) == [None, None]
     assert model.predict_proba_many(np.ones((2, 3))).shape == (2, 0)
     assert (model.classes, model.feature_names, model.count) == ((), (), 0)
-    assert list(model.shares.values()) == [0.25] * 4
+    assert sum(model.shares.values()) == pytest.approx(1.0)
+    assert model.shares["plain least squares"] == pytest.approx(3.0 / 9.0)
 
 
 @pytest.mark.parametrize("make", [StreamClassifier, StreamRegressor])
@@ -391,8 +365,7 @@ def test_two_hundred_classes_are_told_apart():
 
 @pytest.mark.parametrize("kind", [StreamClassifier, StreamRegressor])
 def test_bad_settings(kind):
-    assert kind(label_delay=np.int64(3)).label_delay == 3
-    for name, values in {"seed": (-1, 1.5, True), "label_delay": (-1, 1.5, "10", None)}.items():
-        for value in values:
-            with pytest.raises((TypeError, ValueError), match=f"{name}="):
-                kind(**{name: value})
+    assert kind(seed=np.int64(3)).seed == 3
+    for value in (-1, 1.5, True, "10", None):
+        with pytest.raises((TypeError, ValueError), match="seed="):
+            kind(seed=value)

@@ -332,9 +332,11 @@ class PlainExpert:
 
     def catch_up(self, count: int) -> None:
         """Let the model learn the last row, unless it has learnt `count` rows."""
-        if self.model.count < count:
-            assert self._owed is not None
+        if self.model.count < count and self._owed is not None:
             self.model.learn_one(*self._owed)
+            # Whether the last row was predicted decides how weights follow rows: always, so that
+            # predictions leave no trace.
+            self.model._row_scores(self._owed[0])
 
     def score(self, row: dict[int, float], out: Floats) -> None:
         """Write the scores (n_outputs,) of a row."""
@@ -352,9 +354,8 @@ class StreamModel(ABC):
     __copy__ = locked_copy
     __setattr__ = checked_assignment
 
-    def __init__(self, seed: int, label_delay: int) -> None:
+    def __init__(self, seed: int) -> None:
         self.seed = check_count("seed", seed, 0)
-        self.label_delay = check_count("label_delay", label_delay, 0)
         self._lock = Lock()
         self._columns = StreamColumns()
         self._scaler = RunningScaler()
@@ -364,7 +365,12 @@ class StreamModel(ABC):
         self._seen: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return locked_state(self) | {"_seen": None}
+        with self._lock:
+            self._catch_up()
+            return locked_state(self) | {"_seen": None}
+
+    def _catch_up(self) -> None:
+        """Let the plain expert learn the last row."""
 
     def _read_asked(self, X: Any) -> list[Sample]:
         """Read rows to predict; warn of columns that X lacks."""
@@ -459,6 +465,7 @@ class StreamModel(ABC):
             samples, answers, later = read_stream_batch(X), [], shallow_copy(self)
             targets = self._read_targets(samples, y)
             weights = read_weights(w, len(samples)).tolist()
+            self._catch_up()
             own = {name: vars(self)[name] for name in IN_PLACE if hasattr(self, name)}
             # Forecasters of a regressor with a label delay never change.
             shared = {id(each): each for each in getattr(self, "_delayed", ())}

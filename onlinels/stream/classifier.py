@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_o
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import (
+    MAX_WAITING_FORECASTS,
     PlainExpert,
     StreamModel,
     Waiting,
@@ -140,9 +140,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     ----------
     seed : int
         Seed of the random units. Models with the same seed and the same stream are equal.
-    label_delay : int
-        About how many samples are predicted between a sample and its label. It is needed only for
-        samples that this model learns without having predicted them.
 
     Notes
     -----
@@ -238,8 +235,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     _seen: Experts | None
 
-    def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
-        super().__init__(seed, label_delay)
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
         self._cells, self._plain = Cells(seed), PlainExpert(LeastSquaresClassifier())
         size = self._activations.n_wide
         self._memories = [Recursion(size, 0, c, MIN_RIDGE_SHARE) for c in MEMORIES.values()]
@@ -252,8 +249,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._errors = np.zeros(len(EXPERTS))
         self._losses = np.zeros(len(SOFTMAX_SCALES))
         self._classes = Classes()
-        # The columns of the last labels: as many as arrive between a prediction and its label.
-        self._recent: deque[int] = deque(maxlen=min(self.label_delay + 1, sys.maxsize))
+        # The columns of the last labels.
+        self._recent: deque[int] = deque(maxlen=MAX_WAITING_FORECASTS)
+
+    def _catch_up(self) -> None:
+        self._plain.catch_up(self._count)
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -341,10 +341,35 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return labels
 
     def _learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> None:
-        self._plain.catch_up(self._count)
-        model, found = self, self._waiting.find(key, self._count)
-        delay = self._delay if found is None else found[1]
-        column, n_known = self._classes.column_of(y), len(self._classes)
+        self._catch_up()
+        found = self._waiting.find(key, self._count)
+        delay, n_known = self._delay if found is None else found[1], len(self._classes)
+        model, column = self._with_room(columns, y, delay)
+        forecast = model._forecast_before(row, key, delay)
+        model, scores = model._prepared(forecast, w)
+        raw = self._plain.read(row.values, model._scaler.means)
+        if not len(forecast.best) and column < n_known:
+            # Experts are judged by the current prediction if there was none.
+            self._plain.score(raw, scores[PLAIN])
+            forecast = forecast._replace(**self._mixed(scores))
+        errors, losses = self._errors.copy(), self._losses.copy()
+        if column < len(forecast.mixture):
+            judged = forecast.best, forecast.mixture, SOFTMAX_SCALES, errors, losses
+            judge_row(*judged, column, self._count, w)
+        else:
+            # No expert could predict a class that was unknown.
+            errors *= ERROR_DECAY
+        news = {"_delay": delay, "_errors": errors, "_losses": losses, "_count": self._count + 1}
+        news["_plain"] = self._plain.owing(raw, y, w)
+        if not forecast.is_scaled:
+            news["_scaler"] = model._scaler.learnt(row.values, row.gaps)
+        calls = *model._experts().plan(column, column >= n_known, w), *model._waiting.plan_take(key)
+        changed = news if model is self else vars(model) | news
+        apply((*calls, (self._recent.append, column), (vars(self).update, changed)))
+
+    def _with_room(self, columns: StreamColumns, y: Any, delay: int) -> tuple[Self, int]:
+        """Return the model, or a draft with room for a row, and the column of the row's class."""
+        model, column = self, self._classes.column_of(y)
         if column is None or columns is not self._columns:
             model, label = shallow_copy(self), read_label(y)
             model._grow(columns, self._classes.extended([label]))
@@ -352,44 +377,33 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if delay and self._waiting.scaler.n_rows:
             model = shallow_copy(model)
             model._take_watched_scale()
-            found = model._waiting.find(key, self._count)
-        scaler = model._scaler
-        if found is None:
-            # The last label that was known when this sample was predicted, not the latest label.
-            last = self._recent[0] if len(self._recent) > self.label_delay else -1
-            forecast = Forecast(scaler.transform(row.values), last, False, NONE, NONE)
-        else:
-            forecast = Forecast.of(found[0])
-        features, raw = forecast.features, self._plain.read(row.values, scaler.means)
-        if len(features) < len(row.values):
-            features = scaler.transform(row.values)
-            features[: len(forecast.features)] = forecast.features
-        experts, scores = model._experts(), model._scores(features, forecast.last)
-        if not experts.prepare(w):
-            model = shallow_copy(model)
+        return model, column
+
+    def _forecast_before(self, row: StreamRow, key: int, delay: int) -> Forecast:
+        """Return the forecast for a row that is learnt, or what is known of it without one."""
+        found = self._waiting.find(key, self._count)
+        forecast = None if found is None else Forecast.of(found[0])
+        n_known = 0 if forecast is None else len(forecast.features)
+        if forecast is not None and len(forecast.best) and n_known == len(row.values):
+            return forecast
+        if forecast is None or not delay:
+            # The last label when the label of this row was due to be predicted, if labels are late.
+            last = self._recent[-1 - delay] if len(self._recent) > delay else -1
+            return Forecast(self._scaler.transform(row.values), last, False, NONE, NONE)
+        features = self._scaler.transform(row.values)
+        features[:n_known] = forecast.features
+        return forecast._replace(features=features)
+
+    def _prepared(self, forecast: Forecast, w: float) -> tuple[Self, Floats]:
+        """Return the model, or a draft with restored ridges, and the scores of a row to learn."""
+        model, scores = self, self._scores(forecast)
+        if not self._experts().prepare(w):
+            model = shallow_copy(self)
             model._restore_ridges()
-            experts, scores = model._experts(), model._scores(features, forecast.last)
-            if not experts.prepare(w):
+            scores = model._scores(forecast)
+            if not model._experts().prepare(w):
                 raise ValueError("x outweighs all earlier rows, expected similar rows. Rescale x.")
-        if not len(forecast.best) and column < n_known:
-            # Experts are judged by the current prediction if there was none.
-            self._plain.score(raw, scores[PLAIN])
-            forecast = forecast._replace(**self._mixed(scores))
-        if not forecast.is_scaled:
-            scaler = scaler.learnt(row.values, row.gaps)
-        plain = self._plain.owing(raw, y, w)
-        news = {"_scaler": scaler, "_delay": delay, "_plain": plain, "_count": self._count + 1}
-        # No expert could predict a class that was unknown.
-        errors, losses = self._errors.copy(), self._losses.copy()
-        judged = forecast.best, forecast.mixture, SOFTMAX_SCALES, errors, losses
-        if column < len(forecast.mixture):
-            judge_row(*judged, column, self._count, w)
-        else:
-            errors *= ERROR_DECAY
-        news |= {"_errors": errors, "_losses": losses}
-        calls = *experts.plan(column, column >= n_known, w), *model._waiting.plan_take(key)
-        changed = vars(model) | news if model is not self else news
-        apply((*calls, (self._recent.append, column), (vars(self).update, changed)))
+        return model, scores
 
     def _take_watched_scale(self) -> None:
         """Take the scale of the rows predicted before the first label, in a draft of the model.
@@ -435,10 +449,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             self._seen = Experts(arrays, *MEMORIES)
         return self._seen
 
-    def _scores(self, features: Floats, last: int) -> Floats:
+    def _scores(self, forecast: Forecast) -> Floats:
         """Return the scores (n_experts, n_classes) of a row, without those of the plain expert."""
         scores = np.zeros((N_EXPERTS, len(self._classes)))
-        self._experts().scores(features, last, scores)
+        self._experts().scores(forecast.features, forecast.last, scores)
         return scores
 
     def _mixed(self, scores: Floats) -> dict[str, Floats]:
@@ -453,7 +467,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             check_mapping(x)
             self._waiting.watch(x, unpredicted)
             return np.zeros(0)
-        self._plain.catch_up(self._count)
+        self._catch_up()
         # Read the row first: this raises for samples that have no key.
         row, key, is_scaled = self._columns.row(x), sample_key(x), False
         found = self._waiting.find(key, self._count)
@@ -463,13 +477,14 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             if self._delay and not found[1]:
                 # Predicted again: the scaler has learnt this row.
                 return before.mixture
-        features, last = self._scaler.transform(row.values), self._recent[-1]
-        scores, news = self._scores(features, last), dict[str, Any]()
-        self._plain.score(self._plain.read(row.values, self._scaler.means), scores[PLAIN])
+        features, news = self._scaler.transform(row.values), dict[str, Any]()
         if self._delay and not is_scaled:
             is_scaled = True
             news = {"_scaler": self._scaler.learnt(row.values, row.gaps)}
-        forecast = Forecast(features, last, is_scaled, **self._mixed(scores))
+        forecast = Forecast(features, self._recent[-1], is_scaled, NONE, NONE)
+        scores = self._scores(forecast)
+        self._plain.score(self._plain.read(row.values, self._scaler.means), scores[PLAIN])
+        forecast = forecast._replace(**self._mixed(scores))
         adding = self._waiting.plan_add(key, forecast, self._count)
         apply((*adding, (vars(self).update, news)))
         return forecast.mixture

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, read_number
+from onlinels.checks import Floats, check_count, read_number
 from onlinels.core.reference import shares_of
 from onlinels.linear.regressors import (
     TARGET_REMEDY,
@@ -301,7 +301,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     _seen: tuple[bytes, Forecast] | None
 
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
-        super().__init__(seed, label_delay)
+        super().__init__(seed)
+        self.label_delay = check_count("label_delay", label_delay, 0)
         self._waiting = Waiting()
         # The scaler of targets and of their changes.
         self._targets = RunningScaler().grown(2)

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 import onlinels
 from onlinels import LeastSquaresMultiTargetRegressor, StreamClassifier
-from onlinels.core.reference import apply
-from onlinels.stream.base import MIN_RIDGE_SHARE, RIDGE, SHORT_FORGETTING_FACTOR, Memories, Waiting
+from onlinels.core import reference
+from onlinels.stream import classifier
+from onlinels.stream.base import Waiting
+from onlinels.sums.recursion import Recursion
 from support.strategies import Stream, splits
 
 BLOCKS = {
@@ -522,68 +524,43 @@ def learn_stream_in(batches, stream, model):
             model.learn_many(stream.samples[some], stream.labels[some], w)
 
 
-class MemoryLog:
-    """Rows as a pair of memories learnt them, with the numbers of those before a takeover."""
+def learn_logged(model, learn):
+    """Learn, and return (activations, targets, w) of the rows that each recursion learnt."""
+    logs = [[] for _ in model._memories]
+    turns, plan_row = itertools.cycle(logs), Recursion.plan
 
-    def __init__(self):
-        self.activations, self.targets, self.w, self.takeovers = [], [], [], []
+    class Logged(reference.Experts):
+        def plan(self, column, is_new, w):
+            targets = np.arange(self._scores.shape[1]) == column
+            for log in logs:
+                log.append((self._row, targets.astype(float), w))
+            return super().plan(column, is_new, w)
 
-    def weights(self, long):
-        """Return the weights of the rows in the long or in the short memory."""
-        ages = np.arange(len(self.targets))[::-1]
-        weights = SHORT_FORGETTING_FACTOR ** ages.astype(float)
-        if long:
-            last = self.takeovers[-1] if self.takeovers else 0
-            weights[last:] = 1.0
-            weights[:last] = SHORT_FORGETTING_FACTOR ** ages[len(ages) - last :].astype(float)
-        return weights * self.w
+    def plan(recursion, row, errors, w=1.0, decay=1.0):
+        if decay != 1.0 or not recursion.least:
+            next(turns).append((row.copy(), errors + row @ recursion.weights, w))
+        return plan_row(recursion, row, errors, w, decay)
 
-    def assert_solved_by(self, expert, long):
-        """Assert that a memory's weights solve weighted ridge regression on the rows."""
-        n_activations, n_targets = expert.weights.shape
-        A, Y = (np.zeros((len(self.targets), size)) for size in (n_activations, n_targets))
-        for row, other, activations, targets in zip(
-            A, Y, self.activations, self.targets, strict=True
-        ):
-            row[: len(activations)], other[: len(targets)] = activations, targets
-        diagonal = expert.penalties
-        assert ((diagonal >= RIDGE * MIN_RIDGE_SHARE) & (diagonal <= RIDGE)).all()
-        assert_solves_weighted_ridge(expert.weights, diagonal, A, Y, self.weights(long))
-
-
-def learn_logged(model, learn, forced=frozenset()):
-    """Learn, and return what all pairs of memories learnt; they take over after `forced` rows."""
-    logs = [MemoryLog() for _ in model._memories]
-    original = Memories.plan
-    # The pairs come in turns.
-    turns = itertools.cycle(logs)
-
-    def plan(memories, activations, targets, scores, difference, w):
-        calls = original(memories, activations, targets, scores, difference, w)
-        log = next(turns)
-        row = len(log.targets)
-        log.activations.append(activations.copy())
-        log.targets.append(targets.copy())
-        log.w.append(w)
-        if calls[-1][1]["long"] is not memories.long:
-            log.takeovers.append(row)
-        if row in forced:
-            log.takeovers.append(row + 1)
-            apply(calls)
-            memories.long = memories.short.copied()
-            return ()
-        return calls
-
-    with mock.patch.object(Memories, "plan", plan):
+    # The recursions of a regressor come in turns.
+    with (
+        mock.patch.object(classifier, "Experts", Logged),
+        mock.patch.object(Recursion, "plan", plan),
+    ):
         learn(model)
     return logs
 
 
-def assert_memories_exact(model, logs):
+def assert_memories_exact(model, logs, decays):
     """Assert that all memories solve weighted ridge regression on the rows of their logs."""
-    for memories, log in zip(model._memories, logs, strict=True):
-        log.assert_solved_by(memories.long, long=True)
-        log.assert_solved_by(memories.short, long=False)
+    for memory, log, decay in zip(model._memories, logs, decays, strict=True):
+        n_activations, n_targets = memory.weights.shape
+        A, Y = (np.zeros((len(log), size)) for size in (n_activations, n_targets))
+        for row, other, (activations, targets, _) in zip(A, Y, log, strict=True):
+            row[: len(activations)], other[: len(targets)] = activations, targets
+        diagonal, least = memory.penalties, memory.ridge * memory.least
+        assert ((diagonal >= least) & (diagonal <= memory.ridge)).all()
+        w = decay ** np.arange(len(log))[::-1].astype(float) * [w for _, _, w in log]
+        assert_solves_weighted_ridge(memory.weights, diagonal, A, Y, w)
 
 
 def assert_not_saved(model, path, match, error=OSError):

@@ -30,7 +30,6 @@ LINEAR = {
 }
 CLASSIFIERS = LINEAR | {
     "stream": StreamClassifier,
-    "delayed stream": lambda: StreamClassifier(label_delay=2),
     "pipeline": lambda: HiddenLayer(5) | LeastSquaresClassifier(0.1),
     "calibrated": lambda: CalibratedClassifier(LeastSquaresClassifier(0.1)),
     "calibrated pipeline": lambda: CalibratedClassifier(

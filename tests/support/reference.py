@@ -581,9 +581,6 @@ ENTRIES |= {
     "stream of image segments": lambda: stream_classifier(
         stream(datasets.ImageSegments, 160), seed=5
     ),
-    "stream with delayed labels": lambda: stream_classifier(
-        stream(datasets.Phishing, 160), label_delay=5
-    ),
 }
 
 

@@ -283,7 +283,6 @@ MODELS = {
     "regressor": (of(LeastSquaresRegressor), learn_numbers),
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),
-    "delayed": (of(StreamClassifier, label_delay=4), learn_mixed),
     "late": (of(StreamClassifier), learn_late),
     "stream of numbers": (of(StreamRegressor, seed=3), learn_mixed_numbers),
     "numbers that wait": (of(StreamRegressor), learn_late_numbers),
