@@ -878,7 +878,8 @@ class Experts:
         for expert, seen in enumerate((self._seen, self._row)):
             step = w * GRADIENT_RATE, seen, errors[N_MEMORIES + expert], 1, 1
             calls.append((dger, *step, self._softmaxes[expert], 0, 0, 1))
-        sums = self._cells[self._found] * self._decays[:, None]
+        # Rows without weight count nowhere.
+        sums = self._cells[self._found] * (self._decays[:, None] if w > 0.0 else 1.0)
         sums[:, 0] += w
         if column < len(self._labels):
             sums[:, 1 + column] += w

@@ -250,7 +250,7 @@ static void learn_experts(const experts_t *e, stream_row_t *row, ptrdiff_t colum
         const real share = e->shares[part] / sum;
         e->shares[part] = share > MIN_PARTITION_SHARE ? share : MIN_PARTITION_SHARE;
     }
-    for (ptrdiff_t part = 0; part <= e->n_parts; part++) {
+    for (ptrdiff_t part = 0; w > 0.0 && part <= e->n_parts; part++) { /* Rows without weight count nowhere. */
         real *sums = e->cells + row->cells[part] * (1 + e->n_labels);
         for (ptrdiff_t k = 0; k <= e->n_labels; k++)
             sums[k] = e->decays[part] * sums[k] + (real)w * (real)(k == 0 || k == 1 + column);

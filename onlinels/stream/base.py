@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.checks import Floats, check_count, check_weights, checked_assignment
+from onlinels.checks import Floats, check_count, check_weights, checked_assignment, warn_caller
 from onlinels.core.reference import MIN_RIDGE_SHARE, apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
@@ -214,6 +214,9 @@ class Waiting:
             self._waiting[key], values = (values[:size], count), values[size:]
 
 
+MANY_UNMATCHED = 500
+"""Number of successive rows without a forecast of which the model warns if forecasts wait."""
+
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
 
@@ -346,7 +349,8 @@ class PlainExpert:
 class StreamModel(ABC):
     """A model of a stream of dicts in which the order of rows matters."""
 
-    _memories: list[Memories]
+    _memories: list[Any]
+    _plain: PlainExpert
     # Forecasts whose labels have not arrived yet.
     _waiting: Waiting
 
@@ -360,7 +364,8 @@ class StreamModel(ABC):
         self._columns = StreamColumns()
         self._scaler = RunningScaler()
         self._activations = Activations(seed)
-        self._count = 0
+        # Rows learnt, and the latest of them whose forecasts were not found while others waited.
+        self._count = self._n_unmatched = 0
         # The last scored or predicted row, and its scores: it is often the next row to learn.
         self._seen: Any = None
 
@@ -369,8 +374,23 @@ class StreamModel(ABC):
             self._catch_up()
             return locked_state(self) | {"_seen": None}
 
+    def _matched(self, found: Any) -> dict[str, int]:
+        """Return how many of the latest rows had no forecast, given that of the last row."""
+        return {"_n_unmatched": self._n_unmatched + 1 if found is None and self._waiting else 0}
+
+    def _warn_of_unmatched(self) -> None:
+        """Warn, once, if the forecasts of many rows were not found while others wait."""
+        if self._n_unmatched == MANY_UNMATCHED:
+            warn_caller(
+                f"The model has learnt {MANY_UNMATCHED} rows that it had not predicted, and stores "
+                f"{len(self._waiting)} forecasts of other rows. If labels are late, accuracy "
+                "suffers. Pass the same x to predict_one and learn_one; put no transformer that "
+                "learns before the model, which scales features itself."
+            )
+
     def _catch_up(self) -> None:
         """Let the plain expert learn the last row."""
+        self._plain.catch_up(self._count)
 
     def _read_asked(self, X: Any) -> list[Sample]:
         """Read rows to predict; warn of columns that X lacks."""

@@ -82,7 +82,7 @@ NONE = np.zeros(0)
 """The predictions of experts that had learnt no row."""
 
 
-class Forecast(NamedTuple):
+class Prediction(NamedTuple):
     """What a row looked like when it was predicted, and what the experts said."""
 
     # The scaled features.
@@ -102,25 +102,25 @@ class Forecast(NamedTuple):
         return np.concatenate((head, self.features, self.best, self.mixture))
 
     @classmethod
-    def of(cls, known: Any) -> Forecast:
+    def of(cls, known: Any) -> Prediction:
         """Return a forecast, or the forecast of packed numbers.
 
         Examples
         --------
-        >>> forecast = Forecast(np.ones(2), -1, False, np.array([1.0]), np.array([0.2, 0.8]))
-        >>> Forecast.of(forecast.packed()).mixture
+        >>> forecast = Prediction(np.ones(2), -1, False, np.array([1.0]), np.array([0.2, 0.8]))
+        >>> Prediction.of(forecast.packed()).mixture
         array([0.2, 0.8])
         """
-        if isinstance(known, Forecast):
+        if isinstance(known, Prediction):
             return known
         n_features, last, is_scaled, n_experts = known[:4].astype(int).tolist()
         features, best, mixture = np.split(known[4:], [n_features, n_features + n_experts])
         return cls(features, last, bool(is_scaled), best, mixture)
 
 
-def unpredicted(features: Floats, is_scaled: bool = False) -> Forecast:
+def unpredicted(features: Floats, is_scaled: bool = False) -> Prediction:
     """Return the forecast of a row that arrived before the first row was learnt."""
-    return Forecast(features, -1, is_scaled, NONE, NONE)
+    return Prediction(features, -1, is_scaled, NONE, NONE)
 
 
 @savable(settings_hold)
@@ -129,12 +129,18 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     The model standardises every row by the rows before it and adds features: 160 fixed random
     units, and the shares of the classes among the latest rows in the cells of 40 random partitions
-    of two or three features. Four recursive least-squares models learn the row: two with the added
-    features and two without, in each pair one with a long and one with a short memory. The forecast
-    is an average of the four, weighted by their recent errors on rows that they had not yet learnt.
-    When a short-memory model is clearly better than the corresponding long-memory model, the
-    long-memory model is reset to a copy of it. Scale, features, forgetting and the share of each
-    model therefore follow the stream, and no hyperparameter has to be set.
+    of two or three features. Seven experts learn the row, and the forecast is an average of their
+    scores, weighted by their recent errors on rows that they had not yet learnt:
+
+    - three recursive least-squares models with these features, which remember all rows, about 500
+      or about 100;
+    - two softmax regressions by stochastic gradient descent, with and without the added features;
+    - the shares of the classes after the last label, which also represent the majority class;
+    - `LeastSquaresClassifier` on the raw features of all rows, whose share is three times that of
+      another expert before any error. Where features say little, it is the best expert.
+
+    Scale, features, forgetting and the share of each expert therefore follow the stream, and no
+    hyperparameter has to be set.
 
     Parameters
     ----------
@@ -148,10 +154,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     =====================  =======================================================================
     value                  how it enters
     =====================  =======================================================================
-    text                   the first 64 texts of a name are a feature each, called (name, text). A
-                           later text, for example one of ten thousand user ids, is identified by
-                           a hash of 16 bits, and represented by the shares of the classes among
-                           its latest rows: one feature for each of the first 32 classes
+    text                   the first 64 texts of a name are a feature each, called (name, text);
+                           later texts count as no text
     absent                 0, as in river's linear models
     None, NaN              unknown: the mean of the feature, or no text
     new feature or class   may arrive at any time; at most 4,096 features
@@ -165,21 +169,19 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     row was predicted. The model stores every forecast, under a hash of the sample, until
     `learn_one` supplies the label; it stores at most 4,096 forecasts of a few numbers each. A row
     is late if other rows were learnt between its forecast and its label. A late row is learnt with
-    the last label and the scaled features of its forecast; experts are judged by the scores that
-    they gave in the forecast; no long memory is reset; and three more experts join the forecast:
-    two softmax regressions by stochastic gradient descent, and the mixture of the cells. The later
-    labels arrive, the less a recent error reduces an expert's share, and the longer it counts.
-    While labels are late, the scale follows the predicted rows, from the first one on, so a
-    prediction changes later predictions. If the model learns samples that it did not predict, or
-    that a transformer has changed since the prediction, `label_delay` is used to determine which
-    label was the last one at the time; without it, late labels reduce accuracy.
+    the last label and the scaled features of its forecast, and experts are judged by what they
+    predicted in the forecast. The later labels arrive, the less a recent error reduces an expert's
+    share. While labels are late, the scale follows the predicted rows, from the first one on, so a
+    prediction changes later predictions. Rows that were not predicted count as late as the last row
+    that was. Pass the same sample to `predict_one` and `learn_one`: a sample that has changed since
+    it was predicted, for example by a scaler before the model, is not recognised. After 500 such
+    rows the model warns.
 
-    **Weights and ridge.** Each expert's weights are the exact ridge solution on the rows so far,
-    with the features as they were when each row was learnt. In a long memory, rows since its last
-    reset weigh 1, and rows before the reset weigh as much as they weighed in the short memory then.
-    In a short memory, a row weighs 0.99 to the power of the number of rows since. The ridge on
-    every weight is 1; where rows are forgotten, or were forgotten before a reset, it is between
-    1/16 and 1.
+    **Weights and ridge.** The weights of each recursive expert are the exact ridge solution on the
+    rows so far, with the features as they were when each row was learnt. A row weighs 1, or 0.998
+    or 0.99 to the power of the number of rows since. The ridge on every weight is 30 for all rows
+    and 1 for recent rows; there it decays with the rows to 1/16, and is then restored to 1. The
+    plain expert is exact too, and selects its ridge.
 
     The weight `w` of a row multiplies its squared errors in every expert, its step in the softmax
     regressions, its amount in the cells, and the losses by which experts, partitions and the scale
@@ -194,15 +196,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     does not depend on the number of rows.
 
     ===================================  ==========================================================
-    learn a row                          about ``6 ((M + 160)^2 + M^2)`` operations
-    one row in 276                       ``3 ((M + 160)^3 + M^3)`` more: the ridge of the short
-                                         memories is restored to 1
+    learn a row                          about ``6 (M + 160)^2`` operations
+    one row in 276                       ``3 (M + 160)^3`` more: a ridge is restored to 1
     `learn_many`, `predict_learn_many`   the time of as many calls of `learn_one`, and the memory
                                          of a second model during the call
-    `predict_many`                       a quarter of the time of as many calls of `predict_one`
-    memory                               ``16 ((M + 160)^2 + M^2)`` bytes
-    for N classes, at most 32            ``20,480 (N + 1)`` bytes more, and ``8 (N + 1)`` for each
-                                         hash of a text
+    `predict_many`                       the time of as many calls of `predict_one`
+    memory                               ``24 (M + 160)^2 + 20 M^2`` bytes
+    for N classes, at most 32            ``20,500 (N + 1)`` bytes more
     ===================================  ==========================================================
 
     **Exceptions.** If a call raises, also by an interrupt from the keyboard or for lack of memory,
@@ -211,9 +211,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     References
     ----------
-    S. H. Bach and M. A. Maloof, "Paired learners for concept drift", ICDM 2008: a stable learner
-    that is replaced by a learner of recent rows when the recent one does better.
-
     N. Cesa-Bianchi and G. Lugosi, "Prediction, Learning, and Games" (2006), sections 2.1 and 2.11:
     the exponentially weighted average forecaster, which mixes the models.
 
@@ -223,14 +220,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     M. Ozuysal et al., "Fast keypoint recognition using random ferns", IEEE Transactions on Pattern
     Analysis and Machine Intelligence 32 (2010): the shares of classes in cells of few features.
 
-    D. Micci-Barreca, "A preprocessing scheme for high-cardinality categorical attributes", ACM
-    SIGKDD Explorations 3 (2001): texts represented by the shares of the classes.
-
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.Phishing(), StreamClassifier(), metrics.Accuracy())
-    Accuracy: 90.39%
+    Accuracy: 91.75%
     """
 
     _seen: Experts | None
@@ -251,9 +245,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._classes = Classes()
         # The columns of the last labels.
         self._recent: deque[int] = deque(maxlen=MAX_WAITING_FORECASTS)
-
-    def _catch_up(self) -> None:
-        self._plain.catch_up(self._count)
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -359,13 +350,14 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         else:
             # No expert could predict a class that was unknown.
             errors *= ERROR_DECAY
-        news = {"_delay": delay, "_errors": errors, "_losses": losses, "_count": self._count + 1}
-        news["_plain"] = self._plain.owing(raw, y, w)
+        news = self._matched(found) | {"_delay": delay, "_errors": errors, "_losses": losses}
+        news |= {"_plain": self._plain.owing(raw, y, w), "_count": self._count + 1}
         if not forecast.is_scaled:
             news["_scaler"] = model._scaler.learnt(row.values, row.gaps)
         calls = *model._experts().plan(column, column >= n_known, w), *model._waiting.plan_take(key)
         changed = news if model is self else vars(model) | news
         apply((*calls, (self._recent.append, column), (vars(self).update, changed)))
+        self._warn_of_unmatched()
 
     def _with_room(self, columns: StreamColumns, y: Any, delay: int) -> tuple[Self, int]:
         """Return the model, or a draft with room for a row, and the column of the row's class."""
@@ -379,22 +371,22 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             model._take_watched_scale()
         return model, column
 
-    def _forecast_before(self, row: StreamRow, key: int, delay: int) -> Forecast:
+    def _forecast_before(self, row: StreamRow, key: int, delay: int) -> Prediction:
         """Return the forecast for a row that is learnt, or what is known of it without one."""
         found = self._waiting.find(key, self._count)
-        forecast = None if found is None else Forecast.of(found[0])
+        forecast = None if found is None else Prediction.of(found[0])
         n_known = 0 if forecast is None else len(forecast.features)
         if forecast is not None and len(forecast.best) and n_known == len(row.values):
             return forecast
         if forecast is None or not delay:
             # The last label when the label of this row was due to be predicted, if labels are late.
             last = self._recent[-1 - delay] if len(self._recent) > delay else -1
-            return Forecast(self._scaler.transform(row.values), last, False, NONE, NONE)
+            return Prediction(self._scaler.transform(row.values), last, False, NONE, NONE)
         features = self._scaler.transform(row.values)
         features[:n_known] = forecast.features
         return forecast._replace(features=features)
 
-    def _prepared(self, forecast: Forecast, w: float) -> tuple[Self, Floats]:
+    def _prepared(self, forecast: Prediction, w: float) -> tuple[Self, Floats]:
         """Return the model, or a draft with restored ridges, and the scores of a row to learn."""
         model, scores = self, self._scores(forecast)
         if not self._experts().prepare(w):
@@ -418,7 +410,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             self._scaler = waiting.scaler
         n_known = len(waiting.columns.names) if is_scaled else 0
         self._waiting = waiting.with_first(
-            lambda known: unpredicted(Forecast.of(known).features[:n_known], is_scaled)
+            lambda known: unpredicted(Prediction.of(known).features[:n_known], is_scaled)
         )
 
     def _grow(self, columns: StreamColumns, classes: Classes) -> None:
@@ -449,7 +441,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             self._seen = Experts(arrays, *MEMORIES)
         return self._seen
 
-    def _scores(self, forecast: Forecast) -> Floats:
+    def _scores(self, forecast: Prediction) -> Floats:
         """Return the scores (n_experts, n_classes) of a row, without those of the plain expert."""
         scores = np.zeros((N_EXPERTS, len(self._classes)))
         self._experts().scores(forecast.features, forecast.last, scores)
@@ -472,7 +464,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         row, key, is_scaled = self._columns.row(x), sample_key(x), False
         found = self._waiting.find(key, self._count)
         if found is not None:
-            before = Forecast.of(found[0])
+            before = Prediction.of(found[0])
             is_scaled = before.is_scaled
             if self._delay and not found[1]:
                 # Predicted again: the scaler has learnt this row.
@@ -481,7 +473,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if self._delay and not is_scaled:
             is_scaled = True
             news = {"_scaler": self._scaler.learnt(row.values, row.gaps)}
-        forecast = Forecast(features, self._recent[-1], is_scaled, NONE, NONE)
+        forecast = Prediction(features, self._recent[-1], is_scaled, NONE, NONE)
         scores = self._scores(forecast)
         self._plain.score(self._plain.read(row.values, self._scaler.means), scores[PLAIN])
         forecast = forecast._replace(**self._mixed(scores))
