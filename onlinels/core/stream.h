@@ -243,7 +243,8 @@ static void learn_experts(const experts_t *e, stream_row_t *row, ptrdiff_t colum
         most = row->likelihoods[part] > most ? row->likelihoods[part] : most;
     }
     for (ptrdiff_t part = 0; most > 0.0 && part < e->n_parts; part++) {
-        e->shares[part] = pow(e->shares[part], LOG_LOSS_DECAY) * pow(row->likelihoods[part] / most, w);
+        const real likelihood = row->likelihoods[part] / most;
+        e->shares[part] = pow(e->shares[part], LOG_LOSS_DECAY) * (w == 1.0 ? likelihood : pow(likelihood, w));
         sum += e->shares[part];
     }
     for (ptrdiff_t part = 0; most > 0.0 && part < e->n_parts; part++) {

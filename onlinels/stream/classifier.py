@@ -231,7 +231,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
-        self._cells, self._plain = Cells(seed), PlainExpert(LeastSquaresClassifier())
+        self._cells, self._plain = (
+            Cells(seed),
+            PlainExpert(LeastSquaresClassifier()),
+        )
         size = self._activations.n_wide
         self._memories = [Recursion(size, 0, c, MIN_RIDGE_SHARE) for c in MEMORIES.values()]
         # The weights (n_activations, n_classes) of the softmax regressions.
@@ -338,11 +341,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         model, column = self._with_room(columns, y, delay)
         forecast = model._forecast_before(row, key, delay)
         model, scores = model._prepared(forecast, w)
-        raw = self._plain.read(row.values, model._scaler.means)
+        plain = self._plain.knowing(row.values)
+        raw = plain.read(row.values, model._scaler.means)
         if not len(forecast.best) and column < n_known:
             # Experts are judged by the current prediction if there was none.
-            self._plain.score(raw, scores[PLAIN])
-            forecast = forecast._replace(**self._mixed(scores))
+            scores[PLAIN] = self._plain.score(raw, self._count)
+            best, mixture = self._mixed(scores)
+            forecast = forecast._replace(best=best, mixture=mixture)
         errors, losses = self._errors.copy(), self._losses.copy()
         if column < len(forecast.mixture):
             judged = forecast.best, forecast.mixture, SOFTMAX_SCALES, errors, losses
@@ -351,7 +356,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             # No expert could predict a class that was unknown.
             errors *= ERROR_DECAY
         news = self._matched(found) | {"_delay": delay, "_errors": errors, "_losses": losses}
-        news |= {"_plain": self._plain.owing(raw, y, w), "_count": self._count + 1}
+        news |= {"_plain": plain.owing(raw, y, w), "_count": self._count + 1}
         if not forecast.is_scaled:
             news["_scaler"] = model._scaler.learnt(row.values, row.gaps)
         calls = *model._experts().plan(column, column >= n_known, w), *model._waiting.plan_take(key)
@@ -388,11 +393,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _prepared(self, forecast: Prediction, w: float) -> tuple[Self, Floats]:
         """Return the model, or a draft with restored ridges, and the scores of a row to learn."""
-        model, scores = self, self._scores(forecast)
+        seen = forecast.features, forecast.last
+        model, scores = self, self._scores(*seen)
         if not self._experts().prepare(w):
             model = shallow_copy(self)
             model._restore_ridges()
-            scores = model._scores(forecast)
+            scores = model._scores(*seen)
             if not model._experts().prepare(w):
                 raise ValueError("x outweighs all earlier rows, expected similar rows. Rescale x.")
         return model, scores
@@ -441,17 +447,17 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             self._seen = Experts(arrays, *MEMORIES)
         return self._seen
 
-    def _scores(self, forecast: Prediction) -> Floats:
+    def _scores(self, features: Floats, last: int) -> Floats:
         """Return the scores (n_experts, n_classes) of a row, without those of the plain expert."""
         scores = np.zeros((N_EXPERTS, len(self._classes)))
-        self._experts().scores(forecast.features, forecast.last, scores)
+        self._experts().scores(features, last, scores)
         return scores
 
-    def _mixed(self, scores: Floats) -> dict[str, Floats]:
-        """Return what experts with scores (n_experts, n_classes) predict, and their mixture."""
+    def _mixed(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Return the best classes of experts with scores (n_experts, n_classes), and a mixture."""
         best, mixture = np.empty(N_EXPERTS), np.empty(scores.shape[1])
         mix_scores(scores, PRIORS, self._errors, best, mixture, self._rate())
-        return {"best": best, "mixture": mixture}
+        return best, mixture
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return the scores of a row, and store those of its experts until its label arrives."""
@@ -459,7 +465,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             check_mapping(x)
             self._waiting.watch(x, unpredicted)
             return np.zeros(0)
-        self._catch_up()
         # Read the row first: this raises for samples that have no key.
         row, key, is_scaled = self._columns.row(x), sample_key(x), False
         found = self._waiting.find(key, self._count)
@@ -469,17 +474,18 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             if self._delay and not found[1]:
                 # Predicted again: the scaler has learnt this row.
                 return before.mixture
-        features, news = self._scaler.transform(row.values), dict[str, Any]()
+        features, last, values = self._scaler.transform(row.values), self._recent[-1], row.values
+        news: dict[str, Any] = {"_asked": (self._count, len(x), values.tobytes(), key)}
         if self._delay and not is_scaled:
             is_scaled = True
-            news = {"_scaler": self._scaler.learnt(row.values, row.gaps)}
-        forecast = Prediction(features, self._recent[-1], is_scaled, NONE, NONE)
-        scores = self._scores(forecast)
-        self._plain.score(self._plain.read(row.values, self._scaler.means), scores[PLAIN])
-        forecast = forecast._replace(**self._mixed(scores))
+            news["_scaler"] = self._scaler.learnt(values, row.gaps)
+        scores, raw = self._scores(features, last), self._plain.read(values, self._scaler.means)
+        scores[PLAIN] = self._plain.score(raw, self._count)
+        best, mixture = self._mixed(scores)
+        forecast = Prediction(features, last, is_scaled, best, mixture)
         adding = self._waiting.plan_add(key, forecast, self._count)
         apply((*adding, (vars(self).update, news)))
-        return forecast.mixture
+        return mixture
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         samples, draft = self._read_asked(X), shallow_copy(self)
