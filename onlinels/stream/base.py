@@ -217,7 +217,7 @@ class Waiting:
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
 
-IN_PLACE = "_memories", "_cells", "_softmaxes", "_waiting", "_recent", "_delayed"
+IN_PLACE = "_memories", "_cells", "_softmaxes", "_waiting", "_recent", "_delayed", "_plain"
 """Attributes that change in place; all others are replaced."""
 
 RIDGE = 1.0
@@ -314,7 +314,7 @@ def shares_of(losses: Sequence[float], rate: float) -> Floats:
 class StreamModel(ABC):
     """A model of a stream of dicts in which the order of rows matters."""
 
-    _memories: list[Memories]
+    _memories: list[Any]
     # Forecasts whose labels have not arrived yet.
     _waiting: Waiting
 
