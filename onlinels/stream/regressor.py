@@ -206,46 +206,55 @@ def median_of(values: Floats, shares: Floats) -> float:
 MAX_PLAIN_VALUE = 1e140
 """Limit of a value: its square times the largest weight stays within float64 in all sums."""
 
+MIN_UNIT_EXPONENT = -500
+"""Least power of 2 as a unit, so that no value in this unit exceeds float64."""
+
 
 @savable()
 class PlainExpert:
-    """A linear model of all rows on the raw features.
+    """A linear model of all rows on the raw features, in units of their own.
 
-    The model learns a row when the next row is predicted or learnt. So a stream model that learns a
-    row replaces its expert, together with all other attributes, and the model inside is the same.
-
-    Attributes
-    ----------
-    model : LeastSquaresRegressor
-        The model, which selects its ridge; features are named by their columns.
+    The unit of a feature, and of the target, is the power of 2 above its first value other than 0,
+    because the model selects its ridge between standardised and given units. The model learns a row
+    when the next row is predicted or learnt. So a stream model that learns a row replaces its
+    expert, together with all other attributes, and the model inside is the same.
 
     Examples
     --------
-    >>> expert = PlainExpert(LeastSquaresRegressor()).owing({0: 1.0}, 3.0, w=1.0)
-    >>> expert.catch_up(count=1)
-    >>> expert.model.count
-    1
+    >>> expert = PlainExpert().owing(np.array([1.0]), 3.0, w=1.0)
+    >>> expert.predict(np.array([5.0]), count=1)
+    3.0
     """
 
-    def __init__(
-        self, model: Any, owed: tuple[dict[int, float], float, float] | None = None
-    ) -> None:
-        self.model, self._owed = model, owed
+    def __init__(self) -> None:
+        self._model = LeastSquaresRegressor()
+        # The units of the target and of all features, 0 if unknown, and a row that is not learnt.
+        self._units = np.zeros(1)
+        self._owed: tuple[dict[int, float], float, float] | None = None
 
-    def read(self, row: Floats, means: Floats) -> dict[int, float]:
-        """Return the values of a row by column: unknown ones are the means, the largest limited."""
-        row = np.where(row == row, row, means)
-        return dict(enumerate(row.clip(-MAX_PLAIN_VALUE, MAX_PLAIN_VALUE).tolist()))
+    def owing(self, row: Floats, y: float, w: float) -> PlainExpert:
+        """Return the expert with a row (n,) to learn; the model has learnt all earlier rows."""
+        new, both = shallow_copy(self), np.append(y, row)
+        new._units = enlarged(self._units, len(both))
+        exponents = np.maximum(np.frexp(both)[1], MIN_UNIT_EXPONENT)
+        np.copyto(new._units, np.ldexp(1.0, exponents), where=(new._units == 0.0) & (both != 0.0))
+        target, *values = new._in_units(both)
+        new._owed = dict(enumerate(values)), target, w
+        return new
 
-    def owing(self, row: dict[int, float], y: float, w: float) -> PlainExpert:
-        """Return the expert with a row to learn; the model has learnt all earlier rows."""
-        y = min(max(y, -MAX_PLAIN_VALUE), MAX_PLAIN_VALUE)
-        return PlainExpert(self.model, (row, y, w))
+    def predict(self, row: Floats, count: int) -> float:
+        """Return the forecast for a row after the last of `count` rows is learnt."""
+        if self._model.count < count and self._owed is not None:
+            self._model.learn_one(*self._owed)
+        values = self._in_units(np.append(0.0, row))[1:]
+        (forecast,) = self._model._row_scores(dict(enumerate(values)))
+        return float(forecast * (self._units[0] or 1.0))
 
-    def catch_up(self, count: int) -> None:
-        """Let the model learn the last row, unless it has learnt `count` rows."""
-        if self.model.count < count and self._owed is not None:
-            self.model.learn_one(*self._owed)
+    def _in_units(self, both: Floats) -> list[float]:
+        units = enlarged(self._units, len(both))
+        scaled = both / np.where(units, units, 1.0)
+        values: list[float] = scaled.clip(-MAX_PLAIN_VALUE, MAX_PLAIN_VALUE).tolist()
+        return values
 
 
 @savable(settings_hold)
@@ -352,8 +361,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         # The scaler of targets and of their changes.
         self._targets = RunningScaler().grown(2)
         self._memories = [Recursion(0, 0, RIDGE, MIN_RIDGE_SHARE) for _ in MEMORIES]
-        # Standardised by the statistics, so that units do not matter.
-        self._plain = PlainExpert(LeastSquaresRegressor(scaling="standard"))
+        self._plain = PlainExpert()
         # Recent losses of every expert, in mean errors of the forecast.
         self._losses = np.zeros(len(EXPERTS))
         # The smallest and the largest target.
@@ -364,8 +372,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         # The last two rows learnt, with their targets; the same before each of the last rows.
         self._past: tuple[Past, ...] = ()
         self._delayed: deque[tuple[Past, ...]] = deque(maxlen=min(self.label_delay, sys.maxsize))
-        # How many rows late the last target was.
+        # How many rows late the last target was, and what was known then if it was measured.
         self._delay = self.label_delay
+        self._late: tuple[Past, ...] = ()
         self._grow(self._columns)
 
     @property
@@ -600,8 +609,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         models = np.sqrt(targets.variances).take(QUANTITY_OF_MODEL)
         models *= np.concatenate([scores for _, scores in given])
         models += origins.take(QUANTITY_OF_MODEL)
-        self._plain.catch_up(self._count)
-        (plain,) = self._plain.model._row_scores(self._plain.read(row, self._scaler.means))
+        filled = np.where(row == row, row, self._scaler.means)
+        plain = self._plain.predict(filled, self._count)
         low, high = self._limits
         margin = MAX_RANGE_EXCESS * (high - low)
         forecasts = np.maximum(np.concatenate((models, (plain, last, mean))), low - margin)
@@ -630,8 +639,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             draft._grow(columns)
         stored, past, delay = self._before(key)
         forecast = draft._next_forecast(row) if past is self._past else draft._forecast(row, past)
-        # A row that was never predicted, or just now, is judged by the current forecast.
-        judged, draft._delay = stored or forecast, delay
+        # A row of history, or predicted just now, is judged by the current forecast.
+        judged = stored or forecast
+        draft._delay, draft._late = delay, past if stored else ()
         if judged.past:
             draft._judge(judged, target, w)
         both = np.array([target, target - past[-1][0] if past else math.nan])
@@ -643,8 +653,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             calls = *calls, (self._delayed.append, self._past)
         low, high = self._limits if self._count else (target, target)
         draft._limits = min(low, target), max(high, target)
-        raw = self._plain.read(row, draft._scaler.means)
-        draft._plain = self._plain.owing(raw, target, w)
+        filled = np.where(row == row, row, draft._scaler.means)
+        draft._plain = self._plain.owing(filled, target, w)
         draft._scaler = draft._scaler.learnt(row, known.gaps)
         draft._targets = self._targets.learnt(both)
         draft._past = (*self._past, (target, row))[-2:]
@@ -654,12 +664,15 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def _before(self, key: int) -> tuple[Forecast | None, tuple[Past, ...], int]:
         """Return the stored forecast of a late row, the last rows known then, and the delay.
 
-        The delay of a row that was never predicted, or just now, is `label_delay`.
+        The delay of a row that was never predicted, or just now, is `label_delay`. But among late
+        rows, a row without a forecast is as late as the row before: it may equal another row.
         """
         found = self._waiting.find(key, self._count)
         if found is not None and found[1]:
             stored = Forecast.unpacked(found[0])
             return stored, stored.past or self._past, found[1]
+        if found is None and self._late:
+            return Forecast.unpacked(EMPTY_PAST), self._late, self._delay
         delay = self.label_delay
         known = self._delayed[0] if delay and len(self._delayed) == delay else ()
         return None, known or self._past, delay
