@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import is_dataclass
 from functools import cache
 from inspect import Parameter, isabstract, signature
@@ -216,8 +217,14 @@ def is_unknown(value: Any) -> bool:
     return type(value).__name__ == "NAType"
 
 
+SILENT = ContextVar("SILENT", default=False)
+"""Whether no warnings are given, as for a model inside another."""
+
+
 def warn_caller(told: str) -> None:
     """Warn at the line that called this package."""
+    if SILENT.get():
+        return
     frame, level = sys._getframe(), 1
     package = str(Path(__file__).parent)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):

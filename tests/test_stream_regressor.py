@@ -208,6 +208,16 @@ def test_intervals_are_those_of_the_distribution():
                 getattr(model, f"predict_interval_{call}")(rows, level)
 
 
+def test_plain_least_squares_inside_gives_no_warnings():
+    """Neither of a feature that varies by rounding alone, nor of a row far from all others."""
+    model = StreamRegressor()
+    for row in range(600):
+        x = {"a": 1e9 + 1e-7 * (row % 2), "b": 1e6 if row == 500 else float(row % 7)}
+        model.predict_one(x)
+        model.learn_one(x, float(row % 5))
+    assert model.count == 600
+
+
 GOOD = {"newer": 3.0, "newest": "text"}
 BAD_CALLS = [
     ({"a": np.inf}, 1.0, r"x\['a'\] is inf"),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, read_number
+from onlinels.checks import SILENT, Floats, read_number
 from onlinels.linear.regressors import (
     TARGET_REMEDY,
     Ends,
@@ -233,10 +233,13 @@ class PlainExpert:
 
     def predict(self, row: Floats, count: int) -> float:
         """Return the forecast for a row after the last of `count` rows is learnt."""
-        if self._model.count < count and self._owed is not None:
-            self._model.learn_one(*self._owed)
-        values = self._in_units(np.append(0.0, row))[1:]
-        (forecast,) = self._model._row_scores(dict(enumerate(values)))
+        values, token = self._in_units(np.append(0.0, row))[1:], SILENT.set(True)
+        try:
+            if self._model.count < count and self._owed is not None:
+                self._model.learn_one(*self._owed)
+            (forecast,) = self._model._row_scores(dict(enumerate(values)))
+        finally:
+            SILENT.reset(token)
         return float(forecast * (self._units[0] or 1.0))
 
     def _in_units(self, both: Floats) -> list[float]:
