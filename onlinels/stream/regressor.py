@@ -111,8 +111,8 @@ contain fewer late targets.
 MAX_RELATIVE_ERROR = 100.0
 """Limit of a single error, in recent mean errors.
 
-Without it an outlier would dominate all other errors for hundreds of rows. With 20 the error on gas
-concentrations, which are constant for some rows and then jump, is 17% larger.
+Without it an outlier would dominate all other errors for hundreds of rows. With 20 the mean
+absolute error on twenty streams is 0.1% smaller, with 10 it is 0.2% larger.
 """
 
 MAX_RANGE_EXCESS = 0.1
@@ -131,6 +131,13 @@ WIDTH_STEP = 0.05
 """Step of the logarithm of the width of intervals, for one miss more than expected.
 
 With it 90% intervals contained 87.9% to 90.7% of the targets on twenty streams.
+"""
+
+LATE_CAUTION = 0.2
+"""Part of the expected misses by which intervals are too wide if targets are very late.
+
+The size of errors changes before late targets arrive, more often upwards. With 1,000 rows of delay,
+90% intervals contained 1.5% more of the targets than without it.
 """
 
 MIN_ERRORS = 2
@@ -274,7 +281,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     **Features** are those of `StreamClassifier`: numbers, bools, arrays, and texts, of which the
     first 64 of a name are a feature each; None and NaN are unknown values. New features may arrive
     at any time. If a feature or the targets are multiplied by a factor or shifted from the first
-    row on, forecasts change accordingly. Before the first row is learnt, the prediction is 0.0.
+    row on, forecasts change accordingly; those of plain least squares do so approximately unless
+    the factor is a power of 2. Before the first row is learnt, the prediction is 0.0.
 
     The last two targets are also features, and the model forecasts the change from the last target
     beside the target itself: where successive targets are similar, this is more informative than
@@ -290,9 +298,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     counts as late as the row before. A late row is not recognised if a step before the model, such
     as a scaler that learns, has changed its features since: set `label_delay` there.
     With a delay of d rows, errors count ``sqrt(1 + d / 5)`` times longer, because overlapping
-    forecasts have similar errors, and the forecast is the weighted median of the experts. Intervals
-    then contain the targets of the latest known errors: their coverage changes where the size of
-    errors changes within d rows.
+    forecasts have similar errors, and the forecast is the weighted median of the experts. The width
+    of intervals follows the latest known errors. Where the size of errors changes within d rows,
+    the intervals contain more or less than 90% of the targets.
 
     **Outliers.** Values and targets more than 6 standard deviations from the mean count as 6
     standard deviations from it, and no forecast exceeds the range of the targets so far by more
@@ -687,7 +695,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             # Compared with the current width, which earlier late targets have changed already.
             missed = error > INTERVAL_DEVIATIONS * self._deviation()
             # Larger weights would make the width oscillate.
-            step = min(w, 1.0) * WIDTH_STEP * pace * (missed - (1.0 - INTERVAL_PROBABILITY))
+            expected = (1.0 - INTERVAL_PROBABILITY) * (1.0 - LATE_CAUTION * (1.0 - pace))
+            step = min(w, 1.0) * WIDTH_STEP * pace * (missed - expected)
             self._width = min(max(self._width + step, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
         decay = 1.0 - (1.0 - ERROR_DECAY) * pace
         self._weight = decay * self._weight + w
