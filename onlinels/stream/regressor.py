@@ -298,9 +298,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     counts as late as the row before. A late row is not recognised if a step before the model, such
     as a scaler that learns, has changed its features since: set `label_delay` there.
     With a delay of d rows, errors count ``sqrt(1 + d / 5)`` times longer, because overlapping
-    forecasts have similar errors, and the forecast is the weighted median of the experts. The width
-    of intervals follows the latest known errors. Where the size of errors changes within d rows,
-    the intervals contain more or less than 90% of the targets.
+    forecasts have similar errors. Until the first error is known, the forecast is the weighted
+    median of the experts. The width of intervals follows the latest known errors. Where the size of
+    errors changes within d rows, the intervals contain more or less than 90% of the targets.
 
     **Outliers.** Values and targets more than 6 standard deviations from the mean count as 6
     standard deviations from it, and no forecast exceeds the range of the targets so far by more
@@ -626,8 +626,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         margin = MAX_RANGE_EXCESS * (high - low)
         forecasts = np.maximum(np.concatenate((models, (plain, last, mean))), low - margin)
         np.minimum(forecasts, high + margin, out=forecasts)
-        # Late errors are few: a median limits the effect of an expert that is far from all others.
-        mixture = median_of if self._delay else np.dot
+        # Before any error is known, a median limits the effect of an expert far from all others.
+        mixture = np.dot if self._n_errors else median_of
         return Forecast(forecasts, float(mixture(forecasts, self._shares())), past, given)
 
     def _deviation(self) -> float:
