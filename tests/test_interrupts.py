@@ -253,7 +253,7 @@ NUMBERS = {
         lambda m: m.learn_many(SAMPLES[9:20], [float(row) for row in range(11)]),
     ),
     "growing batch": (
-        lambda: numbers(4, label_delay=1),
+        lambda: numbers(4),
         lambda m: m.learn_many([SAMPLES[4], SAMPLES[5] | {"d": 2.0}], [1e6, 0.0]),
     ),
 }

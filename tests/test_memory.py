@@ -45,7 +45,7 @@ def test_size_does_not_depend_on_the_length_of_the_stream(kind):
     assert abs(grown) < 100_000
 
 
-@pytest.mark.parametrize("kind", ["gram", "stream", "delayed stream regressor"])
+@pytest.mark.parametrize("kind", ["gram", "stream", "stream regressor"])
 def test_one_by_one_keeps_nothing_either(kind):
     random, model, sizes = np.random.default_rng(0), models.MODELS[kind](), []
     for n_rows in (1000, 2000):

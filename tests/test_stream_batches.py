@@ -13,8 +13,6 @@ from onlinels import StreamClassifier, StreamRegressor
 from onlinels.stream import features as stream_features
 from support import laws, strategies
 
-DELAYS = st.sampled_from([0, 0, 0, 2])
-
 
 @strategies.examples(40)
 @given(
@@ -72,9 +70,9 @@ def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, most_texts
 
 
 @strategies.examples(40)
-@given(st.data(), strategies.number_streams(max_rows=120, weighed=True), st.integers(0, 3), DELAYS)
-def test_numbers_are_those_of_rows_one_by_one(data, stream, seed, delay):
-    model = StreamRegressor(seed, delay)
+@given(st.data(), strategies.number_streams(max_rows=120, weighed=True), st.integers(0, 3))
+def test_numbers_are_those_of_rows_one_by_one(data, stream, seed):
+    model = StreamRegressor(seed)
     learnt, single = copy.deepcopy(model), copy.deepcopy(model)
     found = []
     for part in strategies.batches(data, len(stream)):

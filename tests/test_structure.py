@@ -81,7 +81,9 @@ def test_a_module_imports_only_from_floors_below_and_from_its_own_package(path):
             assert below or beside, f"{own} imports {name}"
 
 
-SAME_MEANING = "__all__ ACTIVATIONS EPS ERROR_DECAY EXPERTS LEARNING_RATE MIN_BLOCK_ROWS Model"
+SAME_MEANING = (
+    "__all__ ACTIVATIONS EPS ERROR_DECAY EXPERTS LEARNING_RATE MEMORIES MIN_BLOCK_ROWS Model PRIORS"
+)
 """The settings of a module, which may have one name where they do one thing in several modules."""
 
 

@@ -33,7 +33,7 @@ from stream_regressors import NAMES, OURS, Row, encoded, interval_of, sources_of
 
 from onlinels import LeastSquaresRegressor, StreamRegressor
 
-DELAYS = 0, 1, 12, 100
+DELAYS = 0, 1, 12, 100, 1000
 ROWS, QUICK_ROWS = 3000, 300
 QUICK_STREAMS = ["TrumpApproval", "AirlinePassengers"]
 
@@ -42,6 +42,8 @@ MODELS = {
     "LeastSquaresRegressor": lambda: encoded(LeastSquaresRegressor()),
     "LinearRegression": OTHERS["SGD"],
     "ARFRegressor": OTHERS["ARF"],
+    "last target": OTHERS["last target"],
+    "mean": OTHERS["mean"],
 }
 
 

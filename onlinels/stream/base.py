@@ -22,7 +22,7 @@ from onlinels.checks import (
     checked_assignment,
     warn_caller,
 )
-from onlinels.core.reference import MIN_RIDGE_SHARE, apply
+from onlinels.core.reference import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.numerics import Calls, Lock, enlarged, owned, shallow_copy
@@ -47,7 +47,6 @@ from onlinels.stream.features import (
     is_gap,
     read_stream_batch,
 )
-from onlinels.sums.recursion import Recursion
 
 MAX_WAITING_FORECASTS = 4096
 """Maximum number of stored forecasts; a new forecast then replaces the oldest one."""
@@ -227,85 +226,25 @@ MANY_UNMATCHED = 500
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
 
-IN_PLACE = "_memories", "_cells", "_softmaxes", "_waiting", "_recent", "_delayed", "_plain"
+IN_PLACE = "_memories", "_cells", "_softmaxes", "_waiting", "_recent", "_plain"
 """Attributes that change in place; all others are replaced."""
-
-RIDGE = 1.0
-"""Ridge on every weight.
-
-Activations are of about unit size, so the ridge weighs as much as one row. From 0.1 to 3 the mean
-accuracy on nineteen streams stayed within 0.2 points.
-"""
-
-SHORT_FORGETTING_FACTOR = 0.99
-"""Forgetting factor of the short memory: about 100 rows count."""
-
-COMPARISON_DECAY = 0.995
-"""Factor on a comparison with each further row: about 200 rows are compared."""
-
-MIN_TAKEOVER_DEVIATIONS = 2.0
-"""Standard deviations by which the short memory must be better to replace the long memory."""
-
-
-@savable()
-class Memories:
-    """A recursive least-squares model of all rows, and one of recent rows that may replace it.
-
-    Both learn the same rows. On every row the long, the short or neither memory is better. As in a
-    sign test, the long memory is reset to a copy of the short one when the discounted sum of the
-    differences exceeds 2 and twice the root of the discounted sum of their squares.
-
-    Attributes
-    ----------
-    long, short : Recursion
-        The long and the short memory.
-
-    Examples
-    --------
-    >>> from onlinels.core.reference import MIN_RIDGE_SHARE, apply
-    >>> memories = Memories().grown(1, 1)
-    >>> row, target = np.array([1.0]), np.array([4.0])
-    >>> apply(memories.plan(row, target, scores=np.zeros((2, 1)), difference=0.0))
-    >>> memories.long.weights.round(3), memories.short.weights.round(3)
-    (array([[2.]]), array([[2.01]]))
-    """
-
-    def __init__(self) -> None:
-        self.long, self.short = (Recursion(0, 0, RIDGE, MIN_RIDGE_SHARE) for _ in range(2))
-        self._lead = self._squares = 0.0
-
-    def grown(self, n_features: int, n_targets: int) -> Self:
-        """Return memories with room for features and targets that were 0 in every earlier row."""
-        new = shallow_copy(self)
-        new.long = self.long.grown(n_features, n_targets)
-        new.short = self.short.grown(n_features, n_targets)
-        return new
-
-    def plan(
-        self, row: Floats, targets: Floats, scores: Floats, difference: float, w: float = 1.0
-    ) -> Calls:
-        """Plan to learn a row (n_features,) of weight w in both memories together.
-
-        `scores` (2, n_targets) are those of the row; `difference` is 1 if the short memory was
-        better on this row, -1 if the long memory was, else 0.
-        """
-        lead = COMPARISON_DECAY * self._lead + w * difference
-        squares = COMPARISON_DECAY * self._squares + (w * difference) ** 2
-        long, errors = self.long, targets - scores
-        for_long = errors[0]
-        if lead > max(MIN_TAKEOVER_DEVIATIONS, MIN_TAKEOVER_DEVIATIONS * squares**0.5):
-            long, for_long = self.short.copied(), errors[1]
-            lead = squares = 0.0
-        of_short = self.short.plan(row, errors[1], w, SHORT_FORGETTING_FACTOR)
-        own = {"long": long, "_lead": lead, "_squares": squares}
-        return (*long.plan(row, for_long, w), *of_short, (vars(self).update, own))
-
 
 MAX_PLAIN_VALUE = 1e140
 """Limit of a value: its square times the largest weight stays within float64 in all sums."""
 
 MIN_UNIT_EXPONENT = -500
 """Least power of 2 as a unit, so that no value in this unit exceeds float64."""
+
+
+def units_of(values: Floats) -> Floats:
+    """Return the power of 2 above every value other than 0.
+
+    Examples
+    --------
+    >>> units_of(np.array([3.0, -0.2]))
+    array([4.  , 0.25])
+    """
+    return np.ldexp(1.0, np.maximum(np.frexp(values)[1], MIN_UNIT_EXPONENT))
 
 
 @savable()
@@ -344,16 +283,20 @@ class PlainExpert:
         if len(row) == len(self._factors) and self._factors.all():
             return self
         new, known = shallow_copy(self), enlarged(self._factors, len(row))
-        exponents = np.maximum(np.frexp(np.nan_to_num(row))[1], MIN_UNIT_EXPONENT)
         is_first = (known == 0.0) & (row != 0.0) & (row == row)
-        new._factors = np.where(is_first, np.ldexp(1.0, -exponents), known)
+        new._factors = np.where(is_first, 1.0 / units_of(np.where(is_first, row, 1.0)), known)
         return new
 
     def read(self, row: Floats, means: Floats) -> dict[int, float]:
-        """Return values in units by column: the mean if unknown, the largest limited."""
-        scaled = row * self._factors
+        """Return values in units by column: the mean if unknown, the largest limited.
+
+        Features without a unit, which are new, are left out.
+        """
+        factors = self._factors
+        row, means = row[: len(factors)], means[: len(factors)]
+        scaled = row * factors
         if not scaled.dot(scaled) <= MAX_PLAIN_VALUE:
-            scaled = np.where(row == row, scaled, means * self._factors)
+            scaled = np.where(row == row, scaled, means * factors)
             scaled = np.clip(scaled, -MAX_PLAIN_VALUE, MAX_PLAIN_VALUE)
         return dict(enumerate(scaled.tolist()))
 
@@ -411,7 +354,7 @@ class StreamModel(ABC):
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             self._catch_up()
-            return locked_state(self) | {"_seen": None, "_asked": None}
+            return locked_state(self) | {"_seen": None, "_asked": None, "_n_unmatched": 0}
 
     def _key_of(self, x: Mapping[Any, Any], row: StreamRow) -> int:
         """Return the key of a sample, which was often predicted just now."""
@@ -533,9 +476,7 @@ class StreamModel(ABC):
             weights = read_weights(w, len(samples)).tolist()
             self._catch_up()
             own = {name: vars(self)[name] for name in IN_PLACE if hasattr(self, name)}
-            # Forecasters of a regressor with a label delay never change.
-            shared = {id(each): each for each in getattr(self, "_delayed", ())}
-            vars(later).update(copy.deepcopy(own, shared), _seen=None, _asked=None)
+            vars(later).update(copy.deepcopy(own), _seen=None, _asked=None)
             for x, target, weight in zip(samples_of(X), targets, weights, strict=True):
                 answers.append(answer(later, x))
                 later.learn_one(x, target, weight)

@@ -537,9 +537,10 @@ def learn_logged(model, learn):
             return super().plan(column, is_new, w)
 
     def plan(recursion, row, errors, w=1.0, decay=1.0):
-        if decay != 1.0 or not recursion.least:
-            next(turns).append((row.copy(), errors + row @ recursion.weights, w))
-        return plan_row(recursion, row, errors, w, decay)
+        next(turns).append((row.copy(), errors + row @ recursion.weights, w))
+        # A recursion whose ridge is restored plans once more.
+        with mock.patch.object(Recursion, "plan", plan_row):
+            return plan_row(recursion, row, errors, w, decay)
 
     # The recursions of a regressor come in turns.
     with (

@@ -49,7 +49,6 @@ REGRESSORS = {
     "regressor": LeastSquaresRegressor,
     "regressor of folds": lambda: LeastSquaresRegressor(KFold(3)),
     "stream regressor": StreamRegressor,
-    "delayed stream regressor": lambda: StreamRegressor(label_delay=2),
     "regressor behind hidden units": lambda: HiddenLayer(7) | LeastSquaresRegressor(0.1),
     "several": LeastSquaresMultiTargetRegressor,
     "several of folds": lambda: LeastSquaresMultiTargetRegressor(KFold(3)),

@@ -628,9 +628,6 @@ ENTRIES |= {
     "stream of numbers with late targets": lambda: stream_regressor(
         stream(datasets.TrumpApproval, 180), delay=6
     ),
-    "stream of numbers with delayed targets": lambda: stream_regressor(
-        stream(datasets.TrumpApproval, 180), label_delay=4
-    ),
 }
 
 

@@ -286,7 +286,6 @@ MODELS = {
     "late": (of(StreamClassifier), learn_late),
     "stream of numbers": (of(StreamRegressor, seed=3), learn_mixed_numbers),
     "numbers that wait": (of(StreamRegressor), learn_late_numbers),
-    "numbers delayed": (of(StreamRegressor, label_delay=4), learn_mixed_numbers),
     "calibrated": (lambda random: CalibratedClassifier(LeastSquaresClassifier()), learn_rows),
     "answers only": (
         predictor(lambda: HiddenLayer(6) | LeastSquaresClassifier(priors="equal"), learn_rows),
