@@ -226,7 +226,7 @@ MANY_UNMATCHED = 500
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
 
-IN_PLACE = "_memories", "_cells", "_softmaxes", "_waiting", "_recent", "_plain"
+IN_PLACE = "_memories", "_cells", "_softmaxes", "_waiting", "_plain"
 """Attributes that change in place; all others are replaced."""
 
 MAX_PLAIN_VALUE = 1e140
@@ -274,9 +274,15 @@ class PlainExpert:
     def __init__(self, model: Any) -> None:
         self.model = model
         # What turns values into units, 0 if unknown, and a row that is not learnt.
-        self._factors = np.zeros(0)
+        self._factors, self._limit = np.zeros(0), MAX_PLAIN_VALUE
         self._owed: tuple[dict[int, float], Any, float] | None = None
         self._owes = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the solution, which the model keeps or not, depending on how it was predicted.
+        model = shallow_copy(self.model)
+        vars(model)["_solution"] = None
+        return vars(self) | {"model": model}
 
     def knowing(self, row: Floats) -> Self:
         """Return the expert with units for the values of a row (n_features,)."""
@@ -285,6 +291,8 @@ class PlainExpert:
         new, known = shallow_copy(self), enlarged(self._factors, len(row))
         is_first = (known == 0.0) & (row != 0.0) & (row == row)
         new._factors = np.where(is_first, 1.0 / units_of(np.where(is_first, row, 1.0)), known)
+        # Sum of squares of a row whose values need no limit.
+        new._limit = MAX_PLAIN_VALUE / max(1.0, float(new._factors.max(initial=0.0))) ** 2
         return new
 
     def read(self, row: Floats, means: Floats) -> dict[int, float]:
@@ -295,7 +303,7 @@ class PlainExpert:
         factors = self._factors
         row, means = row[: len(factors)], means[: len(factors)]
         scaled = row * factors
-        if not scaled.dot(scaled) <= MAX_PLAIN_VALUE:
+        if not row.dot(row) <= self._limit:
             scaled = np.where(row == row, scaled, means * factors)
             scaled = np.clip(scaled, -MAX_PLAIN_VALUE, MAX_PLAIN_VALUE)
         return dict(enumerate(scaled.tolist()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
@@ -32,7 +31,6 @@ from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_o
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import (
-    MAX_WAITING_FORECASTS,
     PlainExpert,
     StreamModel,
     Waiting,
@@ -224,7 +222,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     --------
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.Phishing(), StreamClassifier(), metrics.Accuracy())
-    Accuracy: 91.75%
+    Accuracy: 91.67%
     """
 
     _seen: Experts | None
@@ -246,8 +244,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._errors = np.zeros(len(EXPERTS))
         self._losses = np.zeros(len(SOFTMAX_SCALES))
         self._classes = Classes()
-        # The columns of the last labels.
-        self._recent: deque[int] = deque(maxlen=MAX_WAITING_FORECASTS)
+        # The column of the last label; -1 before the first one.
+        self._last = -1
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -356,12 +354,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             # No expert could predict a class that was unknown.
             errors *= ERROR_DECAY
         news = self._matched(found) | {"_delay": delay, "_errors": errors, "_losses": losses}
-        news |= {"_plain": plain.owing(raw, y, w), "_count": self._count + 1}
+        news |= {"_plain": plain.owing(raw, y, w), "_count": self._count + 1, "_last": column}
         if not forecast.is_scaled:
             news["_scaler"] = model._scaler.learnt(row.values, row.gaps)
         calls = *model._experts().plan(column, column >= n_known, w), *model._waiting.plan_take(key)
         changed = news if model is self else vars(model) | news
-        apply((*calls, (self._recent.append, column), (vars(self).update, changed)))
+        apply((*calls, (vars(self).update, changed)))
         self._warn_of_unmatched()
 
     def _with_room(self, columns: StreamColumns, y: Any, delay: int) -> tuple[Self, int]:
@@ -384,8 +382,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if forecast is not None and len(forecast.best) and n_known == len(row.values):
             return forecast
         if forecast is None or not delay:
-            # The last label when the label of this row was due to be predicted, if labels are late.
-            last = self._recent[-1 - delay] if len(self._recent) > delay else -1
+            # The last label that was known then is not known if labels are late.
+            last = -1 if delay else self._last
             return Prediction(self._scaler.transform(row.values), last, False, NONE, NONE)
         features = self._scaler.transform(row.values)
         features[:n_known] = forecast.features
@@ -461,7 +459,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return the scores of a row, and store those of its experts until its label arrives."""
-        if not self._recent:
+        if not self._count:
             check_mapping(x)
             self._waiting.watch(x, unpredicted)
             return np.zeros(0)
@@ -474,7 +472,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             if self._delay and not found[1]:
                 # Predicted again: the scaler has learnt this row.
                 return before.mixture
-        features, last, values = self._scaler.transform(row.values), self._recent[-1], row.values
+        features, last, values = self._scaler.transform(row.values), self._last, row.values
         news: dict[str, Any] = {"_asked": (self._count, len(x), values.tobytes(), key)}
         if self._delay and not is_scaled:
             is_scaled = True
