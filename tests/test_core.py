@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tracemalloc
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +19,8 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import onlinels
 from onlinels import (
@@ -26,16 +28,19 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
+    StreamClassifier,
     core,
 )
 from onlinels.core import reference
 from onlinels.core.reference import NEXT_DUE, apply
 from onlinels.linear import prequential
 from onlinels.rows import batch
+from onlinels.stream import classifier, features
 from onlinels.sums import statistics
 from onlinels.sums.forms import GramSums
 from onlinels.sums.recursion import Following
 from onlinels.sums.rows import Rows
+from support import strategies
 
 COMPILED = getattr(core, "compiled", None)
 compiled = pytest.mark.skipif(COMPILED is None, reason="the extension is not in use")
@@ -649,3 +654,55 @@ def test_a_compiled_file_of_another_version_is_not_used():
     code = "import sys, types; sys.modules['onlinels.core._core'] = types.SimpleNamespace(LAYOUT=0)"
     command = [sys.executable, "-c", f"{code}; import onlinels.core; print(onlinels.core.IN_USE)"]
     assert subprocess.check_output(command, text=True) == "reference\n"
+
+
+# Rows of streams.
+
+
+@contextmanager
+def reference_of_streams():
+    """Let stream models score and learn rows by the reference."""
+    with (
+        mock.patch.object(classifier, "Experts", reference.Experts),
+        mock.patch.object(classifier, "judge_row", reference.judge_row),
+        mock.patch.object(classifier, "mix_scores", reference.mix_scores),
+        mock.patch.object(features, "scale", reference.scale),
+        mock.patch.object(features, "scale_after", reference.scale_after),
+    ):
+        yield
+
+
+@compiled
+@strategies.examples(20)
+@given(strategies.streams(max_rows=60, weighed=True), st.sampled_from([0, 3]))
+def test_streams_are_learnt_alike_by_the_compiled_core_and_the_reference(stream, late):
+    found = []
+    for core_of_streams in (nullcontext, reference_of_streams):
+        with core_of_streams():
+            model, answers = StreamClassifier(), []
+            for row, x in enumerate(stream.samples):
+                answers.append(model.predict_proba_one(x))
+                if row >= late:
+                    given_ = row - late
+                    w = 1.0 if stream.w is None else stream.w[given_]
+                    model.learn_one(stream.samples[given_], stream.labels[given_], w)
+            found.append([*answers, model.shares])
+    for one, other in zip(*found, strict=True):
+        assert one == pytest.approx(other, abs=1e-6)
+
+
+@compiled
+def test_arrays_of_experts_that_do_not_fit_are_refused():
+    """As in a file that somebody has changed."""
+    model = StreamClassifier()
+    model.learn_many([{"a": 1.0}, {"a": 2.0, "b": 1.0}], ["x", "y"])
+    arrays = model._experts_arrays()
+    for number, array in enumerate(arrays):
+        wrong = np.append(array, array[:1], axis=0)
+        with pytest.raises((ValueError, BufferError)):
+            core.Experts((*arrays[:number], wrong, *arrays[number + 1 :]), 1.0, 0.99, 0.9)
+        if array.dtype.kind == "i":
+            for place in (-9, 2**40):
+                others = *arrays[:number], np.full_like(array, place), *arrays[number + 1 :]
+                with pytest.raises(ValueError, match="outside a row"):
+                    core.Experts(others, 1.0, 0.99, 0.9)

@@ -9,8 +9,9 @@ Every row is predicted, and learnt after a delay in rows: a fixed number, a rand
 for a random fifth of the rows, while the other rows never get a label. `StreamClassifier()` is
 compared with the best of four plain models: `LeastSquaresClassifier()`, river's logistic regression
 (softmax regression with more than two classes) behind its StandardScaler, the most frequent class,
-and the last known label. For these, the first 64 texts of a name are features of 0 and 1. Rows count from the
-first label on. Files of --streams are those of held_out_streams.py. The script takes some minutes.
+and the last known label. For these, the first 64 texts of a name are features of 0 and 1. Rows
+count from the first label on. Files of --streams are those of held_out_streams.py. The script takes
+some minutes.
 """
 
 from __future__ import annotations

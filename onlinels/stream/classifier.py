@@ -435,14 +435,18 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             each.restored() if each.share * decay < each.least else each for each, decay in pairs
         ]
 
+    def _experts_arrays(self) -> tuple[Any, ...]:
+        """Return the arrays of this model that experts read and write."""
+        arrays: tuple[Any, ...] = *self._activations.arrays, *self._cells.arrays
+        arrays = *arrays, *self._activations.places, *self._softmaxes
+        for each in self._memories:
+            arrays = *arrays, each.inverse, each.pending, each.weights, each.factors
+        return arrays
+
     def _experts(self) -> Experts:
         """Return what scores and learns rows with the arrays of this model."""
         if self._seen is None:
-            arrays: tuple[Any, ...] = *self._activations.arrays, *self._cells.arrays
-            arrays = *arrays, *self._activations.places, *self._softmaxes
-            for each in self._memories:
-                arrays = *arrays, each.inverse, each.pending, each.weights, each.factors
-            self._seen = Experts(arrays, *MEMORIES)
+            self._seen = Experts(self._experts_arrays(), *MEMORIES)
         return self._seen
 
     def _scores(self, features: Floats, last: int) -> Floats:
