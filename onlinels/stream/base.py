@@ -367,9 +367,11 @@ class StreamModel(ABC):
     def _key_of(self, x: Mapping[Any, Any], row: StreamRow) -> int:
         """Return the key of a sample, which was often predicted just now."""
         # Measured: a tenth of the time of a new hash.
-        asked = self._asked
-        is_same = asked is not None and asked[0] == self._count and asked[1] == len(x)
-        return asked[3] if is_same and asked[2] == row.values.tobytes() else sample_key(x)
+        if self._asked is not None:
+            *asked, key = self._asked
+            if asked == [self._count, len(x), row.values.tobytes()]:
+                return key
+        return sample_key(x)
 
     def _matched(self, found: Any) -> dict[str, int]:
         """Return how many of the latest rows had no forecast, given that of the last row."""

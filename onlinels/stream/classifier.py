@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from math import sqrt
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -267,7 +268,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _rate(self) -> float:
         """Return the learning rate of the shares."""
-        return LEARNING_RATE / (1.0 + self._delay / RATE_DELAY) ** 0.5
+        return LEARNING_RATE / sqrt(1.0 + self._delay / RATE_DELAY)
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.

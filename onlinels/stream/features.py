@@ -364,7 +364,7 @@ class Cells:
         self._shifts = BINS / 2.0 + random.random(BINS.shape) - 0.5
         # The ranks of features in every partition, and the features that it uses.
         self._ranks = np.zeros((0, N_PARTITIONS))
-        self._seen = np.full(BINS.shape, -1, dtype=np.int64)
+        self._seen: Integers = np.full(BINS.shape, -1, dtype=np.int64)
         self.sums = np.zeros((CELLS_OF_PARTITION * N_PARTITIONS + 1, 1))
         self.weights = np.full(N_PARTITIONS, 1.0 / N_PARTITIONS)
 
@@ -437,8 +437,9 @@ class Activations:
         self._drawn = np.zeros((0, N_UNITS + N_SPARSE))
         self._weights = np.zeros((0, N_UNITS))
         # Columns of the features, of the last labels and of the mixture of the cells.
-        self._features = self._labels = self._mixture = np.zeros(0, dtype=np.int64)
-        self._narrow = np.array([N_UNITS], dtype=np.int64)
+        self._features: Integers = np.zeros(0, dtype=np.int64)
+        self._labels = self._mixture = self._features
+        self._narrow: Integers = np.array([N_UNITS], dtype=np.int64)
 
     @property
     def n_wide(self) -> int:
