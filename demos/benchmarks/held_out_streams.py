@@ -1,4 +1,4 @@
-"""Measure the stream models on streams that took no part in the choice of their constants.
+"""Measure the stream models on streams in files, beside models of river.
 
 python demos/benchmarks/held_out_streams.py --data folder
 python demos/benchmarks/held_out_streams.py --data folder --rows 1000
