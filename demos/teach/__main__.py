@@ -1,0 +1,56 @@
+"""Teach a classifier by hand, in a browser: what it learns, it knows at once.
+
+Draw, and see the probabilities of the classes move; press a class to teach it; name a class that
+never existed; take back any lesson; merge what two browsers have taught. All runs on this computer,
+without a network. Every lesson, with its drawing, is on the disk before the page says so.
+
+python demos/teach
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import webbrowser
+from pathlib import Path
+
+import uvicorn
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from show import make_parser, not_negative
+
+from teach.server import make_app
+
+HOST = "127.0.0.1"
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = make_parser(__doc__)
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    add = parser.add_argument
+    add("--port", type=not_negative, default=8028, help="port; 0 for any free one (%(default)s)")
+    add("--no-browser", action="store_true", help="print the address only")
+    add("--data", type=Path, default=state / "onlinels-teach", help="folder (%(default)s)")
+    arguments = parser.parse_args(argv)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        arguments.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        listener.bind((HOST, arguments.port))
+        listener.listen()
+    except (OSError, OverflowError) as error:
+        parser.error(f"{error}. Choose another --port (0: any free one) or --data.")
+    address = f"http://{HOST}:{listener.getsockname()[1]}"
+    print(f"Teach at {address} (Ctrl-C ends). Lessons are kept in {arguments.data}", flush=True)
+    if not arguments.no_browser:
+        webbrowser.open(address)  # The socket listens: the browser waits for the answer.
+    app = make_app(arguments.data)
+    config = uvicorn.Config(app, log_level="warning", server_header=False, limit_concurrency=100)
+    asyncio.run(uvicorn.Server(config).serve([listener]))
+
+
+if __name__ == "__main__":
+    main()
