@@ -15,7 +15,7 @@ PEN = 1.3
 """Radius of the pen in pixels, whatever the size of the drawing."""
 SMALLEST = 100.0
 """Extent up to which a drawing is not enlarged to fill the box: a dot stays a dot."""
-MAX_STROKES, MAX_POINTS, MAX_PLACE = 200, 5000, 10_000.0
+MAX_POINTS, FARTHEST = 5000, 10_000.0
 
 Image = NDArray[np.uint8]
 
@@ -43,10 +43,8 @@ def normalise(strokes: Any) -> Image:
     ValueError
         If the strokes are not lists of points, empty, or too many.
     """
-    paths = [_points(stroke) for stroke in _some("strokes", strokes, MAX_STROKES)]
+    paths = _read(strokes)
     points = np.concatenate(paths)
-    if len(points) > MAX_POINTS:
-        raise ValueError(f"The drawing has {len(points):,} points, expected at most {MAX_POINTS:,}.")
     low, high = points.min(axis=0), points.max(axis=0)
     scale = (BOX - 2 * PEN) / max(*(high - low), SMALLEST)
     touched = np.zeros((SIDE * FINE, SIDE * FINE), dtype=bool)
@@ -78,18 +76,14 @@ def _centred(ink: NDArray[np.float64]) -> Image:
     return np.rint(255.0 * blocks.mean(axis=(1, 3))).astype(np.uint8)
 
 
-def _points(stroke: Any) -> NDArray[np.float64]:
-    places = [_some("point", each, 2) for each in _some("stroke", stroke, MAX_POINTS)]
-    for place in places:
-        if len(place) != 2 or not all(
-            type(each) in (int, float) and abs(each) <= MAX_PLACE for each in place
-        ):
-            raise ValueError(f"A point is {str(place)[:50]}, expected two numbers [x, y].")
-    return np.array(places, dtype=np.float64)
-
-
-def _some(name: str, value: Any, most: int) -> list[Any]:
-    if not isinstance(value, list) or not 1 <= len(value) <= most:
-        found = f"{len(value)} items" if isinstance(value, list) else type(value).__name__
-        raise ValueError(f"{name} is {found}, expected a list of 1 to {most:,} items.")
-    return value
+def _read(strokes: Any) -> list[NDArray[np.float64]]:
+    try:
+        paths = [np.array(stroke, dtype=np.float64) for stroke in strokes]
+    except (TypeError, ValueError):
+        paths = []
+    are_points = all(path.ndim == 2 and path.shape[1] == 2 and len(path) for path in paths)
+    n_points = sum(map(len, paths)) if are_points else 0
+    if not 1 <= n_points <= MAX_POINTS or not all((abs(path) <= FARTHEST).all() for path in paths):
+        fault = f"strokes={strokes!r:.50} are no drawing, expected lists of points [x, y]"
+        raise ValueError(f"{fault}, 1 to {MAX_POINTS:,} in all. Draw something, and not too much.")
+    return paths

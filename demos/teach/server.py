@@ -1,15 +1,15 @@
-"""The server of one page: predictions, lessons, and what makes it safe to run beside other pages.
+"""The server of the page: predictions, changes, and what keeps other web pages out.
 
-Requests are taken from pages of this server alone: the Host and Origin headers are checked, so that
-no other web page can teach or read. A browser is recognised by a random cookie.
+Requests are answered if they come from a page of this server: the Host and the Origin header are
+checked. A browser is recognised by a random cookie. All models share one lock.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import secrets
+from base64 import b64encode
 from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,7 +17,6 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-import numpy as np
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -31,16 +30,13 @@ from starlette.staticfiles import StaticFiles
 
 import onlinels
 from teach.drawing import normalise
-from teach.session import Session, read_label, read_model
+from teach.session import Session, check_classes, read_model
 
-PAGE = Path(__file__).parent / "page"
-COOKIE = "onlinels_teach"
-MAX_BODY, MAX_FILE = 200_000, 20_000_000
-"""Bytes of a request, and of a model that is uploaded."""
-MAX_BROWSERS = 50
-PER_SECOND = {"/api/predict": 100}
-"""Requests a second that are answered, by path."""
-CHANGES_PER_SECOND = 20
+PAGE, COOKIE = Path(__file__).parent / "page", "onlinels_teach"
+MAX_BODY, MAX_FILE, MAX_BROWSERS = 200_000, 20_000_000, 50
+"""Bytes of a request and of an uploaded model; folders of browsers."""
+PREDICTIONS, CHANGES = 100, 20
+"""Requests answered in a second."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; object-src 'none'",
@@ -52,155 +48,146 @@ HEADERS = {
 
 
 class Browsers:
-    """The sessions of all browsers, in folders named by number and cookie; one at a time works."""
+    """The sessions of all browsers, in folders named by number and cookie."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.lock = folder, Lock()
-        self._open: dict[str, Session] = {}
+        self.folder, self.lock, self._open = folder, Lock(), dict[str, Session]()
 
-    def folders(self) -> dict[str, tuple[int, Path]]:
-        """Return the number and the folder of every browser, by cookie."""
-        parts = (each.name.partition("-") + (each,) for each in sorted(self.folder.glob("*-*")))
-        return {key: (int(number), path) for number, _, key, path in parts}
+    def numbers(self) -> dict[int, str]:
+        """Return the cookie of every browser by its number."""
+        names = (each.name.partition("-") for each in self.folder.glob("*-*"))
+        return {int(number): cookie for number, _, cookie in sorted(names)}
 
-    def session(self, key: str) -> tuple[int, Session]:
-        """Return the number and the session of a browser; a new one gets a folder."""
-        folders = self.folders()
-        if key not in folders:
-            if len(folders) >= MAX_BROWSERS:
+    def session(self, cookie: str) -> Session:
+        """Return the session of a browser; a new one gets a number and a folder."""
+        if cookie not in self._open:
+            numbers = self.numbers()
+            number = next((n for n, each in numbers.items() if each == cookie), None)
+            if number is None and len(numbers) >= MAX_BROWSERS:
                 raise ValueError(f"{MAX_BROWSERS} browsers came. Delete some in {self.folder}.")
-            number = max((each for each, _ in folders.values()), default=0) + 1
-            folders[key] = number, self.folder / f"{number:03}-{key}"
-            folders[key][1].mkdir(parents=True)
-        number, folder = folders[key]
-        if key not in self._open:
-            self._open[key] = Session(folder)
-        return number, self._open[key]
+            folder = self.folder / f"{number or max(numbers, default=0) + 1:03}-{cookie}"
+            folder.mkdir(parents=True, exist_ok=True)
+            self._open[cookie] = Session(folder)
+        return self._open[cookie]
 
-    def forget(self, key: str) -> None:
-        """Read a session from its journal again when it is next asked for."""
-        self._open.pop(key, None)
+    def work(self, cookie: str, function: Callable[..., Any], *data: Any) -> Any:
+        """Call a function with these browsers and a session, alone."""
+        with self.lock:
+            try:
+                return function(self, self.session(cookie), *data)
+            except ValueError:
+                raise
+            except Exception:
+                self._open.pop(cookie, None)  # Its journal knows what has happened.
+                raise
 
 
-def state(browsers: Browsers, key: str, last: int = 60) -> dict[str, Any]:
-    """Return what the page shows of a browser's session."""
-    number, session = browsers.session(key)
-    lessons = session.lessons
-    labels = [each.label for each in lessons.values()]
+def state(browsers: Browsers, session: Session, last: int) -> dict[str, Any]:
+    """Return what the page shows, with the latest lessons."""
+    others = {n: browsers.session(each) for n, each in browsers.numbers().items()}
     return {
-        "browser": number,
-        "start": session.start,
-        "classes": [[label, labels.count(label)] for label in session.model.classes],
-        "images": session.model.count,
-        "hits": [int(each.guess == each.label) for each in lessons.values()],
-        "lessons": [
-            {"id": each, "label": lesson.label, "guess": lesson.guess, "image": _text(lesson.image)}
-            for each, lesson in [*lessons.items()][-last:]
-        ],
+        "browser": next(n for n, each in others.items() if each is session),
+        "classes": session.model.classes,
+        "hits": [each.guess == each.label for each in session.lessons.values()],
+        "lessons": [{"id": n} | each._asdict() for n, each in [*session.lessons.items()][-last:]],
         "others": [
             {
-                "browser": each,
-                "images": browsers.session(other)[1].own.count,
-                "merged": session.merged[each].count if each in session.merged else 0,
+                "browser": n,
+                "images": other.own.count,
+                "merged": session.merged[n].count if n in session.merged else 0,
             }
-            for other, (each, _) in browsers.folders().items()
-            if other != key
+            for n, other in others.items()
+            if other is not session
         ],
     }
 
 
-def predict(browsers: Browsers, key: str, data: dict[str, Any]) -> dict[str, Any]:
+def predict(_: Browsers, session: Session, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the image of a drawing, and the probabilities of the classes."""
     image = normalise(data.get("strokes"))
-    model = browsers.session(key)[1].model
-    chances = model.predict_proba_one(image) if model.classes else {}
-    return {"image": _text(image), "chances": [[label, p] for label, p in chances.items()]}
+    chances = session.model.predict_proba_one(image) if session.model.classes else {}
+    return {"image": b64encode(image).decode(), "chances": [*chances.items()]}
 
 
-def change(browsers: Browsers, key: str, data: dict[str, Any]) -> None:
+def change(browsers: Browsers, session: Session, data: dict[str, Any]) -> None:
     """Carry out what a page asks for."""
-    session, do, number = browsers.session(key)[1], data.get("do"), data.get("number")
-    if do == "teach":
-        session.teach(normalise(data.get("strokes")), read_label(data.get("label")))
-    elif do == "take back" and type(number) is int:
-        session.take_back(number)
-    elif do == "merge":
-        others = {each: other for other, (each, _) in browsers.folders().items() if other != key}
-        if number not in others:
-            raise ValueError(f"Browser {number!r:.20} has taught nothing.")
-        session.merge(number, browsers.session(others[number])[1])
-    elif do == "part" and type(number) is int:
-        session.part(number)
-    elif do == "start" and data.get("with") in ("empty", "digits"):
-        session.start_over(data["with"])
+    do, number, label = (data.get(name) for name in ("do", "number", "label"))
+    if do == "teach" and isinstance(label, str):
+        label = label.strip()
+        check_classes((*session.model.classes, label))
+        image = normalise(data.get("strokes"))
+        guess = session.model.predict_one(image)
+        session.commit("teach", label, guess, b64encode(image).decode())
+    elif do == "merge" and number in browsers.numbers():
+        other = browsers.session(browsers.numbers()[number]).own
+        check_classes((*session.model.classes, *other.classes))
+        session.commit("merge", number, session.save_copy(other))
+    elif do in ("take back", "part") and type(number) is int:
+        session.commit(do, number)
+    elif do == "start" and label in ("empty", "digits"):
+        session.commit("start", label, None)
     else:
-        raise ValueError(f"The request is {str(data)[:50]}, expected a change that the page asks for.")
+        raise ValueError(f"The page asks for {str(data)[:50]}, expected a change of the model.")
 
 
-def make_app(folder: Path, changes_per_second: int = CHANGES_PER_SECOND) -> Starlette:
+def start_with(_: Browsers, session: Session, model: Any) -> None:
+    """Start over with an uploaded model."""
+    session.commit("start", "file", session.save_copy(model))
+
+
+def make_app(folder: Path, changes_per_second: int = CHANGES) -> Starlette:
     """Return the application, which keeps all lessons in a folder."""
-    browsers, times = Browsers(folder), dict[str, deque[float]]()
+    browsers = Browsers(folder)
+    rates = {"/api/predict": deque[float](maxlen=PREDICTIONS)}
+    changes = deque[float](maxlen=changes_per_second)
 
     async def guard(
         request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
-        """Refuse other pages and too many requests, and add the headers of safety."""
-        path, response = request.url.path, None
+        """Refuse other pages and too many requests, and add headers for the browser."""
+        response = None
         if request.method != "GET":
+            recent = rates.get(request.url.path, changes)
             if request.headers.get("origin") != f"http://{request.headers['host']}":
                 response = message("Other pages may not teach here.", 403)
-            most = PER_SECOND.get(path, changes_per_second)
-            recent, now = times.setdefault(path, deque(maxlen=most)), monotonic()
-            if len(recent) == most and now - recent[0] < 1.0:
+            elif len(recent) == recent.maxlen and monotonic() - recent[0] < 1.0:
                 response = message("Too many requests. Wait for a second.", 429)
-            recent.append(now)
+            else:
+                recent.append(monotonic())
         response = response or await call_next(request)
         response.headers.update(HEADERS)
         return response
 
-    def work(request: Request, function: Callable[..., Any], *data: Any) -> Any:
-        key = request.cookies.get(COOKIE, "")
-        if not re.fullmatch("[0-9a-f]{32}", key):
+    async def work(request: Request, function: Callable[..., Any], *data: Any) -> Any:
+        if not (cookie := cookie_of(request)):
             raise HTTPException(403, "Open the page first; it needs a cookie.")
-        with browsers.lock:
-            try:
-                return function(browsers, key, *data)
-            except ValueError:
-                raise
-            except Exception:
-                browsers.forget(key)  # The journal knows what has happened.
-                raise
+        return await run_in_threadpool(browsers.work, cookie, function, *data)
 
     async def page(request: Request) -> Response:
         response = FileResponse(PAGE / "index.html")
-        key = request.cookies.get(COOKIE) or secrets.token_hex(16)
-        response.set_cookie(COOKIE, key, 10**8, httponly=True, samesite="strict")
+        cookie = cookie_of(request) or secrets.token_hex(16)
+        response.set_cookie(COOKIE, cookie, 10**8, httponly=True, samesite="strict")
         return response
 
     async def get_state(request: Request) -> Response:
-        last = request.query_params.get("last", "60")
-        most = int(last) if re.fullmatch("[0-9]{1,6}", last) else 60
-        return JSONResponse(await run_in_threadpool(work, request, state, max(1, most)))
+        last = request.query_params.get("last", "")
+        shown = int(last) if re.fullmatch("[1-9][0-9]{0,5}", last) else 60
+        return JSONResponse(await work(request, state, shown))
 
     async def post_predict(request: Request) -> Response:
-        data = await json_of(request)
-        return JSONResponse(await run_in_threadpool(work, request, predict, data))
+        return JSONResponse(await work(request, predict, await json_of(request)))
 
     async def post_change(request: Request) -> Response:
-        await run_in_threadpool(work, request, change, await json_of(request))
+        await work(request, change, await json_of(request))
         return await get_state(request)
 
     async def get_model(request: Request) -> Response:
-        content = await run_in_threadpool(
-            work, request, lambda _, key: onlinels.dumps(browsers.session(key)[1].model)
-        )
-        kept = {"Content-Disposition": 'attachment; filename="taught.npz"'}
-        return Response(content, media_type="application/octet-stream", headers=kept)
+        content = await work(request, lambda _, session: onlinels.dumps(session.model))
+        return Response(content, media_type="application/octet-stream")
 
     async def post_model(request: Request) -> Response:
         model = await run_in_threadpool(read_model, await body_of(request, MAX_FILE))
-        await run_in_threadpool(
-            work, request, lambda _, key: browsers.session(key)[1].start_over("file", model)
-        )
+        await work(request, start_with, model)
         return await get_state(request)
 
     return Starlette(
@@ -225,30 +212,31 @@ def make_app(folder: Path, changes_per_second: int = CHANGES_PER_SECOND) -> Star
     )
 
 
+def cookie_of(request: Request) -> str:
+    """Return the browser's cookie, or nothing if it has none of ours."""
+    cookie = request.cookies.get(COOKIE, "")
+    return cookie if re.fullmatch("[0-9a-f]{32}", cookie) else ""
+
+
 async def body_of(request: Request, most: int) -> bytes:
     """Return the body of a request, unless it is too large."""
     content = bytearray()
     async for part in request.stream():
         content += part
         if len(content) > most:
-            raise HTTPException(413, f"More than {most:,} bytes came, expected at most these.")
+            raise HTTPException(413, f"The file or drawing has over {most:,} bytes: too many.")
     return bytes(content)
 
 
 async def json_of(request: Request) -> dict[str, Any]:
-    content = await body_of(request, MAX_BODY)
     try:
-        data = json.loads(content)
+        data = json.loads(await body_of(request, MAX_BODY))
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise ValueError("The body of the request is not a JSON object.")
+        raise ValueError("The body of the request is no JSON object, expected one.")
     return data
 
 
 def message(text: str, status: int) -> Response:
     return JSONResponse({"message": text}, status)
-
-
-def _text(image: np.ndarray[Any, Any]) -> str:
-    return base64.b64encode(image.tobytes()).decode()

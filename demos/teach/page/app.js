@@ -108,14 +108,14 @@ at("file").addEventListener("change", async (event) => {
 for (const each of document.querySelectorAll("[data-start]")) {
   const start = each.dataset.start;
   const done = start === "digits" ? "The model has learnt 1,797 digits. Teach it your hand." : "Started over, empty.";
-  each.addEventListener("click", () => sure() && change({ do: "start", with: start }, done));
+  each.addEventListener("click", () => sure() && change({ do: "start", label: start }, done));
 }
 document.addEventListener("keydown", (event) => {
   if (event.target.matches("input") || event.altKey || event.repeat) return;
   if ((event.ctrlKey || event.metaKey) && event.key === "z" && state.lessons?.length) takeBack(state.lessons.at(-1));
   if (event.ctrlKey || event.metaKey) return;
   if (event.key === "Escape") pad.clear();
-  const label = keysOf(state.classes.map(([each]) => each)).get(event.key.toLowerCase());
+  const label = keysOf(state.classes).get(event.key.toLowerCase());
   if (label !== undefined) teach(label);
 });
 document.addEventListener("visibilitychange", () => document.hidden || refresh());

@@ -41,8 +41,8 @@ export function showState(state, act) {
   at("alone").hidden = others.length > 0;
 }
 
-function showClasses(classes, teach) {
-  const labels = classes.map(([label]) => label);
+function showClasses(labels, teach) {
+
   const keys = new Map([...keysOf(labels)].map(([key, label]) => [label, key]));
   const rows = at("classes");
   at("nothing").hidden = labels.length > 0;
