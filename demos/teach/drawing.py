@@ -73,7 +73,8 @@ def _centred(ink: NDArray[np.float64]) -> Image:
     means = np.array([np.average(np.arange(len(each)) + 0.5, weights=each) for each in weights])
     move = np.clip(np.rint(SIDE * FINE / 2 - means), -margin, margin).astype(int)
     blocks = np.roll(ink, move, axis=(0, 1)).reshape(SIDE, FINE, SIDE, FINE)
-    return np.rint(255.0 * blocks.mean(axis=(1, 3))).astype(np.uint8)
+    image: Image = np.rint(255.0 * blocks.mean(axis=(1, 3))).astype(np.uint8)
+    return image
 
 
 def _read(strokes: Any) -> list[NDArray[np.float64]]:

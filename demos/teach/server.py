@@ -35,8 +35,8 @@ from teach.session import Session, check_classes, read_model
 PAGE, COOKIE = Path(__file__).parent / "page", "onlinels_teach"
 MAX_BODY, MAX_FILE, MAX_BROWSERS = 200_000, 20_000_000, 50
 """Bytes of a request and of an uploaded model; folders of browsers."""
-PREDICTIONS, CHANGES = 100, 20
-"""Requests answered in a second."""
+PER_SECOND = 200
+"""Drawings, changes and uploads answered in a second."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; object-src 'none'",
@@ -84,19 +84,16 @@ class Browsers:
 
 def state(browsers: Browsers, session: Session, last: int) -> dict[str, Any]:
     """Return what the page shows, with the latest lessons."""
-    others = {n: browsers.session(each) for n, each in browsers.numbers().items()}
+    sessions = {n: browsers.session(cookie) for n, cookie in browsers.numbers().items()}
+    merged = {n: model.count for n, model in session.merged.items()}
     return {
-        "browser": next(n for n, each in others.items() if each is session),
+        "browser": next(n for n, each in sessions.items() if each is session),
         "classes": session.model.classes,
         "hits": [each.guess == each.label for each in session.lessons.values()],
         "lessons": [{"id": n} | each._asdict() for n, each in [*session.lessons.items()][-last:]],
         "others": [
-            {
-                "browser": n,
-                "images": other.own.count,
-                "merged": session.merged[n].count if n in session.merged else 0,
-            }
-            for n, other in others.items()
+            {"browser": n, "lessons": other.own.count, "merged": merged.get(n, 0)}
+            for n, other in sessions.items()
             if other is not session
         ],
     }
@@ -104,7 +101,7 @@ def state(browsers: Browsers, session: Session, last: int) -> dict[str, Any]:
 
 def predict(_: Browsers, session: Session, data: dict[str, Any]) -> dict[str, Any]:
     """Return the image of a drawing, and the probabilities of the classes."""
-    image = normalise(data.get("strokes"))
+    image: Any = normalise(data.get("strokes"))
     chances = session.model.predict_proba_one(image) if session.model.classes else {}
     return {"image": b64encode(image).decode(), "chances": [*chances.items()]}
 
@@ -115,7 +112,7 @@ def change(browsers: Browsers, session: Session, data: dict[str, Any]) -> None:
     if do == "teach" and isinstance(label, str):
         label = label.strip()
         check_classes((*session.model.classes, label))
-        image = normalise(data.get("strokes"))
+        image: Any = normalise(data.get("strokes"))
         guess = session.model.predict_one(image)
         session.commit("teach", label, guess, b64encode(image).decode())
     elif do == "merge" and number in browsers.numbers():
@@ -135,74 +132,22 @@ def start_with(_: Browsers, session: Session, model: Any) -> None:
     session.commit("start", "file", session.save_copy(model))
 
 
-def make_app(folder: Path, changes_per_second: int = CHANGES) -> Starlette:
+def make_app(folder: Path, per_second: int = PER_SECOND) -> Starlette:
     """Return the application, which keeps all lessons in a folder."""
-    browsers = Browsers(folder)
-    rates = {"/api/predict": deque[float](maxlen=PREDICTIONS)}
-    changes = deque[float](maxlen=changes_per_second)
-
-    async def guard(
-        request: Request, call_next: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        """Refuse other pages and too many requests, and add headers for the browser."""
-        response = None
-        if request.method != "GET":
-            recent = rates.get(request.url.path, changes)
-            if request.headers.get("origin") != f"http://{request.headers['host']}":
-                response = message("Other pages may not teach here.", 403)
-            elif len(recent) == recent.maxlen and monotonic() - recent[0] < 1.0:
-                response = message("Too many requests. Wait for a second.", 429)
-            else:
-                recent.append(monotonic())
-        response = response or await call_next(request)
-        response.headers.update(HEADERS)
-        return response
-
-    async def work(request: Request, function: Callable[..., Any], *data: Any) -> Any:
-        if not (cookie := cookie_of(request)):
-            raise HTTPException(403, "Open the page first; it needs a cookie.")
-        return await run_in_threadpool(browsers.work, cookie, function, *data)
-
-    async def page(request: Request) -> Response:
-        response = FileResponse(PAGE / "index.html")
-        cookie = cookie_of(request) or secrets.token_hex(16)
-        response.set_cookie(COOKIE, cookie, 10**8, httponly=True, samesite="strict")
-        return response
-
-    async def get_state(request: Request) -> Response:
-        last = request.query_params.get("last", "")
-        shown = int(last) if re.fullmatch("[1-9][0-9]{0,5}", last) else 60
-        return JSONResponse(await work(request, state, shown))
-
-    async def post_predict(request: Request) -> Response:
-        return JSONResponse(await work(request, predict, await json_of(request)))
-
-    async def post_change(request: Request) -> Response:
-        await work(request, change, await json_of(request))
-        return await get_state(request)
-
-    async def get_model(request: Request) -> Response:
-        content = await work(request, lambda _, session: onlinels.dumps(session.model))
-        return Response(content, media_type="application/octet-stream")
-
-    async def post_model(request: Request) -> Response:
-        model = await run_in_threadpool(read_model, await body_of(request, MAX_FILE))
-        await work(request, start_with, model)
-        return await get_state(request)
-
+    answers = Answers(folder, per_second)
     return Starlette(
         routes=[
-            Route("/", page),
-            Route("/api/state", get_state),
-            Route("/api/predict", post_predict, methods=["POST"]),
-            Route("/api/change", post_change, methods=["POST"]),
-            Route("/api/model", get_model),
-            Route("/api/model", post_model, methods=["POST"]),
+            Route("/", answers.page),
+            Route("/api/state", answers.state),
+            Route("/api/predict", answers.predict, methods=["POST"]),
+            Route("/api/change", answers.change, methods=["POST"]),
+            Route("/api/model", answers.download),
+            Route("/api/model", answers.upload, methods=["POST"]),
             Mount("/page", StaticFiles(directory=PAGE)),
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, ["127.0.0.1", "localhost"], www_redirect=False),
-            Middleware(BaseHTTPMiddleware, dispatch=guard),
+            Middleware(BaseHTTPMiddleware, dispatch=answers.guard),
         ],
         exception_handlers={
             ValueError: lambda _, error: message(str(error), 400),
@@ -210,6 +155,67 @@ def make_app(folder: Path, changes_per_second: int = CHANGES) -> Starlette:
             OSError: lambda _, error: message(f"Not saved: {error}", 500),
         },
     )
+
+
+class Answers:
+    """Answers to the requests of pages."""
+
+    def __init__(self, folder: Path, per_second: int) -> None:
+        self.browsers, self.times = Browsers(folder), deque[float](maxlen=per_second)
+
+    async def guard(
+        self, request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        """Refuse other pages and too many requests, and add headers for the browser."""
+        response = None
+        if request.method != "GET":
+            if request.headers.get("origin") != f"http://{request.headers['host']}":
+                response = message("Other pages may not teach here.", 403)
+            elif len(self.times) == self.times.maxlen and monotonic() - self.times[0] < 1.0:
+                response = message("Too many requests. Wait for a second.", 429)
+            else:
+                self.times.append(monotonic())
+        response = response or await call_next(request)
+        response.headers.update(HEADERS)
+        return response
+
+    async def page(self, request: Request) -> Response:
+        """Send the page, with a cookie for browsers that have none."""
+        response = FileResponse(PAGE / "index.html")
+        cookie = cookie_of(request) or secrets.token_hex(16)
+        response.set_cookie(COOKIE, cookie, 10**8, httponly=True, samesite="strict")
+        return response
+
+    async def state(self, request: Request) -> Response:
+        """Send what the page shows."""
+        last = request.query_params.get("last", "")
+        shown = int(last) if re.fullmatch("[1-9][0-9]{0,5}", last) else 60
+        return JSONResponse(await self._work(request, state, shown))
+
+    async def predict(self, request: Request) -> Response:
+        """Send the probabilities for a drawing."""
+        return JSONResponse(await self._work(request, predict, await json_of(request)))
+
+    async def change(self, request: Request) -> Response:
+        """Change the model, and send what the page shows then."""
+        await self._work(request, change, await json_of(request))
+        return await self.state(request)
+
+    async def download(self, request: Request) -> Response:
+        """Send the model as a file."""
+        content = await self._work(request, lambda _, session: onlinels.dumps(session.model))
+        return Response(content, media_type="application/octet-stream")
+
+    async def upload(self, request: Request) -> Response:
+        """Start over with the model in a file."""
+        model = await run_in_threadpool(read_model, await body_of(request, MAX_FILE))
+        await self._work(request, start_with, model)
+        return await self.state(request)
+
+    async def _work(self, request: Request, function: Callable[..., Any], *data: Any) -> Any:
+        if not (cookie := cookie_of(request)):
+            raise HTTPException(403, "Open the page first; it needs a cookie.")
+        return await run_in_threadpool(self.browsers.work, cookie, function, *data)
 
 
 def cookie_of(request: Request) -> str:

@@ -27,7 +27,11 @@ SAVED_EVERY, MAX_CLASSES, MAX_LABEL = 100, 50, 30
 @cache
 def blank() -> ShallowConvClassifier:
     """Return a network that predicts from the first image, because no feature is made of images."""
-    settings = {"filters": "hand-designed", "input_weights": "gaussian", "n_hidden": 500}
+    settings: dict[str, Any] = {
+        "filters": "hand-designed",
+        "input_weights": "gaussian",
+        "n_hidden": 500,
+    }
     model = ShallowConvClassifier.from_preset("mnist", **settings, ridge=60.0, priors="equal")
     model.transform_many(np.zeros((1, SIDE, SIDE)))  # Draws the input weights, which empty() keeps.
     return model
@@ -55,12 +59,14 @@ def read_model(content: bytes) -> ShallowConvClassifier:
 def check_classes(labels: Any) -> None:
     """Raise ValueError if there are too many classes, or one has no readable name."""
     for label in labels:
-        if not isinstance(label, str) or not label.strip() or not label.isprintable():
-            raise ValueError(f"The name of a class is {label!r:.50}, expected readable text.")
-        if len(label) > MAX_LABEL:
-            raise ValueError(f"The name has {len(label)} characters, expected {MAX_LABEL} at most.")
+        text = label if isinstance(label, str) else ""
+        if not (text.isprintable() and 1 <= len(text.strip()) <= MAX_LABEL):
+            problem = f"The name of a class is {label!r:.50}, expected 1 to {MAX_LABEL} readable"
+            raise ValueError(f"{problem} characters. Choose another name.")
     if len(set(labels)) > MAX_CLASSES:
-        raise ValueError(f"{len(set(labels))} classes are too many, expected {MAX_CLASSES} at most.")
+        raise ValueError(
+            f"{len(set(labels))} classes are too many, expected {MAX_CLASSES} at most."
+        )
 
 
 class Lesson(NamedTuple):
@@ -98,9 +104,11 @@ class Session:
         if whole != content:
             os.truncate(journal, len(whole))
         lines = whole.splitlines()
-        saved = onlinels.load(save) if save.exists() else {"n_events": 0}
+        saved: dict[str, Any] = onlinels.load(save) if save.exists() else {"n_events": 0}
         if saved["n_events"] > len(lines):
-            raise ValueError(f"{save} is newer than {journal}. Restore the journal, or delete both.")
+            raise ValueError(
+                f"{save} is newer than {journal}. Restore the journal, or delete both."
+            )
         for self.n_events, line in enumerate(lines):
             self._carry_out(*json.loads(line), learns=self.n_events >= saved["n_events"])
             if self.n_events + 1 == saved["n_events"]:
@@ -148,13 +156,17 @@ class Session:
             self._start(*values)
 
     def _start(self, start: str, file: str | None) -> None:
-        """Forget all lessons, and start "empty", with "digits", or with the model of a file."""
-        models = {"empty": blank, "digits": taught_digits}
-        self.first = models[start]() if file is None else onlinels.load(self.folder / file)
-        self.own, self.start = blank().empty(), start
+        """Forget all lessons, and start "empty", with "digits", or with the model of a "file"."""
+        if file is None:
+            self.first = taught_digits() if start == "digits" else blank()
+        else:
+            self.first = onlinels.load(self.folder / file)
+        self.own = blank().empty()
         self.lessons: dict[int, Lesson] = {}
         self.merged: dict[int, ShallowConvClassifier] = {}
 
     def _sum_up(self) -> None:
         """Make the model that predicts from its parts."""
-        self.model = onlinels.merge(self.first, self.own, *self.merged.values())
+        self.model: ShallowConvClassifier = onlinels.merge(
+            self.first, self.own, *self.merged.values()
+        )

@@ -36,7 +36,7 @@ export function showState(state, act) {
   at("lessons").replaceChildren(...lessons);
   at("older").hidden = state.lessons.length === state.hits.length;
   at("me").textContent = state.browser;
-  const others = state.others.filter((each) => each.images || each.merged);
+  const others = state.others.filter((each) => each.lessons || each.merged);
   at("others").replaceChildren(...others.map((each) => otherOf(each, act)));
   at("alone").hidden = others.length > 0;
 }
@@ -104,14 +104,14 @@ function lessonOf(lesson, takeBack) {
 }
 
 function otherOf(other, act) {
-  const images = (count) => `${count} ${count === 1 ? "lesson" : "lessons"}`;
+  const lessons = (count) => `${count} ${count === 1 ? "lesson" : "lessons"}`;
   const button = (text, action, disabled = false) => {
     const made = make("button", { type: "button", textContent: text, disabled });
     made.addEventListener("click", () => action(other.browser));
     return made;
   };
-  const name = make("span", { textContent: `Browser ${other.browser}: ${images(other.images)}` });
+  const name = make("span", { textContent: `Browser ${other.browser}: ${lessons(other.lessons)}` });
   if (!other.merged) return make("div", {}, name, button("Merge", act.merge));
-  const merged = make("span", { textContent: `(${images(other.merged)} merged)` });
+  const merged = make("span", { textContent: `(${lessons(other.merged)} merged)` });
   return make("div", {}, name, merged, button("Merge again", act.merge), button("Take out", act.part));
 }
