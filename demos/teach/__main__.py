@@ -19,6 +19,8 @@ from pathlib import Path
 import uvicorn
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
+# Threads of BLAS gain nothing here, and would wait for each other on a busy computer.
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
 from show import make_parser, not_negative
 

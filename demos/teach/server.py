@@ -70,6 +70,10 @@ class Browsers:
             self._open[cookie] = Session(folder)
         return self._open[cookie]
 
+    def sessions(self) -> dict[int, Session]:
+        """Return the sessions of all browsers by number."""
+        return {n: self.session(cookie) for n, cookie in self.numbers().items()}
+
     def work(self, cookie: str, function: Callable[..., Any], *data: Any) -> Any:
         """Call a function with these browsers and a session, alone."""
         with self.lock:
@@ -84,9 +88,10 @@ class Browsers:
 
 def state(browsers: Browsers, session: Session, last: int) -> dict[str, Any]:
     """Return what the page shows, with the latest lessons."""
-    sessions = {n: browsers.session(cookie) for n, cookie in browsers.numbers().items()}
+    sessions = browsers.sessions()
     merged = {n: model.count for n, model in session.merged.items()}
     return {
+        "version": session.n_events,
         "browser": next(n for n, each in sessions.items() if each is session),
         "classes": session.model.classes,
         "hits": [each.guess == each.label for each in session.lessons.values()],
@@ -109,18 +114,18 @@ def predict(_: Browsers, session: Session, data: dict[str, Any]) -> dict[str, An
 def change(browsers: Browsers, session: Session, data: dict[str, Any]) -> None:
     """Carry out what a page asks for."""
     do, number, label = (data.get(name) for name in ("do", "number", "label"))
+    other: Any = browsers.sessions().get(number) if type(number) is int else None
     if do == "teach" and isinstance(label, str):
         label = label.strip()
         check_classes((*session.model.classes, label))
         image: Any = normalise(data.get("strokes"))
         guess = session.model.predict_one(image)
         session.commit("teach", label, guess, b64encode(image).decode())
-    elif do == "merge" and number in browsers.numbers():
-        other = browsers.session(browsers.numbers()[number]).own
-        check_classes((*session.model.classes, *other.classes))
-        session.commit("merge", number, session.save_copy(other))
     elif do in ("take back", "part") and type(number) is int:
         session.commit(do, number)
+    elif do == "merge" and other not in (None, session):
+        check_classes((*session.model.classes, *other.own.classes))
+        session.commit("merge", number, session.save_copy(other.own))
     elif do == "start" and label in ("empty", "digits"):
         session.commit("start", label, None)
     else:

@@ -64,9 +64,7 @@ def check_classes(labels: Any) -> None:
             problem = f"The name of a class is {label!r:.50}, expected 1 to {MAX_LABEL} readable"
             raise ValueError(f"{problem} characters. Choose another name.")
     if len(set(labels)) > MAX_CLASSES:
-        raise ValueError(
-            f"{len(set(labels))} classes are too many, expected {MAX_CLASSES} at most."
-        )
+        raise ValueError(f"There are {len(set(labels))} classes, expected {MAX_CLASSES} at most.")
 
 
 class Lesson(NamedTuple):

@@ -5,7 +5,7 @@ import { keysOf, paint, showChances, showState } from "/page/view.js";
 const at = (id) => document.getElementById(id);
 const pad = new Pad(document.querySelector("#pad > canvas"));
 const otherTabs = new BroadcastChannel("lessons");
-let state = { classes: [] };
+let state = { classes: [], version: 0 };
 let last = 60; // Lessons shown.
 let asking = false;
 let askAgain = false;
@@ -30,6 +30,7 @@ function say(text, bad = false) {
 }
 
 function show(news) {
+  if (news.version < state.version) return; // An earlier answer that came later.
   state = news;
   showState(state, { teach, takeBack, merge, part });
   predict();
