@@ -313,6 +313,17 @@ def test_a_full_disk_is_no_lesson(tmp_path, monkeypatch):
     assert client.get("/api/state").json() == before
 
 
+def test_two_servers_of_one_folder_lose_no_lesson(tmp_path):
+    client = browser(make_app(tmp_path))
+    teach(client, "7", SEVEN)
+    other = browser(make_app(tmp_path), cookie=cookie_of(client))
+    teach(other, "x", CROSS)
+    data = {"do": "teach", "strokes": SEVEN, "label": "y"}
+    answer = client.post("/api/change", json=data)
+    assert answer.json()["message"] == "Not saved: another server has written to the journal"
+    assert teach(client, "y", SEVEN)["classes"] == ["7", "x", "y"]
+
+
 def test_the_journal_is_readable(tmp_path):
     client = browser(make_app(tmp_path))
     teach(client, "7", SEVEN)

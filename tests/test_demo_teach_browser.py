@@ -89,7 +89,7 @@ def teach(page, sign, seed=0, label=None):
     else:
         page.get_by_label("Name of a new sign").fill(label)
         page.get_by_role("button", name="Teach", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text(f"Learnt as {label}, and on the disk.")
+    expect(page.get_by_role("status")).to_have_text(f"Learnt as {label}, and saved.")
 
 
 def lessons(page):
@@ -242,12 +242,14 @@ def test_the_keyboard_draws_and_a_phone_does_not_scroll_sideways(open_page, tmp_
 @pytest.mark.skipif(SCREENSHOT is None, reason="draws a picture if ONLINELS_SCREENSHOT names it")
 def test_screenshot(open_page, tmp_path):
     with running(tmp_path) as (address, _):
-        page = open_page(address, viewport={"width": 1280, "height": 760})
+        size = {"width": 1280, "height": 760}
+        page = open_page(address, viewport=size, reduced_motion="reduce")
         for seed in range(3):
             for sign in SIGNS:
                 teach(page, sign, seed)
         page.keyboard.press("Escape")
-        draw(page, by_hand("heart", 8))
-        expect(page.locator("#classes .first")).to_have_text(re.compile("heart"))
-        page.wait_for_function("document.getAnimations().length === 0")
+        # Not finished yet: the model is not sure.
+        draw(page, [stroke[:32] for stroke in by_hand("heart", 8)])
+        expect(page.locator("#classes .first")).to_be_visible()
+        page.wait_for_load_state("networkidle")
         page.screenshot(path=SCREENSHOT)

@@ -156,7 +156,7 @@ def draw_shares(axes: Axes, shares: dict[str, list[float]]) -> None:
 
 def draw_times(axes: Axes, times: dict[str, Floats]) -> None:
     axes.set_title(f"Times of {len(times['lesson']):,} predictions and lessons")
-    bins = np.geomspace(0.5, 100.0, 60)
+    bins = np.geomspace(0.5, 100.0, 60).tolist()
     for (name, taken), colour in zip(times.items(), (BLUE, VERMILLION), strict=True):
         axes.hist(1e3 * taken, bins, color=colour, alpha=0.8, label=name)
     axes.set(xscale="log", xlabel="milliseconds", ylabel="number")

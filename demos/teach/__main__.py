@@ -9,11 +9,11 @@ python demos/teach
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import sys
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -35,7 +35,12 @@ def main(argv: list[str] | None = None) -> None:
     add = parser.add_argument
     add("--port", type=not_negative, default=8028, help="port; 0 for any free one (%(default)s)")
     add("--no-browser", action="store_true", help="print the address only")
-    add("--data", type=Path, default=state / "onlinels-teach", help="folder (%(default)s)")
+    add(
+        "--data",
+        type=Path,
+        default=state / "onlinels-teach",
+        help="folder of lessons and drawings (%(default)s)",
+    )
     arguments = parser.parse_args(argv)
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,8 +55,10 @@ def main(argv: list[str] | None = None) -> None:
     if not arguments.no_browser:
         webbrowser.open(address)  # The socket listens: the browser waits for the answer.
     app = make_app(arguments.data)
-    config = uvicorn.Config(app, log_level="warning", server_header=False, limit_concurrency=100)
-    asyncio.run(uvicorn.Server(config).serve([listener]))
+    # The application has no lifespan; without one, Ctrl-C prints nothing.
+    config = uvicorn.Config(app, log_level="warning", lifespan="off", limit_concurrency=100)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run([listener])
 
 
 if __name__ == "__main__":

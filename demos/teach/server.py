@@ -55,7 +55,7 @@ class Browsers:
 
     def numbers(self) -> dict[int, str]:
         """Return the cookie of every browser by its number."""
-        names = (each.name.partition("-") for each in self.folder.glob("*-*"))
+        names = (each.name.partition("-") for each in self.folder.glob("[0-9]*-*"))
         return {int(number): cookie for number, _, cookie in sorted(names)}
 
     def session(self, cookie: str) -> Session:

@@ -101,7 +101,7 @@ class Session:
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content:
             os.truncate(journal, len(whole))
-        lines = whole.splitlines()
+        self.n_bytes, lines = len(whole), whole.splitlines()
         saved: dict[str, Any] = onlinels.load(save) if save.exists() else {"n_events": 0}
         if saved["n_events"] > len(lines):
             raise ValueError(
@@ -122,7 +122,9 @@ class Session:
         else:
             self._sum_up()
         with (self.folder / "journal.jsonl").open("ab") as file:
-            file.write(json.dumps([do, *values]).encode() + b"\n")
+            if file.tell() != self.n_bytes:
+                raise OSError("another server has written to the journal")
+            self.n_bytes += file.write(json.dumps([do, *values]).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
         self.n_events += 1

@@ -74,7 +74,7 @@ async function predict() {
 
 async function teach(label) {
   if (!pad.strokes.length) return say("Draw something first.", true);
-  const taught = await change({ do: "teach", strokes: pad.strokes, label }, `Learnt as ${label}, and on the disk.`);
+  const taught = await change({ do: "teach", strokes: pad.strokes, label }, `Learnt as ${label}, and saved.`);
   at("pad-stamp").textContent = label;
   at("pad").classList.toggle("taught", taught);
   return taught;
