@@ -32,7 +32,7 @@ def blank() -> ShallowConvClassifier:
         "input_weights": "gaussian",
         "n_hidden": 500,
     }
-    model = ShallowConvClassifier.from_preset("mnist", **settings, ridge=60.0, priors="equal")
+    model = ShallowConvClassifier.from_preset("mnist", **settings, ridge=100.0, priors="equal")
     model.transform_many(np.zeros((1, SIDE, SIDE)))  # Draws the input weights, which empty() keeps.
     return model
 

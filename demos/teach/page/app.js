@@ -80,7 +80,10 @@ async function teach(label) {
   return taught;
 }
 
-const takeBack = (lesson) => change({ do: "take back", number: lesson.id }, `Unlearnt: a lesson of ${lesson.label}.`);
+async function takeBack(lesson) {
+  await change({ do: "take back", number: lesson.id }, `Unlearnt: a lesson of ${lesson.label}.`);
+  at("lessons").focus(); // The button is gone.
+}
 const merge = (number) => change({ do: "merge", number }, `Merged what browser ${number} has taught.`);
 const part = (number) => change({ do: "part", number }, `Without what browser ${number} has taught.`);
 
