@@ -32,15 +32,10 @@ HOST = "127.0.0.1"
 def main(argv: list[str] | None = None) -> None:
     parser = make_parser(__doc__)
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    add = parser.add_argument
+    folder, add = state / "onlinels-teach", parser.add_argument
     add("--port", type=not_negative, default=8028, help="port; 0 for any free one (%(default)s)")
     add("--no-browser", action="store_true", help="print the address only")
-    add(
-        "--data",
-        type=Path,
-        default=state / "onlinels-teach",
-        help="folder of lessons and drawings (%(default)s)",
-    )
+    add("--data", type=Path, default=folder, help="folder of lessons (%(default)s)")
     arguments = parser.parse_args(argv)
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -41,10 +41,10 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; object-src 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+Next = Callable[[Request], Awaitable[Response]]
 
 
 class Browsers:
@@ -97,7 +97,7 @@ def state(browsers: Browsers, session: Session, last: int) -> dict[str, Any]:
         "hits": [each.guess == each.label for each in session.lessons.values()],
         "lessons": [{"id": n} | each._asdict() for n, each in [*session.lessons.items()][-last:]],
         "others": [
-            {"browser": n, "lessons": other.own.count, "merged": merged.get(n, 0)}
+            (n, other.own.count, merged.get(n, 0))
             for n, other in sessions.items()
             if other is not session
         ],
@@ -125,16 +125,11 @@ def change(browsers: Browsers, session: Session, data: dict[str, Any]) -> None:
         session.commit(do, number)
     elif do == "merge" and other not in (None, session):
         check_classes((*session.model.classes, *other.own.classes))
-        session.commit("merge", number, session.save_copy(other.own))
+        session.commit_copy("merge", number, other.own)
     elif do == "start" and label in ("empty", "digits"):
         session.commit("start", label, None)
     else:
         raise ValueError(f"The page asks for {str(data)[:50]}, expected a change of the model.")
-
-
-def start_with(_: Browsers, session: Session, model: Any) -> None:
-    """Start over with an uploaded model."""
-    session.commit("start", "file", session.save_copy(model))
 
 
 def make_app(folder: Path, per_second: int = PER_SECOND) -> Starlette:
@@ -168,9 +163,7 @@ class Answers:
     def __init__(self, folder: Path, per_second: int) -> None:
         self.browsers, self.times = Browsers(folder), deque[float](maxlen=per_second)
 
-    async def guard(
-        self, request: Request, call_next: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
+    async def guard(self, request: Request, call_next: Next) -> Response:
         """Refuse other pages and too many requests, and add headers for the browser."""
         response = None
         if request.method != "GET":
@@ -188,7 +181,7 @@ class Answers:
         """Send the page, with a cookie for browsers that have none."""
         response = FileResponse(PAGE / "index.html")
         cookie = cookie_of(request) or secrets.token_hex(16)
-        response.set_cookie(COOKIE, cookie, 10**8, httponly=True, samesite="strict")
+        response.set_cookie(COOKIE, cookie, 10**8, httponly=True, samesite="lax")
         return response
 
     async def state(self, request: Request) -> Response:
@@ -214,7 +207,7 @@ class Answers:
     async def upload(self, request: Request) -> Response:
         """Start over with the model in a file."""
         model = await run_in_threadpool(read_model, await body_of(request, MAX_FILE))
-        await self._work(request, start_with, model)
+        await self._work(request, lambda _, session: session.commit_copy("start", "file", model))
         return await self.state(request)
 
     async def _work(self, request: Request, function: Callable[..., Any], *data: Any) -> Any:

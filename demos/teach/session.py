@@ -131,11 +131,11 @@ class Session:
         if self.n_events % SAVED_EVERY == 0:
             onlinels.save({"n_events": self.n_events, "own": self.own}, self.folder / "own.npz")
 
-    def save_copy(self, model: ShallowConvClassifier) -> str:
-        """Save a model for the next event, and return the name of the file."""
-        name = f"model-{self.n_events}.npz"
-        onlinels.save(model, self.folder / name)
-        return name
+    def commit_copy(self, do: str, name: Any, model: ShallowConvClassifier) -> None:
+        """Carry out an event with a model, of which a copy is saved before."""
+        file = f"model-{self.n_events}.npz"
+        onlinels.save(model, self.folder / file)
+        self.commit(do, name, file)
 
     def _carry_out(self, do: str, *values: Any, learns: bool = True) -> None:
         if do == "teach":

@@ -36,8 +36,8 @@ export function showState(state, act) {
   at("lessons").replaceChildren(...lessons);
   at("older").hidden = state.lessons.length === state.hits.length;
   at("me").textContent = state.browser;
-  const others = state.others.filter((each) => each.lessons || each.merged);
-  at("others").replaceChildren(...others.map((each) => otherOf(each, act)));
+  const others = state.others.filter(([, taught, merged]) => taught || merged);
+  at("others").replaceChildren(...others.map((each) => otherOf(...each, act)));
   at("alone").hidden = others.length > 0;
 }
 
@@ -103,15 +103,15 @@ function lessonOf(lesson, takeBack) {
   return made;
 }
 
-function otherOf(other, act) {
+function otherOf(number, taught, merged, act) {
   const lessons = (count) => `${count} ${count === 1 ? "lesson" : "lessons"}`;
   const button = (text, action, disabled = false) => {
     const made = make("button", { type: "button", textContent: text, disabled });
-    made.addEventListener("click", () => action(other.browser));
+    made.addEventListener("click", () => action(number));
     return made;
   };
-  const name = make("span", { textContent: `Browser ${other.browser}: ${lessons(other.lessons)}` });
-  if (!other.merged) return make("div", {}, name, button("Merge", act.merge));
-  const merged = make("span", { textContent: `(${lessons(other.merged)} merged)` });
-  return make("div", {}, name, merged, button("Merge again", act.merge), button("Take out", act.part));
+  const name = make("span", { textContent: `Browser ${number}: ${lessons(taught)}` });
+  if (!merged) return make("div", {}, name, button("Merge", act.merge));
+  const copy = make("span", { textContent: `(${lessons(merged)} merged)` });
+  return make("div", {}, name, copy, button("Merge again", act.merge), button("Take out", act.part));
 }
