@@ -30,7 +30,7 @@ from starlette.staticfiles import StaticFiles
 
 import onlinels
 from teach.drawing import normalise
-from teach.session import Session, check_classes, read_model
+from teach.session import Session, blank, check_classes, read_model
 
 PAGE, COOKIE = Path(__file__).parent / "page", "onlinels_teach"
 MAX_BODY, MAX_FILE, MAX_BROWSERS = 200_000, 20_000_000, 50
@@ -52,6 +52,7 @@ class Browsers:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.lock, self._open = folder, Lock(), dict[str, Session]()
+        blank()  # Draws the input weights now, not at the first request.
 
     def numbers(self) -> dict[int, str]:
         """Return the cookie of every browser by its number."""
