@@ -8,7 +8,7 @@ learnt it: the model unlearns the drawing, predicts it, and learns it again. The
 of MNIST. They are of many hands (any rows), or of one hand (one row for each digit, turned, scaled
 and slanted at random for each drawing). In the third case, the model has learnt scikit-learn's
 digits except one, and the writer teaches this one as a new sign, with rows of many hands. The new
-sign then comes from another source than the other nine, which makes it easy to tell. So rows of
+sign then comes from another source than the other nine, which may make it easy to tell. So rows of
 MNIST of the other nine, which the model has not learnt either, are tested, too.
 
 The times are those of the server's own functions, the journal on the disk included.
