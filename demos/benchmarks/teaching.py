@@ -140,9 +140,10 @@ def time_lessons(n_drawings: int) -> dict[str, Floats]:
             strokes = [(signs[number % 20] + random.normal(0.0, 30.0, (6, 2))).tolist()]
             data = {"do": "teach", "strokes": strokes, "label": f"sign {number % 20}"}
             times = [perf_counter()]
-            for function in (predict, change):
-                browsers.work(cookie, function, data)
+            for function, sent in ((predict, strokes), (change, data)):
+                browsers.work(cookie, function, sent, 60)
                 times.append(perf_counter())
+            browsers.save(cookie)  # The server does this once it has answered.
             predictions.append(times[1] - times[0])
             lessons.append(times[2] - times[1])
     return {"prediction": np.array(predictions), "lesson": np.array(lessons)}

@@ -15,6 +15,7 @@ import sys
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import uvicorn
 
@@ -26,8 +27,6 @@ from show import make_parser, not_negative
 
 from teach.server import make_app
 
-HOST = "127.0.0.1"
-
 
 def main(argv: list[str] | None = None) -> None:
     parser = make_parser(__doc__)
@@ -37,19 +36,17 @@ def main(argv: list[str] | None = None) -> None:
     add("--no-browser", action="store_true", help="print the address only")
     add("--data", type=Path, default=folder, help="folder of lessons (%(default)s)")
     arguments = parser.parse_args(argv)
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         arguments.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        listener.bind((HOST, arguments.port))
-        listener.listen()
-    except (OSError, OverflowError) as error:
+        listener = socket.create_server(("127.0.0.1", arguments.port))
+        app = make_app(arguments.data)
+    except (OSError, OverflowError, ValueError) as error:
         parser.error(f"{error}. Choose another --port (0: any free one) or --data.")
-    address = f"http://{HOST}:{listener.getsockname()[1]}"
+    address = "http://{}:{}".format(*listener.getsockname())
     print(f"Teach at {address} (Ctrl-C ends). Lessons are kept in {arguments.data}", flush=True)
     if not arguments.no_browser:
-        webbrowser.open(address)  # The socket listens: the browser waits for the answer.
-    app = make_app(arguments.data)
+        # The socket listens: a browser waits for the answer, and one in a terminal blocks.
+        Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     # The application has no lifespan; without one, Ctrl-C prints nothing.
     config = uvicorn.Config(app, log_level="warning", lifespan="off", limit_concurrency=100)
     with suppress(KeyboardInterrupt):

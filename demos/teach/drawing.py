@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,8 @@ def normalise(strokes: Any) -> Image:
 
 def digits() -> tuple[Image, list[str]]:
     """Return scikit-learn's 1,797 digits of 8x8 pixels, normalised like drawings, and labels."""
-    data, margin = load_digits(), (SIDE - BOX) // 2 * FINE
-    sizes = [BOX * FINE / 8] * 2
-    large = (zoom(each, sizes, order=1, mode="nearest", grid_mode=True) for each in data.images)
+    data, margin, factor = load_digits(), (SIDE - BOX) // 2 * FINE, BOX * FINE / 8
+    large = (zoom(each, factor, order=1, mode="nearest", grid_mode=True) for each in data.images)
     images = [_centred(np.pad(each / 16.0, margin)) for each in large]
     return np.stack(images), [str(label) for label in data.target]
 
@@ -78,13 +78,9 @@ def _centred(ink: NDArray[np.float64]) -> Image:
 
 
 def _read(strokes: Any) -> list[NDArray[np.float64]]:
-    try:
-        paths = [np.array(stroke, dtype=np.float64) for stroke in strokes]
-    except (TypeError, ValueError):
-        paths = []
-    are_points = all(path.ndim == 2 and path.shape[1] == 2 and len(path) for path in paths)
-    n_points = sum(map(len, paths)) if are_points else 0
-    if not 1 <= n_points <= MAX_POINTS or not all((abs(path) <= FARTHEST).all() for path in paths):
-        fault = f"strokes={strokes!r:.50} are no drawing, expected lists of points [x, y]"
-        raise ValueError(f"{fault}, 1 to {MAX_POINTS:,} in all. Draw something, and not too much.")
-    return paths
+    with suppress(TypeError, ValueError, OverflowError):
+        paths = [np.array([(float(x), float(y)) for x, y in stroke]) for stroke in strokes]
+        points = np.concatenate(paths)
+        if 0 < len(points) <= MAX_POINTS and (abs(points) <= FARTHEST).all():
+            return paths
+    raise ValueError(f"strokes={strokes!r:.50}, expected lists of points, 1 to {MAX_POINTS:,}.")

@@ -6,22 +6,24 @@ checked. A browser is recognised by a random cookie. All models share one lock.
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from base64 import b64encode
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -29,142 +31,60 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import onlinels
+from onlinels import ShallowConvClassifier
 from teach.drawing import normalise
-from teach.session import Session, blank, check_classes, read_model
+from teach.session import STARTS, Session, blank, check_classes, read_model
 
-PAGE, COOKIE = Path(__file__).parent / "page", "onlinels_teach"
+PAGE, COOKIE, POST = Path(__file__).parent / "page", "onlinels_teach", ["POST"]
 MAX_BODY, MAX_FILE, MAX_BROWSERS = 200_000, 20_000_000, 50
 """Bytes of a request and of an uploaded model; folders of browsers."""
-PER_SECOND = 200
-"""Drawings, changes and uploads answered in a second."""
+PER_SECOND, SAVED_EVERY = 200, 100
+"""Drawings, changes and uploads answered in a second; events from one save to the next."""
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'; object-src 'none'",
+    "Content-Security-Policy": "default-src 'self'; form-action 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-Next = Callable[[Request], Awaitable[Response]]
 
 
 class Browsers:
-    """The sessions of all browsers, in folders named by number and cookie."""
+    """The sessions of all browsers, in folders named by number and cookie, and their requests."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.lock, self._open = folder, Lock(), dict[str, Session]()
+    def __init__(self, folder: Path, per_second: int = PER_SECOND) -> None:
+        self.folder, self.lock, self.times = folder, Lock(), deque[float](maxlen=per_second)
+        folders = sorted(folder.glob("[0-9]" * 3 + "-" + "[0-9a-f]" * 32))
+        self.sessions = {each.name[4:]: Session(each) for each in folders}
         blank()  # Draws the input weights now, not at the first request.
 
-    def numbers(self) -> dict[int, str]:
-        """Return the cookie of every browser by its number."""
-        names = (each.name.partition("-") for each in self.folder.glob("[0-9]*-*"))
-        return {int(number): cookie for number, _, cookie in sorted(names)}
-
-    def session(self, cookie: str) -> Session:
+    def _session(self, cookie: str) -> Session:
         """Return the session of a browser; a new one gets a number and a folder."""
-        if cookie not in self._open:
-            numbers = self.numbers()
-            number = next((n for n, each in numbers.items() if each == cookie), None)
-            if number is None and len(numbers) >= MAX_BROWSERS:
-                raise ValueError(f"{MAX_BROWSERS} browsers came. Delete some in {self.folder}.")
-            folder = self.folder / f"{number or max(numbers, default=0) + 1:03}-{cookie}"
+        session = self.sessions.get(cookie)
+        if session is None and len(self.sessions) >= MAX_BROWSERS:
+            raise ValueError(f"{MAX_BROWSERS} browsers came. Delete folders in {self.folder}.")
+        if session is None or session.in_doubt:
+            number = 1 + max((each.number for each in self.sessions.values()), default=0)
+            folder = session.folder if session else self.folder / f"{number:03}-{cookie}"
             folder.mkdir(parents=True, exist_ok=True)
-            self._open[cookie] = Session(folder)
-        return self._open[cookie]
-
-    def sessions(self) -> dict[int, Session]:
-        """Return the sessions of all browsers by number."""
-        return {n: self.session(cookie) for n, cookie in self.numbers().items()}
+            session = self.sessions[cookie] = Session(folder)
+        return session
 
     def work(self, cookie: str, function: Callable[..., Any], *data: Any) -> Any:
         """Call a function with these browsers and a session, alone."""
         with self.lock:
-            try:
-                return function(self, self.session(cookie), *data)
-            except ValueError:
-                raise
-            except Exception:
-                self._open.pop(cookie, None)  # Its journal knows what has happened.
-                raise
+            return function(self, self._session(cookie), *data)
 
+    def save(self, cookie: str) -> None:
+        """Save a model if it has changed often since its last save; nobody waits for the disk."""
+        with self.lock:
+            session = self._session(cookie)
+            if session.n_events < session.n_saved + SAVED_EVERY:
+                return
+            session.n_saved = session.n_events
+            saved = {"n_events": session.n_saved, "own": deepcopy(session.own)}
+        onlinels.save(saved, session.folder / "own.npz")
 
-def state(browsers: Browsers, session: Session, last: int) -> dict[str, Any]:
-    """Return what the page shows, with the latest lessons."""
-    sessions = browsers.sessions()
-    merged = {n: model.count for n, model in session.merged.items()}
-    return {
-        "version": session.n_events,
-        "browser": next(n for n, each in sessions.items() if each is session),
-        "classes": session.model.classes,
-        "hits": [each.guess == each.label for each in session.lessons.values()],
-        "lessons": [{"id": n} | each._asdict() for n, each in [*session.lessons.items()][-last:]],
-        "others": [
-            (n, other.own.count, merged.get(n, 0))
-            for n, other in sessions.items()
-            if other is not session
-        ],
-    }
-
-
-def predict(_: Browsers, session: Session, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the image of a drawing, and the probabilities of the classes."""
-    image: Any = normalise(data.get("strokes"))
-    chances = session.model.predict_proba_one(image) if session.model.classes else {}
-    return {"image": b64encode(image).decode(), "chances": [*chances.items()]}
-
-
-def change(browsers: Browsers, session: Session, data: dict[str, Any]) -> None:
-    """Carry out what a page asks for."""
-    do, number, label = (data.get(name) for name in ("do", "number", "label"))
-    other: Any = browsers.sessions().get(number) if type(number) is int else None
-    if do == "teach" and isinstance(label, str):
-        label = label.strip()
-        check_classes((*session.model.classes, label))
-        image: Any = normalise(data.get("strokes"))
-        guess = session.model.predict_one(image)
-        session.commit("teach", label, guess, b64encode(image).decode())
-    elif do in ("take back", "part") and type(number) is int:
-        session.commit(do, number)
-    elif do == "merge" and other not in (None, session):
-        check_classes((*session.model.classes, *other.own.classes))
-        session.commit_copy("merge", number, other.own)
-    elif do == "start" and label in ("empty", "digits"):
-        session.commit("start", label, None)
-    else:
-        raise ValueError(f"The page asks for {str(data)[:50]}, expected a change of the model.")
-
-
-def make_app(folder: Path, per_second: int = PER_SECOND) -> Starlette:
-    """Return the application, which keeps all lessons in a folder."""
-    answers = Answers(folder, per_second)
-    return Starlette(
-        routes=[
-            Route("/", answers.page),
-            Route("/api/state", answers.state),
-            Route("/api/predict", answers.predict, methods=["POST"]),
-            Route("/api/change", answers.change, methods=["POST"]),
-            Route("/api/model", answers.download),
-            Route("/api/model", answers.upload, methods=["POST"]),
-            Mount("/page", StaticFiles(directory=PAGE)),
-        ],
-        middleware=[
-            Middleware(TrustedHostMiddleware, ["127.0.0.1", "localhost"], www_redirect=False),
-            Middleware(BaseHTTPMiddleware, dispatch=answers.guard),
-        ],
-        exception_handlers={
-            ValueError: lambda _, error: message(str(error), 400),
-            HTTPException: lambda _, error: message(error.detail, error.status_code),
-            OSError: lambda _, error: message(f"Not saved: {error}", 500),
-        },
-    )
-
-
-class Answers:
-    """Answers to the requests of pages."""
-
-    def __init__(self, folder: Path, per_second: int) -> None:
-        self.browsers, self.times = Browsers(folder), deque[float](maxlen=per_second)
-
-    async def guard(self, request: Request, call_next: Next) -> Response:
+    async def guard(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Refuse other pages and too many requests, and add headers for the browser."""
         response = None
         if request.method != "GET":
@@ -185,62 +105,114 @@ class Answers:
         response.set_cookie(COOKIE, cookie, 10**8, httponly=True, samesite="lax")
         return response
 
-    async def state(self, request: Request) -> Response:
-        """Send what the page shows."""
-        last = request.query_params.get("last", "")
-        shown = int(last) if re.fullmatch("[1-9][0-9]{0,5}", last) else 60
-        return JSONResponse(await self._work(request, state, shown))
+    async def answer(self, function: Callable[..., Any], data: Any, request: Request) -> Response:
+        """Send what a function returns for these browsers, a session, data and lessons to show."""
+        cookie, last = cookie_of(request), int(request.query_params.get("last", 60))
+        if not cookie:
+            raise HTTPException(403, "Open the page first; it needs a cookie.")
+        response = await run_in_threadpool(self.work, cookie, function, data, last)
+        response.background = BackgroundTask(self.save, cookie)
+        return response
 
-    async def predict(self, request: Request) -> Response:
-        """Send the probabilities for a drawing."""
-        return JSONResponse(await self._work(request, predict, await json_of(request)))
-
-    async def change(self, request: Request) -> Response:
-        """Change the model, and send what the page shows then."""
-        await self._work(request, change, await json_of(request))
-        return await self.state(request)
-
-    async def download(self, request: Request) -> Response:
-        """Send the model as a file."""
-        content = await self._work(request, lambda _, session: onlinels.dumps(session.model))
-        return Response(content, media_type="application/octet-stream")
+    async def post(self, function: Callable[..., Any], request: Request) -> Response:
+        """Send what a function returns for the JSON data of a request."""
+        return await self.answer(function, await request.json(), request)
 
     async def upload(self, request: Request) -> Response:
         """Start over with the model in a file."""
-        model = await run_in_threadpool(read_model, await body_of(request, MAX_FILE))
-        await self._work(request, lambda _, session: session.commit_copy("start", "file", model))
-        return await self.state(request)
+        model = await run_in_threadpool(read_model, await request.body())
+        return await self.answer(change, {"model": model}, request)
 
-    async def _work(self, request: Request, function: Callable[..., Any], *data: Any) -> Any:
-        if not (cookie := cookie_of(request)):
-            raise HTTPException(403, "Open the page first; it needs a cookie.")
-        return await run_in_threadpool(self.browsers.work, cookie, function, *data)
+
+def state(browsers: Browsers, session: Session, _: Any, last: int) -> Response:
+    """Return what the page shows, with the latest lessons."""
+    lessons = [*session.lessons.items()][-last:]
+    merged = {n: model.count for n, model in session.merged.items()}
+    others = [each for each in browsers.sessions.values() if each is not session]
+    shown = {
+        "browser": session.number,
+        "classes": session.model.classes,
+        "hits": [each.guess == each.label for each in session.lessons.values()],
+        "lessons": [{"id": n} | each._asdict() for n, each in lessons],
+        "others": [(each.number, each.own.count, merged.get(each.number, 0)) for each in others],
+    }
+    return JSONResponse(shown)
+
+
+def predict(_browsers: Browsers, session: Session, strokes: Any, _last: int) -> Response:
+    """Return the image of a drawing, and the probabilities of the classes."""
+    image: Any = normalise(strokes)
+    chances = session.model.predict_proba_one(image) if session.model.classes else {}
+    return JSONResponse({"image": b64encode(image).decode(), "chances": [*chances.items()]})
+
+
+def download(_browsers: Browsers, session: Session, _data: Any, _last: int) -> Response:
+    """Return the model as a file."""
+    return Response(onlinels.dumps(session.model), media_type="application/octet-stream")
+
+
+def change(browsers: Browsers, session: Session, data: Any, last: int) -> Response:
+    """Carry out what a page asks for, and return what it shows then."""
+    others = {each.number: each for each in browsers.sessions.values() if each is not session}
+    match data:
+        case {"do": "teach", "label": str(label)}:
+            label = label.strip()
+            check_classes((*session.model.classes, label))
+            image: Any = normalise(data.get("strokes"))
+            guess = session.model.predict_one(image)
+            session.commit("teach", label, guess, b64encode(image).decode())
+        case {"do": "take back", "number": int(number)} if number in session.lessons:
+            session.commit("take back", number)
+        case {"do": "part", "number": int(number)} if number in session.merged:
+            session.commit("part", number)
+        case {"do": "merge", "number": int(number)} if number in others:
+            check_classes((*session.model.classes, *others[number].own.classes))
+            session.commit("merge", number, copy=others[number].own)
+        case {"do": "start", "label": str(label)} if label in STARTS:
+            session.commit("start", label)
+        case {"model": ShallowConvClassifier() as model}:
+            session.commit("start", copy=model)
+        case _:
+            raise ValueError(f"{str(data)[:50]} is already done, or cannot be done.")
+    return state(browsers, session, data, last)
+
+
+def make_app(folder: Path, per_second: int = PER_SECOND) -> Starlette:
+    """Return the application, which keeps all lessons in a folder."""
+    browsers = Browsers(folder, per_second)
+    return Starlette(
+        routes=[
+            Route("/", browsers.page),
+            Route("/api/state", partial(browsers.answer, state, None)),
+            Route(
+                "/api/predict",
+                partial(browsers.post, predict),
+                methods=POST,
+                max_body_size=MAX_BODY,
+            ),
+            Route(
+                "/api/change", partial(browsers.post, change), methods=POST, max_body_size=MAX_BODY
+            ),
+            Route("/api/model", partial(browsers.answer, download, None)),
+            Route("/api/model", browsers.upload, methods=POST, max_body_size=MAX_FILE),
+            Mount("/page", StaticFiles(directory=PAGE)),
+        ],
+        middleware=[
+            Middleware(TrustedHostMiddleware, ["127.0.0.1", "localhost"], www_redirect=False),
+            Middleware(BaseHTTPMiddleware, dispatch=browsers.guard),
+        ],
+        exception_handlers={
+            ValueError: lambda _, error: message(str(error), 400),
+            HTTPException: lambda _, error: message(error.detail, error.status_code),
+            OSError: lambda _, error: message(f"Not saved: {error}", 500),
+        },
+    )
 
 
 def cookie_of(request: Request) -> str:
     """Return the browser's cookie, or nothing if it has none of ours."""
     cookie = request.cookies.get(COOKIE, "")
     return cookie if re.fullmatch("[0-9a-f]{32}", cookie) else ""
-
-
-async def body_of(request: Request, most: int) -> bytes:
-    """Return the body of a request, unless it is too large."""
-    content = bytearray()
-    async for part in request.stream():
-        content += part
-        if len(content) > most:
-            raise HTTPException(413, f"The file or drawing has over {most:,} bytes: too many.")
-    return bytes(content)
-
-
-async def json_of(request: Request) -> dict[str, Any]:
-    try:
-        data = json.loads(await body_of(request, MAX_BODY))
-    except (ValueError, RecursionError):
-        data = None
-    if not isinstance(data, dict):
-        raise ValueError("The body of the request is no JSON object, expected one.")
-    return data
 
 
 def message(text: str, status: int) -> Response:

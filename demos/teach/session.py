@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64decode
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,19 +21,17 @@ import onlinels
 from onlinels import ShallowConvClassifier
 from teach.drawing import SIDE, digits
 
-SAVED_EVERY, MAX_CLASSES, MAX_LABEL = 100, 50, 30
-"""Events from one save to the next; most classes; most characters of a label."""
+MAX_CLASSES, MAX_LABEL = 50, 30
+"""Most classes, and most characters of a label."""
 
 
 @cache
 def blank() -> ShallowConvClassifier:
     """Return a network that predicts from the first image, because no feature is made of images."""
-    settings: dict[str, Any] = {
-        "filters": "hand-designed",
-        "input_weights": "gaussian",
-        "n_hidden": 500,
-    }
-    model = ShallowConvClassifier.from_preset("mnist", **settings, ridge=100.0, priors="equal")
+    settings: dict[str, Any] = {"n_hidden": 500, "ridge": 100.0, "priors": "equal"}
+    model = ShallowConvClassifier.from_preset(
+        "mnist", filters="hand-designed", input_weights="gaussian", **settings
+    )
     model.transform_many(np.zeros((1, SIDE, SIDE)))  # Draws the input weights, which empty() keeps.
     return model
 
@@ -45,24 +44,28 @@ def taught_digits() -> ShallowConvClassifier:
     return model
 
 
+STARTS: dict[str, Callable[[], Any]] = {"empty": blank, "digits": taught_digits}
+
+
 def read_model(content: bytes) -> ShallowConvClassifier:
     """Return the model in a file of this application; ValueError if it is none."""
     model = onlinels.loads(content)
-    if type(model) is not ShallowConvClassifier:
-        raise ValueError(f"The file holds a {type(model).__name__}, expected a model saved here.")
+    try:
+        model = blank().empty().merge(model)
+        model.predict_many(np.zeros((1, SIDE, SIDE)))  # Refuses images of another shape.
+    except (TypeError, ValueError) as error:
+        raise ValueError("The file holds no model that was downloaded here.") from error
     check_classes(model.classes)
-    model = blank().empty().merge(model)
-    model.predict_many(np.zeros((1, SIDE, SIDE)))  # Refuses images of another shape.
     return model
 
 
 def check_classes(labels: Any) -> None:
     """Raise ValueError if there are too many classes, or one has no readable name."""
     for label in labels:
-        text = label if isinstance(label, str) else ""
-        if not (text.isprintable() and 1 <= len(text.strip()) <= MAX_LABEL):
-            problem = f"The name of a class is {label!r:.50}, expected 1 to {MAX_LABEL} readable"
-            raise ValueError(f"{problem} characters. Choose another name.")
+        # Emoji and some scripts join characters with these two, which are not printable.
+        seen = str(label).replace("\u200c", "").replace("\u200d", "").strip()
+        if not (seen.isprintable() and 1 <= len(seen) <= MAX_LABEL and isinstance(label, str)):
+            raise ValueError(f"The name is {label!r:.50}, expected 1 to {MAX_LABEL} characters.")
     if len(set(labels)) > MAX_CLASSES:
         raise ValueError(f"There are {len(set(labels))} classes, expected {MAX_CLASSES} at most.")
 
@@ -74,9 +77,8 @@ class Lesson(NamedTuple):
     guess: str | None
     image: str
 
-    @property
     def pixels(self) -> Any:
-        """The image (28, 28)."""
+        """Return the image (28, 28)."""
         return np.frombuffer(b64decode(self.image), np.uint8).reshape(SIDE, SIDE)
 
 
@@ -90,35 +92,47 @@ class Session:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.n_events = folder, 0
-        self._start("empty", None)
-        self._recover(folder / "journal.jsonl", folder / "own.npz")
+        self.folder, self.number, self.in_doubt = folder, int(folder.name[:3]), False
+        self.n_events = self.n_saved = 0
+        self._carry_out("start", "empty")
+        try:
+            self._recover(folder / "journal.jsonl", folder / "own.npz")
+        except Exception as error:
+            raise ValueError(
+                f"{folder} is damaged ({error!r:.99}): restore or delete it"
+            ) from error
 
     def _recover(self, journal: Path, save: Path) -> None:
         """Repeat the events of the journal; `own` has learnt those before its last save."""
         content = journal.read_bytes() if journal.exists() else b""
         # A kill may have torn the last line, which was never answered.
-        whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:
-            os.truncate(journal, len(whole))
-        self.n_bytes, lines = len(whole), whole.splitlines()
+        *lines, torn = content.split(b"\n")
+        self.n_bytes = len(content) - len(torn)
         saved: dict[str, Any] = onlinels.load(save) if save.exists() else {"n_events": 0}
-        if saved["n_events"] > len(lines):
-            raise ValueError(
-                f"{save} is newer than {journal}. Restore the journal, or delete both."
-            )
-        for self.n_events, line in enumerate(lines):
-            self._carry_out(*json.loads(line), learns=self.n_events >= saved["n_events"])
-            if self.n_events + 1 == saved["n_events"]:
+        self.n_saved = saved["n_events"]
+        if self.n_saved > len(lines):
+            raise ValueError(f"{save.name} is newer than {journal.name}")
+        for line in lines:
+            self._carry_out(*json.loads(line))
+            self.n_events += 1
+            if self.n_events == self.n_saved:
                 self.own = saved["own"]
-        self.n_events = len(lines)
         self._sum_up()
+        if torn:
+            os.truncate(journal, self.n_bytes)
 
-    def commit(self, do: str, *values: Any) -> None:
-        """Carry out an event, and return once it is on the disk."""
+    def commit(self, do: str, *values: Any, copy: ShallowConvClassifier | None = None) -> None:
+        """Carry out an event, perhaps with a copy of a model, and return once it is on the disk.
+
+        If this fails, the session is in doubt: only the journal knows what has happened.
+        """
+        self.in_doubt = True
+        if copy is not None:
+            values = *values, f"model-{self.n_events}.npz"
+            onlinels.save(copy, self.folder / values[-1])
         self._carry_out(do, *values)
         if do == "teach":
-            self.model.learn_one(self.lessons[self.n_events].pixels, values[0])
+            self.model.learn_one(self.lessons[self.n_events].pixels(), values[0])
         else:
             self._sum_up()
         with (self.folder / "journal.jsonl").open("ab") as file:
@@ -128,45 +142,30 @@ class Session:
             file.flush()
             os.fsync(file.fileno())
         self.n_events += 1
-        if self.n_events % SAVED_EVERY == 0:
-            onlinels.save({"n_events": self.n_events, "own": self.own}, self.folder / "own.npz")
+        self.in_doubt = False
 
-    def commit_copy(self, do: str, name: Any, model: ShallowConvClassifier) -> None:
-        """Carry out an event with a model, of which a copy is saved before."""
-        file = f"model-{self.n_events}.npz"
-        onlinels.save(model, self.folder / file)
-        self.commit(do, name, file)
-
-    def _carry_out(self, do: str, *values: Any, learns: bool = True) -> None:
+    def _carry_out(self, do: str, *values: Any) -> None:
+        learns = self.n_events >= self.n_saved  # Otherwise, the save has learnt it.
         if do == "teach":
-            lesson = self.lessons[self.n_events] = Lesson(*values)
+            lesson = Lesson(*values)
             if learns:
-                self.own.learn_one(lesson.pixels, lesson.label)
+                self.own.learn_one(lesson.pixels(), lesson.label)
+            self.lessons[self.n_events] = lesson
         elif do == "take back":
-            if values[0] not in self.lessons:
-                raise ValueError("This lesson is already taken back.")
+            lesson = self.lessons[values[0]]
             if learns:
-                self.own.unlearn_one(self.lessons[values[0]].pixels, self.lessons[values[0]].label)
+                self.own.unlearn_one(lesson.pixels(), lesson.label)
             del self.lessons[values[0]]
         elif do == "merge":
             self.merged[values[0]] = onlinels.load(self.folder / values[1])
         elif do == "part":
-            self.merged.pop(values[0], None)
+            del self.merged[values[0]]
         else:
-            self._start(*values)
-
-    def _start(self, start: str, file: str | None) -> None:
-        """Forget all lessons, and start "empty", with "digits", or with the model of a "file"."""
-        if file is None:
-            self.first = taught_digits() if start == "digits" else blank()
-        else:
-            self.first = onlinels.load(self.folder / file)
-        self.own = blank().empty()
-        self.lessons: dict[int, Lesson] = {}
-        self.merged: dict[int, ShallowConvClassifier] = {}
+            start = STARTS.get(values[0]) or partial(onlinels.load, self.folder / values[0])
+            self.first, self.own = start(), blank().empty()
+            self.lessons: dict[int, Lesson] = {}
+            self.merged: dict[int, ShallowConvClassifier] = {}
 
     def _sum_up(self) -> None:
         """Make the model that predicts from its parts."""
-        self.model: ShallowConvClassifier = onlinels.merge(
-            self.first, self.own, *self.merged.values()
-        )
+        self.model = onlinels.merge(self.first, self.own, *self.merged.values())
