@@ -101,7 +101,20 @@ def test_digits_are_centred_as_drawings_are():
 
 @pytest.mark.parametrize(
     "strokes",
-    [None, 5, "ab", [], [[]], [[1, 2]], [[[1, 2, 3]]], [[["a", 1]]], [[[1, None]]], [[[1e9, 0]]]],
+    [
+        None,
+        5,
+        "ab",
+        [],
+        [[]],
+        [[[10**400, 1]]],
+        [[], [[1, 2]]],
+        [[1, 2]],
+        [[[1, 2, 3]]],
+        [[["a", 1]]],
+        [[[1, None]]],
+        [[[1e9, 0]]],
+    ],
     ids=repr,
 )
 def test_what_is_no_drawing_is_refused(strokes):
@@ -262,8 +275,16 @@ def test_there_are_at_most_fifty_classes(tmp_path, monkeypatch):
 
 def test_a_label_is_text(tmp_path):
     client = browser(make_app(tmp_path))
-    state = teach(client, "<script>alert(1)</script>", SEVEN)
-    assert state["classes"] == ["<script>alert(1)</script>"]
+    family, persian = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u0645\u06cc\u200c\u0631"
+    labels = ["<script>alert(1)</script>", family, persian, "a" * 30, "null", "__proto__"]
+    for label in labels:
+        state = teach(client, label, SEVEN)
+    assert state["classes"] == labels
+    for label in ("a\nb", "\u202eabc", "\u200d", "\ud800", "x" * 10_000, "\x1b[0m"):
+        data = json.dumps({"do": "teach", "strokes": SEVEN, "label": label})
+        answer = client.post("/api/change", content=data)
+        assert (answer.status_code, answer.json()["message"][:11]) == (400, "The name is")
+    assert client.get("/api/state").json() == state
 
 
 def test_no_other_page_can_teach_or_read(tmp_path):
@@ -312,6 +333,50 @@ def test_a_full_disk_is_no_lesson(tmp_path, monkeypatch):
     (folder / "journal.jsonl").rmdir()
     (folder / "kept").rename(folder / "journal.jsonl")
     assert client.get("/api/state").json() == before
+
+
+def test_a_save_that_fails_loses_no_lesson(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("no space left")
+
+    client = browser(make_app(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "SAVED_EVERY", 1)
+        patch.setattr(server.onlinels, "save", fail)
+        state = teach(client, "7", SEVEN)
+    assert state["classes"] == ["7"]
+    assert browser(make_app(tmp_path), cookie=cookie_of(client)).get("/api/state").json() == state
+
+
+@pytest.mark.parametrize("line", ["{", '["pin", 3]', '["take back", 9]', '["teach", "x"]', "5"])
+def test_a_journal_that_cannot_be_read_is_named_and_kept(tmp_path, line):
+    client = browser(make_app(tmp_path))
+    teach(client, "7", SEVEN)
+    (folder,) = tmp_path.iterdir()
+    journal = folder / "journal.jsonl"
+    content = journal.read_text() + line + "\n[torn"
+    journal.write_text(content)
+    with pytest.raises(ValueError, match=f"{folder.name} is damaged .*restore or delete it"):
+        make_app(tmp_path)
+    assert journal.read_text() == content
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path):
+    (tmp_path / "2024-report.pdf").write_text("")
+    (tmp_path / "001-notes").mkdir()
+    client = browser(make_app(tmp_path))
+    assert teach(client, "7", SEVEN)["browser"] == 1
+    assert len([*tmp_path.iterdir()]) == 3
+
+
+def test_there_are_at_most_fifty_browsers(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "MAX_BROWSERS", 1)
+    app = make_app(tmp_path)
+    client = browser(app)
+    teach(client, "7", SEVEN)
+    refused = browser(app).get("/api/state")
+    assert (refused.status_code, "browsers came" in refused.json()["message"]) == (400, True)
+    assert teach(client, "x", CROSS)["classes"] == ["7", "x"]
 
 
 def test_two_servers_of_one_folder_lose_no_lesson(tmp_path):

@@ -185,6 +185,22 @@ def test_a_killed_server_comes_back_with_all_lessons(open_page, tmp_path):
         expect(page.locator("#share")).to_have_text("33%")
 
 
+def test_two_clicks_teach_once_and_the_page_shows_whatever_server_answers(open_page, tmp_path):
+    with running(tmp_path / "one") as (address, _):
+        page = open_page(address)
+        teach(page, "7")
+        draw(page, by_hand("7", 1))
+        row(page, "7").dblclick()
+        teach(page, "star")
+        expect(lessons(page)).to_have_count(3)
+    with running(tmp_path / "two", address.rpartition(":")[2]):
+        draw(page, by_hand("fish", 1))
+        page.get_by_label("Name of a new sign").fill("fish")
+        page.keyboard.press("Enter")
+        expect(lessons(page)).to_have_count(1)
+        expect(page.locator("#classes li")).to_have_count(1)
+
+
 def test_two_browsers_merge_and_two_tabs_agree(open_page, tmp_path):
     with running(tmp_path) as (address, _):
         one, two = open_page(address), open_page(address)

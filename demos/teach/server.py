@@ -35,11 +35,12 @@ from onlinels import ShallowConvClassifier
 from teach.drawing import normalise
 from teach.session import STARTS, Session, blank, check_classes, read_model
 
-PAGE, COOKIE, POST = Path(__file__).parent / "page", "onlinels_teach", ["POST"]
+PAGE, COOKIE = Path(__file__).parent / "page", "onlinels_teach"
 MAX_BODY, MAX_FILE, MAX_BROWSERS = 200_000, 20_000_000, 50
 """Bytes of a request and of an uploaded model; folders of browsers."""
 PER_SECOND, SAVED_EVERY = 200, 100
 """Drawings, changes and uploads answered in a second; events from one save to the next."""
+POST: dict[str, Any] = {"methods": ["POST"], "max_body_size": MAX_BODY}
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; form-action 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -184,17 +185,10 @@ def make_app(folder: Path, per_second: int = PER_SECOND) -> Starlette:
         routes=[
             Route("/", browsers.page),
             Route("/api/state", partial(browsers.answer, state, None)),
-            Route(
-                "/api/predict",
-                partial(browsers.post, predict),
-                methods=POST,
-                max_body_size=MAX_BODY,
-            ),
-            Route(
-                "/api/change", partial(browsers.post, change), methods=POST, max_body_size=MAX_BODY
-            ),
+            Route("/api/predict", partial(browsers.post, predict), **POST),
+            Route("/api/change", partial(browsers.post, change), **POST),
             Route("/api/model", partial(browsers.answer, download, None)),
-            Route("/api/model", browsers.upload, methods=POST, max_body_size=MAX_FILE),
+            Route("/api/model", browsers.upload, **POST | {"max_body_size": MAX_FILE}),
             Mount("/page", StaticFiles(directory=PAGE)),
         ],
         middleware=[

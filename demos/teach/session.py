@@ -98,9 +98,7 @@ class Session:
         try:
             self._recover(folder / "journal.jsonl", folder / "own.npz")
         except Exception as error:
-            raise ValueError(
-                f"{folder} is damaged ({error!r:.99}): restore or delete it"
-            ) from error
+            raise ValueError(f"{folder} is damaged ({error!r}): restore or delete it") from error
 
     def _recover(self, journal: Path, save: Path) -> None:
         """Repeat the events of the journal; `own` has learnt those before its last save."""

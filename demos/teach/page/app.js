@@ -5,7 +5,9 @@ import { keysOf, paint, showChances, showState } from "/page/view.js";
 const at = (id) => document.getElementById(id);
 const pad = new Pad(document.querySelector("#pad > canvas"));
 const otherTabs = new BroadcastChannel("lessons");
-let state = { classes: [], version: 0 };
+let state = { classes: [], lessons: [] };
+let taught = {}; // The drawing and the label of the last lesson: two clicks are one lesson.
+let turn = Promise.resolve(); // One request for the state at a time, so that the latest comes last.
 let last = 60; // Lessons shown.
 let asking = false;
 let askAgain = false;
@@ -22,6 +24,7 @@ async function ask(path, options) {
   return data;
 }
 
+const sayFault = (error) => say(error.message, true);
 const post = (path, data) => ask(path, { method: "POST", body: JSON.stringify(data) });
 
 function say(text, bad = false) {
@@ -30,27 +33,29 @@ function say(text, bad = false) {
 }
 
 function show(news) {
-  if (news.version < state.version) return; // An earlier answer that came later.
   state = news;
   showState(state, { teach, takeBack, merge, part });
   predict();
 }
 
-const refresh = () => ask(`/api/state?last=${last}`).then(show, (error) => say(error.message, true));
+const load = () => ask(`/api/state?last=${last}`).then(show, sayFault);
+const refresh = () => (turn = turn.then(load));
+const change = (data, done) => (turn = turn.then(() => make(data, done)));
 
-async function change(data, done) {
+async function make(data, done) {
   try {
     const news = await (data instanceof File
       ? ask(`/api/model?last=${last}`, { method: "POST", body: data })
       : post(`/api/change?last=${last}`, data));
     otherTabs.postMessage("changed");
     if (data.do === "teach") pad.finished = true;
+    else taught = {};
     show(news);
     say(done);
     return true;
   } catch (error) {
-    await refresh();
-    say(error.message, true);
+    await load();
+    sayFault(error);
     return false;
   }
 }
@@ -63,7 +68,7 @@ async function predict() {
   while (askAgain) {
     askAgain = false;
     const strokes = pad.strokes;
-    const answer = strokes.length ? await post("/api/predict", { strokes }).catch(() => null) : { chances: [] };
+    const answer = strokes.length ? await post("/api/predict", strokes).catch(sayFault) : { chances: [] };
     if (answer && strokes === pad.strokes) {
       paint(at("seen"), answer.image);
       showChances(answer.chances);
@@ -74,10 +79,13 @@ async function predict() {
 
 async function teach(label) {
   if (!pad.strokes.length) return say("Draw something first.", true);
-  const taught = await change({ do: "teach", strokes: pad.strokes, label }, `Learnt as ${label}, and saved.`);
+  if (taught.strokes === pad.strokes && taught.label === label) return say(`Learnt as ${label} already.`);
+  taught = { strokes: pad.strokes, label };
+  const saved = await change({ do: "teach", strokes: pad.strokes, label }, `Learnt as ${label}, and saved.`);
+  if (!saved) taught = {};
   at("pad-stamp").textContent = label;
-  at("pad").classList.toggle("taught", taught);
-  return taught;
+  at("pad").classList.toggle("taught", saved);
+  return saved;
 }
 
 async function takeBack(lesson) {
@@ -106,7 +114,8 @@ at("older").addEventListener("click", () => { last += 240; refresh(); });
 at("upload").addEventListener("click", () => at("file").click());
 at("file").addEventListener("change", async (event) => {
   const file = event.target.files[0];
-  if (file && sure()) await change(file, `Started over with ${file.name}.`);
+  if (file?.size > 20e6) say(`${file.name} has over 20 MB: no model that was downloaded here.`, true);
+  else if (file && sure()) await change(file, `Started over with ${file.name}.`);
   event.target.value = "";
 });
 for (const each of document.querySelectorAll("[data-start]")) {
@@ -116,7 +125,7 @@ for (const each of document.querySelectorAll("[data-start]")) {
 }
 document.addEventListener("keydown", (event) => {
   if (event.target.matches("input") || event.altKey || event.repeat) return;
-  if ((event.ctrlKey || event.metaKey) && event.key === "z" && state.lessons?.length) takeBack(state.lessons.at(-1));
+  if ((event.ctrlKey || event.metaKey) && event.key === "z" && state.lessons.length) takeBack(state.lessons.at(-1));
   if (event.ctrlKey || event.metaKey) return;
   if (event.key === "Escape") pad.clear();
   const label = keysOf(state.classes).get(event.key.toLowerCase());

@@ -2,6 +2,7 @@
 // thousandths of its side.
 const STEP = 40; // Of an arrow key.
 const CLOSEST = 3; // Distance between two points of a stroke.
+const MOST = 4900; // Points; the server reads a few more.
 
 export class Pad extends EventTarget {
   strokes = [];
@@ -75,7 +76,8 @@ export class Pad extends EventTarget {
   #add(place) {
     const stroke = this.strokes.at(-1);
     const [x, y] = stroke.at(-1);
-    if (Math.hypot(place[0] - x, place[1] - y) >= CLOSEST) stroke.push(place);
+    const isFar = Math.hypot(place[0] - x, place[1] - y) >= CLOSEST;
+    if (isFar && this.strokes.flat().length < MOST) stroke.push(place);
   }
 
   #end() {
