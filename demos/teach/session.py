@@ -65,7 +65,7 @@ def check_classes(labels: Any) -> None:
         # Emoji and some scripts join characters with these two, which are not printable.
         seen = str(label).replace("\u200c", "").replace("\u200d", "").strip()
         if not (seen.isprintable() and 1 <= len(seen) <= MAX_LABEL and isinstance(label, str)):
-            raise ValueError(f"The name is {label!r:.50}, expected 1 to {MAX_LABEL} characters.")
+            raise ValueError(f"Name {label!r:.50}, expected 1 to {MAX_LABEL} readable characters.")
     if len(set(labels)) > MAX_CLASSES:
         raise ValueError(f"There are {len(set(labels))} classes, expected {MAX_CLASSES} at most.")
 

@@ -95,7 +95,7 @@ async function takeBack(lesson) {
 const merge = (number) => change({ do: "merge", number }, `Merged what browser ${number} has taught.`);
 const part = (number) => change({ do: "part", number }, `Without what browser ${number} has taught.`);
 
-const sure = () => !at("lessons").children.length || confirm("Start over? All lessons of this browser go.");
+const sure = () => !at("lessons").children.length || confirm("Start over? The model forgets all lessons of this browser.");
 
 pad.addEventListener("change", () => {
   if (!pad.finished) at("pad").classList.remove("taught");

@@ -42,7 +42,6 @@ export function showState(state, act) {
 }
 
 function showClasses(labels, teach) {
-
   const keys = new Map([...keysOf(labels)].map(([key, label]) => [label, key]));
   const rows = at("classes");
   at("nothing").hidden = labels.length > 0;
@@ -82,7 +81,7 @@ function showScore(hits) {
   at("share").textContent = hits.length ? `${Math.round((100 * right) / hits.length)}%` : "–";
   at("share-of").textContent = hits.length
     ? `of ${hits.length} predicted right just before they were taught`
-    : "predicted right just before they are taught";
+    : "No lesson yet. Every drawing is predicted before it is taught.";
   const recent = hits.map((_, place) => {
     const some = hits.slice(Math.max(0, place - 9), place + 1);
     return some.reduce((sum, each) => sum + each, 0) / some.length;
