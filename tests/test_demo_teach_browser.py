@@ -25,7 +25,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from support.processes import PATIENCE, started
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
 
 DEMO = Path(__file__).resolve().parents[1] / "demos" / "teach"

@@ -7,11 +7,13 @@ A simulated writer teaches ten digits, and every drawing is tested in turn by a 
 learnt it: the model unlearns the drawing, predicts it, and learns it again. The drawings are rows
 of MNIST. They are of many hands (any rows), or of one hand (one row for each digit, turned, scaled
 and slanted at random for each drawing). In the third case, the model has learnt scikit-learn's
-digits except one, and the writer teaches this one as a new sign, with rows of many hands. The new
-sign then comes from another source than the other nine, which may make it easy to tell. So rows of
-MNIST of the other nine, which the model has not learnt either, are tested, too.
+digits except one, and the writer teaches this tenth digit with rows of many hands. The tenth digit
+then comes from another source than the other nine, which may make it easy to recognise. In the
+fourth case, the same model predicts rows of MNIST of the other nine digits: what the tenth costs.
 
-The times are those of the server's own functions, the journal on the disk included.
+The times are those of the server's own functions, the journal on the disk included. Between a
+lesson and the next prediction, the model is saved if a save is due: the server does so once it has
+answered.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from teach.server import Browsers, change, predict
 from teach.session import blank
 
 LESSONS = 1, 2, 5, 10
-NEW, OTHERS = "a new sign beside nine", "the other nine then"
+NEW, OTHERS = "a tenth digit", "the other nine digits"
 COLOURS = {"one hand": BLUE, "many hands": VERMILLION, NEW: GREEN, OTHERS: GREY}
 
 

@@ -1,8 +1,9 @@
-"""Teach a classifier by hand, in a browser: what it learns, it knows at once.
+"""Teach signs to a classifier in a browser, one drawing at a time.
 
-Draw, and see the probabilities of the classes move; press a class to teach it; name a class that
-never existed; take back any lesson; merge what two browsers have taught. All runs on this computer,
-without a network. Every lesson, with its drawing, is on the disk before the page says so.
+The page shows the probabilities of the classes while you draw. Press a class to teach it the
+drawing, or type the name of a new class. You can take back any lesson, and merge what two browsers
+have taught. The server runs on this computer and needs no network. It writes every lesson, with
+its drawing, to the disk before the page confirms it.
 
 python demos/teach
 """

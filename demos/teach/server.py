@@ -1,7 +1,7 @@
 """The server of the page: predictions, changes, and what keeps other web pages out.
 
-Requests are answered if they come from a page of this server: the Host and the Origin header are
-checked. A browser is recognised by a random cookie. All models share one lock.
+The server answers requests from its own page only: it checks the headers Host and Origin. It
+recognises a browser by a random cookie. One lock protects all models.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Browsers:
             return function(self, self._session(cookie), *data)
 
     def save(self, cookie: str) -> None:
-        """Save a model if it has changed often since its last save; nobody waits for the disk."""
+        """Save a model if a save is due; other requests do not wait for the disk."""
         with self.lock:
             session = self._session(cookie)
             if session.n_events < session.n_saved + SAVED_EVERY:
@@ -107,7 +107,7 @@ class Browsers:
         return response
 
     async def answer(self, function: Callable[..., Any], data: Any, request: Request) -> Response:
-        """Send what a function returns for these browsers, a session, data and lessons to show."""
+        """Send what a function returns for data, and save the model if a save is due."""
         cookie, last = cookie_of(request), int(request.query_params.get("last", 60))
         if not cookie:
             raise HTTPException(403, "Open the page first; it needs a cookie.")
@@ -126,7 +126,7 @@ class Browsers:
 
 
 def state(browsers: Browsers, session: Session, _: Any, last: int) -> Response:
-    """Return what the page shows, with the latest lessons."""
+    """Return what the page shows, with the `last` lessons."""
     lessons = [*session.lessons.items()][-last:]
     merged = {n: model.count for n, model in session.merged.items()}
     others = [each for each in browsers.sessions.values() if each is not session]

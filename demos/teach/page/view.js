@@ -81,7 +81,7 @@ function showScore(hits) {
   at("share").textContent = hits.length ? `${Math.round((100 * right) / hits.length)}%` : "–";
   at("share-of").textContent = hits.length
     ? `of ${hits.length} predicted right just before they were taught`
-    : "No lesson yet. Every drawing is predicted before it is taught.";
+    : "Drawings are predicted, then taught.";
   const recent = hits.map((_, place) => {
     const some = hits.slice(Math.max(0, place - 9), place + 1);
     return some.reduce((sum, each) => sum + each, 0) / some.length;
