@@ -174,7 +174,7 @@ def change(browsers: Browsers, session: Session, data: Any, last: int) -> Respon
         case {"model": ShallowConvClassifier() as model}:
             session.commit("start", copy=model)
         case _:
-            raise ValueError(f"{str(data)[:50]} is already done, or cannot be done.")
+            raise ValueError("This is already done, or not possible.")
     return state(browsers, session, data, last)
 
 

@@ -88,8 +88,10 @@ async function teach(label) {
   return saved;
 }
 
+const unlearn = (lesson) => make({ do: "take back", number: lesson.id }, `Unlearnt: a lesson of ${lesson.label}.`);
+
 async function takeBack(lesson) {
-  await change({ do: "take back", number: lesson.id }, `Unlearnt: a lesson of ${lesson.label}.`);
+  await (turn = turn.then(() => unlearn(lesson)));
   at("lessons").focus(); // The button is gone.
 }
 const merge = (number) => change({ do: "merge", number }, `Merged what browser ${number} has taught.`);
@@ -125,7 +127,8 @@ for (const each of document.querySelectorAll("[data-start]")) {
 }
 document.addEventListener("keydown", (event) => {
   if (event.target.matches("input") || event.altKey || event.repeat) return;
-  if ((event.ctrlKey || event.metaKey) && event.key === "z" && state.lessons.length) takeBack(state.lessons.at(-1));
+  // Which lesson is the latest, only the answers to earlier requests say.
+  if ((event.ctrlKey || event.metaKey) && event.key === "z") turn = turn.then(() => state.lessons.length && unlearn(state.lessons.at(-1)));
   if (event.ctrlKey || event.metaKey) return;
   if (event.key === "Escape") pad.clear();
   const label = keysOf(state.classes).get(event.key.toLowerCase());

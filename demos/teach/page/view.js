@@ -95,7 +95,8 @@ function lessonOf(lesson, takeBack) {
   paint(image, lesson.image);
   const button = make("button", { type: "button", textContent: "×", title: "Take back" });
   button.setAttribute("aria-label", `Take back a lesson of ${lesson.label}`);
-  button.addEventListener("click", () => takeBack(lesson));
+  // The second click of two would hit the next lesson, which has moved here.
+  button.addEventListener("click", (event) => event.detail < 2 && takeBack(lesson));
   const made = make("li", {}, image, make("span", { className: "label", textContent: lesson.label }), button);
   made.classList.toggle("wrong", lesson.guess !== lesson.label);
   made.title = lesson.guess === null ? lesson.label : `${lesson.label}; predicted before: ${lesson.guess}`;
