@@ -207,7 +207,7 @@ class FixedNetwork:
 
     def empty(self) -> FixedNetwork:
         """Return a network with the same features that has learnt nothing."""
-        return replace(self, hidden=self.hidden.clone(), classifier=self.classifier.empty())
+        return replace(self, hidden=copy.copy(self.hidden), classifier=self.classifier.empty())
 
     def activations(self, images: Matrix) -> Matrix:
         """Return the hidden activations (n, n_hidden) of images."""

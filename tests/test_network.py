@@ -210,6 +210,19 @@ def test_networks_of_the_same_images_do_not_differ():
     laws.assert_refused(lambda: model.difference(late), model, "different fixed features")
 
 
+def test_networks_made_by_empty_draw_no_input_weights_again(monkeypatch):
+    model = ShallowConvClassifier.from_preset(
+        "digits", warm_up=2, input_weights="gaussian", n_hidden=20
+    )
+    images = np.random.default_rng(0).random((3, 8, 8))
+    model.learn_many(images, ["a", "b", "a"])
+    monkeypatch.setattr("onlinels.features.hidden.draw_row", None)
+    other = model.empty()
+    other.learn_one(images[0], "c")
+    np.testing.assert_array_equal(other.transform_many(images), model.transform_many(images))
+    assert (other.classes, model.classes) == (("c",), ("a", "b"))
+
+
 def test_the_callers_parts_stay_the_callers():
     layer, bank = HiddenLayer(5), np.ones((2, 3, 3))
     expected = layer.transform_one({"a": 1.0})

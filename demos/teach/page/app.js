@@ -1,0 +1,139 @@
+// The page: what is drawn is predicted, what is pressed is taught. The server holds the state.
+import { Pad } from "/page/pad.js";
+import { keysOf, paint, showChances, showState } from "/page/view.js";
+
+const at = (id) => document.getElementById(id);
+const pad = new Pad(document.querySelector("#pad > canvas"));
+const otherTabs = new BroadcastChannel("lessons");
+let state = { classes: [], lessons: [] };
+let taught = {}; // The drawing and the label of the last lesson: two clicks are one lesson.
+let turn = Promise.resolve(); // One request for the state at a time, so that the latest comes last.
+let last = 60; // Lessons shown.
+let asking = false;
+let askAgain = false;
+
+async function ask(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch {
+    throw new Error("The server does not answer. Start it again: python demos/teach");
+  }
+  const data = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(data.message ?? `The server answers ${answer.status}.`);
+  return data;
+}
+
+const sayFault = (error) => say(error.message, true);
+const post = (path, data) => ask(path, { method: "POST", body: JSON.stringify(data) });
+
+function say(text, bad = false) {
+  at("message").textContent = text;
+  at("message").classList.toggle("bad", bad);
+}
+
+function show(news) {
+  state = news;
+  showState(state, { teach, takeBack, merge, part });
+  predict();
+}
+
+const load = () => ask(`/api/state?last=${last}`).then(show, sayFault);
+const refresh = () => (turn = turn.then(load));
+const change = (data, done) => (turn = turn.then(() => make(data, done)));
+
+async function make(data, done) {
+  try {
+    const news = await (data instanceof File
+      ? ask(`/api/model?last=${last}`, { method: "POST", body: data })
+      : post(`/api/change?last=${last}`, data));
+    otherTabs.postMessage("changed");
+    if (data.do === "teach") pad.finished = true;
+    else taught = {};
+    show(news);
+    say(done);
+    return true;
+  } catch (error) {
+    await load();
+    sayFault(error);
+    return false;
+  }
+}
+
+async function predict() {
+  at("pad-hint").hidden = pad.strokes.length > 0;
+  askAgain = true;
+  if (asking) return;
+  asking = true;
+  while (askAgain) {
+    askAgain = false;
+    const strokes = pad.strokes;
+    const answer = strokes.length ? await post("/api/predict", strokes).catch(sayFault) : { chances: [] };
+    if (answer && strokes === pad.strokes) {
+      paint(at("seen"), answer.image);
+      showChances(answer.chances);
+    }
+  }
+  asking = false;
+}
+
+async function teach(label) {
+  if (!pad.strokes.length) return say("Draw something first.", true);
+  if (taught.strokes === pad.strokes && taught.label === label) return say(`Learnt as ${label} already.`);
+  taught = { strokes: pad.strokes, label };
+  const saved = await change({ do: "teach", strokes: pad.strokes, label }, `Learnt as ${label}, and saved.`);
+  if (!saved) taught = {};
+  at("pad-stamp").textContent = label;
+  at("pad").classList.toggle("taught", saved);
+  return saved;
+}
+
+const unlearn = (lesson) => make({ do: "take back", number: lesson.id }, `Unlearnt: a lesson of ${lesson.label}.`);
+
+async function takeBack(lesson) {
+  await (turn = turn.then(() => unlearn(lesson)));
+  at("lessons").focus(); // The button is gone.
+}
+const merge = (number) => change({ do: "merge", number }, `Merged what browser ${number} has taught.`);
+const part = (number) => change({ do: "part", number }, `Without what browser ${number} has taught.`);
+
+const sure = () => !at("lessons").children.length || confirm("Start over? The model forgets all lessons of this browser.");
+
+pad.addEventListener("change", () => {
+  if (!pad.finished) at("pad").classList.remove("taught");
+  predict();
+});
+pad.addEventListener("stroke", () => {
+  const best = document.querySelector("#classes .first");
+  if (best) at("spoken").textContent = `Looks like ${best.title}`;
+});
+at("clear").addEventListener("click", () => pad.clear());
+at("new").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (await teach(at("name").value)) at("name").value = "";
+});
+at("older").addEventListener("click", () => { last += 240; refresh(); });
+at("upload").addEventListener("click", () => at("file").click());
+at("file").addEventListener("change", async (event) => {
+  const file = event.target.files[0];
+  if (file?.size > 20e6) say(`${file.name} has over 20 MB: no model that was downloaded here.`, true);
+  else if (file && sure()) await change(file, `Started over with ${file.name}.`);
+  event.target.value = "";
+});
+for (const each of document.querySelectorAll("[data-start]")) {
+  const start = each.dataset.start;
+  const done = start === "digits" ? "The model has learnt 1,797 digits. Teach it your hand." : "Started over, empty.";
+  each.addEventListener("click", () => sure() && change({ do: "start", label: start }, done));
+}
+document.addEventListener("keydown", (event) => {
+  if (event.target.matches("input") || event.altKey || event.repeat) return;
+  // Which lesson is the latest, only the answers to earlier requests say.
+  if ((event.ctrlKey || event.metaKey) && event.key === "z") turn = turn.then(() => state.lessons.length && unlearn(state.lessons.at(-1)));
+  if (event.ctrlKey || event.metaKey) return;
+  if (event.key === "Escape") pad.clear();
+  const label = keysOf(state.classes).get(event.key.toLowerCase());
+  if (label !== undefined) teach(label);
+});
+document.addEventListener("visibilitychange", () => document.hidden || refresh());
+otherTabs.addEventListener("message", refresh);
+refresh();

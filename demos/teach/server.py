@@ -1,0 +1,213 @@
+"""The server of the page: predictions, changes, and what keeps other web pages out.
+
+The server answers requests from its own page only: it checks the headers Host and Origin. It
+recognises a browser by a random cookie. One lock protects all models.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+import onlinels
+from onlinels import ShallowConvClassifier
+from teach.drawing import normalise
+from teach.session import STARTS, Session, blank, check_classes, read_model
+
+PAGE, COOKIE = Path(__file__).parent / "page", "onlinels_teach"
+MAX_BODY, MAX_FILE, MAX_BROWSERS = 200_000, 20_000_000, 50
+"""Bytes of a request and of an uploaded model; folders of browsers."""
+PER_SECOND, SAVED_EVERY = 200, 100
+"""Drawings, changes and uploads answered in a second; events from one save to the next."""
+POST: dict[str, Any] = {"methods": ["POST"], "max_body_size": MAX_BODY}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+class Browsers:
+    """The sessions of all browsers, in folders named by number and cookie, and their requests."""
+
+    def __init__(self, folder: Path, per_second: int = PER_SECOND) -> None:
+        self.folder, self.lock, self.times = folder, Lock(), deque[float](maxlen=per_second)
+        folders = sorted(folder.glob("[0-9]" * 3 + "-" + "[0-9a-f]" * 32))
+        self.sessions = {each.name[4:]: Session(each) for each in folders}
+        blank()  # Draws the input weights now, not at the first request.
+
+    def _session(self, cookie: str) -> Session:
+        """Return the session of a browser; a new one gets a number and a folder."""
+        session = self.sessions.get(cookie)
+        if session is None and len(self.sessions) >= MAX_BROWSERS:
+            raise ValueError(f"{MAX_BROWSERS} browsers came. Delete folders in {self.folder}.")
+        if session is None or session.in_doubt:
+            number = 1 + max((each.number for each in self.sessions.values()), default=0)
+            folder = session.folder if session else self.folder / f"{number:03}-{cookie}"
+            folder.mkdir(parents=True, exist_ok=True)
+            session = self.sessions[cookie] = Session(folder)
+        return session
+
+    def work(self, cookie: str, function: Callable[..., Any], *data: Any) -> Any:
+        """Call a function with these browsers and a session, alone."""
+        with self.lock:
+            return function(self, self._session(cookie), *data)
+
+    def save(self, cookie: str) -> None:
+        """Save a model if a save is due; other requests do not wait for the disk."""
+        with self.lock:
+            session = self._session(cookie)
+            if session.n_events < session.n_saved + SAVED_EVERY:
+                return
+            session.n_saved = session.n_events
+            saved = {"n_events": session.n_saved, "own": deepcopy(session.own)}
+        onlinels.save(saved, session.folder / "own.npz")
+
+    async def guard(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        """Refuse other pages and too many requests, and add headers for the browser."""
+        response = None
+        if request.method != "GET":
+            if request.headers.get("origin") != f"http://{request.headers['host']}":
+                response = message("Other pages may not teach here.", 403)
+            elif len(self.times) == self.times.maxlen and monotonic() - self.times[0] < 1.0:
+                response = message("Too many requests. Wait for a second.", 429)
+            else:
+                self.times.append(monotonic())
+        response = response or await call_next(request)
+        response.headers.update(HEADERS)
+        return response
+
+    async def page(self, request: Request) -> Response:
+        """Send the page, with a cookie for browsers that have none."""
+        response = FileResponse(PAGE / "index.html")
+        cookie = cookie_of(request) or secrets.token_hex(16)
+        response.set_cookie(COOKIE, cookie, 10**8, httponly=True, samesite="lax")
+        return response
+
+    async def answer(self, function: Callable[..., Any], data: Any, request: Request) -> Response:
+        """Send what a function returns for data, and save the model if a save is due."""
+        cookie, last = cookie_of(request), int(request.query_params.get("last", 60))
+        if not cookie:
+            raise HTTPException(403, "Open the page first; it needs a cookie.")
+        response = await run_in_threadpool(self.work, cookie, function, data, last)
+        response.background = BackgroundTask(self.save, cookie)
+        return response
+
+    async def post(self, function: Callable[..., Any], request: Request) -> Response:
+        """Send what a function returns for the JSON data of a request."""
+        return await self.answer(function, await request.json(), request)
+
+    async def upload(self, request: Request) -> Response:
+        """Start over with the model in a file."""
+        model = await run_in_threadpool(read_model, await request.body())
+        return await self.answer(change, {"model": model}, request)
+
+
+def state(browsers: Browsers, session: Session, _: Any, last: int) -> Response:
+    """Return what the page shows, with the `last` lessons."""
+    lessons = [*session.lessons.items()][-last:]
+    merged = {n: model.count for n, model in session.merged.items()}
+    others = [each for each in browsers.sessions.values() if each is not session]
+    shown = {
+        "browser": session.number,
+        "classes": session.model.classes,
+        "hits": [each.guess == each.label for each in session.lessons.values()],
+        "lessons": [{"id": n} | each._asdict() for n, each in lessons],
+        "others": [(each.number, each.own.count, merged.get(each.number, 0)) for each in others],
+    }
+    return JSONResponse(shown)
+
+
+def predict(_browsers: Browsers, session: Session, strokes: Any, _last: int) -> Response:
+    """Return the image of a drawing, and the probabilities of the classes."""
+    image: Any = normalise(strokes)
+    chances = session.model.predict_proba_one(image) if session.model.classes else {}
+    return JSONResponse({"image": b64encode(image).decode(), "chances": [*chances.items()]})
+
+
+def download(_browsers: Browsers, session: Session, _data: Any, _last: int) -> Response:
+    """Return the model as a file."""
+    return Response(onlinels.dumps(session.model), media_type="application/octet-stream")
+
+
+def change(browsers: Browsers, session: Session, data: Any, last: int) -> Response:
+    """Carry out what a page asks for, and return what it shows then."""
+    others = {each.number: each for each in browsers.sessions.values() if each is not session}
+    match data:
+        case {"do": "teach", "label": str(label)}:
+            label = label.strip()
+            check_classes((*session.model.classes, label))
+            image: Any = normalise(data.get("strokes"))
+            guess = session.model.predict_one(image)
+            session.commit("teach", label, guess, b64encode(image).decode())
+        case {"do": "take back", "number": int(number)} if number in session.lessons:
+            session.commit("take back", number)
+        case {"do": "part", "number": int(number)} if number in session.merged:
+            session.commit("part", number)
+        case {"do": "merge", "number": int(number)} if number in others:
+            check_classes((*session.model.classes, *others[number].own.classes))
+            session.commit("merge", number, copy=others[number].own)
+        case {"do": "start", "label": str(label)} if label in STARTS:
+            session.commit("start", label)
+        case {"model": ShallowConvClassifier() as model}:
+            session.commit("start", copy=model)
+        case _:
+            raise ValueError("This is already done, or not possible.")
+    return state(browsers, session, data, last)
+
+
+def make_app(folder: Path, per_second: int = PER_SECOND) -> Starlette:
+    """Return the application, which keeps all lessons in a folder."""
+    browsers = Browsers(folder, per_second)
+    return Starlette(
+        routes=[
+            Route("/", browsers.page),
+            Route("/api/state", partial(browsers.answer, state, None)),
+            Route("/api/predict", partial(browsers.post, predict), **POST),
+            Route("/api/change", partial(browsers.post, change), **POST),
+            Route("/api/model", partial(browsers.answer, download, None)),
+            Route("/api/model", browsers.upload, **POST | {"max_body_size": MAX_FILE}),
+            Mount("/page", StaticFiles(directory=PAGE)),
+        ],
+        middleware=[
+            Middleware(TrustedHostMiddleware, ["127.0.0.1", "localhost"], www_redirect=False),
+            Middleware(BaseHTTPMiddleware, dispatch=browsers.guard),
+        ],
+        exception_handlers={
+            ValueError: lambda _, error: message(str(error), 400),
+            HTTPException: lambda _, error: message(error.detail, error.status_code),
+            OSError: lambda _, error: message(f"Not saved: {error}", 500),
+        },
+    )
+
+
+def cookie_of(request: Request) -> str:
+    """Return the browser's cookie, or nothing if it has none of ours."""
+    cookie = request.cookies.get(COOKIE, "")
+    return cookie if re.fullmatch("[0-9a-f]{32}", cookie) else ""
+
+
+def message(text: str, status: int) -> Response:
+    return JSONResponse({"message": text}, status)

@@ -1,0 +1,169 @@
+"""What one browser has taught: a model, and a journal of lessons from which it comes back.
+
+The journal holds one JSON line per event, flushed to the disk before an event is answered. It also
+holds the drawings, even those taken back: a model needs none of them, but to take a lesson back,
+its drawing is needed. To delete the drawings, delete the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64decode
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import onlinels
+from onlinels import ShallowConvClassifier
+from teach.drawing import SIDE, digits
+
+MAX_CLASSES, MAX_LABEL = 50, 30
+"""Most classes, and most characters of a label."""
+
+
+@cache
+def blank() -> ShallowConvClassifier:
+    """Return a network that predicts from the first image, because no feature is made of images."""
+    settings: dict[str, Any] = {"n_hidden": 500, "ridge": 100.0, "priors": "equal"}
+    model = ShallowConvClassifier.from_preset(
+        "mnist", filters="hand-designed", input_weights="gaussian", **settings
+    )
+    model.transform_many(np.zeros((1, SIDE, SIDE)))  # Draws the input weights, which empty() keeps.
+    return model
+
+
+@cache
+def taught_digits() -> ShallowConvClassifier:
+    """Return a network that has learnt scikit-learn's digits."""
+    model = blank().empty()
+    model.learn_many(*digits())
+    return model
+
+
+STARTS: dict[str, Callable[[], Any]] = {"empty": blank, "digits": taught_digits}
+
+
+def read_model(content: bytes) -> ShallowConvClassifier:
+    """Return the model in a file of this application; ValueError if it is none."""
+    model = onlinels.loads(content)
+    try:
+        model = blank().empty().merge(model)
+        model.predict_many(np.zeros((1, SIDE, SIDE)))  # Refuses images of another shape.
+    except (TypeError, ValueError) as error:
+        raise ValueError("The file holds no model that was downloaded here.") from error
+    check_classes(model.classes)
+    return model
+
+
+def check_classes(labels: Any) -> None:
+    """Raise ValueError if there are too many classes, or one has no readable name."""
+    for label in labels:
+        # Emoji and some scripts join characters with these two, which are not printable.
+        seen = str(label).replace("\u200c", "").replace("\u200d", "").strip()
+        if not (seen.isprintable() and 1 <= len(seen) <= MAX_LABEL and isinstance(label, str)):
+            raise ValueError(f"Name {label!r:.50}, expected 1 to {MAX_LABEL} readable characters.")
+    if len(set(labels)) > MAX_CLASSES:
+        raise ValueError(f"There are {len(set(labels))} classes, expected {MAX_CLASSES} at most.")
+
+
+class Lesson(NamedTuple):
+    """A label that was taught, the label predicted before, and the pixels in base64."""
+
+    label: str
+    guess: str | None
+    image: str
+
+    def pixels(self) -> Any:
+        """Return the image (28, 28)."""
+        return np.frombuffer(b64decode(self.image), np.uint8).reshape(SIDE, SIDE)
+
+
+class Session:
+    """The model and the lessons of a browser, kept in a folder.
+
+    `own` has learnt the lessons of this browser alone. `model`, which predicts, is the sum of the
+    model at the start, `own`, and for every browser merged the latest copy of its `own`. So whoever
+    merges twice, or in a circle, counts no lesson twice. To undo a merge, its copy is left out; to
+    undo a lesson, `own` unlearns it, before and after merges.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.number, self.in_doubt = folder, int(folder.name[:3]), False
+        self.n_events = self.n_saved = 0
+        self._carry_out("start", "empty")
+        try:
+            self._recover(folder / "journal.jsonl", folder / "own.npz")
+        except Exception as error:
+            raise ValueError(f"{folder} is damaged ({error!r}): restore or delete it") from error
+
+    def _recover(self, journal: Path, save: Path) -> None:
+        """Repeat the events of the journal; `own` has learnt those before its last save."""
+        content = journal.read_bytes() if journal.exists() else b""
+        # A kill may have torn the last line, which was never answered.
+        *lines, torn = content.split(b"\n")
+        self.n_bytes = len(content) - len(torn)
+        saved: dict[str, Any] = onlinels.load(save) if save.exists() else {"n_events": 0}
+        self.n_saved = saved["n_events"]
+        if self.n_saved > len(lines):
+            raise ValueError(f"{save.name} is newer than {journal.name}")
+        for line in lines:
+            self._carry_out(*json.loads(line))
+            self.n_events += 1
+            if self.n_events == self.n_saved:
+                self.own = saved["own"]
+        self._sum_up()
+        if torn:
+            os.truncate(journal, self.n_bytes)
+
+    def commit(self, do: str, *values: Any, copy: ShallowConvClassifier | None = None) -> None:
+        """Carry out an event, perhaps with a copy of a model, and return once it is on the disk.
+
+        If this fails, the session is in doubt: only the journal knows what has happened.
+        """
+        self.in_doubt = True
+        if copy is not None:
+            values = *values, f"model-{self.n_events}.npz"
+            onlinels.save(copy, self.folder / values[-1])
+        self._carry_out(do, *values)
+        if do == "teach":
+            self.model.learn_one(self.lessons[self.n_events].pixels(), values[0])
+        else:
+            self._sum_up()
+        with (self.folder / "journal.jsonl").open("ab") as file:
+            if file.tell() != self.n_bytes:
+                raise OSError("another server has written to the journal")
+            self.n_bytes += file.write(json.dumps([do, *values]).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.n_events += 1
+        self.in_doubt = False
+
+    def _carry_out(self, do: str, *values: Any) -> None:
+        learns = self.n_events >= self.n_saved  # Otherwise, the save has learnt it.
+        if do == "teach":
+            lesson = Lesson(*values)
+            if learns:
+                self.own.learn_one(lesson.pixels(), lesson.label)
+            self.lessons[self.n_events] = lesson
+        elif do == "take back":
+            lesson = self.lessons[values[0]]
+            if learns:
+                self.own.unlearn_one(lesson.pixels(), lesson.label)
+            del self.lessons[values[0]]
+        elif do == "merge":
+            self.merged[values[0]] = onlinels.load(self.folder / values[1])
+        elif do == "part":
+            del self.merged[values[0]]
+        else:
+            start = STARTS.get(values[0]) or partial(onlinels.load, self.folder / values[0])
+            self.first, self.own = start(), blank().empty()
+            self.lessons: dict[int, Lesson] = {}
+            self.merged: dict[int, ShallowConvClassifier] = {}
+
+    def _sum_up(self) -> None:
+        """Make the model that predicts from its parts."""
+        self.model = onlinels.merge(self.first, self.own, *self.merged.values())

@@ -1,0 +1,400 @@
+"""The demo of teaching by hand: drawings, lessons, the journal, and who may teach."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import onlinels
+
+pytest.importorskip("sklearn")
+pytest.importorskip("starlette", reason="needs starlette: pip install '.[demos]'")
+pytest.importorskip("httpx2", reason="needs httpx2: pip install '.[test]'")
+
+from starlette.testclient import TestClient
+from teach import server
+from teach import session as sessions
+from teach.drawing import digits, normalise
+from teach.server import make_app
+from teach.session import Session, blank
+
+SEVEN = [[[200, 100], [700, 150], [400, 900]]]
+CROSS = [[[100, 100], [900, 900]], [[100, 900], [900, 150]]]
+ADDRESS = "http://127.0.0.1:8000"
+
+
+def drawing(seed):
+    """Return a stroke of three segments."""
+    return [np.random.default_rng(seed).integers(0, 1000, (4, 2)).tolist()]
+
+
+def browser(app, address=ADDRESS, **headers):
+    """Return a client with the page open, which sends what browsers send."""
+    client = TestClient(
+        app, base_url=address, headers={"origin": address} | headers, raise_server_exceptions=False
+    )
+    client.get("/")
+    return client
+
+
+def change(client, do, **data):
+    answer = client.post("/api/change", json={"do": do} | data)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def teach(client, label, strokes):
+    return change(client, "teach", label=label, strokes=strokes)
+
+
+def chances(client, strokes):
+    return dict(client.post("/api/predict", json=strokes).json()["chances"])
+
+
+def scores(model):
+    images = np.stack([normalise(drawing(seed)) for seed in range(50, 60)])
+    return dict(zip(model.classes, model.scores_many(images).T, strict=True))
+
+
+def assert_same(model, other):
+    """Assert that two models know the same classes, and score images alike."""
+    ours, theirs = scores(model), scores(other)
+    assert ours.keys() == theirs.keys()
+    for label, values in ours.items():
+        np.testing.assert_allclose(values, theirs[label], rtol=1e-9)
+
+
+def test_a_drawing_has_the_size_and_the_centre_of_mnist():
+    image = normalise(SEVEN)
+    rows, columns = (np.flatnonzero(image.any(axis=axis)) for axis in (1, 0))
+    assert image.shape == (28, 28)
+    assert image.max() == 255
+    assert rows[-1] - rows[0] in (19, 20)
+    assert columns[-1] - columns[0] < 16
+    centre = [np.average(np.arange(28) + 0.5, weights=image.sum(axis=axis)) for axis in (1, 0)]
+    np.testing.assert_allclose(centre, 14.0, atol=0.2)
+
+
+def test_neither_place_nor_size_nor_speed_changes_the_image():
+    points = np.array(SEVEN[0])
+    between = np.linspace(points[:-1], points[1:], 9).transpose(1, 0, 2).reshape(-1, 2)
+    for other in (points * 0.5 + 200.0, points - 80.0, between):
+        difference = normalise(SEVEN).astype(int) - normalise([other.tolist()])
+        assert abs(difference).mean() < 2.0
+
+
+def test_a_dot_stays_a_dot_and_a_line_a_line():
+    dot, line = normalise([[[700, 300]]]), normalise([[[500, 100], [500, 900]]])
+    assert (dot > 0).sum() < 20
+    assert (line.any(axis=1).sum(), line.any(axis=0).sum()) in ((20, 3), (20, 4))
+
+
+def test_digits_are_centred_as_drawings_are():
+    images, labels = digits()
+    assert images.shape == (1797, 28, 28)
+    assert set(labels) == set("0123456789")
+    places = np.arange(28) + 0.5
+    for image in images[:50]:
+        assert np.average(places, weights=image.sum(axis=0)) == pytest.approx(14.0, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    "strokes",
+    [
+        None,
+        5,
+        "ab",
+        [],
+        [[]],
+        [[[10**400, 1]]],
+        [[], [[1, 2]]],
+        [[1, 2]],
+        [[[1, 2, 3]]],
+        [[["a", 1]]],
+        [[[1, None]]],
+        [[[1e9, 0]]],
+    ],
+    ids=repr,
+)
+def test_what_is_no_drawing_is_refused(strokes):
+    with pytest.raises(ValueError, match=r"strokes=.*expected lists of points"):
+        normalise(strokes)
+
+
+def test_nan_and_too_many_points_are_refused():
+    for strokes in ([[[float("nan"), 1]]], [[[1, 1]] * 3000] * 2):
+        with pytest.raises(ValueError, match="expected lists of points"):
+            normalise(strokes)
+
+
+def test_the_third_of_five_lessons_is_unlearnt_exactly(tmp_path):
+    app = make_app(tmp_path)
+    client, other = browser(app), browser(app)
+    for number, label in enumerate("abcab"):
+        teach(client, label, drawing(number))
+    state = change(client, "take back", number=2)
+    for number, label in enumerate("abab"):
+        never = teach(other, label, drawing([0, 1, 3, 4][number]))
+    assert state["classes"] == never["classes"] == ["a", "b"]
+    one, two = (onlinels.loads(each.get("/api/model").content) for each in (client, other))
+    assert_same(one, two)
+    assert chances(client, drawing(1)) == pytest.approx(chances(other, drawing(1)), abs=1e-9)
+    again = client.post("/api/change", json={"do": "take back", "number": 2})
+    assert "already done" in again.json()["message"]
+
+
+def test_predictions_before_lessons_are_kept(tmp_path):
+    client = browser(make_app(tmp_path))
+    assert chances(client, SEVEN) == {}
+    for label, strokes in (("7", SEVEN), ("x", CROSS), ("7", SEVEN), (" x ", CROSS), ("y", SEVEN)):
+        state = teach(client, label, strokes)
+    assert state["hits"] == [False, False, True, True, False]
+    assert [each["guess"] for each in state["lessons"]] == [None, "7", "7", "x", "7"]
+    assert state["classes"] == ["7", "x", "y"]
+    assert sum(chances(client, CROSS).values()) == pytest.approx(1.0)
+    assert len(client.get("/api/state?last=2").json()["lessons"]) == 2
+
+
+def test_a_server_comes_back_with_every_lesson(tmp_path, monkeypatch):
+    """After saves at any lesson, and with a line of the journal that a kill has torn."""
+    monkeypatch.setattr(server, "SAVED_EVERY", 2)
+    client = browser(make_app(tmp_path))
+    change(client, "start", label="digits")
+    for number, label in enumerate("abca"):
+        teach(client, label, drawing(number))
+        if number == 2:
+            change(client, "take back", number=2)
+        before = client.get("/api/state").json()
+        (folder,) = tmp_path.iterdir()
+        with (folder / "journal.jsonl").open("ab") as journal:
+            journal.write(b'["teach", "lost", nu')
+        old, client = client, browser(make_app(tmp_path), cookie=cookie_of(client))
+        assert client.get("/api/state").json() == before
+        assert_same(*(onlinels.loads(each.get("/api/model").content) for each in (old, client)))
+    (folder / "journal.jsonl").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"own\.npz is newer than.*restore or delete it"):
+        make_app(tmp_path)
+
+
+def cookie_of(client):
+    return client.headers.get("cookie") or "; ".join(f"{n}={v}" for n, v in client.cookies.items())
+
+
+def test_merging_twice_and_in_a_circle_counts_no_lesson_twice(tmp_path):
+    app = make_app(tmp_path)
+    one, two = browser(app), browser(app)
+    lessons = [("a", drawing(0)), ("b", drawing(1)), ("c", drawing(2)), ("a", drawing(3))]
+    for client, label_and_strokes in zip((one, one, two, two), lessons, strict=True):
+        teach(client, *label_and_strokes)
+    for client, number in ((one, 2), (two, 1), (one, 2), (two, 1)):
+        state = change(client, "merge", number=number)
+        assert state["others"] == [[number, 2, 2]]
+    all_four = blank().empty()
+    for label, strokes in lessons:
+        all_four.learn_one(normalise(strokes), label)
+    models = [onlinels.loads(each.get("/api/model").content) for each in (one, two)]
+    for model in models:
+        assert model.count == 4
+        assert_same(model, all_four)
+    # An own lesson is unlearnt after a merge, and a merge is taken back.
+    change(one, "take back", number=1)
+    change(one, "part", number=2)
+    only = blank().empty()
+    only.learn_one(normalise(lessons[0][1]), "a")
+    one = browser(make_app(tmp_path), cookie=cookie_of(one))
+    assert_same(onlinels.loads(one.get("/api/model").content), only)
+
+
+def test_a_model_goes_from_browser_to_browser_as_a_file(tmp_path):
+    app = make_app(tmp_path)
+    one, two = browser(app), browser(app)
+    for client, label, strokes in ((one, "7", SEVEN), (one, "x", CROSS), (two, "y", SEVEN)):
+        teach(client, label, strokes)
+    content = one.get("/api/model").content
+    state = two.post("/api/model", content=content).json()
+    assert (state["classes"], state["lessons"]) == (["7", "x"], [])
+    assert chances(two, CROSS) == pytest.approx(chances(one, CROSS))
+    two = browser(make_app(tmp_path), cookie=cookie_of(two))
+    assert chances(two, CROSS) == pytest.approx(chances(one, CROSS))
+
+
+def long_named():
+    model = blank().empty()
+    model.learn_one(normalise(SEVEN), "a" * 31)
+    return model
+
+
+def of_other_images():
+    model = onlinels.ShallowConvClassifier.from_preset("digits", input_weights="gaussian")
+    model.learn_one(np.ones((8, 8)), "a")
+    return model
+
+
+BAD_FILES = [
+    (lambda: b"no model", "cannot be read"),
+    (lambda: onlinels.dumps(onlinels.LeastSquaresClassifier()), "holds no model"),
+    (lambda: onlinels.dumps({"a": 1}), "holds no model"),
+    (lambda: onlinels.dumps(of_other_images()), "holds no model"),
+    (lambda: onlinels.dumps(long_named()), "expected 1 to 30 readable characters"),
+]
+
+
+def test_bad_files_and_bad_requests_change_nothing(tmp_path):
+    client = browser(make_app(tmp_path))
+    before = teach(client, "7", SEVEN)
+    for content, message in BAD_FILES:
+        answer = client.post("/api/model", content=content())
+        assert answer.status_code == 400
+        assert message in answer.json()["message"]
+    for data in (
+        {"do": "teach", "strokes": SEVEN},
+        {"do": "teach", "strokes": [], "label": "a"},
+        *({"do": "teach", "strokes": SEVEN, "label": each} for each in ("", " ", "\0", "a" * 31)),
+        *({"do": "merge", "number": each} for each in (1, 2, [], None, True)),
+        *({"do": each, "number": "x"} for each in ("part", "take back", "start", "", [])),
+        [],
+        5,
+    ):
+        assert client.post("/api/change", json=data).status_code == 400
+    for content in (b"", b"{", b"[" * 9000, b"\xff"):
+        assert client.post("/api/change", content=content).status_code in (400, 500)
+    assert client.post("/api/change", content=b" " * 200_001).status_code == 413
+    assert client.post("/api/model", content=itertools.repeat(b" " * 10**6, 21)).status_code == 413
+    assert client.get("/api/state").json() == before
+
+
+def test_there_are_at_most_fifty_classes(tmp_path, monkeypatch):
+    monkeypatch.setattr(sessions, "MAX_CLASSES", 2)
+    client = browser(make_app(tmp_path))
+    for label in "aba":
+        teach(client, label, SEVEN)
+    answer = client.post("/api/change", json={"do": "teach", "strokes": SEVEN, "label": "c"})
+    assert answer.json()["message"].startswith("There are 3 classes, expected 2")
+
+
+def test_a_label_is_text(tmp_path):
+    client = browser(make_app(tmp_path))
+    family, persian = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u0645\u06cc\u200c\u0631"
+    labels = ["<script>alert(1)</script>", family, persian, "a" * 30, "null", "__proto__"]
+    for label in labels:
+        state = teach(client, label, SEVEN)
+    assert state["classes"] == labels
+    for label in ("a\nb", "\u202eabc", "\u200d", "\ud800", "x" * 10_000, "\x1b[0m"):
+        data = json.dumps({"do": "teach", "strokes": SEVEN, "label": label})
+        answer = client.post("/api/change", content=data)
+        assert (answer.status_code, answer.json()["message"][:5]) == (400, "Name ")
+    assert client.get("/api/state").json() == state
+
+
+def test_no_other_page_can_teach_or_read(tmp_path):
+    app = make_app(tmp_path)
+    ours = browser(app)
+    teach(ours, "7", SEVEN)
+    data = {"do": "teach", "strokes": SEVEN, "label": "bad"}
+    origins = ("http://evil.example", "http://127.0.0.1:8001", "https://127.0.0.1:8000", "null", "")
+    for origin in origins:
+        answer = ours.post("/api/change", json=data, headers={"origin": origin})
+        assert (answer.status_code, "Other pages" in answer.text) == (403, True)
+    del ours.headers["origin"]
+    assert ours.post("/api/change", json=data).status_code == 403
+    # A name that somebody else points to this computer.
+    for method in ("get", "post"):
+        stranger = browser(app, "http://evil.example:8000")
+        assert getattr(stranger, method)("/api/state").status_code == 400
+    nobody = TestClient(app, base_url=ADDRESS)
+    assert nobody.get("/api/state").status_code == 403
+    nobody.cookies.set("onlinels_teach", "../../etc")
+    assert nobody.get("/api/state").status_code == 403
+    page = ours.get("/")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert "samesite=lax" in page.headers["set-cookie"].lower()
+    assert ours.get("/page/../session.py").status_code == 404
+    assert ours.get("/api/state").json()["classes"] == ["7"]
+
+
+def test_requests_are_limited(tmp_path):
+    client = browser(make_app(tmp_path, per_second=3))
+    answers = [client.post("/api/predict", json=SEVEN) for _ in range(4)]
+    assert [each.status_code for each in answers[:3]] == [200] * 3
+    # The fourth comes within the second, unless this machine was busy for a second.
+    assert answers[3].status_code in (200, 429)
+
+
+def test_a_full_disk_is_no_lesson(tmp_path, monkeypatch):
+    client = browser(make_app(tmp_path))
+    before = teach(client, "7", SEVEN)
+    (folder,) = tmp_path.iterdir()
+    (folder / "journal.jsonl").rename(folder / "kept")
+    (folder / "journal.jsonl").mkdir()
+    data = {"do": "teach", "strokes": CROSS, "label": "x"}
+    answer = client.post("/api/change", json=data)
+    assert (answer.status_code, answer.json()["message"][:9]) == (500, "Not saved")
+    (folder / "journal.jsonl").rmdir()
+    (folder / "kept").rename(folder / "journal.jsonl")
+    assert client.get("/api/state").json() == before
+
+
+def test_a_save_that_fails_loses_no_lesson(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("no space left")
+
+    client = browser(make_app(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "SAVED_EVERY", 1)
+        patch.setattr(server.onlinels, "save", fail)
+        state = teach(client, "7", SEVEN)
+    assert state["classes"] == ["7"]
+    assert browser(make_app(tmp_path), cookie=cookie_of(client)).get("/api/state").json() == state
+
+
+@pytest.mark.parametrize("line", ["{", '["pin", 3]', '["take back", 9]', '["teach", "x"]', "5"])
+def test_a_journal_that_cannot_be_read_is_named_and_kept(tmp_path, line):
+    client = browser(make_app(tmp_path))
+    teach(client, "7", SEVEN)
+    (folder,) = tmp_path.iterdir()
+    journal = folder / "journal.jsonl"
+    content = journal.read_text() + line + "\n[torn"
+    journal.write_text(content)
+    with pytest.raises(ValueError, match=f"{folder.name} is damaged .*restore or delete it"):
+        make_app(tmp_path)
+    assert journal.read_text() == content
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path):
+    (tmp_path / "2024-report.pdf").write_text("")
+    (tmp_path / "001-notes").mkdir()
+    client = browser(make_app(tmp_path))
+    assert teach(client, "7", SEVEN)["browser"] == 1
+    assert len([*tmp_path.iterdir()]) == 3
+
+
+def test_there_are_at_most_fifty_browsers(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "MAX_BROWSERS", 1)
+    app = make_app(tmp_path)
+    client = browser(app)
+    teach(client, "7", SEVEN)
+    refused = browser(app).get("/api/state")
+    assert (refused.status_code, "browsers came" in refused.json()["message"]) == (400, True)
+    assert teach(client, "x", CROSS)["classes"] == ["7", "x"]
+
+
+def test_two_servers_of_one_folder_lose_no_lesson(tmp_path):
+    client = browser(make_app(tmp_path))
+    teach(client, "7", SEVEN)
+    other = browser(make_app(tmp_path), cookie=cookie_of(client))
+    teach(other, "x", CROSS)
+    data = {"do": "teach", "strokes": SEVEN, "label": "y"}
+    answer = client.post("/api/change", json=data)
+    assert answer.json()["message"] == "Not saved: another server has written to the journal"
+    assert teach(client, "y", SEVEN)["classes"] == ["7", "x", "y"]
+
+
+def test_the_journal_is_readable(tmp_path):
+    client = browser(make_app(tmp_path))
+    teach(client, "7", SEVEN)
+    change(client, "take back", number=0)
+    (folder,) = tmp_path.iterdir()
+    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    assert [line[:3] for line in lines] == [["teach", "7", None], ["take back", 0]]
+    assert Session(folder).lessons == {}

@@ -1,0 +1,277 @@
+"""The page of the demo of teaching by hand, in a real browser.
+
+ONLINELS_SCREENSHOT=teach.png pytest tests/test_demo_teach_browser.py   # draws the guide's picture
+"""
+
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rich")
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+pytest.importorskip("uvicorn", reason="needs uvicorn: pip install '.[demos]'")
+pytest.importorskip("playwright", reason="needs playwright: pip install '.[test]'")
+
+from playwright.sync_api import expect, sync_playwright
+
+from support.processes import PATIENCE, started
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
+
+DEMO = Path(__file__).resolve().parents[1] / "demos" / "teach"
+SCREENSHOT = os.environ.get("ONLINELS_SCREENSHOT")
+expect.set_options(timeout=PATIENCE * 1000)
+
+
+def arc(x, y, width, height, start, end):
+    """Return points of an ellipse's arc, in thousandths of the canvas; angles in degrees."""
+    angles = np.radians(np.linspace(start, end, 20))
+    return np.stack([x + width * np.cos(angles), y + height * np.sin(angles)], axis=1).tolist()
+
+
+SIGNS = {
+    "3": [arc(480, 330, 190, 150, -150, 80) + arc(480, 640, 220, 170, -90, 150)],
+    "7": [[[260, 220], [720, 220], [430, 820]]],
+    "A": [[[250, 830], [500, 170], [750, 830]], [[345, 590], [655, 590]]],
+    "star": [[[500, 150], [700, 830], [170, 400], [830, 400], [300, 830], [500, 150]]],
+    "heart": [[*arc(370, 370, 140, 130, 0, -200), [500, 820], *arc(630, 370, 140, 130, 20, -180)]],
+    "fish": [[*arc(430, 500, 260, 160, 30, 330), [800, 650], [800, 350], [655, 580]]],
+}
+
+
+def by_hand(sign, seed):
+    """Return a sign as somebody might draw it: turned, stretched, and not quite steady."""
+    random = np.random.default_rng([seed, *sign.encode()])
+    turn, *stretch = random.uniform([-0.12, 0.8, 0.8], [0.12, 1.05, 1.05])
+    matrix = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+    return [
+        (500 + (np.array(stroke) - 500) * stretch @ matrix + random.normal(0, 3, (len(stroke), 2)))
+        for stroke in SIGNS[sign]
+    ]
+
+
+def draw(page, strokes):
+    """Draw with the mouse."""
+    box = page.locator("#pad > canvas").bounding_box()
+    for stroke in strokes:
+        places = [
+            (box["x"] + x * box["width"] / 1000, box["y"] + y * box["height"] / 1000)
+            for x, y in stroke
+        ]
+        page.mouse.move(*places[0])
+        page.mouse.down()
+        for place in places[1:]:
+            page.mouse.move(*place)
+        page.mouse.up()
+
+
+def row(page, label):
+    return page.get_by_role("button", name=f"Teach {label}", exact=True)
+
+
+def teach(page, sign, seed=0, label=None):
+    """Draw a sign and teach it, under a new name if there is no button of that name."""
+    label = label or sign
+    page.keyboard.press("Escape")
+    draw(page, by_hand(sign, seed))
+    if row(page, label).count():
+        row(page, label).click()
+    else:
+        page.get_by_label("Name of a new sign").fill(label)
+        page.get_by_role("button", name="Teach", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text(f"Learnt as {label}, and saved.")
+
+
+def lessons(page):
+    return page.locator("#lessons li")
+
+
+@contextmanager
+def running(folder, port=0):
+    """Run the demo, and yield its address and its process."""
+    command = [sys.executable, DEMO, "--no-browser", "--port", str(port), "--data", folder]
+    with started(command, stdout=subprocess.PIPE, text=True) as (server,), server.stdout:
+        yield re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())[0], server
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Return the address of a server that tests share, each with browsers of its own."""
+    with running(tmp_path_factory.mktemp("lessons")) as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_playwright() as play:
+        options = ["--no-sandbox", "--disable-background-networking"]
+        started_browser = play.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield started_browser
+        started_browser.close()
+
+
+@pytest.fixture
+def open_page(chromium):
+    """Open a page in a browser of its own, and assert at the end that nothing went wrong in it."""
+    contexts, faults, hosts, own = [], [], set(), set()
+
+    def opened(address, **settings):
+        contexts.append(chromium.new_context(**settings))
+        contexts[-1].set_default_timeout(PATIENCE * 1000)
+        contexts[-1].on("request", lambda request: hosts.add(request.url.split("/")[2]))
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(address)
+        own.add(address.split("/")[2])
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert faults == []
+    assert hosts == own
+
+
+def test_a_sign_is_learnt_recognised_and_unlearnt(open_page, address):
+    page = open_page(address)
+    expect(page.locator("#nothing")).to_be_visible()
+    for number, sign in enumerate(("7", "3", "star", "7", "3")):
+        teach(page, sign, number)
+    expect(lessons(page)).to_have_count(5)
+    expect(page.locator("#share")).to_have_text("40%")
+    # Predicted while drawing, by mouse and from the keyboard's key.
+    page.keyboard.press("Escape")
+    draw(page, by_hand("star", 9))
+    expect(page.locator("#classes .first")).to_have_text(re.compile("star"))
+    page.keyboard.press("s")
+    expect(lessons(page)).to_have_count(6)
+    teach(page, "star", 7)
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Control+z")
+    expect(lessons(page)).to_have_count(5)
+    # The third of five was the only star.
+    lessons(page).nth(2).get_by_role("button").dblclick()
+    expect(page.get_by_role("status")).to_have_text("Unlearnt: a lesson of star.")
+    expect(lessons(page)).to_have_count(4)
+    expect(page.locator("#classes li")).to_have_count(2)
+    expect(row(page, "star")).to_have_count(0)
+    page.reload()
+    expect(lessons(page)).to_have_count(4)
+    expect(page.locator("#classes li")).to_have_count(2)
+
+
+def test_a_killed_server_comes_back_with_all_lessons(open_page, tmp_path):
+    with running(tmp_path) as (address, server):
+        page = open_page(address)
+        teach(page, "7")
+        teach(page, "heart")
+        server.kill()
+        server.wait()
+        draw(page, by_hand("7", 1))
+        row(page, "7").click()
+        expect(page.get_by_role("status")).to_have_text(re.compile("The server does not answer"))
+    with running(tmp_path, address.rpartition(":")[2]) as (again, _):
+        assert again == address
+        page.reload()
+        expect(lessons(page)).to_have_count(2)
+        teach(page, "heart", 1)
+        expect(page.locator("#share")).to_have_text("33%")
+
+
+def test_two_clicks_teach_once_and_the_page_shows_whatever_server_answers(open_page, tmp_path):
+    with running(tmp_path / "one") as (address, _):
+        page = open_page(address)
+        teach(page, "7")
+        draw(page, by_hand("7", 1))
+        row(page, "7").dblclick()
+        teach(page, "star")
+        expect(lessons(page)).to_have_count(3)
+    with running(tmp_path / "two", address.rpartition(":")[2]):
+        draw(page, by_hand("fish", 1))
+        page.get_by_label("Name of a new sign").fill("fish")
+        page.keyboard.press("Enter")
+        expect(lessons(page)).to_have_count(1)
+        expect(page.locator("#classes li")).to_have_count(1)
+
+
+def test_two_browsers_merge_and_two_tabs_agree(open_page, tmp_path):
+    with running(tmp_path) as (address, _):
+        one, two = open_page(address), open_page(address)
+        teach(one, "7")
+        teach(two, "fish")
+        one.reload()
+        one.get_by_role("button", name="Merge", exact=True).click()
+        expect(row(one, "fish")).to_be_visible()
+        draw(one, by_hand("fish", 2))
+        expect(one.locator("#classes .first")).to_have_text(re.compile("fish"))
+        tab = one.context.new_page()
+        tab.goto(address)
+        teach(tab, "A")
+        expect(lessons(one)).to_have_count(2)
+        expect(row(one, "A")).to_be_visible()
+        one.get_by_role("button", name="Take out").click()
+        expect(row(one, "fish")).to_have_count(0)
+        expect(row(tab, "fish")).to_have_count(0)
+
+
+def test_files_labels_and_the_start(open_page, address, tmp_path):
+    page = open_page(address)
+    page.on("dialog", lambda dialog: dialog.accept())
+    name = "<script>document.title = 'x'</script>"[:30]
+    teach(page, "7", label=name)
+    expect(page.locator("#classes .label")).to_have_text(name)
+    expect(page.locator("#lessons .label")).to_have_text(name)
+    assert page.locator("#classes script, #lessons script").count() == 0
+    (tmp_path / "bad.npz").write_bytes(b"no model")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    download.value.save_as(tmp_path / "good.npz")
+    page.locator("#file").set_input_files(tmp_path / "bad.npz")
+    expect(page.get_by_role("status")).to_have_text(re.compile("cannot be read as a saved"))
+    expect(lessons(page)).to_have_count(1)
+    page.locator("#file").set_input_files(tmp_path / "good.npz")
+    expect(page.get_by_role("status")).to_have_text("Started over with good.npz.")
+    expect(lessons(page)).to_have_count(0)
+    expect(page.locator("#classes .label")).to_have_text(name)
+    page.get_by_role("button", name="With 1,797 digits").click()
+    expect(page.locator("#classes li")).to_have_count(10)
+    page.get_by_role("button", name="Empty").click()
+    expect(page.locator("#classes li")).to_have_count(0)
+
+
+def test_the_keyboard_draws_and_a_phone_does_not_scroll_sideways(open_page, address):
+    page = open_page(address, viewport={"width": 360, "height": 740}, color_scheme="dark")
+    page.get_by_role("application").focus()
+    for key in ("Space", *["ArrowDown"] * 8, *["ArrowRight"] * 4, "Space"):
+        page.keyboard.press(key)
+    expect(page.locator("#pad-hint")).to_be_hidden()
+    page.get_by_label("Name of a new sign").fill("a name of thirty characters ok")
+    page.keyboard.press("Enter")
+    expect(lessons(page)).to_have_count(1)
+    wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    assert not wide
+
+
+@pytest.mark.skipif(SCREENSHOT is None, reason="draws a picture if ONLINELS_SCREENSHOT names it")
+def test_screenshot(open_page, tmp_path):
+    with running(tmp_path) as (address, _):
+        size = {"width": 1280, "height": 760}
+        page = open_page(address, viewport=size, reduced_motion="reduce")
+        for seed in range(3):
+            for sign in SIGNS:
+                teach(page, sign, seed)
+        page.keyboard.press("Escape")
+        # Not finished yet: the model is not sure.
+        draw(page, [stroke[:21] for stroke in by_hand("heart", 9)])
+        expect(page.locator("#classes .first")).to_have_text(re.compile("heart"))
+        page.screenshot(path=SCREENSHOT)
