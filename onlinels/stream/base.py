@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -116,6 +116,15 @@ def _packed(value: Any) -> bytes:
     return struct.pack("q", len(content)) + content
 
 
+class Found(NamedTuple):
+    """A stored forecast."""
+
+    # Its number in the order of forecasts, and the number of rows learnt since it was made.
+    number: int
+    forecast: AnyForecast
+    delay: int
+
+
 @savable()
 class Waiting:
     """Store forecasts whose labels have not arrived yet, by `sample_key`.
@@ -130,29 +139,42 @@ class Waiting:
     >>> waiting, key = Waiting(), sample_key({"a": 1.0})
     >>> waiting.add(key, np.array([0.3]), count=20)
     >>> waiting.find(key, count=25)
-    (array([0.3]), 5)
+    Found(number=0, forecast=array([0.3]), delay=5)
     """
 
     def __init__(self) -> None:
         self.columns, self.scaler = StreamColumns(), RunningScaler()
-        # In the order in which they were made.
-        self._waiting: dict[int, tuple[AnyForecast, int]] = {}
+        # The key, the forecast and the number of rows learnt before it, by number, in the order in
+        # which they were made; and the numbers of every key.
+        self._stored: dict[int, tuple[int, AnyForecast, int]] = {}
+        self._numbers: dict[int, tuple[int, ...]] = {}
+        self._n_made = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._stored)
 
     def __contains__(self, key: int) -> bool:
-        return key in self._waiting
+        return key in self._numbers
 
     def plan_add(self, key: int, forecast: AnyForecast, count: int) -> Calls:
-        """Plan to store a forecast that was made after `count` rows were learnt."""
-        # The latest of equal samples counts. A sample may be predicted again, for its probabilities
-        # for example, or may never get a label: with an older forecast, labels would seem late that
-        # are not. If equal samples return before their labels, the delay is underestimated.
-        waiting, left = self._waiting, key
-        if key not in waiting and len(waiting) >= MAX_WAITING_FORECASTS:
-            left = next(iter(waiting))
-        return (waiting.pop, left, None), (waiting.__setitem__, key, (forecast, count))
+        """Plan to store a forecast that was made after `count` rows were learnt.
+
+        It replaces the last forecast of an equal sample if no row was learnt since: the sample is
+        predicted again, for its probabilities for example.
+        """
+        numbers, number, left = self._numbers.get(key, ()), self._n_made, -1
+        if numbers and self._stored[numbers[-1]][2] == count and (count or self.is_last(key)):
+            left = numbers[-1]
+        elif len(self._stored) >= MAX_WAITING_FORECASTS:
+            left = next(iter(self._stored))
+        calls = self.plan_take(left) if left >= 0 else ()
+        all_numbers = *(each for each in numbers if each != left), number
+        return (
+            *calls,
+            (self._stored.__setitem__, number, (key, forecast, count)),
+            (self._numbers.__setitem__, key, all_numbers),
+            (vars(self).update, {"_n_made": number + 1}),
+        )
 
     def add(self, key: int, forecast: AnyForecast, count: int) -> None:
         """Store a forecast that was made after `count` rows were learnt."""
@@ -161,11 +183,11 @@ class Waiting:
     def watch(self, x: Mapping[Any, Any], forecast_of: Callable[[Floats], AnyForecast]) -> None:
         """Store a sample predicted before the first learnt row, in place; the scaler learns it.
 
-        Nothing happens if the sample is stored already, or has values that cannot be learnt.
+        Nothing happens if the sample was the last one, or has values that cannot be learnt.
         """
         with suppress(Exception):
             key = sample_key(x)
-            if key in self._waiting:
+            if self.is_last(key):
                 return
             columns, row = self.columns.extended_and_read(x)
             scaler = self.scaler.grown(len(columns.names), columns.columns_of)
@@ -177,47 +199,87 @@ class Waiting:
     def with_first(self, changed: Callable[[AnyForecast], AnyForecast]) -> Self:
         """Return a copy in which the forecasts made before the first learnt row are changed."""
         new = copy.deepcopy(self)
-        for key, (values, count) in self._waiting.items():
+        for number, (key, forecast, count) in self._stored.items():
             if not count:
-                new._waiting[key] = changed(values), 0
+                new._stored[number] = key, changed(forecast), 0
         new.columns, new.scaler = StreamColumns(), RunningScaler()
         return new
 
-    def find(self, key: int, count: int) -> tuple[AnyForecast, int] | None:
-        """Return a stored forecast and the number of rows learnt since, or None.
+    def find(self, key: int, count: int, delay: int = 0) -> Found | None:
+        """Return the stored forecast of a sample, or None.
 
-        `count` is the number of rows learnt in all.
+        Labels mostly arrive in the order of their rows: of several forecasts for equal samples, the
+        one that has waited longest of all forecasts is found; if it belongs to another sample, the
+        one that is about as late as the last one was, if there is one.
+
+        Parameters
+        ----------
+        count : int
+            Number of rows learnt in all.
+        delay : int
+            Delay of the last row.
         """
-        found = self._waiting.get(key)
-        return None if found is None else (found[0], count - found[1])
+        numbers = self._numbers.get(key)
+        if numbers is None:
+            return None
+        number = numbers[-1]
+        if numbers[0] != number:
+            lateness = {each: abs(count - self._stored[each][2] - delay) for each in numbers}
+            number = min(numbers, key=lateness.__getitem__)
+            if numbers[0] == next(iter(self._stored)):
+                number = numbers[0]
+            elif lateness[number] > delay / 4:
+                return None
+        _, forecast, before = self._stored[number]
+        return Found(number, forecast, count - before)
 
-    def plan_take(self, key: int) -> Calls:
-        """Plan to remove a forecast."""
-        return ((self._waiting.pop, key, None),)
+    def latest(self, key: int, count: int) -> AnyForecast | None:
+        """Return the forecast of a sample if no row was learnt since it was made, or None."""
+        numbers = self._numbers.get(key)
+        stored = None if numbers is None else self._stored[numbers[-1]]
+        return stored[1] if stored is not None and stored[2] == count else None
+
+    def is_last(self, key: int) -> bool:
+        """Return whether the last forecast of all is one of a sample."""
+        return key in self and self._numbers[key][-1] == self._n_made - 1
+
+    def forecast(self, number: int) -> AnyForecast:
+        """Return the forecast of a number."""
+        return self._stored[number][1]
+
+    def plan_take(self, number: int) -> Calls:
+        """Plan to remove a forecast by its number."""
+        key = self._stored[number][0]
+        left = tuple(each for each in self._numbers[key] if each != number)
+        of_key = (self._numbers.__setitem__, key, left) if left else (self._numbers.pop, key, None)
+        return (self._stored.pop, number, None), of_key
 
     def __deepcopy__(self, memo: Any = None) -> Self:
         # The forecasts, columns and scaler are shared, as they do not change.
         new = shallow_copy(self)
-        new._waiting = self._waiting.copy()
+        new._stored, new._numbers = self._stored.copy(), self._numbers.copy()
         return new
 
     def __getstate__(self) -> dict[str, Any]:
         # Writing one array for each forecast would take a second.
-        known = (forecast for forecast, _ in self._waiting.values())
+        keys, known, counts = zip(*self._stored.values(), strict=True) if self._stored else [()] * 3
         forecasts = [each if isinstance(each, np.ndarray) else each.packed() for each in known]
-        counts, sizes = [count for _, count in self._waiting.values()], [*map(len, forecasts)]
-        waiting = np.array([[*self._waiting], counts, sizes], dtype=np.intp)
+        waiting = np.array([keys, counts, [*map(len, forecasts)]], dtype=np.intp)
         values = np.concatenate([np.zeros(0), *forecasts])
-        return vars(self) | {"_waiting": waiting, "_values": values}
+        made = {"_waiting": waiting, "_values": values}
+        return {"columns": self.columns, "scaler": self.scaler} | made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.columns, self.scaler, self._waiting = state["columns"], state["scaler"], {}
+        self.__init__()  # type: ignore[misc]
+        self.columns, self.scaler = state["columns"], state["scaler"]
         values = owned(state["_values"])
         keys, counts, sizes = state["_waiting"].tolist()
         if min(sizes, default=0) < 0 or sum(sizes) != len(values):
             raise ValueError("the sizes of forecasts do not add up to their values")
-        for key, count, size in zip(keys, counts, sizes, strict=True):
-            self._waiting[key], values = (values[:size], count), values[size:]
+        for number, (key, count, size) in enumerate(zip(keys, counts, sizes, strict=True)):
+            self._stored[number], values = (key, values[:size], count), values[size:]
+            self._numbers[key] = *self._numbers.get(key, ()), number
+        self._n_made = len(keys)
 
 
 MANY_UNMATCHED = 500
@@ -353,7 +415,7 @@ class StreamModel(ABC):
         self._scaler = RunningScaler()
         self._activations = Activations(seed)
         # Rows learnt, and the latest of them whose forecasts were not found while others waited.
-        self._count = self._n_unmatched = 0
+        self._count = self._n_unmatched = self._n_equal = 0
         # What is made of other attributes, and the last predicted row: the number of rows before,
         # its number of names, its values and its key.
         self._seen: Any = None
@@ -362,7 +424,12 @@ class StreamModel(ABC):
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             self._catch_up()
-            return locked_state(self) | {"_seen": None, "_asked": None, "_n_unmatched": 0}
+            return locked_state(self) | {
+                "_seen": None,
+                "_asked": None,
+                "_n_unmatched": 0,
+                "_n_equal": 0,
+            }
 
     def _key_of(self, x: Mapping[Any, Any], row: StreamRow) -> int:
         """Return the key of a sample, which was often predicted just now."""
@@ -383,9 +450,22 @@ class StreamModel(ABC):
             warn_caller(
                 f"The model has learnt {MANY_UNMATCHED} rows that it had not predicted, and stores "
                 f"{len(self._waiting)} forecasts of other rows. If labels are late, accuracy "
-                "suffers. Pass the same x to predict_one and learn_one; put no transformer that "
-                "learns before the model, which scales features itself."
+                "suffers. Pass the same x to predict_one and learn_one, with all digits; put no "
+                "transformer that learns before the model, which scales features itself. At most "
+                f"{MAX_WAITING_FORECASTS:,} forecasts wait for labels."
             )
+
+    def _count_equal(self, key: int) -> None:
+        """Count a sample that equals another one that waits, and warn, once, of many of them."""
+        if not self._waiting.is_last(key):
+            self._n_equal += 1
+            if self._n_equal == MANY_UNMATCHED:
+                warn_caller(
+                    f"{MANY_UNMATCHED} rows equal other rows whose labels have not arrived. A "
+                    "label may be matched to the forecast of another row, and accuracy suffers. "
+                    "Add a feature that tells rows apart, such as a random number that you store "
+                    "with the row."
+                )
 
     def _catch_up(self) -> None:
         """Let the plain expert learn the last row."""
@@ -414,7 +494,9 @@ class StreamModel(ABC):
 
         `onlinels.explain.feature_effects` defines effects, and states when they are approximate.
         """
-        effects, scores, lines = feature_effects(self, x), named_scores(copy.copy(self), x), []
+        # Of a copy, because another thread may teach the model.
+        model = copy.copy(self)
+        effects, scores, lines = feature_effects(model, x), named_scores(model, x), list[str]()
         for output, score in scores.items():
             lines.append(f"{output}: {score:.6g}")
             strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))

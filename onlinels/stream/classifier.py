@@ -32,6 +32,7 @@ from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_o
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import (
+    Found,
     PlainExpert,
     StreamModel,
     Waiting,
@@ -335,10 +336,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> None:
         self._catch_up()
-        found = self._waiting.find(key, self._count)
-        delay, n_known = self._delay if found is None else found[1], len(self._classes)
+        found = self._waiting.find(key, self._count, self._delay)
+        delay, n_known = self._delay if found is None else found.delay, len(self._classes)
         model, column = self._with_room(columns, y, delay)
-        forecast = model._forecast_before(row, key, delay)
+        forecast = model._forecast_before(row, found, delay)
         model, scores = model._prepared(forecast, w)
         plain = self._plain.knowing(row.values)
         raw = plain.read(row.values, model._scaler.means)
@@ -355,10 +356,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             # No expert could predict a class that was unknown.
             errors *= ERROR_DECAY
         news = self._matched(found) | {"_delay": delay, "_errors": errors, "_losses": losses}
-        news |= {"_plain": plain.owing(raw, y, w), "_count": self._count + 1, "_last": column}
+        owing = plain.owing(raw, model._classes.labels[column], w)
+        news |= {"_plain": owing, "_count": self._count + 1, "_last": column}
         if not forecast.is_scaled:
             news["_scaler"] = model._scaler.learnt(row.values, row.gaps)
-        calls = *model._experts().plan(column, column >= n_known, w), *model._waiting.plan_take(key)
+        calls = model._experts().plan(column, column >= n_known, w)
+        if found is not None:
+            calls = *calls, *model._waiting.plan_take(found.number)
         changed = news if model is self else vars(model) | news
         apply((*calls, (vars(self).update, changed)))
         self._warn_of_unmatched()
@@ -375,10 +379,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             model._take_watched_scale()
         return model, column
 
-    def _forecast_before(self, row: StreamRow, key: int, delay: int) -> Prediction:
+    def _forecast_before(self, row: StreamRow, found: Found | None, delay: int) -> Prediction:
         """Return the forecast for a row that is learnt, or what is known of it without one."""
-        found = self._waiting.find(key, self._count)
-        forecast = None if found is None else Prediction.of(found[0])
+        stored = None if found is None else self._waiting.forecast(found.number)
+        forecast = None if stored is None else Prediction.of(stored)
         n_known = 0 if forecast is None else len(forecast.features)
         if forecast is not None and len(forecast.best) and n_known == len(row.values):
             return forecast
@@ -470,16 +474,14 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             return np.zeros(0)
         # Read the row first: this raises for samples that have no key.
         row, key, is_scaled = self._columns.row(x), sample_key(x), False
-        found = self._waiting.find(key, self._count)
-        if found is not None:
-            before = Prediction.of(found[0])
-            is_scaled = before.is_scaled
-            if self._delay and not found[1]:
-                # Predicted again: the scaler has learnt this row.
-                return before.mixture
+        again = self._waiting.latest(key, self._count) if self._delay else None
+        if again is not None:
+            # The scaler has learnt this row.
+            self._count_equal(key)
+            return Prediction.of(again).mixture
         features, last, values = self._scaler.transform(row.values), self._last, row.values
         news: dict[str, Any] = {"_asked": (self._count, len(x), values.tobytes(), key)}
-        if self._delay and not is_scaled:
+        if self._delay:
             is_scaled = True
             news["_scaler"] = self._scaler.learnt(values, row.gaps)
         scores, raw = self._scores(features, last), self._plain.read(values, self._scaler.means)

@@ -28,6 +28,7 @@ from onlinels.rows.batch import check_mapping, numbers_like, samples_of, source_
 from onlinels.saving import savable, settings_hold
 from onlinels.stream.base import (
     MAX_PLAIN_VALUE,
+    Found,
     PlainExpert,
     StreamModel,
     Waiting,
@@ -404,9 +405,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         float, or river.proba.Gaussian
             The standard deviation is proportional to the forecast's recent mean absolute error,
             with a factor that grows with every target outside the central 90% and shrinks with
-            every other target. The central 90% therefore contain about 90% of the targets of any
-            stream, whatever the distribution of errors; other intervals are accurate if errors are
-            normal.
+            every other target. The central 90% therefore contain about 90% of the targets, whatever
+            the distribution of errors, if targets arrive at once or in order; other intervals are
+            accurate if errors are normal. Targets that are very late, or arrive in any order, have
+            had 50% to 100% within.
             The deviation is infinite until the targets of two forecasts have arrived that were made
             after the first row was learnt. Before the first row is learnt, values are not read and
             the forecast is 0.0.
@@ -463,8 +465,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         -------
         tuple of float
             Lower and upper end: the central interval of `predict_one(x, with_dist=True)`. As there,
-            the level 0.9 is accurate on any stream, other levels if errors are normal. The interval
-            is infinite until two forecasts have been judged.
+            the level 0.9 is accurate if targets arrive in order, other levels if errors are
+            normal. The interval is infinite until two forecasts have been judged.
 
         Raises
         ------
@@ -511,8 +513,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             with suppress(Exception):
                 self._waiting.add(sample_key(x), EMPTY_PAST, 0)
             return 0.0
-        given = self._next_forecast(self._columns.row(x).values)
-        self._waiting.add(sample_key(x), given.packed(), self._count)
+        given, key = self._next_forecast(self._columns.row(x).values), sample_key(x)
+        if self._delay and self._waiting.latest(key, self._count) is not None:
+            self._count_equal(key)
+        self._waiting.add(key, given.packed(), self._count)
         return given.value
 
     def _forecast_many(self, X: Any) -> Floats:
@@ -586,7 +590,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         row, target, draft = known.values, read_number("y", y, TARGET_REMEDY), shallow_copy(self)
         if columns is not self._columns:
             draft._grow(columns)
-        stored, past, delay = self._before(key)
+        found = self._waiting.find(key, self._count, self._delay)
+        stored, past, delay = self._before(found)
         forecast = draft._next_forecast(row) if past is self._past else draft._forecast(row, past)
         # A row of history, or predicted just now, is judged by the current forecast.
         judged = stored or forecast
@@ -594,7 +599,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         if judged.past:
             draft._judge(judged, target, w)
         both = np.array([target, target - past[-1][0] if past else math.nan])
-        scaled, calls = self._targets.transform(both), self._waiting.plan_take(key)
+        scaled = self._targets.transform(both)
+        calls = () if found is None else self._waiting.plan_take(found.number)
         of_memories = zip(MEMORIES, draft._memories, forecast.given, strict=True)
         for (_, of, decay), memory, (seen, scores) in of_memories:
             calls += memory.plan(seen, scaled[of] - scores, w, decay)
@@ -608,20 +614,19 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         draft._targets = self._targets.learnt(both)
         draft._past = (*self._past, (target, row))[-2:]
         draft._count, draft._seen = self._count + 1, None
-        vars(draft).update(self._matched(self._waiting.find(key, self._count)))
+        vars(draft).update(self._matched(found))
         self._become(draft, calls)
         self._warn_of_unmatched()
 
-    def _before(self, key: int) -> tuple[Forecast | None, tuple[Past, ...], int]:
+    def _before(self, found: Found | None) -> tuple[Forecast | None, tuple[Past, ...], int]:
         """Return the stored forecast of a late row, the last rows known then, and the delay.
 
         Among late rows, a row without a forecast is as late as the row before: it may equal
         another row.
         """
-        found = self._waiting.find(key, self._count)
-        if found is not None and found[1]:
-            stored = Forecast.unpacked(found[0])
-            return stored, stored.past or self._past, found[1]
+        if found is not None and found.delay:
+            stored = Forecast.unpacked(found.forecast)
+            return stored, stored.past or self._past, found.delay
         if found is None and self._late:
             return Forecast.unpacked(EMPTY_PAST), self._late, self._delay
         return None, self._past, 0
