@@ -24,7 +24,7 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     In any other model or pipeline, the effect is the score of the sample minus the score without
     the feature: without its name in the dict, or with 0 in place of an entry of an array. If a step
     of a pipeline needs every name, as river's Select does, a number becomes 0 and a text becomes
-    empty.
+    empty. In a stream model by itself, the feature is unknown, which counts as its mean.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     model = copied(model)
     scores = named_scores(model, x)
     effects: dict[Any, dict[Any, float]] = {output: {} for output in scores}
-    for name, rest, blank in _without_each(x):
+    for name, rest, blank in _without_each(x, hasattr(model, "takes_gaps")):
         try:
             others = named_scores(model, rest)
         except KeyError:  # A step needs every name.
@@ -135,8 +135,13 @@ def named_scores(model: Any, x: Any) -> dict[Any, float]:
     return dict(answer) if isinstance(answer, Mapping) else {"prediction": float(answer)}
 
 
-def _without_each(x: Mapping[Any, Any]) -> Iterator[tuple[Any, dict[Any, Any], dict[Any, Any]]]:
-    """Yield every feature, the sample without its name, and the sample with a blank value."""
+def _without_each(
+    x: Mapping[Any, Any], takes_gaps: bool
+) -> Iterator[tuple[Any, dict[Any, Any], dict[Any, Any]]]:
+    """Yield every feature, the sample without its name, and the sample with a blank value.
+
+    If the model takes gaps, the feature is unknown in place of absent.
+    """
     for name, value in x.items():
         if isinstance(value, np.ndarray):
             for place in np.ndindex(value.shape):
@@ -146,6 +151,9 @@ def _without_each(x: Mapping[Any, Any]) -> Iterator[tuple[Any, dict[Any, Any], d
         else:
             blank = 0 if isinstance(value, Number) else "" if isinstance(value, str) else None
             others = dict(x)
-            # Not a comparison of names: a numpy scalar is compared with every entry of a tuple.
-            del others[name]
+            if takes_gaps:
+                others[name] = None
+            else:
+                # Not a comparison of names: a numpy scalar is compared with all entries of a tuple.
+                del others[name]
             yield name, others, {**x, name: blank}

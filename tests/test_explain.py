@@ -119,6 +119,17 @@ def test_the_model_is_as_it_was(name):
     assert onlinels.dumps(model) == before
 
 
+def test_a_feature_without_effect_has_none_in_a_stream_model():
+    """Whatever its origin: it is compared with its mean, not with 0."""
+    random, model = np.random.default_rng(1), StreamRegressor()
+    for _ in range(300):
+        x = {"kelvin": 300.0 + random.normal(), "vibration": random.normal()}
+        model.learn_one(x, 5.0 + 2.0 * x["vibration"] + 0.1 * random.normal())
+    effects = feature_effects(model, {"kelvin": 300.0, "vibration": 1.0})["prediction"]
+    assert abs(effects["kelvin"]) < 0.3 < effects["vibration"]
+    assert feature_effects(model, {"kelvin": None, "vibration": 1.0})["prediction"]["kelvin"] == 0.0
+
+
 def test_pixels_have_effects():
     random = np.random.default_rng(0)
     images, labels = random.integers(0, 17, (40, 8, 8)), np.arange(40) % 2

@@ -404,6 +404,9 @@ class StreamModel(ABC):
     # Forecasts whose labels have not arrived yet.
     _waiting: Waiting
 
+    takes_gaps = True
+    """Whether None is an unknown value."""
+
     save = save_method
     __copy__ = locked_copy
     __setattr__ = checked_assignment
