@@ -111,7 +111,8 @@ class Browsers:
         cookie, last = cookie_of(request), int(request.query_params.get("last", 60))
         if not cookie:
             raise HTTPException(403, "Open the page first; it needs a cookie.")
-        response = await run_in_threadpool(self.work, cookie, function, data, last)
+        work = self.work, cookie, function, data, last
+        response: Response = await run_in_threadpool(*work)
         response.background = BackgroundTask(self.save, cookie)
         return response
 
