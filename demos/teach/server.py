@@ -111,8 +111,8 @@ class Browsers:
         cookie, last = cookie_of(request), int(request.query_params.get("last", 60))
         if not cookie:
             raise HTTPException(403, "Open the page first; it needs a cookie.")
-        work = self.work, cookie, function, data, last
-        response: Response = await run_in_threadpool(*work)
+        response: Response
+        response = await run_in_threadpool(self.work, cookie, function, data, last)
         response.background = BackgroundTask(self.save, cookie)
         return response
 
