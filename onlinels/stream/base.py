@@ -116,6 +116,13 @@ def _packed(value: Any) -> bytes:
     return struct.pack("q", len(content)) + content
 
 
+TOLERANCE = 32
+"""Rows by which the delays of successive labels may differ, and a quarter of the delay.
+
+A forecast of an equal sample that has waited much longer, or less long, belongs to another row.
+"""
+
+
 class Found(NamedTuple):
     """A stored forecast."""
 
@@ -208,9 +215,9 @@ class Waiting:
     def find(self, key: int, count: int, delay: int = 0) -> Found | None:
         """Return the stored forecast of a sample, or None.
 
-        Labels mostly arrive in the order of their rows: of several forecasts for equal samples, the
-        one that has waited longest of all forecasts is found; if it belongs to another sample, the
-        one that is about as late as the last one was, if there is one.
+        Labels mostly arrive in the order of their rows. Of several forecasts for equal samples, one
+        is found that is about as late as the last row was: the one that has waited longest of all
+        forecasts, or the one whose delay is nearest.
 
         Parameters
         ----------
@@ -225,11 +232,11 @@ class Waiting:
         number = numbers[-1]
         if numbers[0] != number:
             lateness = {each: abs(count - self._stored[each][2] - delay) for each in numbers}
-            number = min(numbers, key=lateness.__getitem__)
-            if numbers[0] == next(iter(self._stored)):
-                number = numbers[0]
-            elif lateness[number] > delay / 4:
+            near = [each for each in numbers if lateness[each] <= TOLERANCE + delay / 4]
+            if not near:
                 return None
+            is_first = near[0] == next(iter(self._stored))
+            number = near[0] if is_first else min(near, key=lateness.__getitem__)
         _, forecast, before = self._stored[number]
         return Found(number, forecast, count - before)
 
