@@ -175,7 +175,9 @@ class Waiting:
         elif len(self._stored) >= MAX_WAITING_FORECASTS:
             left = next(iter(self._stored))
         calls = self.plan_take(left) if left >= 0 else ()
-        all_numbers = *(each for each in numbers if each != left), number
+        all_numbers: tuple[int, ...] = (number,)
+        if numbers:
+            all_numbers = *(each for each in numbers if each != left), number
         return (
             *calls,
             (self._stored.__setitem__, number, (key, forecast, count)),
@@ -257,8 +259,11 @@ class Waiting:
     def plan_take(self, number: int) -> Calls:
         """Plan to remove a forecast by its number."""
         key = self._stored[number][0]
-        left = tuple(each for each in self._numbers[key] if each != number)
-        of_key = (self._numbers.__setitem__, key, left) if left else (self._numbers.pop, key, None)
+        numbers = self._numbers[key]
+        of_key: tuple[Any, ...] = self._numbers.pop, key, None
+        if numbers[1:]:
+            left = tuple(each for each in numbers if each != number)
+            of_key = self._numbers.__setitem__, key, left
         return (self._stored.pop, number, None), of_key
 
     def __deepcopy__(self, memo: Any = None) -> Self:
