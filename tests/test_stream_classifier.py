@@ -400,3 +400,12 @@ def test_equal_rows_with_late_labels_find_their_forecasts_or_warn():
         found.append([str(each.message) for each in given])
     assert found[0] == []
     assert "equal other rows" in found[1][0]
+
+
+def test_no_row_is_kept_once_it_is_learnt():
+    """Nor in a file, although the plain expert learns a row when the next one is due."""
+    model = StreamClassifier()
+    model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], ["x", "y", "x"])
+    restored = loads(dumps(model))
+    assert restored._plain._owed is None
+    assert restored._plain.model.count == 3

@@ -1,4 +1,4 @@
-"""Base of the models of dict streams: experts with two memories, their shares, and late labels."""
+"""Base of the models of dict streams: a plain expert, and forecasts that wait for late labels."""
 
 from __future__ import annotations
 
@@ -295,7 +295,8 @@ class Waiting:
 
 
 MANY_UNMATCHED = 500
-"""Number of successive rows without a forecast of which the model warns if forecasts wait."""
+"""Number of rows of which the model warns: successive rows without a forecast while forecasts wait,
+or rows that equal others whose labels have not arrived."""
 
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
@@ -350,7 +351,6 @@ class PlainExpert:
         # What turns values into units, 0 if unknown, and a row that is not learnt.
         self._factors, self._limit = np.zeros(0), MAX_PLAIN_VALUE
         self._owed: tuple[dict[int, float], Any, float] | None = None
-        self._owes = False
 
     def __getstate__(self) -> dict[str, Any]:
         # Without the solution, which the model keeps or not, depending on how it was predicted.
@@ -385,12 +385,12 @@ class PlainExpert:
     def owing(self, row: dict[int, float], y: Any, w: float) -> Self:
         """Return the expert with a row to learn; the model has learnt all earlier rows."""
         new = shallow_copy(self)
-        new._owed, new._owes = (row, y, w), True
+        new._owed = row, y, w
         return new
 
     def catch_up(self, count: int) -> None:
         """Let the model learn the last row, unless it has learnt `count` rows."""
-        if self._owes and self._owed is not None:
+        if self._owed is not None:
             # Whether a row was scored before the next decides how weights follow rows: always one
             # is, so that predictions leave no trace.
             self.score(self._owed[0], count)
@@ -399,12 +399,12 @@ class PlainExpert:
         """Return the scores (n_outputs,) of a row after the last of `count` rows is learnt."""
         token = SILENT.set(True)
         try:
-            if self._owes and self._owed is not None and self.model.count < count:
+            if self._owed is not None and self.model.count < count:
                 self.model.learn_one(*self._owed)
             scores: Floats = self.model._row_scores(row)
         finally:
             SILENT.reset(token)
-        self._owes = False
+        self._owed = None  # No row is kept once it is learnt.
         return scores
 
 

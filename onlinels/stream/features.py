@@ -32,7 +32,7 @@ from onlinels.rows.batch import (
 from onlinels.saving import savable
 
 MAX_FEATURES = 4096
-"""Maximum number of features: four inverses of this size take half a gigabyte."""
+"""Maximum number of features: five inverses of this size take two thirds of a gigabyte."""
 
 MAX_CATEGORIES = 64
 """Number of texts of one name that are features; later texts are unknown."""

@@ -257,10 +257,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     a new level: the forecast for that next target may also be far from it.
 
     **Weights and ridge.** The weights of each recursive model are the exact ridge solution on the
-    rows so far, with features and targets as they were scaled when each row was learnt. Memories
-    and ridge are those of `StreamClassifier`. Plain least squares is a `LeastSquaresRegressor`: it
-    selects its ridge, an unknown value is the mean, and each feature has a unit that is a power of
-    2, of the size of its first value.
+    rows so far, with features and targets as they were scaled when each row was learnt. A row
+    weighs 1 in a long memory, and 0.99 to the power of the number of rows since in a short one,
+    where the ridge of 1 decays to 1/16 with the rows and is then restored. Plain least squares is a
+    `LeastSquaresRegressor`: it selects its ridge, an unknown value is the mean, and each feature
+    has a unit that is a power of 2, of the size of its first value.
 
     The weight `w` of a row multiplies its squared errors in every expert, and the losses by which
     experts and intervals are judged; for the width of intervals, a weight above 1 counts as 1.

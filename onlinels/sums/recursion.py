@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
 from onlinels.core import settle
-from onlinels.core.reference import KEPT, MIN_SCALE, SCALE, apply
+from onlinels.core.reference import KEPT, MAX_ROW_LEVERAGE, MIN_SCALE, SCALE, apply
 from onlinels.numerics import Calls, are_columns, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, is_growth, symmetric
@@ -24,11 +24,11 @@ Measured, us per row with 16, 32, 64 and 128 rows per block: 10, 6.3, 7.4, 8.6 a
 
 MANY_FEATURES = 320
 
-MAX_LEVERAGE = 1e14
-"""Largest ratio of new rows to earlier rows and ridge in a direction; no digit is left above it."""
-
 MAX_RUNNING_LEVERAGE = 1e4
-"""The same ratio for a recursion beside the sums, so that it keeps 12 digits in every direction."""
+"""Largest ratio of a row to earlier rows and ridge in a direction, for a recursion beside the sums.
+
+It keeps 12 digits in every direction.
+"""
 
 
 def _is_sound(recursion: Any) -> bool:
@@ -158,10 +158,10 @@ class Recursion:
             return ((vars(self).update, vars(new)),)
         image = dsymv(1.0, base, row)
         total = scale + w * ddot(image, row)
-        if not 0.0 < total <= MAX_LEVERAGE * scale:
+        if not 0.0 < total <= MAX_ROW_LEVERAGE * scale:
             raise ValueError(
                 f"The row outweighs earlier rows and the ridge by {total / scale:.1g} in its "
-                f"direction, expected at most {MAX_LEVERAGE:g}. Rescale the features."
+                f"direction, expected at most {MAX_ROW_LEVERAGE:g}. Rescale the features."
             )
         # Bjorck 1996, section 3.2: g = P x w / (1 + w x'P x), then W + g (y - x'W) and P - g x'P.
         gain = w / total
