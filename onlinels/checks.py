@@ -221,15 +221,63 @@ SILENT = ContextVar("SILENT", default=False)
 """Whether no warnings are given, as for a model inside another."""
 
 
-def warn_caller(told: str) -> None:
-    """Warn at the line that called this package."""
+class DataWarning(UserWarning):
+    """A warning about data: what was passed, or what of it was lost.
+
+    Its text begins with a sentence that is the same for all warnings of its kind; names and numbers
+    follow. Python's filters compare this sentence alone: by default, one line of a program shows a
+    kind of warning once, with the names and numbers of the first.
+
+    Examples
+    --------
+    Show each warning, or none of a kind:
+
+    >>> import warnings
+    >>> from onlinels import DataWarning
+    >>> warnings.simplefilter("always", DataWarning)
+    >>> warnings.filterwarnings("ignore", "A few rows dwarf all others", DataWarning)
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(str(text))
+
+
+class _Text(str):
+    """The text of a warning; it equals every text with the same first sentence.
+
+    `warnings.warn` looks it up among the texts that a line has already shown, and stores it there,
+    so models by the thousand show, and store, one text. `DataWarning` holds a plain str.
+    """
+
+    __slots__ = ("kind",)
+    kind: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Text) and self.kind == other.kind
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+
+def warn_caller(kind: str, details: str) -> None:
+    """Warn at the line that called this package.
+
+    Parameters
+    ----------
+    kind : str
+        First sentence of the text, a literal that no other call has; see `DataWarning`.
+    details : str
+        Further sentences: names, numbers and the remedy.
+    """
     if SILENT.get():
         return
     frame, level = sys._getframe(), 1
     package = str(Path(__file__).parent)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1
-    warnings.warn(told, UserWarning, stacklevel=level)
+    text = _Text(f"{kind} {details}")
+    text.kind = kind
+    warnings.warn(text, DataWarning, stacklevel=level)
 
 
 def plain_scalar(value: Any) -> Any:

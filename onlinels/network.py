@@ -866,10 +866,12 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         # Input weights that are the difference of equal images are 0.
         dead = fixed.classifier._statistics.are_zero[: self.hidden.n_hidden]
         if dead.mean() > 0.5:
-            found = f"{dead.sum():,} of {len(dead):,} hidden units are 0 for all images so far"
-            reason = "too many of the warm-up images are equal, or have equal features"
-            remedy = "Start a new network with more varied images, or a larger warm_up."
-            warn_caller(f"{found}: {reason}. {remedy}")
+            warn_caller(
+                "Most hidden units are 0 for all images so far.",
+                f"{dead.sum():,} of {len(dead):,} are, because too many of the warm-up images are "
+                "equal, or have equal features. Start a new network with more varied images, or a "
+                "larger warm_up.",
+            )
         self._end_warm_up(fixed, images[0].shape)
 
     def _end_warm_up(self, fixed: FixedNetwork, shape: Shape | None) -> None:
@@ -935,7 +937,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
         Warns
         -----
-        UserWarning
+        DataWarning
             If the network has learnt fewer than 100 images (or `warm_up`, if that is smaller), or
             most hidden units are 0 for all of them. The latter is also reported when the warm-up
             ends.
@@ -943,8 +945,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             least = min(FIRST_DRAFT, self.warm_up)
             if self._fixed is None and 2 <= self.count < least:
-                found = f"Features are made from {self.count} images, expected at least {least}"
-                warn_caller(f"{found}. Learn more images before fix_features().")
+                warn_caller(
+                    "Features are made from few images.",
+                    f"{self.count} images, expected at least {least}. Learn more images before "
+                    "fix_features().",
+                )
             if self._fixed is None:
                 self._fix()
 

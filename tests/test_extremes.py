@@ -168,7 +168,7 @@ def test_one_row_one_class_one_feature_or_none(chosen, n_rows, has_feature):
     assert model.feature_names == tuple(x)
 
 
-@pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
+@pytest.mark.filterwarnings("ignore:A few rows dwarf:UserWarning")
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
 @pytest.mark.parametrize("batch", [1, 50])
 def test_an_outlier_that_came_first_is_forgotten(accumulator, batch):

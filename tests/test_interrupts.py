@@ -31,7 +31,7 @@ often = pytest.mark.parametrize("most", [FEW, MANY])
 # Between the opening of a file and the with-block that closes it Python itself has to close it.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore:Features are made from 7 images:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Features are made from few:UserWarning"),
 ]
 
 FORMS = {

@@ -71,7 +71,7 @@ def each_of(table):
 
 
 # River leaves out names: the date then counts as 0.
-@pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
+@pytest.mark.filterwarnings("ignore:A few rows dwarf:UserWarning")
 @each_of(MODELS)
 def test_models(name):
     run_suite(MODELS[name](), WHOLE_BATCHES if name in SCALED else frozenset())

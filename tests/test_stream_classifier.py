@@ -347,11 +347,9 @@ def test_a_table_that_lacks_columns_is_warned_of(make, table):
     model.learn_many(
         [{"a": 1.0, "b": "u", "h0": 2.0}, {"a": 2.0, "b": None, "h0": 3.0}], [1.0, 2.0]
     )
-    with pytest.warns(UserWarning, match=r"^X lacks 2 of the 3 .*'a', .*'b'\].*has \['A', 'B'\]"):
+    with pytest.warns(UserWarning, match=r"^X lacks .* 2 of 3 .*'a', .*'b'\].*has \['A', 'B'\]"):
         model.predict_many(table({"A": [1.0], "B": ["u"], "h0": [2.0]}))
-    with pytest.warns(
-        UserWarning, match=r"^X lacks 3 of the 3 columns|^X lacks 2 of the 3 columns"
-    ):
+    with pytest.warns(UserWarning, match=r"^X lacks columns .* [23] of 3 columns"):
         loads(dumps(model)).predict_many(np.ones((2, 1)))
     model.predict_many(table({"a": [1], "b": ["v"], "h0": [None]}))
     model.predict_many([{"A": 1.0}])

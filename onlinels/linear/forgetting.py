@@ -192,13 +192,15 @@ class Clock:
         earliest, latest = float(ages.min()), float(ages.max())
         if earliest > MAX_HALF_LIVES:
             warn_caller(
-                f"t is {latest:,.0f} half-lives after the latest time learnt, so the rows learnt "
-                "before no longer count. Check the unit of t and of half_life."
+                "t is so late that the rows learnt before no longer count.",
+                f"It is {latest:,.0f} half-lives after the latest time learnt. Check the unit of t "
+                "and of half_life.",
             )
         elif earliest < -MAX_HALF_LIVES:
             warn_caller(
-                f"t is {-earliest:,.0f} half-lives before the latest time learnt, so the row does "
-                "not count. Check t, also that of the rows learnt before."
+                "t is so early that the row does not count.",
+                f"It is {-earliest:,.0f} half-lives before the latest time learnt. Check t, also "
+                "that of the rows learnt before.",
             )
 
     def tick(

@@ -926,9 +926,10 @@ class LinearModel(base.Estimator, ABC):
             return
         self._warned_of = unknown
         warn_caller(
-            f"The model knows none of the features of x: {reprlib.repr(names)}. They do not count, "
-            f"and the {n_known} that it knows count as 0: {reprlib.repr(self.feature_names)}. "
-            "Check the spelling; unknown_features(x) lists unknown features."
+            "The model knows none of the features of x.",
+            f"{reprlib.repr(names)} do not count, and the {n_known} features that the model knows "
+            f"count as 0: {reprlib.repr(self.feature_names)}. Check the spelling; "
+            "unknown_features(x) lists unknown features.",
         )
 
     def unknown_features(self, x: Mapping[Any, Any]) -> tuple[Name, ...]:
@@ -1058,8 +1059,9 @@ def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, 
     # An array in a dict adds its entries at once.
     if passes and n_new < MANY_NAMES // 2 and not columns.are_positions:
         warn_caller(
-            f"The model has {len(columns):,} features by name, and names are still added. Memory "
-            f"grows with the square of their number. {FEATURE_COUNT_REMEDY}"
+            "The model has many features by name, and names are still added.",
+            f"Memory grows with the square of their number, {len(columns):,}. "
+            f"{FEATURE_COUNT_REMEDY}",
         )
     return Checked(values, targets, w, model._clock.read(t, len(batch)), columns, outputs)
 
@@ -1226,7 +1228,7 @@ def check_digits(model: LinearModel, statistics: Statistics, cause: str) -> None
     # A window that slides adds little with every row, and its bounds exceed its errors.
     before, after = model._statistics.rounding.squares, statistics.rounding.squares
     if statistics is model._statistics or (after > MAX_UNTOLD_GROWTH * before).any():
-        warn_caller(told)
+        warn_caller("Digits of the fit are lost by removals.", told)
 
 
 def digits_of(lost: float) -> int:
@@ -1283,9 +1285,10 @@ def warn_of_dwarfing(model: LinearModel, others: Statistics) -> None:
     name = f"x[{model.feature_names[column]!r}]" if column < features else "y"
     value, n_rows = means[1][column] + distances[column], whole.count - others.count
     warn_caller(
+        "A few rows dwarf all others.",
         f"{name} is about {value:g} in {n_rows:,} of {whole.count:,} rows, {deviations:,.0f} "
         "standard deviations from the mean of the others. These rows decide the weights: reject "
-        "codes of missing values, clip values, or pass a smaller w."
+        "codes of missing values, clip values, or pass a smaller w.",
     )
 
 
@@ -1301,9 +1304,10 @@ def warn_of_narrow_features(model: Any, statistics: Statistics) -> None:
     names = tuple(compress(model.feature_names, narrow))
     place = int(narrow.argmax())
     warn_caller(
-        f"{len(names)} of {len(narrow)} features vary by rounding alone, as far as float64 can "
-        f"tell, and count as constant: {reprlib.repr(names)}. If x[{names[0]!r}] varies, subtract "
-        f"a fixed value near {statistics.feature_mean[place]:g} from it before it is rounded."
+        "Some features vary by rounding alone, as far as float64 can tell.",
+        f"{len(names)} of {len(narrow)} features count as constant: {reprlib.repr(names)}. If "
+        f"x[{names[0]!r}] varies, subtract a fixed value near "
+        f"{statistics.feature_mean[place]:g} from it before it is rounded.",
     )
 
 
@@ -1314,9 +1318,10 @@ def warn_of_lost_digits(statistics: Statistics, ridge: float, units: Floats | No
     lost = lost_by_removals(statistics, *penalties_of(ridge, units, statistics))[0]
     if lost > 2.0 * MAX_LOST:
         warn_caller(
-            f"At the ridge {ridge:g}, which was selected after rows were removed, the removed rows "
-            f"leave about {digits_of(lost)} digits of the fit, expected at least 6. Set a larger "
-            f"number as ridge. {LEARN_AGAIN}"
+            "Digits of the fit are lost at the selected ridge.",
+            f"The ridge {ridge:g} was selected after rows were removed, and these leave about "
+            f"{digits_of(lost)} digits of the fit, expected at least 6. Set a larger number as "
+            f"ridge. {LEARN_AGAIN}",
         )
 
 

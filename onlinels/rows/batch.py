@@ -731,8 +731,10 @@ def warn_of_other_columns(columns: Columns, batch: Batch) -> None:
     warn_of_absent(len(columns), absent, unknown)
     if unknown and not absent and isinstance(batch.source, np.ndarray) and columns.are_positions:
         warn_caller(
-            f"X has {len(columns) + len(unknown)} columns, and the model has learnt "
-            f"{len(columns)}: the others do not count. Pass the columns that were learnt, in order."
+            "X has more columns than the model has learnt.",
+            f"It has {len(columns) + len(unknown)} columns, and the model has learnt "
+            f"{len(columns)}: the others do not count. Pass the columns that were learnt, in "
+            "order.",
         )
 
 
@@ -742,9 +744,9 @@ def warn_of_absent(n_known: int, absent: Sequence[Name], unknown: Sequence[Name]
         return
     others = f" (X also has {reprlib.repr(unknown)})" if unknown else ""
     warn_caller(
-        f"X lacks {len(absent)} of the {n_known} columns that the model has learnt: "
-        f"{reprlib.repr(absent)}. They count as 0. Check the spelling{others}; if 0 is intended, "
-        "add columns of 0, or pass a list of dicts."
+        "X lacks columns that the model has learnt.",
+        f"{len(absent)} of {n_known} columns count as 0: {reprlib.repr(absent)}. Check the "
+        f"spelling{others}; if 0 is intended, add columns of 0, or pass a list of dicts.",
     )
 
 

@@ -463,11 +463,12 @@ class StreamModel(ABC):
         """Warn, once, if the forecasts of many rows were not found while others wait."""
         if self._n_unmatched == MANY_UNMATCHED:
             warn_caller(
+                "Labels do not find the forecasts of their rows.",
                 f"The model has learnt {MANY_UNMATCHED} rows that it had not predicted, and stores "
                 f"{len(self._waiting)} forecasts of other rows. If labels are late, accuracy "
                 "suffers. Pass the same x to predict_one and learn_one, with all digits; put no "
                 "transformer that learns before the model, which scales features itself. At most "
-                f"{MAX_WAITING_FORECASTS:,} forecasts wait for labels."
+                f"{MAX_WAITING_FORECASTS:,} forecasts wait for labels.",
             )
 
     def _count_equal(self, key: int) -> None:
@@ -476,10 +477,11 @@ class StreamModel(ABC):
             self._n_equal += 1
             if self._n_equal == MANY_UNMATCHED:
                 warn_caller(
+                    "Rows equal other rows whose labels have not arrived.",
                     f"{MANY_UNMATCHED} rows equal other rows whose labels have not arrived. A "
                     "label may be matched to the forecast of another row, and accuracy suffers. "
                     "Add a feature that tells rows apart, such as a random number that you store "
-                    "with the row."
+                    "with the row.",
                 )
 
     def _catch_up(self) -> None:
