@@ -5,7 +5,6 @@ It is compared with weighted ridge solutions. What it refuses changes nothing.
 
 import copy
 import datetime
-import warnings
 from functools import partial
 from itertools import repeat
 
@@ -380,24 +379,6 @@ def test_the_last_label_may_be_of_any_type_that_equals_a_label():
     for label in np.array(["ok", "belt"]):
         model.learn_one({"a": 1.0}, label)
     assert loads(dumps(model)).classes == ("ok", "belt")
-
-
-def test_equal_rows_with_late_labels_find_their_forecasts_or_warn():
-    """Labels in order find the forecasts of equal rows in order; many at once cannot."""
-    random, found = np.random.default_rng(0), []
-    rows = [({"a": float(random.integers(3))}, row // 25 % 3) for row in range(1200)]
-    for wait in (1, 25):
-        model = StreamClassifier()
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
-            for row, (x, _) in enumerate(rows):
-                model.predict_one(x)
-                if row % wait == wait - 1 and row >= 24:
-                    for late in rows[row - 23 - wait : row - 23]:
-                        model.learn_one(*late)
-        found.append([str(each.message) for each in given])
-    assert found[0] == []
-    assert "equal other rows" in found[1][0]
 
 
 def test_no_row_is_kept_once_it_is_learnt():

@@ -18,9 +18,12 @@ GUIDE = PACKAGE.parent / "demos" / "guide"
 
 
 def calls_in(path, name):
-    """Return the calls of a function or method of this name in a file."""
-    calls = [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)]
-    return [n for n in calls if name in (getattr(n.func, "id", ""), getattr(n.func, "attr", ""))]
+    """Yield the calls of a function or method of this name in a file."""
+    text = path.read_text("utf-8")
+    for node in ast.walk(ast.parse(text)) if name in text else ():
+        called = getattr(node, "func", None)
+        if name in (getattr(called, "id", ""), getattr(called, "attr", "")):
+            yield node
 
 
 def kinds():

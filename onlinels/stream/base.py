@@ -130,6 +130,82 @@ class Found(NamedTuple):
     number: int
     forecast: AnyForecast
     delay: int
+    # Whether no forecast of an equal sample could be the right one as well.
+    is_sure: bool
+
+
+N_JUDGED_LABELS = 500
+"""Number of labels after which the model looks at how many of them found their forecasts."""
+
+MANY_LABELS, NEARLY_ALL_LABELS = 50, 450
+"""Number of these labels of which the model warns, and one that allows for a few late labels."""
+
+
+class Matches(NamedTuple):
+    """How the labels since the last multiple of 500 found their forecasts.
+
+    A label without a forecast is no fault if rows are learnt that were never predicted. So they
+    are counted as lost only if about as many rows were predicted as learnt.
+
+    Examples
+    --------
+    >>> Matches(n_labels=500, n_lost=60, n_asked=520, n_stored=520).are_lost
+    True
+    >>> Matches(n_labels=500, n_lost=500, n_asked=20, n_stored=20).are_lost
+    False
+    """
+
+    n_labels: int = 0
+    # Labels without a forecast while others wait or labels are late, and labels that met several
+    # forecasts of equal samples that are about as late as the last label was, and none just so.
+    n_lost: int = 0
+    n_unsure: int = 0
+    # Predicted samples; those among them that did not share the forecast of an equal sample.
+    n_asked: int = 0
+    n_stored: int = 0
+    # Whether the model has warned of lost or unsure labels, and they have not become few since.
+    were_lost: bool = False
+    were_unsure: bool = False
+
+    @property
+    def are_unsure(self) -> bool:
+        """Whether many labels may have found, or taken, the forecast of another row."""
+        shared = self.n_stored < NEARLY_ALL_LABELS <= self.n_asked
+        return self.n_unsure >= MANY_LABELS or (shared and self.n_lost >= MANY_LABELS)
+
+    @property
+    def are_lost(self) -> bool:
+        """Whether many labels found no forecast, although their rows were predicted."""
+        # The forecast of a row is also lost if another label took it.
+        are_asked = self.n_stored >= NEARLY_ALL_LABELS
+        return self.n_lost >= MANY_LABELS and are_asked and not self.are_unsure
+
+    def with_label(self, is_lost: bool, is_unsure: bool) -> Matches:
+        """Return the counts with those of one more label."""
+        known = self._in_progress()
+        # Rows of a history that are learnt before others are predicted are not lost.
+        is_lost = is_lost and known.n_asked + MANY_LABELS // 2 >= known.n_labels
+        return known._replace(
+            n_labels=known.n_labels + 1,
+            n_lost=known.n_lost + is_lost,
+            n_unsure=known.n_unsure + is_unsure,
+        )
+
+    def with_sample(self, is_stored: bool) -> Matches:
+        """Return the counts with those of one more predicted sample."""
+        known = self._in_progress()
+        return known._replace(n_asked=known.n_asked + 1, n_stored=known.n_stored + is_stored)
+
+    def _in_progress(self) -> Matches:
+        """Return the counts, or new ones if they are those of 500 labels."""
+        if self.n_labels < N_JUDGED_LABELS:
+            return self
+        # If few rows were predicted meanwhile, labels tell nothing new.
+        is_old = self.n_asked < NEARLY_ALL_LABELS
+        return Matches(
+            were_lost=self.are_lost or (self.were_lost and is_old),
+            were_unsure=self.are_unsure or (self.were_unsure and is_old),
+        )
 
 
 @savable()
@@ -140,13 +216,15 @@ class Waiting:
     ----------
     columns, scaler : StreamColumns, RunningScaler
         Columns and scaler of samples predicted before the first row is learnt.
+    matches : Matches
+        How the latest labels found their forecasts.
 
     Examples
     --------
     >>> waiting, key = Waiting(), sample_key({"a": 1.0})
     >>> waiting.add(key, np.array([0.3]), count=20)
     >>> waiting.find(key, count=25)
-    Found(number=0, forecast=array([0.3]), delay=5)
+    Found(number=0, forecast=array([0.3]), delay=5, is_sure=True)
     """
 
     def __init__(self) -> None:
@@ -156,6 +234,7 @@ class Waiting:
         self._stored: dict[int, tuple[int, AnyForecast, int]] = {}
         self._numbers: dict[int, tuple[int, ...]] = {}
         self._n_made = 0
+        self.matches = Matches()
 
     def __len__(self) -> int:
         return len(self._stored)
@@ -170,8 +249,9 @@ class Waiting:
         predicted again, for its probabilities for example.
         """
         numbers, number, left = self._numbers.get(key, ()), self._n_made, -1
+        is_stored = True
         if numbers and self._stored[numbers[-1]][2] == count and (count or self.is_last(key)):
-            left = numbers[-1]
+            left, is_stored = numbers[-1], False
         elif len(self._stored) >= MAX_WAITING_FORECASTS:
             left = next(iter(self._stored))
         calls = self.plan_take(left) if left >= 0 else ()
@@ -182,12 +262,19 @@ class Waiting:
             *calls,
             (self._stored.__setitem__, number, (key, forecast, count)),
             (self._numbers.__setitem__, key, all_numbers),
-            (vars(self).update, {"_n_made": number + 1}),
+            (
+                vars(self).update,
+                {"_n_made": number + 1, "matches": self.matches.with_sample(is_stored)},
+            ),
         )
 
     def add(self, key: int, forecast: AnyForecast, count: int) -> None:
         """Store a forecast that was made after `count` rows were learnt."""
         apply(self.plan_add(key, forecast, count))
+
+    def count_again(self) -> None:
+        """Count a sample that shares the stored forecast of an equal sample."""
+        self.matches = self.matches.with_sample(is_stored=False)
 
     def watch(self, x: Mapping[Any, Any], forecast_of: Callable[[Floats], AnyForecast]) -> None:
         """Store a sample predicted before the first learnt row, in place; the scaler learns it.
@@ -231,7 +318,7 @@ class Waiting:
         numbers = self._numbers.get(key)
         if numbers is None:
             return None
-        number = numbers[-1]
+        number, is_sure = numbers[-1], True
         if numbers[0] != number:
             lateness = {each: abs(count - self._stored[each][2] - delay) for each in numbers}
             near = [each for each in numbers if lateness[each] <= TOLERANCE + delay / 4]
@@ -239,8 +326,9 @@ class Waiting:
                 return None
             is_first = near[0] == next(iter(self._stored))
             number = near[0] if is_first else min(near, key=lateness.__getitem__)
+            is_sure = is_first or not lateness[number] or not near[1:]
         _, forecast, before = self._stored[number]
-        return Found(number, forecast, count - before)
+        return Found(number, forecast, count - before, is_sure)
 
     def latest(self, key: int, count: int) -> AnyForecast | None:
         """Return the forecast of a sample if no row was learnt since it was made, or None."""
@@ -266,6 +354,14 @@ class Waiting:
             of_key = self._numbers.__setitem__, key, left
         return (self._stored.pop, number, None), of_key
 
+    def plan_label(self, key: int, found: Found | None, delay: int) -> Calls:
+        """Plan to remove the forecast that a label found, and to count the label of a delay."""
+        is_unsure = not found.is_sure if found else key in self
+        is_lost = found is None and not is_unsure and (len(self) > 0 or delay > 0)
+        matches = self.matches.with_label(is_lost, is_unsure)
+        calls = () if found is None else self.plan_take(found.number)
+        return (*calls, (vars(self).update, {"matches": matches}))
+
     def __deepcopy__(self, memo: Any = None) -> Self:
         # The forecasts, columns and scaler are shared, as they do not change.
         new = shallow_copy(self)
@@ -278,7 +374,7 @@ class Waiting:
         forecasts = [each if isinstance(each, np.ndarray) else each.packed() for each in known]
         waiting = np.array([keys, counts, [*map(len, forecasts)]], dtype=np.intp)
         values = np.concatenate([np.zeros(0), *forecasts])
-        made = {"_waiting": waiting, "_values": values}
+        made = {"_waiting": waiting, "_values": values, "_matches": np.array(self.matches)}
         return {"columns": self.columns, "scaler": self.scaler} | made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -292,11 +388,12 @@ class Waiting:
             self._stored[number], values = (key, values[:size], count), values[size:]
             self._numbers[key] = *self._numbers.get(key, ()), number
         self._n_made = len(keys)
+        # Files of earlier versions have no counts.
+        counts = np.asarray(state.get("_matches", Matches()), dtype=np.intp).tolist()
+        if len(counts) != len(Matches()) or min(counts) < 0:
+            raise ValueError("the counts of labels and forecasts are not those of a stream model")
+        self.matches = Matches(*counts)
 
-
-MANY_UNMATCHED = 500
-"""Number of rows of which the model warns: successive rows without a forecast while forecasts wait,
-or rows that equal others whose labels have not arrived."""
 
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
@@ -429,8 +526,8 @@ class StreamModel(ABC):
         self._columns = StreamColumns()
         self._scaler = RunningScaler()
         self._activations = Activations(seed)
-        # Rows learnt, and the latest of them whose forecasts were not found while others waited.
-        self._count = self._n_unmatched = self._n_equal = 0
+        # Rows learnt.
+        self._count = 0
         # What is made of other attributes, and the last predicted row: the number of rows before,
         # its number of names, its values and its key.
         self._seen: Any = None
@@ -439,12 +536,7 @@ class StreamModel(ABC):
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             self._catch_up()
-            return locked_state(self) | {
-                "_seen": None,
-                "_asked": None,
-                "_n_unmatched": 0,
-                "_n_equal": 0,
-            }
+            return locked_state(self) | {"_seen": None, "_asked": None}
 
     def _key_of(self, x: Mapping[Any, Any], row: StreamRow) -> int:
         """Return the key of a sample, which was often predicted just now."""
@@ -455,34 +547,27 @@ class StreamModel(ABC):
                 return key
         return sample_key(x)
 
-    def _matched(self, found: Any) -> dict[str, int]:
-        """Return how many of the latest rows had no forecast, given that of the last row."""
-        return {"_n_unmatched": self._n_unmatched + 1 if found is None and self._waiting else 0}
-
-    def _warn_of_unmatched(self) -> None:
-        """Warn, once, if the forecasts of many rows were not found while others wait."""
-        if self._n_unmatched == MANY_UNMATCHED:
+    def _warn_of_matches(self) -> None:
+        """Warn, once, if many of the last 500 labels have not found the forecasts of their rows."""
+        matches = self._waiting.matches
+        if matches.n_labels < N_JUDGED_LABELS:
+            return
+        if matches.are_lost and not matches.were_lost:
             warn_caller(
-                "Labels do not find the forecasts of their rows.",
-                f"The model has learnt {MANY_UNMATCHED} rows that it had not predicted, and stores "
-                f"{len(self._waiting)} forecasts of other rows. If labels are late, accuracy "
-                "suffers. Pass the same x to predict_one and learn_one, with all digits; put no "
-                "transformer that learns before the model, which scales features itself. At most "
-                f"{MAX_WAITING_FORECASTS:,} forecasts wait for labels.",
+                "Many labels do not find the forecasts of their rows.",
+                f"Of the last {N_JUDGED_LABELS} rows learnt, {matches.n_lost} had not been "
+                f"predicted, and {len(self._waiting):,} forecasts of other rows wait. If labels "
+                "are late, accuracy suffers. Pass the same x to predict_one and learn_one, with "
+                "all digits; put no transformer that learns before the model, which scales "
+                f"features itself. At most {MAX_WAITING_FORECASTS:,} forecasts wait for labels.",
             )
-
-    def _count_equal(self, key: int) -> None:
-        """Count a sample that equals another one that waits, and warn, once, of many of them."""
-        if not self._waiting.is_last(key):
-            self._n_equal += 1
-            if self._n_equal == MANY_UNMATCHED:
-                warn_caller(
-                    "Rows equal other rows whose labels have not arrived.",
-                    f"{MANY_UNMATCHED} rows equal other rows whose labels have not arrived. A "
-                    "label may be matched to the forecast of another row, and accuracy suffers. "
-                    "Add a feature that tells rows apart, such as a random number that you store "
-                    "with the row.",
-                )
+        if matches.are_unsure and not matches.were_unsure:
+            warn_caller(
+                "Many rows equal other rows whose labels have not arrived.",
+                f"Of the last {N_JUDGED_LABELS} labels, {matches.n_unsure + matches.n_lost} may "
+                "belong to the forecast of another row, and accuracy suffers. Add a feature that "
+                "tells rows apart, such as a random number that you store with the row.",
+            )
 
     def _catch_up(self) -> None:
         """Let the plain expert learn the last row."""

@@ -355,17 +355,16 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         else:
             # No expert could predict a class that was unknown.
             errors *= ERROR_DECAY
-        news = self._matched(found) | {"_delay": delay, "_errors": errors, "_losses": losses}
+        news: dict[str, Any] = {"_delay": delay, "_errors": errors, "_losses": losses}
         owing = plain.owing(raw, model._classes.labels[column], w)
         news |= {"_plain": owing, "_count": self._count + 1, "_last": column}
         if not forecast.is_scaled:
             news["_scaler"] = model._scaler.learnt(row.values, row.gaps)
         calls = model._experts().plan(column, column >= n_known, w)
-        if found is not None:
-            calls = *calls, *model._waiting.plan_take(found.number)
+        calls = *calls, *model._waiting.plan_label(key, found, delay)
         changed = news if model is self else vars(model) | news
         apply((*calls, (vars(self).update, changed)))
-        self._warn_of_unmatched()
+        self._warn_of_matches()
 
     def _with_room(self, columns: StreamColumns, y: Any, delay: int) -> tuple[Self, int]:
         """Return the model, or a draft with room for a row, and the column of the row's class."""
@@ -477,7 +476,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         again = self._waiting.latest(key, self._count) if self._delay else None
         if again is not None:
             # The scaler has learnt this row.
-            self._count_equal(key)
+            self._waiting.count_again()
             return Prediction.of(again).mixture
         features, last, values = self._scaler.transform(row.values), self._last, row.values
         news: dict[str, Any] = {"_asked": (self._count, len(x), values.tobytes(), key)}

@@ -515,8 +515,6 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
                 self._waiting.add(sample_key(x), EMPTY_PAST, 0)
             return 0.0
         given, key = self._next_forecast(self._columns.row(x).values), sample_key(x)
-        if self._delay and self._waiting.latest(key, self._count) is not None:
-            self._count_equal(key)
         self._waiting.add(key, given.packed(), self._count)
         return given.value
 
@@ -601,7 +599,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             draft._judge(judged, target, w)
         both = np.array([target, target - past[-1][0] if past else math.nan])
         scaled = self._targets.transform(both)
-        calls = () if found is None else self._waiting.plan_take(found.number)
+        calls = self._waiting.plan_label(key, found, delay)
         of_memories = zip(MEMORIES, draft._memories, forecast.given, strict=True)
         for (_, of, decay), memory, (seen, scores) in of_memories:
             calls += memory.plan(seen, scaled[of] - scores, w, decay)
@@ -615,9 +613,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         draft._targets = self._targets.learnt(both)
         draft._past = (*self._past, (target, row))[-2:]
         draft._count, draft._seen = self._count + 1, None
-        vars(draft).update(self._matched(found))
         self._become(draft, calls)
-        self._warn_of_unmatched()
+        self._warn_of_matches()
 
     def _before(self, found: Found | None) -> tuple[Forecast | None, tuple[Past, ...], int]:
         """Return the stored forecast of a late row, the last rows known then, and the delay.
