@@ -174,8 +174,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     share. While labels are late, the scale follows the predicted rows, from the first one on, so a
     prediction changes later predictions. Rows that were not predicted count as late as the last row
     that was. Pass the same sample to `predict_one` and `learn_one`: a sample that has changed since
-    it was predicted, for example by a scaler before the model, is not recognised. After 500 such
-    rows the model warns.
+    it was predicted, for example by a scaler before the model, is not recognised. The model warns
+    if a tenth of the last 500 labels finds no forecast or may have found that of an equal sample.
 
     **Weights and ridge.** The weights of each recursive expert are the exact ridge solution on the
     rows so far, with the features as they were when each row was learnt. A row weighs 1, or 0.998

@@ -245,7 +245,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     targets. A sample that is predicted again before it is learnt is stored once, with the later
     forecast. If its features equal those of another row, a late row may have no stored forecast: it
     counts as late as the row before. A late row is not recognised if a step before the model, such
-    as a scaler that learns, has changed its features since; after 500 such rows the model warns.
+    as a scaler that learns, has changed its features since. The model warns if a tenth of the last
+    500 labels finds no forecast or may have found that of another row.
     With a delay of d rows, errors count ``sqrt(1 + d / 5)`` times longer, because overlapping
     forecasts have similar errors. Until the first error is known, the forecast is the weighted
     median of the experts. The width of intervals follows the latest known errors. Where the size of
