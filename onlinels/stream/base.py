@@ -374,7 +374,9 @@ class Waiting:
         forecasts = [each if isinstance(each, np.ndarray) else each.packed() for each in known]
         waiting = np.array([keys, counts, [*map(len, forecasts)]], dtype=np.intp)
         values = np.concatenate([np.zeros(0), *forecasts])
-        made = {"_waiting": waiting, "_values": values, "_matches": np.array(self.matches)}
+        # A sample that is predicted again leaves no trace.
+        matches = np.array(self.matches._replace(n_asked=self.matches.n_stored))
+        made = {"_waiting": waiting, "_values": values, "_matches": matches}
         return {"columns": self.columns, "scaler": self.scaler} | made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
