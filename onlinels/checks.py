@@ -385,6 +385,10 @@ def by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
     """Return an argument by row: the entries of an array or list, or a single value repeated."""
     # A column of pyarrow iterates over scalars that are no numbers.
     entries = value.to_pylist() if hasattr(value, "to_pylist") else value
+    if hasattr(value, "__array__"):
+        array = np.asarray(readable(value))
+        # The dates of Python lack the nanoseconds of a column of polars.
+        entries = array if array.dtype.kind == "M" else entries
     values = list(entries) if np.ndim(readable(value)) else [value] * n_rows
     if len(values) != n_rows:
         raise ValueError(

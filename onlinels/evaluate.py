@@ -25,8 +25,8 @@ from onlinels.checks import (
     check_weights,
 )
 from onlinels.numerics import restore
-from onlinels.pipelines import FIXED_STEPS, steps_of
-from onlinels.rows.batch import as_numpy, check_aligned, part_of, samples_of, source_of
+from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
+from onlinels.rows.batch import Name, as_numpy, check_aligned, part_of, samples_of, source_of
 from onlinels.rows.labels import as_list, check_one_column
 
 # river.metrics and river.evaluate, which import scipy.stats and scikit-learn, are imported where
@@ -45,12 +45,13 @@ class LabelledTable:
     X: Any
     targets: list[Any]
     options: dict[str, Sequence[Any]]
+    timestamp: Name | None = None
 
     def samples(self, part: slice) -> Iterable[Any]:
         """Return rows as river samples."""
         X = part_of(self.X, part)
         of_images = isinstance(X, np.ndarray) and X.ndim > 2
-        return ({"image": image} for image in X) if of_images else samples_of(X)
+        return ({"image": image} for image in X) if of_images else samples_of(X, self.timestamp)
 
     def stream(self) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
         """Yield the rows as a river stream."""
@@ -81,7 +82,8 @@ def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     if len(targets) != n_rows:
         problem = f"y has {len(targets)} values, expected {n_rows}"
         raise ValueError(f"{problem}. Pass one for each row of X.")
-    return LabelledTable(X, targets, options)
+    # A `WindowedClassifier` reads times from the rows.
+    return LabelledTable(X, targets, options, getattr(last_step(model), "timestamp", None))
 
 
 # Loops over rows
@@ -385,7 +387,7 @@ def progressive_val_score(
     w : float, or array, series or list of n_rows floats, optional
         Weights for learning, at least 0. As in river, models whose `learn_one` has no w ignore
         them, and so does the metric.
-    t : number or datetime, or array, series or list of n_rows of them, optional
+    t : number or date, or array, series or list of n_rows of them, optional
         Times of the rows, for models with a `half_life`.
     moment, delay : optional
         Time of a row, by default its number, and time after which its target is revealed, as in

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import count, groupby, pairwise
 from typing import Any, NamedTuple, Self, get_type_hints
 
@@ -18,7 +19,6 @@ import numpy as np
 from onlinels.checks import (
     Floats,
     Matrix,
-    by_row,
     check_choice,
     check_count,
     check_mergeable,
@@ -58,20 +58,30 @@ from onlinels.meta import MetaClassifier
 from onlinels.numerics import Lock, all_held, shallow_copy, zero_added
 from onlinels.rows.batch import Name, as_numpy
 from onlinels.rows.labels import Label, read_label, read_labels
+from onlinels.rows.times import ReadTimes, Time, exact, read_times, times_of
 from onlinels.saving import savable, settings_hold
+from onlinels.saving.description import SavedState
 
 BLOCK_IMAGES = 1000
 """Images whose activations are computed at once, to bound memory."""
 
 
-@savable()
+def _example_of(state: SavedState) -> Example:
+    time = state["time"]
+    if time is not None:
+        # Older versions wrote datetimes.
+        time = exact(read_times(time, 1, dates=isinstance(time, datetime))[0])
+    return Example(**state | {"time": time})
+
+
+@savable(make=_example_of)
 class Example(NamedTuple):
-    """A checked image (height, width, n_channels) with its label, weight and time."""
+    """A checked image (height, width, n_channels) with its label, weight and exact time."""
 
     image: Matrix
     label: Label
     weight: float
-    time: Any
+    time: Time | None
 
 
 FIRST_DRAFT = 100
@@ -164,7 +174,7 @@ def batch_of(
     images, labels, weights, times = zip(*examples, strict=True)
     # One weight for all rows spares their multiplication.
     w = np.array(weights) if any(weight != 1.0 for weight in weights) else 1.0
-    t = None if times[0] is None else times
+    t = None if times[0] is None else ReadTimes(times_of(times))
     return rows_of(np.stack(images)), labels, w, t
 
 
@@ -681,9 +691,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             self._check_images(images)
         labels = read_labels(y, n_rows)
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
-        if self.classifier._clock.read(t, n_rows) is None:
-            t = None
-        times = by_row("t", t, n_rows)
+        read = self.classifier._clock.read(t, n_rows)
+        times = [None] * n_rows if read is None else [*map(exact, read.tolist())]
         if n_rows and self._fixed is None and not self._held:
             n_bytes = self.classifier._statistics.bytes_for(self.hidden.n_hidden, len({*labels}))
             what, remedy = "Learning {:,} hidden units", "Pass a smaller n_hidden."
@@ -745,7 +754,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             Labels of the images.
         w : float, or array, series or list of n floats, optional
             Weights of the images, at least 0; 1 by default.
-        t : number or datetime, or array, series or list of n of them, optional
+        t : number or date, or array, series or list of n of them, optional
             Times of the images, for classifiers with a `half_life`.
 
         Raises

@@ -45,7 +45,7 @@ from onlinels.core.reference import (
     VALID_UNTIL,
     weights_of_errors,
 )
-from onlinels.linear.forgetting import Clock, check_decay
+from onlinels.linear.forgetting import Clock, read_decay
 from onlinels.linear.ridge import (
     Changes,
     KFold,
@@ -265,11 +265,12 @@ class LinearModel(base.Estimator, ABC):
     forgetting_factor, half_life = setting("forgetting_factor"), setting("half_life")
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self._statistics = settings, make_statistics(settings)
-        check_decay(settings.forgetting_factor, settings.half_life)
+        self._statistics = make_statistics(settings)
+        half_life = read_decay(settings.forgetting_factor, settings.half_life)
+        self._settings = settings._replace(half_life=half_life)
         check_scaling(settings.scaling, settings.ridge)
         self._columns = Columns()
-        self._clock = Clock(settings.forgetting_factor, settings.half_life)
+        self._clock = Clock(settings.forgetting_factor, half_life)
         self._penalty = Penalty()
         self._solution: Solution | None = None
         # What follows single rows: None unless predictions come between them. It replaces a
@@ -476,9 +477,10 @@ class LinearModel(base.Estimator, ABC):
             n_targets), a frame or a list of dicts.
         w : float, or array, series or list of n_rows floats, optional
             Weights of the rows, at least 0; 1 by default.
-        t : number or datetime, or array, series or list of n_rows of them, optional
+        t : number or date, or array, series or list of n_rows of them, optional
             Times of the rows, for models with a `half_life`; by default one unit passes per row.
-            Ignored without a `half_life`. Datetimes without a time zone count as UTC.
+            Ignored without a `half_life`. Numbers are in the unit of `half_life`; if `half_life` is
+            a timedelta, pass dates. Dates without a time zone count as UTC.
 
         Raises
         ------
@@ -536,9 +538,9 @@ class LinearModel(base.Estimator, ABC):
             and raise. For a regressor the target, or the targets by name.
         w : float
             Weight, at least 0: learning with weight 2 equals learning twice.
-        t : number or datetime, optional
+        t : number or date, optional
             Time of the sample, for models with a `half_life`; by default one unit passes. Ignored
-            without a `half_life`. Datetimes without a time zone count as UTC.
+            without a `half_life`. Dates without a time zone count as UTC.
 
         Raises
         ------

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import Floats, Integers, by_row, row_blocks, uncast
+from onlinels.checks import Floats, Integers, row_blocks, uncast
 from onlinels.core import IN_USE
 from onlinels.core.reference import NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.model import LinearModel, checked, learn_rows, read_rows
@@ -17,6 +17,7 @@ from onlinels.linear.scoring import discriminant
 from onlinels.numerics import enlarged
 from onlinels.rows.batch import Batch, labels_like, names_of, table_like
 from onlinels.rows.labels import Label
+from onlinels.rows.times import ReadTimes
 from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Recursion
 from onlinels.sums.rows import Checked, Rows
 from onlinels.sums.statistics import Statistics
@@ -83,7 +84,7 @@ def answered(
     batch, read, weights = read_rows(model, X, y, w, t)
     rows = checked(model, batch, read, weights, t)
     own: Any = model._independent()
-    n_rows, times = len(batch), by_row("t", t, len(batch))
+    n_rows = len(batch)
     weights_by_row = np.broadcast_to(weights, n_rows).tolist()
     scores = np.zeros((n_rows, rows.shape[1]))
     variances = np.full(scores.shape, np.inf) if with_dist else None
@@ -100,7 +101,8 @@ def answered(
             scores[start, : len(found)] = found
             if variances is not None:
                 variances[start, : len(found)] = own._variances(own._read_one(sample), own=1.0)[0]
-            own.learn_one(sample, own._target_of(read, start), weights_by_row[start], times[start])
+            time = None if rows.times is None else ReadTimes(rows.times[start : start + 1])
+            own.learn_one(sample, own._target_of(read, start), weights_by_row[start], time)
         start += n_answered
     return Answers(own, batch.source, scores, known_before(model, rows), variances)
 
@@ -190,8 +192,8 @@ def _block_length(model: LinearModel, rows: Checked, start: int) -> int:
     n_rows = len(rows.targets)
     ends = [n_rows]
     if penalty.until_time is not None:
-        latest: Any = clock.latest(n_rows, rows.times)
-        ends.append(int(np.searchsorted(latest, penalty.until_time)) + 1)
+        passed: Any = clock.passed(n_rows, rows.times, penalty.until_time)
+        ends.append(int(np.searchsorted(passed, 0.0)) + 1)
     if penalty.units is not None:
         firsts = changes_in(penalty, statistics, rows)[1]
         ends.append(int(firsts[firsts >= 0].min(initial=n_rows)))

@@ -18,11 +18,20 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, as_number, check_count, dense
+from onlinels.checks import (
+    BLOCK_BYTES,
+    Floats,
+    Integers,
+    Matrix,
+    as_number,
+    check_count,
+    dense,
+)
 from onlinels.core.reference import (
     BEGAN,
     CONSTANT_TOLERANCE,
@@ -37,6 +46,7 @@ from onlinels.core.reference import (
 )
 from onlinels.linear.forgetting import Clock
 from onlinels.linear.running import recursion_at
+from onlinels.rows.times import Time, exact, is_time, rational
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.folds import FoldedStatistics
 from onlinels.sums.packed import gathered, origins
@@ -191,6 +201,11 @@ MEMORIES_BETWEEN_SELECTIONS = 4
 """Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
 
 
+def time_between_selections(clock: Clock) -> float:
+    """Return the time after a choice in which a ridge is due; infinite without a half-life."""
+    return np.inf if clock.half_life is None else MEMORIES_BETWEEN_SELECTIONS * clock.lasting
+
+
 def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds: int = 1) -> int:
     """Return the count of rows at which a ridge is chosen next, given the count at a choice.
 
@@ -251,7 +266,7 @@ def set_checkpoints(marks: Floats, penalty: Penalty, n_folds: int, clock: Clock)
 # ---- 3. What of: the statistics ------------------------------------------------------------------
 
 
-@savable()
+@savable(lambda made: made.until_time is None or is_time(made.until_time))
 class Penalty(NamedTuple):
     """The ridge in force, the units that it acts on, and the choice that may be kept.
 
@@ -267,8 +282,8 @@ class Penalty(NamedTuple):
         The same, as they were selected when the number of rows last doubled.
     doubles_at : int
         Count of rows from which they are selected again, whatever they are.
-    until_time : float or None
-        Time of the stream at which a choice is due.
+    until_time : int, float, Fraction or None
+        Time of the stream at which a choice is due, as `Clock.now`.
     constants : ndarray (n_features,), or None
         The only value of every feature so far, NaN if it had several; None if not known.
     began : int
@@ -281,7 +296,7 @@ class Penalty(NamedTuple):
     base_ridge: float | None = None
     base_units: Floats | None = None
     doubles_at: int = 0
-    until_time: float | None = None
+    until_time: Time | None = None
     constants: Floats | None = None
     began: int = 0
 
@@ -368,9 +383,12 @@ def choose_penalty(
     if doubles:
         at = next_doubling(count)
         penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
-    until = None if clock.now is None else clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
     rows = next_checkpoint(count, n_varying, clock.memory, statistics.n_folds)
-    return penalty._replace(ridge=number, units=units, until_time=until, began=began), began + rows
+    until = None
+    if clock.now is not None:
+        until = exact(rational(clock.now) + Fraction(time_between_selections(clock)))
+    penalty = penalty._replace(ridge=number, units=units, until_time=until, began=began)
+    return penalty, began + rows
 
 
 def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
@@ -615,14 +633,15 @@ def events_in(
     """
     changes = changes_in(penalty, statistics, rows)
     n_rows, before, n_folds = len(rows.targets), statistics.count, statistics.n_folds
-    latest, begun = clock.latest(n_rows, rows.times), np.sort(changes[1])
+    passed, begun = clock.passed(n_rows, rows.times, penalty.until_time), np.sort(changes[1])
     last = doubled = 0
-    doubles_at, until_time = penalty.doubles_at, penalty.until_time
+    doubles_at = penalty.doubles_at
+    until = np.inf if penalty.until_time is None else 0.0
     while True:
         at = int(min(due - before, n_rows + 1))
-        if latest is not None and until_time is not None:
-            at = min(at, int(np.searchsorted(latest, until_time)) + 1)
-        # A time of 1e18 plus a few units is the same float: the next checkpoint is the next row.
+        if passed is not None:
+            at = min(at, int(np.searchsorted(passed, until)) + 1)
+        # A long time plus a short one may be the same float: the next checkpoint is the next row.
         at = max(at, last + 1)
         if at > n_rows:
             ats = {doubled, last} if depends_on_doublings(n_folds, clock) else {last}
@@ -633,8 +652,8 @@ def events_in(
         if count >= doubles_at:
             doubled, doubles_at = at, next_doubling(count)
         due = began + next_checkpoint(count, n_varying, clock.memory, n_folds)
-        if latest is not None:
-            until_time = float(latest[at - 1]) + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
+        if passed is not None:
+            until = float(passed[at - 1]) + time_between_selections(clock)
 
 
 def penalty_after(

@@ -25,6 +25,7 @@ from onlinels.checks import (
     Matrix,
     Place,
     at_position,
+    by_row,
     check_two_dimensional,
     check_values,
     dense,
@@ -447,8 +448,11 @@ def holds_sparse(frame: nw.DataFrame[Any]) -> bool:
     return any(str(kind) == "Unknown" for kind in frame.schema.values())
 
 
-def samples_of(X: Any) -> Iterator[Row]:
+def samples_of(X: Any, timestamp: Name | None = None) -> Iterator[Row]:
     """Iterate over the rows of a mini-batch as river samples, without converting values.
+
+    Only the dates of the column `timestamp` of a frame are those of numpy: the dates of Python, as
+    polars gives them, lack the nanoseconds.
 
     Examples
     --------
@@ -461,8 +465,12 @@ def samples_of(X: Any) -> Iterator[Row]:
         return (dict(enumerate(row)) for row in X.tolist())
     if isinstance(X, (list, tuple)):
         return iter(X)
-    rows: Iterator[Row] = as_frame(X).iter_rows(named=True)
-    return rows
+    frame = as_frame(X)
+    rows: Iterator[Row] = frame.iter_rows(named=True)
+    if timestamp is None or timestamp not in frame.columns:
+        return rows
+    times = by_row(repr(timestamp), frame.get_column(timestamp).to_native(), len(frame))
+    return (row | {timestamp: time} for row, time in zip(rows, times, strict=True))
 
 
 def part_of(X: Any, rows: slice) -> Any:

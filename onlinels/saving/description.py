@@ -13,10 +13,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
+from fractions import Fraction
 from functools import cache, partial
 from importlib import import_module
 from io import BytesIO
 from itertools import count
+from operator import index
 from typing import Any, TypeVar
 
 import numpy as np
@@ -368,8 +370,9 @@ class Writer:
             raise TypeError(f"{place} holds {error}. {SAVING_REMEDY}") from error
 
     def _other(self, value: Any, path: str) -> Node:
-        # All numbers of numpy are of one kind, and so are all types.
-        several = (kind for kind in (np.generic, type) if isinstance(value, kind))
+        # All numbers of numpy are of one kind, and so are all durations and all types.
+        kinds = np.timedelta64, np.generic, type
+        several = (kind for kind in kinds if isinstance(value, kind))
         made = next(several, type(value))
         if made is np.ndarray:
             # Paths are unique, because keys are.
@@ -422,6 +425,11 @@ def _moment(value: datetime) -> str:
         # For a time zone with rules, isoformat keeps only the offset at this moment.
         raise ValueError(f"{value!r}, expected UTC, a fixed offset or no time zone")
     return value.isoformat()
+
+
+def _number_and_unit(value: np.timedelta64) -> list[Any]:
+    unit, n_units = np.datetime_data(value.dtype)
+    return [int(value.astype(np.int64)) * n_units, unit]
 
 
 class Builder:
@@ -531,6 +539,16 @@ CONTAINERS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] =
     "set": (set, lambda value: sorted(_keys(value), key=repr), lambda said: set(_keys(said))),
     "deque": (deque, lambda value: [list(value), value.maxlen], lambda said: deque(*said)),
     "timedelta": (timedelta, lambda t: t // timedelta.resolution, lambda n: timedelta(0, 0, n)),
+    "timedelta64": (
+        np.timedelta64,
+        _number_and_unit,
+        lambda said: np.timedelta64(index(said[0]), said[1]),
+    ),
+    "fraction": (
+        Fraction,
+        lambda value: [value.numerator, value.denominator],
+        lambda said: Fraction(*map(index, said)),
+    ),
     "date": (date, date.isoformat, date.fromisoformat),
     "datetime": (datetime, _moment, datetime.fromisoformat),
     "bytes": (bytes, bytes.hex, bytes.fromhex),

@@ -16,6 +16,7 @@ from onlinels.checks import Floats, Integers, Matrix
 from onlinels.core.reference import CONSTANT_TOLERANCE, MIN_ROWS_DWARFED, MUCH_HEAVIER, MUCH_LARGER
 from onlinels.numerics import enlarged
 from onlinels.rows.batch import Columns
+from onlinels.rows.times import Times
 from onlinels.saving import savable
 from onlinels.sums.packed import PANEL_COLUMNS, gathered
 from onlinels.sums.removals import Prints, prints_of, prints_of_counts
@@ -47,8 +48,8 @@ class Checked(NamedTuple):
         Column of the label, or targets, of every row.
     w : float or ndarray (n,)
         Weights when the rows are learnt.
-    times : ndarray (n,), or None
-        Times of the rows.
+    times : ndarray (n,) of float or object, or None
+        Exact times of the rows.
     columns : Columns
         Columns of the model after these rows.
     outputs : Classes, or tuple of names
@@ -58,7 +59,7 @@ class Checked(NamedTuple):
     values: Any
     targets: Matrix
     w: float | Floats
-    times: Floats | None
+    times: Times | None
     columns: Columns
     outputs: Any
 
