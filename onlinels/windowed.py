@@ -45,7 +45,7 @@ from onlinels.rows.times import (
     NUMBERS,
     PER_SECOND,
     Time,
-    difference,
+    elapsed,
     exact,
     from_seconds,
     is_time,
@@ -446,7 +446,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         if self.timestamp is None:
             return state, samples
         per_second = PER_SECOND if state.dates else 1
-        passed = np.inf if last is None else difference(now, last) / per_second
+        passed = np.inf if last is None else elapsed(now, last) / per_second
         if passed <= 0.0:
             shown, before = (shown_time(time, state.dates) for time in (now, last))
             fault = f"{self.timestamp!r} is {shown}, expected a later time than {before}"

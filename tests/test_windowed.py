@@ -329,7 +329,7 @@ GOOD = {"ax": 1.0, "ay": 2.0}
         (TIMED, GOOD | {"t": 5.0}, ValueError, "'t' is 5.0, expected a later time than"),
         (RATED, GOOD | {"t": 5.0}, ValueError, r"'t' is 5.0, expected a later.*Leave out"),
         (RATED, GOOD | {"t": 4.5}, ValueError, "'t' is 4.5, expected a later time than"),
-        (RATED, GOOD | {"t": float("nan")}, ValueError, "t holds nan, expected finite times"),
+        (RATED, GOOD | {"t": float("nan")}, ValueError, "'t' holds nan, expected finite times"),
         (RATED, GOOD | {"t": None}, TypeError, "'t' is None of type NoneType"),
         (RATED, GOOD | {"t": "12:00"}, TypeError, "'12:00' of type str, expected only seconds"),
         (RATED, GOOD | {"t": True}, TypeError, "'t' is True of type bool"),

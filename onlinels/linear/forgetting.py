@@ -15,7 +15,7 @@ from onlinels.rows.times import (
     ReadTimes,
     Time,
     Times,
-    difference,
+    elapsed,
     exact,
     from_seconds,
     is_time,
@@ -39,14 +39,14 @@ def _clock_of(state: SavedState) -> Clock:
     return replace(clock, now=from_seconds(clock.now, clock.counts_dates))
 
 
-def _is_sound(clock: Clock) -> bool:
+def _clock_fits(clock: Clock) -> bool:
     if clock.now is None:
         return clock.timed is False
     fits = clock.half_life is not None and type(clock.timed) is bool and is_time(clock.now)
     return fits and not (clock.counts_dates and isinstance(clock.now, float))
 
 
-@savable(_is_sound, make=_clock_of)
+@savable(_clock_fits, make=_clock_of)
 @dataclass(frozen=True)
 class Clock:
     """The time of a stream, in rows or timestamps, and the decay of weights with time.
@@ -126,7 +126,7 @@ class Clock:
         # An origin in a file of an older version may be in seconds.
         origin = exact(times[0]) if origin is None else from_seconds(origin, self.counts_dates)
         passed = np.maximum.accumulate(since(times, origin))
-        earlier = -np.inf if self.now is None else difference(self.now, origin)
+        earlier = -np.inf if self.now is None else elapsed(self.now, origin)
         latest: Floats = np.maximum(passed, earlier)
         return latest
 
@@ -216,7 +216,7 @@ class Clock:
         past = 1.0
         if self.now is not None:
             now = max(now, self.now)
-            past = float(self._decay(difference(now, self.now)))
+            past = float(self._decay(elapsed(now, self.now)))
         return replace(self, now=now, timed=timed), past, w * self._decay(-since(times, now))
 
     def factors(self, n_rows: int, times: Times | None = None) -> Floats:
@@ -247,7 +247,7 @@ class Clock:
         clock = replace(self, now=now, timed=self.timed or other.timed)
         if not clock.timed:
             return clock, 1.0, 1.0
-        ages = difference(now, self.now), difference(now, other.now)
+        ages = elapsed(now, self.now), elapsed(now, other.now)
         return clock, float(self._decay(ages[0])), float(self._decay(ages[1]))
 
 

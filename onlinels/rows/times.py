@@ -120,7 +120,7 @@ def since(times: Times, origin: Time) -> Floats:
     return (times - rational(origin)).astype(np.float64)
 
 
-def difference(later: Time, earlier: Time) -> float:
+def elapsed(later: Time, earlier: Time) -> float:
     """Return the time from one time to another."""
     return float(rational(later) - rational(earlier))
 
@@ -165,11 +165,11 @@ def read_times(t: Any, n_rows: int, dates: bool, name: str = "t") -> Times:
             f"{name} has shape {values.shape}, expected ({n_rows},). Pass one time per row, or one "
             "time for all rows."
         )
-    times = _read(values.ravel(), dates, name)
+    times = _exact_times(values.ravel(), dates, name)
     return np.broadcast_to(times, n_rows) if values.ndim == 0 else times
 
 
-def _read(values: NDArray[Any], dates: bool, name: str) -> Times:
+def _exact_times(values: NDArray[Any], dates: bool, name: str) -> Times:
     if dates and values.dtype.kind == "M":
         return times_of(_nanoseconds(values, name))
     if not dates and values.dtype.kind in "iu":
@@ -178,6 +178,10 @@ def _read(values: NDArray[Any], dates: bool, name: str) -> Times:
         times = values.astype(np.float64)
         if (np.abs(times) <= MAX_VALUE).all():
             return times
+    if not dates and values.dtype == object and {*map(type, values)} <= {float, int}:
+        numbers = values.tolist()
+        if all(abs(number) <= MAX_VALUE for number in numbers):
+            return times_of(numbers)
     # Not `tolist`, by which numpy's durations in nanoseconds become numbers.
     return times_of([_time(value, dates, name) for value in values])
 
