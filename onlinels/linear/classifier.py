@@ -70,9 +70,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     forgetting_factor : float
         Factor in (0, 1] by which every row learnt multiplies the weight of all earlier rows.
     half_life : float or timedelta, optional
-        Time in which the weight of a row halves, in units of the times `t` of the rows. A row
-        without `t` lets one unit pass. The ridge does not decay, except with
-        accumulator="recursive" (see the notes). See also `onlinels.linear.forgetting.Clock`.
+        Time in which the weight of a row halves, in units of the times `t` of the rows; a timedelta
+        of Python, numpy or pandas if these are dates. A row without `t` lets one unit pass. The
+        ridge does not decay, except with accumulator="recursive" (see the notes). See also
+        `onlinels.linear.forgetting.Clock`.
     priors : None, "learnt", "equal" or dict
         Prior probabilities of the classes, for linear discriminant analysis from the same
         statistics. The setting can be changed at any time.
