@@ -80,7 +80,7 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], lis
     return rows, [*map(exact, times)] if dates else times, dates
 
 
-def shown_time(time: Time, dates: bool | None) -> str:
+def shown_time(time: Any, dates: bool | None) -> str:
     """Return a time as messages show it."""
     return str(np.datetime64(int(time), "ns")) if dates and abs(time) < 2**63 else repr(time)
 

@@ -186,6 +186,7 @@ def test_the_weights_are_those_of_exact_differences(name, way):
     np.testing.assert_allclose(weights_of(model, len(STEPS)), expected, rtol=2e-13)
 
 
+@examples(40)
 @given(
     st.lists(st.integers(0, 10**6), min_size=1, max_size=8),
     st.integers(-(10**20), 10**20),
@@ -202,6 +203,7 @@ def test_neither_the_origin_nor_the_unit_of_numbers_matters(steps, origin, unit,
     np.testing.assert_allclose(weights_of(model, len(steps)), expected, rtol=2e-13)
 
 
+@examples(40)
 @given(
     st.lists(st.integers(0, 10**6), min_size=3, max_size=8),
     st.integers(1, 9998),

@@ -132,7 +132,7 @@ class Clock:
 
     def _counted(self, n_rows: int) -> Times:
         """Return the times of rows without timestamps."""
-        now = 0 if self.now is None else self.now
+        now: Any = 0 if self.now is None else self.now
         if isinstance(now, float) or abs(now) + n_rows < 2**53:
             return float(now) + np.arange(1.0, n_rows + 1.0)
         return times_of([now + row for row in range(1, n_rows + 1)])

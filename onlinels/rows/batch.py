@@ -470,7 +470,7 @@ def samples_of(X: Any, timestamp: Name | None = None) -> Iterator[Row]:
     if timestamp is None or timestamp not in frame.columns:
         return rows
     times = by_row(repr(timestamp), frame.get_column(timestamp).to_native(), len(frame))
-    return (row | {timestamp: time} for row, time in zip(rows, times, strict=True))
+    return ({**row, timestamp: time} for row, time in zip(rows, times, strict=True))
 
 
 def part_of(X: Any, rows: slice) -> Any:
