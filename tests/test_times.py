@@ -246,6 +246,11 @@ def test_a_model_of_late_dates_is_that_of_small_numbers(accumulator, ridge):
             np.testing.assert_allclose(getattr(model, name), expected, rtol=1e-6, atol=1e-9)
 
 
+def test_times_as_far_apart_as_can_be():
+    model = by_batch(regressor(1e-300), [-1e150, 1e150])
+    assert weights_of(model, 2).tolist() == [0.0, pytest.approx(1.0)]
+
+
 def test_rows_without_times_let_one_unit_pass_at_any_time():
     model = regressor(4)
     model.learn_one({"row 0": 1.0}, 1.0, t=MOMENT)

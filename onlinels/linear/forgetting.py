@@ -162,7 +162,7 @@ class Clock:
         is_read = isinstance(t, ReadTimes)
         times: Times = t.times if is_read else read_times(t, n_rows, self.counts_dates)
         if self.now is not None and len(times):
-            self._warn_of_gap(since(times, self.now) / self._unit)
+            self._warn_of_gap(self._half_lives(since(times, self.now)))
         return times
 
     def _warn_of_gap(self, ages: Floats) -> None:
@@ -233,7 +233,11 @@ class Clock:
         return factors
 
     def _decay(self, age: Any) -> Any:
-        return np.exp2(-age / self._unit)
+        return np.exp2(-self._half_lives(age))
+
+    def _half_lives(self, age: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return age / np.float64(self._unit)
 
     def joined(self, other: Clock) -> tuple[Clock, float, float]:
         """Return the clock of merged models, and the factors on the weights of both.
