@@ -8,7 +8,9 @@ which is made anew whenever the number of held images has doubled.
 from __future__ import annotations
 
 import copy
+import numbers
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count, groupby, pairwise
@@ -23,8 +25,10 @@ from onlinels.checks import (
     check_count,
     check_mergeable,
     check_part,
+    check_positive,
     check_room,
     check_weights,
+    read_only,
     same,
     settings_of,
     warn_caller,
@@ -53,11 +57,12 @@ from onlinels.linear.prequential import (
     label_and_learn,
     tabulate_and_learn,
 )
+from onlinels.linear.ridge import Penalty
 from onlinels.linear.scoring import Priors, ScoringClassifier
 from onlinels.meta import MetaClassifier
 from onlinels.numerics import Lock, all_held, shallow_copy, zero_added
 from onlinels.rows.batch import Name, as_numpy
-from onlinels.rows.labels import Label, read_label, read_labels
+from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.rows.times import ReadTimes, Time, exact, read_times, times_of
 from onlinels.saving import savable, settings_hold
 from onlinels.saving.description import SavedState
@@ -104,6 +109,20 @@ UNITS_PER_IMAGE = 2
 """Number of hidden units of a draft per held image from which its features are made.
 
 Measured on MNIST: twice and four times as many units classify as well.
+"""
+
+FEW_IMAGES_PER_UNIT = 3
+"""Number of images per hidden unit from which `few_images_ridge` is no longer in force.
+
+With a ridge as small as 5e-7 a linear layer fits its images exactly until there are more of them
+than hidden units, and its errors are largest at equal numbers. Accuracy on photos of four parts,
+150 units, and errors on MNIST, 1,000 units (demos/benchmarks/README.md):
+
+    images per unit      1       1.5     2       3       4       8
+    photos, 5e-7         37%     49%     55%     61%     64%
+    photos, 1e-4         56%     59%     62%     63%     67%
+    MNIST, 5e-7          2.16%           1.34%           1.03%   0.75%
+    MNIST, 1e-4          1.67%           1.39%           1.20%   0.88%
 """
 
 PIXEL_RIDGE = 0.3
@@ -245,7 +264,7 @@ KINDS: dict[str, Any] = get_type_hints(FixedNetwork)
 PART_PARAMETERS = {part: {*settings_of(kind)} - {"prefix"} for part, kind in KINDS.items()}
 # The preprocessing reads the images and knows the shape of those that it passes on.
 PART_PARAMETERS["features"].remove("image_shape")
-PART_PARAMETERS["network"] = {"warm_up", "image_shape"}
+PART_PARAMETERS["network"] = {"warm_up", "image_shape", "few_images_ridge"}
 """Settings of every part of the network; precision and seed belong to several parts."""
 
 COMMON_SETTINGS: PresetSettings = {
@@ -256,6 +275,7 @@ COMMON_SETTINGS: PresetSettings = {
     "activation": "square",
     "bias": False,
     "ridge": 5e-7,
+    "few_images_ridge": 1e-4,
     "scaling": None,
     "fit_intercept": False,
     "priors": "equal",
@@ -296,6 +316,8 @@ COLOUR_SETTINGS: PresetSettings = {"scale": 255.0, "grey_channel": True, "ridge"
 PAPER_FEATURES: PresetSettings = {"normalize": True, "input_weights": "difference"}
 PAPER_SETTINGS = PAPER_FEATURES | {"drop_ring": 0, "ridge": "paper", "priors": None}
 DIGIT_SETTINGS = PAPER_FEATURES | {"dtype": "float64", "warm_up": 200, "ridge": 5e-6}
+for _settings in (PAPER_SETTINGS, DIGIT_SETTINGS):
+    _settings["few_images_ridge"] = None
 
 PRESETS: dict[str, PresetSettings] = {
     # Tables 1, 2 and 4: C = 1, W = 7, Q = 8, D = 2, P = 60, M = 12,000.
@@ -340,7 +362,9 @@ def preset_settings(name: str, overrides: PresetSettings) -> dict[str, PresetSet
     for setting in overrides.keys() - known:
         problem = f"{setting!r} is not a setting of the network, expected one of"
         raise ValueError(f"{problem} {', '.join(sorted(known))}. Remove or rename it.")
-    chosen = PRESETS[name] | overrides
+    # A ridge of the caller's is in force whatever the number of images.
+    own = {"few_images_ridge": None} if "ridge" in overrides else {}
+    chosen = PRESETS[name] | own | overrides
     parts = {
         part: {setting: chosen[setting] for setting in chosen if setting in settings}
         for part, settings in PART_PARAMETERS.items()
@@ -348,6 +372,13 @@ def preset_settings(name: str, overrides: PresetSettings) -> dict[str, PresetSet
     # Images of another size than the preset's may come, but not of another than the caller's.
     del parts["network" if "image_shape" in overrides else "preprocessing"]["image_shape"]
     return parts
+
+
+def with_ridge(layer: LeastSquaresClassifier, ridge: Any) -> LeastSquaresClassifier:
+    """Return a linear layer with another ridge, which shares its sums."""
+    if layer.ridge == ridge:
+        return layer
+    return layer._draft(_settings=layer._settings._replace(ridge=ridge), _penalty=Penalty())
 
 
 def check_same_features(one: FixedNetwork, other: FixedNetwork) -> None:
@@ -383,11 +414,16 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     image_shape : (height, width) or (height, width, n_channels), optional
         Shape of images that come as rows of pixels before the first image comes as an array. An
         `image_shape` of a part applies to all images instead.
+    few_images_ridge : float, optional
+        Least ridge as long as the network has learnt fewer than three images per hidden unit, if
+        the ridge of the linear layer is a number; by default that number holds from the beginning.
+        Most presets set it. Assigning `ridge` sets it to None.
 
     Raises
     ------
     TypeError, ValueError
-        If `warm_up` is not an int of at least 2, or a part is not of its class.
+        If `warm_up` is not an int of at least 2, `few_images_ridge` is not a positive number, or a
+        part is not of its class.
 
     Notes
     -----
@@ -453,10 +489,13 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         warm_up: int = 1000,
         preprocessing: ImagePreprocessing | None = None,
         image_shape: Shape | None = None,
+        few_images_ridge: float | None = None,
     ) -> None:
         check_count("warm_up", warm_up, 2)
         if image_shape is not None:
             check_image_shape("image_shape", image_shape)
+        if few_images_ridge is not None:
+            check_positive("few_images_ridge", few_images_ridge)
         check_part("preprocessing", preprocessing, ImagePreprocessing)
         check_part("features", features, ConvolutionalFeatures)
         check_part("hidden", hidden, HiddenLayer)
@@ -469,6 +508,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         )
         self.warm_up = warm_up
         self.image_shape = image_shape
+        self.few_images_ridge = few_images_ridge
         self._image_shape: Shape | None = None
         self._fixed: FixedNetwork | None = None
         # During the warm-up: the images held, and a classifier of their pixels that predicts. It
@@ -517,8 +557,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         parts = {part: kind(**settings[part]) for part, kind in KINDS.items()}
         return cls(**parts, **settings["network"])
 
-    # Networks in files of earlier versions have no such setting.
+    # Networks in files of earlier versions have no such settings.
     image_shape: Shape | None = None
+    few_images_ridge: float | None = None
 
     # During the warm-up: the network that predicts, and the number of images it is made from.
     _draft: tuple[int, FixedNetwork] | None = None
@@ -539,9 +580,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Whether everything that depends on data is fixed: False during the warm-up."""
         return self._fixed is not None
 
-    @property
     def _answering(self) -> tuple[LeastSquaresClassifier, Callable[[Matrix], Matrix]]:
-        """The linear layer that predicts, and the function from images to its rows."""
+        """Return the linear layer that predicts, and the function from images to its rows.
+
+        During the warm-up, the layer learns the held images here.
+        """
         with self._lock:
             network = self._fixed or self._current_draft()
             layer = network.classifier if network else self._of_pixels
@@ -549,15 +592,24 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             # These settings can change at any time, and count when weights are computed.
             layer.priors = self.classifier.priors
             if network:
-                layer.ridge = self.classifier.ridge
+                self._set_ridge(network)
             for block in cut(self._held[layer.count :]):
                 layer.learn_many(*batch_of(block, rows_of))
             return layer, rows_of
 
-    @property
+    def _set_ridge(self, network: FixedNetwork) -> None:
+        """Set the ridge of a network's linear layer, by the number of images learnt."""
+        ridge, least = self.classifier.ridge, self.few_images_ridge
+        are_few = self.count < FEW_IMAGES_PER_UNIT * network.hidden.n_hidden
+        if are_few and least is not None and isinstance(ridge, numbers.Real):
+            ridge = max(ridge, least)
+        # Rows that were removed may leave too few digits for a smaller ridge.
+        with suppress(ValueError):
+            network.classifier.ridge = ridge
+
     def _linear_layer(self) -> LeastSquaresClassifier:
-        """The classifier of hidden activations, or of pixels at the beginning of the warm-up."""
-        return self._answering[0]
+        """Return the classifier of hidden activations, or of pixels early in the warm-up."""
+        return self._answering()[0]
 
     def _draft_size(self, n_held: int) -> int:
         whitens = not self.preprocessing.is_fixed
@@ -579,7 +631,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def ridge(self) -> Any:
-        """Ridge setting of the linear layer; it can be assigned at any time."""
+        """Ridge setting of the linear layer; it can be assigned at any time.
+
+        An assigned ridge is in force whatever the number of images.
+        """
         return self.classifier.ridge
 
     @ridge.setter
@@ -590,11 +645,12 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             if self._fixed is not None:
                 self._fixed.classifier.ridge = ridge
             self.classifier.ridge = ridge
+            vars(self)["few_images_ridge"] = None
 
     def select_ridge(self) -> None:
         """Select the ridge now; see `LeastSquaresClassifier.select_ridge`."""
         with self._lock:
-            self._linear_layer.select_ridge()
+            self._linear_layer().select_ridge()
 
     @property
     def priors(self) -> Any:
@@ -606,16 +662,22 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         self.classifier.priors = priors
 
     def _probabilities(self, scores: Floats) -> Floats:
-        return self._linear_layer._probabilities(scores)
+        return self._linear_layer()._probabilities(scores)
 
     @property
     def _mutable_attributes(self) -> set[str]:
         return {"classifier", "ridge", "priors"}
 
+    # What these properties say of the network is known without learning: during the warm-up, it has
+    # classes, but no hidden units yet.
+
     @property
     def classes(self) -> tuple[Label, ...]:
         """Labels learnt so far, in the order of their first occurrence."""
-        return self._linear_layer.classes
+        with self._lock:
+            if self._fixed is None:
+                return Classes().extended(each.label for each in self._held).labels
+            return self._fixed.classifier.classes
 
     @property
     def count(self) -> int:
@@ -624,23 +686,27 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
-        """Numbers of the hidden units (of pixels before 100 images), in the order of weights."""
-        return self._linear_layer.feature_names
+        """Numbers of the hidden units, in the order of weights; () during the warm-up."""
+        return () if self._fixed is None else self._fixed.classifier.feature_names
 
     @property
     def output_weights(self) -> Floats:
-        """Output weights (n_hidden, n_classes), read-only; during the warm-up of fewer units."""
-        return self._linear_layer.output_weights
+        """Output weights (n_hidden, n_classes), read-only; (0, n_classes) during the warm-up."""
+        if self._fixed is None:
+            return read_only(np.zeros((0, len(self.classes))))
+        return self._fixed.classifier.output_weights
 
     @property
     def intercept(self) -> Floats:
-        """Constants (n_classes,) added to the scores, read-only."""
-        return self._linear_layer.intercept
+        """Constants (n_classes,) added to the scores, read-only; zeros during the warm-up."""
+        if self._fixed is None:
+            return read_only(np.zeros(len(self.classes)))
+        return self._fixed.classifier.intercept
 
     @property
     def ridge_(self) -> float:
-        """The ridge in force."""
-        return self._linear_layer.ridge_
+        """The ridge in force; during the warm-up, that of a network that has learnt nothing."""
+        return (self.classifier if self._fixed is None else self._fixed.classifier).ridge_
 
     def transform_many(self, X: Any) -> Matrix:
         """Return the hidden activations (n, n_hidden) that the linear layer learns from.
@@ -734,7 +800,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _image_scores(self, images: Matrix) -> Floats:
         self._check_images(images)
-        layer, rows_of = self._answering
+        layer, rows_of = self._answering()
         return in_blocks(lambda block: layer.scores_many(rows_of(block)), images)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
@@ -827,24 +893,24 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 new._draft = size, replace(draft, classifier=copy.copy(draft.classifier))
             parts = [Answers(None, None, np.zeros((0, len(self.classes))), none)]
             for block in self._cut_at_changes(examples):
-                layer, rows_of = new._answering
+                layer, rows_of = new._answering()
                 part = answered(layer, *batch_of(block, rows_of))
                 if new._fixed is None:
                     new._learn(block)
                 else:
                     new._fixed = replace(new._fixed, classifier=part.model)
                     new._image_shape = block[0].image.shape
+                    new._set_ridge(new._fixed)
                 # Intermediate models are not held.
                 parts.append(part._replace(model=None))
             return joined_answers(new, images.source, parts)
 
     def _cut_at_changes(self, examples: Sequence[Example]) -> list[list[Example]]:
-        """Cut images into blocks before each of which the same features predict."""
-        if self._fixed is not None:
-            return cut(examples)
-        n_held = self.count
-        counts = range(n_held + 1, min(n_held + len(examples), self.warm_up) + 1)
-        changes = {self._draft_size(n) for n in counts} | {self.warm_up}
+        """Cut images into blocks before each of which one network with one ridge predicts."""
+        n_held, changes = self.count, {FEW_IMAGES_PER_UNIT * self.hidden.n_hidden}
+        if self._fixed is None:
+            counts = range(n_held + 1, min(n_held + len(examples), self.warm_up) + 1)
+            changes |= {self._draft_size(n) for n in counts} | {self.warm_up}
         ends = [max(0, change - n_held) for change in sorted(changes)]
         parts = (examples[start:end] for start, end in pairwise([0, *ends, len(examples)]))
         return [block for part in parts for block in cut(part)]
@@ -857,6 +923,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         if self._fixed is not None:
             self._fixed.learn(examples)
             self._image_shape = shape
+            self._set_ridge(self._fixed)
         elif self.count + len(examples) >= self.warm_up:
             self._fix(examples)
         else:
@@ -888,6 +955,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         pixels = self._of_pixels.empty()
         news = {"_fixed": fixed, "_image_shape": shape, "_held": (), "_of_pixels": pixels}
         vars(self).update(news, _draft=None)
+        self._set_ridge(fixed)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Unlearn one image; see `unlearn_many`."""
@@ -920,6 +988,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Unlearn images that are read: all of them, or none if an error is raised."""
         if self._fixed is not None:
             self._fixed.classifier.unlearn_many(of_images(self._activations, images), y, w)
+            self._set_ridge(self._fixed)
             return
         held, forgets = [*self._held], self.classifier._clock.forgets
         for number, each in enumerate(self._examples(images.values, y, w, None)):
@@ -1003,8 +1072,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 self._end_warm_up(fixed, shape)
             else:
                 check_same_features(self._fixed, theirs)
-                self._linear_layer.merge(other._linear_layer)
+                layer = self._linear_layer()
+                layer.merge(with_ridge(other._linear_layer(), layer.ridge))
                 self._image_shape = shape
+                self._set_ridge(self._fixed)
         return self
 
     def difference(self, other: Self) -> float:
@@ -1013,7 +1084,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with all_held(self._lock, other._lock):
             if self._fixed is not None and other._fixed is not None:
                 check_same_features(self._fixed, other._fixed)
-            return self._linear_layer.difference(other._linear_layer)
+            layer = self._linear_layer()
+            return layer.difference(with_ridge(other._linear_layer(), layer.ridge))
 
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""

@@ -214,7 +214,7 @@ def parts_of(model: Any) -> Parts:
         if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._statistics.feature_mean)
         if isinstance(model, ShallowConvClassifier):
-            layer, shape = model._linear_layer, model._image_shape
+            layer, shape = model._linear_layer(), model._image_shape
             network = model._fixed or model._current_draft() or model._network
             # It refuses images of other shapes, also if it returns images as they are.
             first = network.preprocessing.clone({"image_shape": shape})
