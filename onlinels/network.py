@@ -431,7 +431,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     `fix_features`. Until then, the network holds the images, and a smaller network predicts, which
     has learnt them: with features made from the first 100, 200, 400, … of them (from 400 on if
     images are whitened), and two hidden units for each. Before, a least-squares classifier of the
-    pixels (of means of blocks if there are more than 1,024) predicts. After the warm-up, the
+    pixels (of means of blocks if there are more than 1,024) predicts. No attribute tells of these
+    two: until the features are fixed, `classes` and `count` are those of the images held, and
+    `feature_names`, `output_weights` and `intercept` those of no hidden units. After the warm-up, the
     network learns the held images like any others and drops them, except those whose features its
     input weights are differences of: files hold these images, and `load` makes the input weights
     again. From then on its result does not depend on the order of the stream or on its division
@@ -447,6 +449,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     The filters of the presets respond to differences between neighbouring pixels, and features are
     divided by their sum or length, so a network hardly sees overall brightness and flat colours. If
     classes differ only in these, use a `HiddenLayer` on the pixels.
+
+    With a very small ridge, a network makes most errors when it has learnt as many images as it has
+    hidden units. `few_images_ridge` prevents that, in the warm-up and after it. A ridge of your own,
+    passed to `from_preset` or assigned, is in force from the first image.
 
     ===========================  ==============================================================
     step                         cost

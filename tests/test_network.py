@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -284,6 +285,83 @@ def test_images_are_unlearnt():
     model.unlearn_one({"image": IMAGES[59]}, LABELS[59])
     assert model.count == 50
     np.testing.assert_allclose(model.output_weights, kept.output_weights, atol=1e-8)
+
+
+# -- few images ----------------------------------------------------------------------------------
+
+
+def accuracies(draw, counts, **settings):
+    """Return accuracies after numbers of digits, of which a third have a wrong label."""
+    random = np.random.default_rng(draw)
+    order = random.permutation(len(IMAGES))
+    noisy = np.where(random.random(len(LABELS)) < 0.3, random.permutation(LABELS), LABELS)
+    model = ShallowConvClassifier.from_preset("digits", n_hidden=200, warm_up=150, **settings)
+    found = []
+    for start, end in itertools.pairwise([0, *counts]):
+        part = order[start:end]
+        model.learn_many(IMAGES[part], noisy[part])
+        found.append(np.mean(model.predict_many(IMAGES[order[-300:]]) == LABELS[order[-300:]]))
+    return np.array(found)
+
+
+def test_more_images_make_no_worse_network():
+    """Neither in the warm-up, as images become as many as hidden units, nor after it."""
+    counts = (100, 149, 150, 200, 300, 450)
+    small_ridge = accuracies(0, counts, ridge=1e-9)
+    assert small_ridge[0] - small_ridge[3] > 0.2
+    settings = {"ridge": 1e-9, "few_images_ridge": 1e-3}
+    mean = np.mean([accuracies(draw, counts, **settings) for draw in range(3)], axis=0)
+    assert (np.maximum.accumulate(mean) - mean).max() < 0.03
+    assert mean[-1] > mean[0] + 0.05
+
+
+def test_the_ridge_of_few_images():
+    """It is in force below three images a unit, in any order, and no part of exactness after it."""
+    settings = {"n_hidden": 20, "warm_up": 30, "ridge": 1e-3}
+    network = functools.partial(ShallowConvClassifier.from_preset, "digits", **settings)
+    model = learn(network(few_images_ridge=0.5), 59)
+    assert (model.ridge, model.ridge_, loads(dumps(model)).ridge_) == (1e-3, 0.5, 0.5)
+    same = learn(model.empty(), 59)
+    always, never = network(ridge=0.5), network()
+    for each in (always, never):
+        learn(each, 59)
+    np.testing.assert_array_equal(model.scores_many(IMAGES), always.scores_many(IMAGES))
+    for each in (model, same):
+        each.learn_one(IMAGES[59], LABELS[59])
+    learn(never, 59, 60)
+    assert model.ridge_ == 1e-3
+    np.testing.assert_allclose(model.scores_many(IMAGES), never.scores_many(IMAGES), atol=1e-9)
+    model.unlearn_one(IMAGES[59], LABELS[59])
+    assert model.ridge_ == 0.5
+    # Predicted, then learnt: as one by one.
+    one, many = (learn(same.empty(), 50) for _ in range(2))
+    labels = []
+    for image, label in zip(IMAGES[50:70], LABELS[50:70], strict=True):
+        labels.append(one.predict_one(image))
+        one.learn_one(image, label)
+    assert many.predict_learn_many(IMAGES[50:70], LABELS[50:70]).tolist() == labels
+    assert one.ridge_ == many.ridge_ == 1e-3
+    assert difference(one, many) < 1e-9
+    # One that has learnt few, and one that has learnt many.
+    few = learn(same.empty(), 70, 80)
+    assert difference(few, one) > 0.0
+    assert learn(one, 70, 80).difference(many.merge(few)) < 1e-9
+    assert few.ridge_ == 0.5
+    assert few.merge(many).ridge_ == 1e-3
+
+
+def test_a_ridge_of_the_user_holds_for_few_images_too():
+    for name in SHAPES:
+        preset = ShallowConvClassifier.from_preset(name)
+        assert preset.few_images_ridge == (None if name in ("digits", "mnist-paper") else 1e-4)
+        assert ShallowConvClassifier.from_preset(name, ridge=2.0).few_images_ridge is None
+    model = learn(small(warm_up=20, ridge=1e-3), 30)
+    vars(model)["few_images_ridge"] = 2.0
+    model.ridge = 1e-4
+    assert (model.ridge_, model.few_images_ridge) == (1e-4, None)
+    for bad, error in ((0.0, ValueError), (-1, ValueError), ("auto", TypeError)):
+        with pytest.raises(error, match="few_images_ridge"):
+            ShallowConvClassifier(few_images_ridge=bad)
 
 
 # -- frames of a camera ---------------------------------------------------------------------------

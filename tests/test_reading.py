@@ -106,7 +106,10 @@ def assert_only_read(model, teach):
     assert_alike(read_all(model), read_all(twin))
 
 
-@pytest.mark.parametrize("name", MODELS)
+# Steps and detectors of river are read no differently one by one.
+@pytest.mark.parametrize(
+    "name", [each for each in MODELS if not re.match("after|drift, [^A]", each)]
+)
 def test_reading_a_model_changes_nothing(name):
     """Of a new model, one that has learnt a little, and one that was saved and loaded."""
     make, teach = MODELS[name]
