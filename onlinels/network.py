@@ -433,7 +433,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     images are whitened), and two hidden units for each. Before, a least-squares classifier of the
     pixels (of means of blocks if there are more than 1,024) predicts. No attribute tells of these
     two: until the features are fixed, `classes` and `count` are those of the images held, and
-    `feature_names`, `output_weights` and `intercept` those of no hidden units. After the warm-up, the
+    `feature_names`, `output_weights` and `intercept` have no hidden units. After the warm-up, the
     network learns the held images like any others and drops them, except those whose features its
     input weights are differences of: files hold these images, and `load` makes the input weights
     again. From then on its result does not depend on the order of the stream or on its division
@@ -451,8 +451,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     classes differ only in these, use a `HiddenLayer` on the pixels.
 
     With a very small ridge, a network makes most errors when it has learnt as many images as it has
-    hidden units. `few_images_ridge` prevents that, in the warm-up and after it. A ridge of your own,
-    passed to `from_preset` or assigned, is in force from the first image.
+    hidden units. `few_images_ridge` prevents that, in the warm-up and after it. A ridge that you
+    pass to `from_preset` or assign is in force from the first image.
 
     ===========================  ==============================================================
     step                         cost

@@ -158,12 +158,13 @@ def test_large_images_are_made_small_for_answers_in_the_warm_up(shape, n_pixels)
     images = np.random.default_rng(0).integers(1, 256, (6, *shape)).astype(np.uint8)
     model = ShallowConvClassifier(ConvolutionalFeatures(padding=3))
     model.learn_many(images, list("ababab"))
-    assert model.output_weights.shape == (n_pixels, 2)
     assert list(model.predict_many(images)) == list("ababab")
+    layer = model._of_pixels
+    assert layer.output_weights.shape == (n_pixels, 2)
     if n_pixels == 768:
         means = images.reshape(6, 16, 2, 16, 2, 3).mean(axis=(2, 4))
         rows = means.reshape(6, -1) / np.linalg.norm(means.reshape(6, -1), axis=1, keepdims=True)
-        expected = rows @ model.output_weights + model.intercept
+        expected = rows @ layer.output_weights + layer.intercept
         np.testing.assert_allclose(model.scores_many(images), expected, atol=1e-9)
 
 
