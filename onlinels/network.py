@@ -96,7 +96,7 @@ Accuracy of pixels and network, in percent (demos/benchmarks/warm_up.py):
 
     images           50        100       300       1,000
     8x8 digits       81, 80    84, 89    90, 94    90, 98
-    MNIST            58, 67    74, 87    77, 93    81, 97
+    MNIST            58, 67    74, 91    77, 95    81, 98
 """
 
 FIRST_WHITENED = 400
