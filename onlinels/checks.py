@@ -42,7 +42,8 @@ MISSING_REMEDY = (
 LARGE_REMEDY = "Remove infinite values, and rescale large values, for example to other units."
 
 NUMBER_REMEDY = (
-    "Convert the values to real numbers, and encode text, for example with river's "
+    "Convert the values to real numbers: times with timestamp() or total_seconds(), or to features "
+    "such as the hour; bytes with decode(); and text, for example, with river's "
     "preprocessing.OneHotEncoder."
 )
 
@@ -86,13 +87,27 @@ def check_values(
 
 
 def plain_array(name: str, values: Any) -> Matrix:
-    """Return `values` as an array, or raise TypeError if they are masked."""
+    """Return `values` as an array, or raise TypeError if they are masked or have fields."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
             f"{name} is a masked array, expected plain numbers. Fill the masked values with "
             f"{name}.filled()."
         )
-    return np.asarray(readable(values))
+    array = np.asarray(readable(values))
+    check_unstructured(name, array)
+    return array
+
+
+def check_unstructured(name: str, values: Any) -> None:
+    """Raise TypeError if an array has named fields, as of numpy.genfromtxt(names=True)."""
+    fields = values.dtype.names if isinstance(values, np.ndarray) else None
+    if fields:
+        raise TypeError(
+            f"{name} is a structured array with the fields {reprlib.repr(list(fields))}, expected "
+            f"plain values. Pass one field as {name}[{fields[0]!r}], or all fields as "
+            f"pandas.DataFrame({name}) or "
+            f"numpy.lib.recfunctions.structured_to_unstructured({name})."
+        )
 
 
 def readable(values: Any) -> Any:
@@ -161,6 +176,13 @@ def as_array(name: str, values: Any) -> Matrix:
     return array
 
 
+def unwrapped(value: Any) -> Any:
+    """Return the value of a scalar of pyarrow, or of an array without dimensions."""
+    if hasattr(type(value), "as_py"):
+        return value.as_py()
+    return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+
+
 def as_number(value: Any) -> float | None:
     """Return a value as a float: infinity if it is too large, None if it is not a number.
 
@@ -169,6 +191,7 @@ def as_number(value: Any) -> float | None:
     >>> as_number(True), as_number(10**400), as_number("3")
     (1.0, inf, None)
     """
+    value = unwrapped(value)
     kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else "O"
     is_scalar = not getattr(value, "ndim", 0) and value is not np.ma.masked
     if not (hasattr(value, "__float__") and kind in "biufO" and is_scalar):
@@ -178,7 +201,9 @@ def as_number(value: Any) -> float | None:
     except OverflowError:
         return -np.inf if value < 0 else np.inf
     except ValueError:
-        return np.inf
+        return np.nan  # A signalling NaN.
+    except TypeError:
+        return None  # An expression of sympy, for example, with unknowns.
 
 
 def read_number(name: str, value: Any, remedy: str = NUMBER_REMEDY) -> float:
@@ -200,21 +225,50 @@ def read_number(name: str, value: Any, remedy: str = NUMBER_REMEDY) -> float:
     """
     if type(value) is float and abs(value) <= MAX_VALUE:
         return value
-    if value is None or is_unknown(value):
-        raise ValueError(f"{name} is {value}, expected a number. {MISSING_REMEDY}")
     number = as_number(value)
+    if number is None and is_missing(value):
+        raise ValueError(f"{name} is {value!r}, expected a number. {MISSING_REMEDY}")
     if number is None:
         fault = f"{name} is {reprlib.repr(value)} of type {type(value).__name__}"
         raise TypeError(f"{fault}, expected a number. {remedy}")
     if not abs(number) <= MAX_VALUE:
-        raise ValueError(f"{name} is {number}, {_expected(number)}")
+        raise ValueError(f"{name} is {_found(value, number)}, {_expected(number)}")
     return number
 
 
-def is_unknown(value: Any) -> bool:
-    """Return whether a value is pandas.NA."""
+def _found(value: Any, number: float) -> str:
+    """Return a description of a value that is refused, given what `as_number` returns for it."""
+    # An int may have too many digits to print.
+    if np.isinf(number) and value != number:
+        return f"a number beyond float64 (of type {type(value).__name__})"
+    return str(number)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value or a label is missing: the same kinds for both.
+
+    These are None, NaN of any type, NaT, pandas.NA, a masked entry, a null of pyarrow, and an
+    array of no dimension with one of these. Arrays with dimensions and texts are not missing.
+
+    Examples
+    --------
+    >>> list(map(is_missing, (None, np.nan, np.datetime64("NaT"), np.ma.masked, 0.0, "nan")))
+    [True, True, True, True, False, False]
+    """
+    if isinstance(value, (float, np.floating)):
+        return bool(value != value)
+    value = unwrapped(value)
     # By the name of its type: pandas, whose NA equals nothing, need not be installed.
-    return type(value).__name__ == "NAType"
+    if value is None or value is np.ma.masked or type(value).__name__ == "NAType":
+        return True
+    if isinstance(value, str) or getattr(value, "ndim", False):
+        return False
+    try:
+        return bool(value != value)
+    except ArithmeticError:
+        return True  # A signalling NaN.
+    except (TypeError, ValueError):
+        return False  # Containers are compared entry by entry.
 
 
 SILENT = ContextVar("SILENT", default=False)
@@ -621,8 +675,10 @@ def check_weights(
     wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= largest)))
     if wrong.size:
         place = f" in row {wrong[0]}" if weights.ndim else ""
+        given = np.asarray(readable(w), dtype=object).flat[wrong[0]]
         raise ValueError(
-            f"{name} holds {weights.flat[wrong[0]]}{place}, expected weights of at least 0 and at "
+            f"{name} holds {_found(given, weights.flat[wrong[0]])}{place}, expected weights of at "
+            "least 0 and at "
             f"most {largest:g}. Pass 0 for rows that should not count, and divide all weights by "
             "one number if some are too large."
         )

@@ -41,6 +41,7 @@ from onlinels.features.images import (
     Images,
     Shape,
     block_means,
+    channels_hint,
     check_image_shape,
     of_images,
     one_of_a_batch,
@@ -791,7 +792,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _check_shape(self, shape: Shape | None) -> None:
         if None not in (shape, self._image_shape) and shape != self._image_shape:
             expected = f"{self._image_shape} like the images before: (height, width, channels)"
-            remedy = "Resize the image, or convert its channels."
+            remedy = f"Resize the image, or convert its channels.{channels_hint(shape or ())}"
             raise ValueError(f"An image has shape {shape}, expected {expected}. {remedy}")
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:

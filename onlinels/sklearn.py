@@ -725,10 +725,11 @@ def exact_array(argument: str, labels: Iterable[Any]) -> Matrix:
     array = label_array(labels)
     if labels and array.dtype == object:
         different = reprlib.repr(list(dict.fromkeys(labels)))
+        kinds = " and ".join(dict.fromkeys(type(label).__name__ for label in labels))
         raise ValueError(
-            f"{argument} holds the labels {different}, expected labels that one array stores "
-            "exactly: only texts, or only numbers of one type. Convert all labels to text first, "
-            "for instance with [repr(label) for label in labels]."
+            f"{argument} holds the labels {different} of type {kinds}, counting earlier rows, "
+            "expected labels that one array stores exactly: only texts, or only numbers of one "
+            "type. Convert all labels to one type first, such as int, or to text with repr."
         )
     return array
 

@@ -84,6 +84,9 @@ def test_errors_begin_as_the_page_says():
     calls = [
         lambda: model.learn_one({"a": "red"}, "x"),
         lambda: model.learn_many(pd.DataFrame({"a": ["red", "blue"]}), ["x", "y"]),
+        lambda: model.learn_one({"a": b"red"}, "x"),
+        lambda: model.learn_one(pd.Series({"a": 1.0}), "x"),
+        lambda: model.learn_many(np.ones(2, dtype=[("a", float)]), ["x", "y"]),
         lambda: model.learn_one({"a": None}, "x"),
         lambda: model.learn_many(np.ones((2, 3)), ["x", "y"]),
         lambda: model.learn_one({"a": 1.0}, None),

@@ -367,3 +367,37 @@ def test_networks_of_other_parts_or_warm_up_images_do_not_merge():
     twin.learn_many(IMAGES[:10], LABELS[:10])
     twin.learn_many(IMAGES[:30], LABELS[:30])
     assert mine.merge(twin).count == 80
+
+
+FIRST = np.random.default_rng(0).random((9, 3, 24, 24))
+"""Images with the channels first, as torch has them."""
+
+READERS = {
+    "patches": lambda X: ConvolutionalFeatures.from_examples(X, LABELS[:9], filters=Patches(2)),
+    "maps": lambda X: ConvolutionalFeatures(padding=0).transform_many(X),
+    "channels": lambda X: ConvolutionalFeatures(np.ones((1, 3, 3, 3)), padding=9).transform_many(X),
+    "shape": lambda X: ConvolutionalFeatures(image_shape=(24, 24, 3)).transform_many(X),
+    "one image": lambda X: ConvolutionalFeatures(padding=0).transform_one({"image": X[0]}),
+    "grey": lambda X: ImagePreprocessing(grey_channel=True).transform_many(X),
+    "blocks": lambda X: ImagePreprocessing(downsample=2).transform_many(X),
+    "whitening": lambda X: ImagePreprocessing.from_examples(
+        np.moveaxis(X, 1, -1), whitening=0.1
+    ).transform_many(X),
+    "network": lambda X: ShallowConvClassifier.from_preset("svhn").learn_many(X, LABELS[:9]),
+    "later images": lambda X: laws.fitted(
+        ShallowConvClassifier(), np.moveaxis(X, 1, -1), LABELS[:9]
+    ).predict_many(X),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("n_channels", [1, 3])
+def test_images_with_the_channels_first_are_told_how_to_move_them(reader, n_channels):
+    message = rf"\. X looks channels first, \(n, {n_channels}, 24, 24\): pass np\.moveaxis\(X, 1,"
+    with pytest.raises(ValueError, match=message):
+        READERS[reader](FIRST[:, :n_channels])
+
+
+def test_images_with_the_channels_last_are_not_told_so():
+    with pytest.raises(ValueError, match=r"Pass a smaller size\.$"):
+        ConvolutionalFeatures.from_examples(np.ones((9, 5, 24, 3)), LABELS[:9], filters=Patches(2))

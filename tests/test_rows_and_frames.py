@@ -4,6 +4,8 @@ Frames are those of every library. Values are numbers, booleans, missing values,
 """
 
 import ast
+import collections
+import datetime
 import decimal
 import functools
 import re
@@ -37,18 +39,28 @@ from support.laws import peak_of
 
 # -- rows, batches, and their columns by name -----------------------------------------------------
 
+FIELDS = np.array([(1.0, 2.0), (3.0, 5.0)], dtype=[("a", float), ("b", float)])
+Named = collections.namedtuple("Named", "a b")
 BAD_ROWS = [
     ({"a": None}, ValueError, r"x\['a'\] is None.*StatImputer"),
     ({"a": float("nan")}, ValueError, r"x\['a'\] is nan.*StatImputer"),
     ({"a": pd.NA}, ValueError, r"x\['a'\] is <NA>.*StatImputer"),
     ({"a": float("-inf")}, ValueError, r"x\['a'\] is -inf.*1e\+150.*rescale"),
     ({"a": 1e200}, ValueError, r"1e\+200.*1e\+150.*rescale"),
-    ({"a": decimal.Decimal("sNaN")}, ValueError, "magnitude"),
+    ({"a": decimal.Decimal("sNaN")}, ValueError, r"x\['a'\] is nan.*StatImputer"),
+    ({"a": np.datetime64("NaT")}, ValueError, r"x\['a'\] is .*NaT.*StatImputer"),
+    ({"a": pa.scalar(None, pa.float64())}, ValueError, r"x\['a'\] is .*None.*StatImputer"),
+    ({"a": 10**400}, ValueError, r"x\['a'\] is a number beyond .*\(of type int\).*magnitude"),
+    ({"a": -(10**400)}, ValueError, r"x\['a'\] is a number beyond .*\(of type int\).*magnitude"),
+    ({"a": decimal.Decimal("1e400")}, ValueError, r"beyond float64 \(of type Decimal\).*magnitude"),
+    ({"a": decimal.Decimal("-inf")}, ValueError, r"x\['a'\] is -inf, .*magnitude"),
+    ({"a": datetime.datetime(2020, 1, 1)}, TypeError, r"type datetime, .*timestamp\(\)"),
+    ({"a": b"red"}, TypeError, r"b'red' of type bytes, .*decode\(\)"),
     ({"a": "red"}, TypeError, r"x\['a'\] is 'red' of type str.*OneHotEncoder"),
     ({"a": np.complex128(1j)}, TypeError, "complex128, expected a number.*OneHotEncoder"),
     ({"a": np.datetime64("2020", "ns")}, TypeError, "datetime64, expected a number"),
     ({"a": np.array("2.0")}, TypeError, "ndarray, expected a number"),
-    ({"a": np.ma.masked}, TypeError, "Masked.*, expected a number"),
+    ({"a": np.ma.masked}, ValueError, r"x\['a'\] is masked, .*StatImputer"),
     ({"a": [1, 2]}, TypeError, "list, expected a number"),
     ({"a": np.array([1.0, np.nan])}, ValueError, "nan at position.*StatImputer"),
     ({"a": np.array(["b"])}, TypeError, "dtype.*OneHotEncoder"),
@@ -56,6 +68,9 @@ BAD_ROWS = [
     ({"h0": 1.0, "h": np.ones(2)}, ValueError, "stand for one feature"),
     ({("h", 1): 1.0, 1: 2.0}, ValueError, "stand for one feature"),
     ([1, 2], TypeError, r"expected a dict of features\. .*dict\(enumerate\(x\)\)"),
+    (pd.Series({"a": 1.0}), TypeError, r"Series, expected a dict.* x\.to_dict\(\),"),
+    (Named(1.0, 2.0), TypeError, r"Named, expected a dict.* x\._asdict\(\),"),
+    (FIELDS[0], TypeError, r"void, expected a dict.*dict\(zip\(names, x\)\)"),
     (np.ones(3), TypeError, "ndarray, expected a dict of features.*many"),
     (None, TypeError, "NoneType, expected a dict of features"),
 ]
@@ -65,6 +80,17 @@ BAD_BATCHES = [
     (np.array([[1.0, np.nan]]), ValueError, r"nan at position \(0, 1\)"),
     (np.array([[1.0, np.inf]], dtype=np.float32), ValueError, "inf"),
     (np.array([["a"]]), TypeError, "dtype"),
+    (
+        FIELDS,
+        TypeError,
+        r"X is a structured array .*\['a', 'b'\].*DataFrame\(X\).*_unstructured\(X",
+    ),
+    (
+        pd.DataFrame({"a": [1.0]}).to_records(),
+        TypeError,
+        r"^X is a structured array .*DataFrame\(X\)",
+    ),
+    ([pd.Series({"a": 1.0})], TypeError, r"^X\[0\] is of type Series.* X\[0\]\.to_dict\(\)"),
     (np.array([[1j]]), TypeError, "dtype"),
     (np.array([[None]]), TypeError, "dtype"),
     ([{"a": 1}, None], TypeError, "expected a dict"),

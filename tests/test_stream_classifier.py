@@ -238,8 +238,9 @@ def test_a_gap_leaves_all_columns_of_a_name_unknown(name):
     """As if they were at their means, which here are 0 in the rows that are asked."""
     x = {"array": np.array([1.0, -1.0]), "number": 1.0, "text": "x", "both": "x"}
     model = StreamClassifier()
-    model.learn_one(x | {"both": 2.0}, 0)
     model.learn_one(x, 1)
+    model.learn_one(x | {"both": 2.0}, 0)
+    x = x | {"both": 3.0}
     model.learn_one({key: value for key, value in x.items() if key != name}, 1)
     names = [each for each in model.feature_names if name in (each, each[0])]
     assert len(names) == {"array": 2, "both": 2}.get(name, 1)
@@ -356,11 +357,11 @@ def test_a_table_that_lacks_columns_is_warned_of(make, table):
 
 def test_two_hundred_classes_are_told_apart():
     model = StreamClassifier()
+    rows = [{"tens": f"t{number // 10}", "ones": f"o{number % 10}"} for number in range(200)]
     for _ in range(2):
-        for number in range(200):
-            model.learn_one({"tens": str(number // 10), "ones": str(number % 10)}, number)
+        for number, x in enumerate(rows):
+            model.learn_one(x, number)
     assert len(model.classes) == 200
-    rows = [{"tens": str(number // 10), "ones": str(number % 10)} for number in range(200)]
     found = model.predict_many(rows)
     assert np.mean([label == number for number, label in enumerate(found)]) > 0.9
 

@@ -39,6 +39,7 @@ from onlinels.features.images import (
     ImageTransformer,
     Kind,
     Shape,
+    channels_hint,
     check_image_shape,
     check_pixels,
     check_some,
@@ -503,11 +504,12 @@ class ConvolutionalFeatures(ImageTransformer):
         check_image_shape("shape", shape)
         height, width, n_channels = full_shape(shape, None)
         bank = make_bank(self.filters, n_channels) if self._bank is None else self._bank
-        filters = for_channels(bank, n_channels)
+        filters = for_channels(bank, n_channels, channels_hint(shape))
         n_positions = prod(self._sides(side, filters.shape[1])[1] for side in (height, width))
         if not n_positions:
             problem = f"Images of {height} x {width} pixels have empty pooled maps"
-            raise ValueError(f"{problem} with these filters. Raise padding, or lower drop_ring.")
+            remedy = f"Raise padding, or lower drop_ring.{channels_hint(shape)}"
+            raise ValueError(f"{problem} with these filters. {remedy}")
         n_groups = 1 if self.channels == "joint" else n_channels
         return n_groups * len(filters) * n_positions
 
@@ -544,6 +546,6 @@ class ConvolutionalFeatures(ImageTransformer):
         return self.n_features(shape)
 
     def _transform(self, images: Matrix) -> Matrix:
-        bank = for_channels(self.bank, images.shape[3])
+        bank = for_channels(self.bank, images.shape[3], channels_hint(images.shape[1:]))
         self.check_images(images)
         return convolve(images.astype(PRECISIONS[self.dtype], copy=False), bank, self)

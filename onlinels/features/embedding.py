@@ -209,7 +209,10 @@ def _item_of(x: Any, argument: str) -> Any:
     if not isinstance(x, Mapping) or len(x) != 1:
         found = f"{len(x)} values" if isinstance(x, Mapping) else f"the type {type(x).__name__}"
         expected = 'a dict with one item to embed, such as {"text": "..."}'
-        remedy = "Select one with river's compose.Select(name) | Embedding(...)."
+        remedy = (
+            f"Convert a row with {argument}.to_dict() or {argument}._asdict(), and select one item "
+            "with river's compose.Select(name) | Embedding(...)."
+        )
         raise ValueError(f"{argument} has {found}, expected {expected}. {remedy}")
     return next(iter(x.values()))
 

@@ -24,13 +24,13 @@ from onlinels.checks import (
     frozen_copy,
     read_only,
 )
-from onlinels.features.images import Shape
+from onlinels.features.images import Shape, channels_hint
 from onlinels.features.preprocessing import GREY_WEIGHTS, fit_whitening
 from onlinels.rows.labels import Classes, Label, read_labels
 from onlinels.saving import savable, settings_hold
 
 
-def for_channels(bank: Floats, n_channels: int) -> Floats:
+def for_channels(bank: Floats, n_channels: int, hint: str = "") -> Floats:
     """Return filters (n_filters, height, width, channels) for images of so many channels.
 
     =================  ==================  ====================================================
@@ -41,6 +41,8 @@ def for_channels(bank: Floats, n_channels: int) -> Floats:
     3 (RGB)            1 or 2              the grey version 0.299 R + 0.587 G + 0.114 B
     3 (RGB)            4 (RGB and grey)    the three channels and the grey version
     =================  ==================  ====================================================
+
+    `hint` ends the message for any other number of channels.
     """
     own = bank.shape[3]
     if own == n_channels:
@@ -52,7 +54,8 @@ def for_channels(bank: Floats, n_channels: int) -> Floats:
         parts = [bank, grey] if n_channels == 4 else [grey] * n_channels
         return np.concatenate(parts, axis=3)
     problem = f"Images have {n_channels} channels, expected {'1 to 4' if own == 3 else own}"
-    raise ValueError(f"{problem}, since the filters have {own}. Pass other images or filters.")
+    remedy = f"Pass other images or filters.{hint}"
+    raise ValueError(f"{problem}, since the filters have {own}. {remedy}")
 
 
 def zero_mean(bank: Floats) -> Floats:
@@ -182,7 +185,8 @@ class Patches:
         """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
         if self.size > min(shape[:2]):
             problem = f"size={self.size} exceeds images of {shape[0]} x {shape[1]} pixels"
-            raise ValueError(f"{problem}, expected at most {min(shape[:2])}. Pass a smaller size.")
+            remedy = f"Pass a smaller size.{channels_hint(shape)}"
+            raise ValueError(f"{problem}, expected at most {min(shape[:2])}. {remedy}")
 
     def make(self, images: Matrix, labels: Any, random: Generator, joint: bool = False) -> Floats:
         """Return filters (n_filters, size, size, n_channels) made from images of this many axes.

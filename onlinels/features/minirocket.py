@@ -25,6 +25,7 @@ from onlinels.features.images import (
     ImageTransformer,
     Kind,
     Shape,
+    channels_hint,
     check_pixels,
     check_some,
     not_made,
@@ -322,7 +323,8 @@ class MiniRocketFeatures(ImageTransformer):
         windows = model._values(check_some(read_images(X, model.window_shape, WINDOW), WINDOW))
         if windows.shape[1] < MINIROCKET_SIZE:
             problem = f"Windows have {windows.shape[1]} samples, expected at least"
-            raise ValueError(f"{problem} {MINIROCKET_SIZE}. Pass longer windows.")
+            remedy = f"Pass longer windows.{channels_hint(windows.shape[1:], WINDOW)}"
+            raise ValueError(f"{problem} {MINIROCKET_SIZE}. {remedy}")
         made = make_kernels(windows, model.n_features, model.seed)
         return cls(**{**settings, "kernels": made})
 
@@ -337,7 +339,8 @@ class MiniRocketFeatures(ImageTransformer):
         windows = self._values(images)
         expected = (self.kernels.length, self.kernels.channels.shape[2])
         if windows.shape[1:] != expected:
-            found, remedy = windows.shape[1:], "Resize it, or use from_examples again."
+            found, hint = windows.shape[1:], channels_hint(windows.shape[1:], WINDOW)
+            remedy = f"Resize it, or use from_examples again.{hint}"
             raise ValueError(f"A window has shape {found}, expected {expected}. {remedy}")
         return proportions(windows, self.kernels)
 

@@ -27,6 +27,7 @@ from onlinels.checks import (
     at_position,
     by_row,
     check_two_dimensional,
+    check_unstructured,
     check_values,
     dense,
     equals_itself,
@@ -230,9 +231,11 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
     Raises
     ------
     TypeError
-        If numpy cannot read the tensor: it needs a gradient, is on another device, or not dense.
+        If numpy cannot read the tensor: it needs a gradient, is on another device, or not dense. If
+        an array has named fields.
     """
     if isinstance(values, np.ndarray):
+        check_unstructured(argument, values)
         return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
     if not hasattr(values, "__array__") and not hasattr(values, "__dlpack__"):
         return values
@@ -258,8 +261,10 @@ def check_mapping(x: Any, argument: str = "x") -> None:
     """Raise TypeError unless a sample is a mapping; do not read its values."""
     if not isinstance(x, Mapping):
         raise TypeError(
-            f"{argument} is of type {type(x).__name__}, expected a dict of features. Pass a single "
-            "row as dict(enumerate(x)), and a batch of rows to the *_many method with np.asarray."
+            f"{argument} is of type {type(x).__name__}, expected a dict of features. Pass a row "
+            f"with names as {argument}.to_dict(), {argument}._asdict(), "
+            f"dataclasses.asdict({argument}), dict({argument}) or dict(zip(names, {argument})), a "
+            f"row without names as dict(enumerate({argument})), and a batch to the *_many method."
         )
 
 
@@ -645,6 +650,10 @@ class Columns:
         entries = ((name, index) for index in range(self._lengths.get(name, 0)))
         keys = map(feature_key, (name, *entries))
         return np.array([self._index[key] for key in keys if key in self._index], dtype=np.intp)
+
+    def has(self, name: Name) -> bool:
+        """Return whether a name, of a number or of an array, has a column."""
+        return name in self._lengths or feature_key(name) in self._index
 
     def locate(self, layout: Layout) -> Integers:
         """Return the column of every feature of a layout; -1 if the feature is unknown."""

@@ -23,9 +23,11 @@ from onlinels.checks import (
     MAX_VALUE,
     Floats,
     as_number,
-    equals_itself,
+    check_unstructured,
+    is_missing,
     plain_scalar,
     readable,
+    unwrapped,
 )
 
 Time = int | float | Fraction
@@ -157,6 +159,7 @@ def read_times(t: Any, n_rows: int, dates: bool, name: str = "t") -> Times:
     """
     if np.ma.is_masked(t):
         raise ValueError(f"{name} holds masked times, expected finite times. {MISSING_TIME}")
+    check_unstructured(name, t)
     # numpy would convert the numbers of a list to one type.
     is_array = hasattr(t, "dtype") or hasattr(t, "__array__")
     values = np.asarray(readable(t)) if is_array else np.array(t, dtype=object)
@@ -186,15 +189,10 @@ def _exact_times(values: NDArray[Any], dates: bool, name: str) -> Times:
     return times_of([_time(value, dates, name) for value in values])
 
 
-def _is_missing(value: Any) -> bool:
-    if isinstance(value, Decimal):
-        return value.is_nan()  # A signalling NaN cannot be compared.
-    return value is None or value is np.ma.masked or not equals_itself(value)
-
-
 def _time(value: Any, dates: bool, name: str) -> Time:
     """Return one time."""
-    if _is_missing(value):
+    value = unwrapped(value)
+    if is_missing(value):
         raise ValueError(f"{name} holds {value}, expected finite times. {MISSING_TIME}")
     is_kind = isinstance(value, DATES if dates else NUMBERS) and not isinstance(value, bool)
     number = as_number(value) if is_kind and not dates else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
@@ -27,6 +27,7 @@ from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.numerics import Calls, Lock, enlarged, owned, shallow_copy
 from onlinels.rows.batch import (
+    PLAIN_NUMBER_TYPES,
     Name,
     as_numpy,
     check_aligned,
@@ -34,6 +35,7 @@ from onlinels.rows.batch import (
     key_text,
     plain_names,
     samples_of,
+    sorted_names,
     source_of,
     warn_of_absent,
 )
@@ -44,7 +46,7 @@ from onlinels.stream.features import (
     Sample,
     StreamColumns,
     StreamRow,
-    is_gap,
+    plain_content,
     read_stream_batch,
 )
 
@@ -56,8 +58,8 @@ _pack_number = struct.Struct("d").pack
 GAP = _pack_number(np.nan)
 """The bytes of a gap."""
 
-NEGATIVE_ZERO = _pack_number(-0.0)
-"""The bytes of -0.0, which equals 0.0."""
+NEGATIVE_ZERO, NEGATIVE_NAN = _pack_number(-0.0), _pack_number(-np.nan)
+"""The bytes of -0.0, which equals 0.0, and of 0.0 / 0.0 on many machines, which is a gap."""
 
 AnyForecast = Any
 """A forecast with a method `packed`, or the numbers (n,) that this method returns."""
@@ -67,9 +69,9 @@ def sample_key(x: Mapping[Any, Any]) -> int:
     """Return a hash of 63 bits of a sample's names and values, the same in every process.
 
     The order of names, the types of equal names and values, and the sign of zeros do not matter;
-    None, NaN and pandas.NA are equal. In a sample of numbers alone the sign of NaN matters. The
-    sample must be valid for a stream model. Measured: 2 microseconds for 8 numbers, and 12 more for
-    a set of names that is not among the latest 256.
+    all gaps are equal (`onlinels.checks.is_missing`). The sample must be valid for a stream model.
+    Measured: 2 microseconds for 8 numbers, and 12 more for a set of names that is not among the
+    latest 256.
 
     Examples
     --------
@@ -80,13 +82,15 @@ def sample_key(x: Mapping[Any, Any]) -> int:
         return 0
     pick, pack, names = _reader_of(plain_names(x))
     values = pick(x)
-    try:
-        packed = pack(*values)
-        if NEGATIVE_ZERO in packed:
-            # Adding 0 changes nothing but the sign of zeros.
-            packed = (np.frombuffer(packed) + 0.0).tobytes()
-    except struct.error:
-        packed = b"".join(map(_packed, values))
+    packed = b""
+    # Other types are converted first: masked entries, for example, warn when they become floats.
+    if PLAIN_NUMBER_TYPES.issuperset(map(type, values)):
+        with suppress(struct.error):  # An integer beyond float64.
+            packed = pack(*values)
+    if NEGATIVE_ZERO in packed or NEGATIVE_NAN in packed:
+        numbers = np.frombuffer(packed) + 0.0  # Changes nothing but the sign of zeros.
+        packed = np.where(numbers == numbers, numbers, np.nan).tobytes()
+    packed = packed or b"".join(map(_packed, values))
     digest = blake2b(packed, key=names, digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
@@ -107,12 +111,13 @@ def _packed(value: Any) -> bytes:
     if type(value) is float and value == value:
         # A third of the time of the general case below, as measured.
         return _pack_number(value + 0.0)
+    value = plain_content(value)
     if isinstance(value, str):
         content = str.encode(value, "utf-8", "surrogatepass")
     elif isinstance(value, np.ndarray) and value.ndim:
         content = (value.astype(np.float64) + 0.0).tobytes()
     else:
-        return GAP if is_gap(value) else _pack_number(float(value) + 0.0)
+        return GAP if value is None else _pack_number(float(value) + 0.0)
     return struct.pack("q", len(content)) + content
 
 
@@ -397,6 +402,12 @@ class Waiting:
         self.matches = Matches(*counts)
 
 
+MIN_NUMBER_ROWS, MIN_WHOLE_NUMBER_ROWS = 8, 64
+"""Numbers of rows from which texts that are numbers are told of, if all are whole from the second.
+
+Whole numbers may be identifiers, of which one in some tens begins with a zero.
+"""
+
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
 
@@ -515,6 +526,9 @@ class StreamModel(ABC):
     # Forecasts whose labels have not arrived yet.
     _waiting: Waiting
 
+    # Features of whose texts the model has warned; files of earlier versions have none.
+    _told: tuple[Name, ...] = ()
+
     takes_gaps = True
     """Whether None is an unknown value."""
 
@@ -571,6 +585,42 @@ class StreamModel(ABC):
                 "tells rows apart, such as a random number that you store with the row.",
             )
 
+    def _row(self, x: Any) -> StreamRow:
+        """Return a sample to predict as a row; warn of texts among numbers."""
+        row = self._columns.row(x)
+        self._warn_of_texts(row.texts)
+        return row
+
+    def _warn_of_texts(self, names: Sequence[Name]) -> None:
+        """Warn, once for each feature, of texts in features that have had numbers."""
+        if names and (told := self._untold(names)):
+            warn_caller(
+                "Texts among numbers count as unknown values.",
+                f"They are in the features {told}. Convert the values to numbers before the model, "
+                "for example with float(), and marks of missing values to None. If a feature is a "
+                "category, convert all its values to text with str().",
+            )
+
+    def _warn_of_numbers(self) -> None:
+        """Warn, once for each feature, of texts that are numbers, at powers of 2 rows."""
+        if self._count < MIN_NUMBER_ROWS or self._count.bit_count() > 1:
+            return
+        names = self._columns.numbers_as_text(self._count >= MIN_WHOLE_NUMBER_ROWS)
+        if names and (told := self._untold(names)):
+            warn_caller(
+                "Numbers as text are learnt as categories.",
+                f"They are in the features {told}. Convert them to numbers before the model, for "
+                "example with float(), or with `converters` of river's stream.iter_csv. If they "
+                "are codes of categories, put a letter in front to avoid this warning, as in "
+                "'c12'.",
+            )
+
+    def _untold(self, names: Sequence[Name]) -> str:
+        """Return, as text, the names of which the model has not warned, and note them."""
+        new = sorted_names({*names} - {*self._told})
+        self._told = (*self._told, *new)
+        return ", ".join(map(repr, new))
+
     def _catch_up(self) -> None:
         """Let the plain expert learn the last row."""
         self._plain.catch_up(self._count)
@@ -600,7 +650,7 @@ class StreamModel(ABC):
         """
         # Of a copy, because another thread may teach the model.
         model = copy.copy(self)
-        effects, scores, lines = feature_effects(model, x), named_scores(model, x), list[str]()
+        scores, effects, lines = named_scores(model, x), feature_effects(model, x), list[str]()
         for output, score in scores.items():
             lines.append(f"{output}: {score:.6g}")
             strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))
@@ -637,6 +687,8 @@ class StreamModel(ABC):
             # For speed: 0.1 us for most weights instead of 4, as measured.
             weight = 1.0 if type(w) is float and w == 1.0 else read_weights(w, 1).item()
             self._learn(columns, row, y, self._key_of(x, row), weight)
+            self._warn_of_texts(row.texts)
+            self._warn_of_numbers()
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn a mini-batch row by row, with the result of `learn_one` in a loop.

@@ -149,15 +149,18 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     Notes
     -----
-    **Features** are numbers, bools, arrays of numbers without NaN, or texts.
+    **Features** are numbers, bools, arrays of numbers without NaN, or texts. The type decides: a
+    text is a category, also if it looks like a number.
 
     =====================  =======================================================================
     value                  how it enters
     =====================  =======================================================================
     text                   the first 64 texts of a name are a feature each, called (name, text);
                            later texts count as no text
+    text after a number    unknown, as None: a mark of missing values such as "n/a", or a number
+                           that was not converted; the model warns once for each feature
     absent                 0, as in river's linear models
-    None, NaN              unknown: the mean of the feature, or no text
+    None, NaN, NaT, …      unknown: the mean of the feature, or no text
     new feature or class   may arrive at any time; at most 4,096 features
     =====================  =======================================================================
 
@@ -472,7 +475,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             self._waiting.watch(x, unpredicted)
             return np.zeros(0)
         # Read the row first: this raises for samples that have no key.
-        row, key, is_scaled = self._columns.row(x), sample_key(x), False
+        row, key, is_scaled = self._row(x), sample_key(x), False
         again = self._waiting.latest(key, self._count) if self._delay else None
         if again is not None:
             # The scaler has learnt this row.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count, groupby, islice
 from operator import itemgetter
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from onlinels.checks import Floats, Integers, check_room, is_unknown, plain_value
+from onlinels.checks import Floats, Integers, check_room, is_missing, plain_value, unwrapped
 from onlinels.core import scale, scale_after
 from onlinels.core.reference import CELLS_OF_PARTITION, SCALE_DECAY
 from onlinels.features.input_weights import generator_of
@@ -48,10 +49,12 @@ class StreamRow(NamedTuple):
     values: Floats
     # Names of its gaps, also of names without a value so far.
     gaps: Sequence[Name] = ()
+    # Those of them whose value is a text, where earlier values are numbers.
+    texts: Sequence[Name] = ()
 
 
 def read_stream_row(x: Any, argument: str = "x") -> Sample:
-    """Read one river sample of numbers, arrays and texts; None, NaN and pandas.NA are gaps.
+    """Read one river sample of numbers, arrays, texts and gaps (`onlinels.checks.is_missing`).
 
     `argument` is the name of the sample in messages.
 
@@ -62,11 +65,11 @@ def read_stream_row(x: Any, argument: str = "x") -> Sample:
     """
     check_mapping(x, argument)
     numbers, texts, gaps = {}, [], []
-    for name, value in x.items():
+    for name, given in x.items():
+        value = plain_content(given)
         if isinstance(value, str):
-            # Not `str`, which returns another text for some subclasses, such as enumerations.
-            texts.append((plain_value(name), str.__str__(value)))
-        elif is_gap(value):
+            texts.append((plain_value(name), value))
+        elif value is None:
             gaps.append(plain_value(name))
         else:
             numbers[name] = value
@@ -87,11 +90,43 @@ def read_stream_batch(X: Any) -> list[Sample]:
     return [read_stream_row(x, f"X[{row}]") for row, x in enumerate(samples_of(X))]
 
 
-def is_gap(value: Any) -> bool:
-    """Tell whether a value is missing."""
-    if isinstance(value, (float, np.floating)):
-        return bool(value != value)
-    return value is None or is_unknown(value)
+def plain_content(value: Any) -> Any:
+    """Return a text as a plain str, None for a gap, and any other value of a sample as it is."""
+    value = unwrapped(value)
+    if isinstance(value, str):
+        # Not `str`, which returns another text for some subclasses, such as enumerations.
+        return str.__str__(value)
+    return None if is_missing(value) else value
+
+
+NUMBER_TEXT = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
+"""A number as text; the decimal separator may be a comma."""
+
+WHOLE_NUMBER_TEXT = re.compile(r"\s*[+-]?\d+\s*")
+"""A number as text that may be the code of a category as well."""
+
+IDENTIFIER_TEXT = re.compile(r"\s*0\d+\s*")
+"""A text that would lose its zeros as a number, such as "007"."""
+
+
+def are_numbers(texts: Iterable[str], whole: bool) -> bool:
+    """Return whether the texts of a feature are numbers, but for marks of missing values.
+
+    At least three texts, and more than three quarters of all, must be numbers, and none an
+    identifier with leading zeros. Of two texts, a number says no more than a category. `whole`
+    tells whether whole numbers alone count, which may be codes.
+
+    Examples
+    --------
+    >>> are_numbers(["1.5", "n/a", "2", "3", "4"], whole=False), are_numbers(["7", "007"], True)
+    (True, False)
+    """
+    texts = list(texts)
+    numbers = [*filter(NUMBER_TEXT.fullmatch, texts)]
+    if len(numbers) < 3 or 4 * len(numbers) <= 3 * len(texts):
+        return False
+    is_whole = all(map(WHOLE_NUMBER_TEXT.fullmatch, numbers))
+    return (whole or not is_whole) and not any(map(IDENTIFIER_TEXT.fullmatch, numbers))
 
 
 @savable()
@@ -100,7 +135,8 @@ class StreamColumns:
 
     A text is a column of its own, named (name, text): 1 in samples with this text, else 0. The
     first 64 texts of a name have a column, later texts have none. An absent feature is 0, as in
-    river's linear models; a gap is NaN.
+    river's linear models; a gap is NaN. From the first number of a name on, its texts are gaps:
+    they are marks of missing values, such as "n/a", or numbers that nobody converted.
 
     Examples
     --------
@@ -171,6 +207,7 @@ class StreamColumns:
             known = layout
             new = [(name, text) for name, text in named if text not in texts.get(name, {})]
             new = [each for each in new if len(texts.get(each[0], {})) < MAX_CATEGORIES]
+            new = [each for each in new if not columns.has(each[0])]
             # Together and sorted, so that the order of a dict's keys does not matter.
             columns = columns.extended([(*layout, *new)])
             for name, text in sorted(new, key=repr):
@@ -201,14 +238,21 @@ class StreamColumns:
         _, _, texts, gaps = sample
         if not texts and not gaps:
             return StreamRow(row)
+        among_numbers = [name for name, _ in texts if self._columns.has(name)]
         for name, text in texts:
             column = self._texts.get(name, {}).get(text)
             if column is not None:
                 row[column] = 1.0
+        gaps = [*gaps, *among_numbers]
         for name in gaps:
             row[self.columns_of(name)] = np.nan
         # Sorted, so that the order of a dict's keys does not matter.
-        return StreamRow(row, sorted(gaps, key=repr))
+        return StreamRow(row, sorted(gaps, key=repr), sorted(among_numbers, key=repr))
+
+    def numbers_as_text(self, whole: bool) -> list[Name]:
+        """Return the names of which all values are texts, and these are numbers (`are_numbers`)."""
+        names = [name for name, texts in self._texts.items() if are_numbers(texts, whole)]
+        return [name for name in names if not self._columns.has(name)]
 
 
 MIN_RELATIVE_DEVIATION = 1e-9

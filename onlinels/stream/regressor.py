@@ -228,10 +228,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     Notes
     -----
     **Features** are those of `StreamClassifier`: numbers, bools, arrays, and texts, of which the
-    first 64 of a name are a feature each; None and NaN are unknown values. New features may arrive
-    at any time. If a feature or the targets are multiplied by a factor or shifted from the first
-    row on, forecasts change accordingly; those of plain least squares do so approximately unless
-    the factor is a power of 2. Before the first row is learnt, the prediction is 0.0.
+    first 64 of a name are a feature each; None, NaN and texts after a number are unknown values.
+    New features may arrive at any time. If a feature or the targets are multiplied by a factor or
+    shifted from the first row on, forecasts change accordingly; those of plain least squares do so
+    approximately unless the factor is a power of 2. Before the first row is learnt, the prediction
+    is 0.0.
 
     The last two targets are also features, and the model forecasts the change from the last target
     beside the target itself: where successive targets are similar, this is more informative than
@@ -515,13 +516,14 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             with suppress(Exception):
                 self._waiting.add(sample_key(x), EMPTY_PAST, 0)
             return 0.0
-        given, key = self._next_forecast(self._columns.row(x).values), sample_key(x)
+        given, key = self._next_forecast(self._row(x).values), sample_key(x)
         self._waiting.add(key, given.packed(), self._count)
         return given.value
 
     def _forecast_many(self, X: Any) -> Floats:
         """Return the forecasts for the rows of a batch (n_rows,), and store them."""
         rows, waiting = self._columns.placed(self._read_asked(X)), copy.deepcopy(self._waiting)
+        self._warn_of_texts([name for row in rows for name in row.texts])
         forecasts = []
         for x, row in zip(samples_of(X), rows, strict=True):
             given = self._forecast(row.values, self._past)
