@@ -53,6 +53,7 @@ typedef REAL real;
 #define ROWS_AT_ONCE 4
 #define COLUMNS_AT_ONCE 4
 #define ROWS_BETWEEN_ORIGINS 64
+#define MAX_COUNTED 9007199254740992.0 /* 2^53: later rows are not told apart */
 #define MIN_SCALE (1.0 / 4294967296.0)
 #define EPS 2.220446049250313e-16 /* of double */
 #define CONSTANT_SHARE (4.0 * EPS * EPS)
@@ -379,7 +380,7 @@ static void move_mean(const sums_t *s, const row_t *row)
 {
     const real share = (real)(row->w / row->total);
     add_outer(s->m + s->n, 1, 1, 1, row->about, &share, s->offset);
-    if ((int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
+    if (s->tally[0] > 0.0 && s->tally[0] < MAX_COUNTED && (int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
         return;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
         const volatile real mean = mean_of(s, i), way = mean - s->origin[i];

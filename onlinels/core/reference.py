@@ -642,7 +642,7 @@ class SingleRows:
             self._values[:size] = X[row]
             if self._counts is None:
                 self._values[size:] = targets[row]
-            elif targets[row] < len(self._counts):
+            elif 0 <= targets[row] < len(self._counts):
                 self._values[size:] = 0.0
                 self._values[size + targets[row]] = 1.0
             else:
@@ -774,6 +774,8 @@ def judge_row(
 
     `onlinels.linear.scoring.calibrate` defines the probabilities of the scales.
     """
+    if not 0 <= column < len(mixture):
+        raise ValueError("the class has no score")
     errors *= ERROR_DECAY
     errors += w * (best != column)
     likelihoods = np.exp((mixture - mixture.max())[:, None] * scales)
@@ -808,6 +810,11 @@ class Experts:
         self._softmaxes = arrays[12:14]
         self._memories = [arrays[k : k + 4] for k in range(14, 14 + 4 * N_MEMORIES, 4)]
         self._forgetting = forgetting
+        size = len(self._memories[0][1])
+        # A place below 0 would be one from the end. -1 stands for no feature.
+        ranges = (self._parts, -1, len(self._features)), *((each, 0, size) for each in arrays[8:12])
+        if not all(((least <= each) & (each < end)).all() for each, least, end in ranges):
+            raise ValueError("places of features or labels lie outside a row")
         self._starts = CELLS_OF_PARTITION * np.arange(len(self._decays))
         self._strides = np.cumprod(np.vstack((np.ones_like(self._bins[0]), self._bins)), axis=0)[:3]
         self._starts[-1] = CELLS_OF_PARTITION * len(self._shares)
@@ -822,11 +829,12 @@ class Experts:
         bins = np.append(features, 0.0)[self._parts] * (self._bins / DEVIATIONS_IN_BINS)
         bins = np.clip(bins + self._shifts, 0.0, self._bins - 1.0).astype(np.intp)
         found = (bins * self._strides).sum(axis=0).astype(np.intp)
-        self._found = np.append(found, 1 + last if last < n_labels else 0) + self._starts
+        is_known = 0 <= last < n_labels
+        self._found = np.append(found, 1 + last if is_known else 0) + self._starts
         sums = self._cells[self._found]
         self._known = (sums[:, 1:] + 1.0 / n_labels) / (sums[:, :1] + 1.0)
         wide[self._places] = self._shares @ self._known[:-1] - 1.0 / n_labels
-        if 0 <= last < n_labels:
+        if is_known:
             wide[self._labels[last]] = 1.0
         self._seen = wide[self._narrow]
         for row, (_, _, weights, _) in zip(out, self._memories, strict=False):
@@ -862,6 +870,8 @@ class Experts:
     def plan(self, column: int, is_new: bool, w: float) -> tuple[Call, ...]:
         """Return calls that learn the prepared row; no expert could predict a new class."""
         targets, calls = np.zeros(self._scores.shape[1]), list[Call]()
+        if not 0 <= column < len(targets):
+            raise ValueError("the class has no score")
         targets[column] = 1.0
         errors = targets - self._scores
         for r, (base, _, weights, factors) in enumerate(self._memories):
