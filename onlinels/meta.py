@@ -35,7 +35,7 @@ from onlinels.linear.scoring import (
     log_losses,
     table_of,
 )
-from onlinels.numerics import Calls, Lock, all_held, zero_added
+from onlinels.numerics import Calls, Lock, all_held, is_array, zero_added
 from onlinels.pipelines import (
     FIXED_STEPS,
     emptied,
@@ -458,7 +458,7 @@ def alarms(detector: Any, is_wrong: bool) -> bool:
     return bool(detector.drift_detected and (before is None or detector.estimation > before))
 
 
-@savable(lambda model: len(model._losses) == len(SOFTMAX_SCALES) and settings_hold(model))
+@savable(lambda model: is_array(model._losses, len(SOFTMAX_SCALES)) and settings_hold(model))
 class CalibratedClassifier(WrappedClassifier):
     """Calibrate the probabilities of a least-squares classifier while it learns.
 

@@ -65,7 +65,7 @@ from onlinels.numerics import Lock, all_held, shallow_copy, zero_added
 from onlinels.rows.batch import Name, as_numpy
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.rows.times import ReadTimes, Time, exact, read_times, times_of
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import is_small, savable, settings_hold
 from onlinels.saving.description import SavedState
 
 BLOCK_IMAGES = 1000
@@ -390,7 +390,12 @@ def check_same_features(one: FixedNetwork, other: FixedNetwork) -> None:
         raise ValueError(f"{problem}, expected the same. {remedy}.")
 
 
-@savable(settings_hold)
+def _network_fits(model: Any) -> bool:
+    sizes = is_small(*(model.image_shape or ())) and is_small(*(model._image_shape or ()))
+    return sizes and settings_hold(model)
+
+
+@savable(_network_fits)
 class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 

@@ -238,6 +238,27 @@ def are_columns(*arrays: Matrix) -> bool:
     return kinds == {(2, np.dtype(np.float64), True)}
 
 
+def is_array(value: Any, *shape: int, dtype: Any = np.float64) -> bool:
+    """Return whether a loaded value is an array of this shape and dtype, in C order.
+
+    Examples
+    --------
+    >>> is_array(np.zeros(2), 2), is_array(np.zeros(2), 3), is_array(np.zeros(2, int), 2)
+    (True, False, False)
+    """
+    is_known = type(value) is np.ndarray and value.shape == shape
+    return bool(is_known and value.dtype == dtype and value.flags.c_contiguous)
+
+
+def is_count(value: Any) -> bool:
+    """Return whether a loaded value is an int of at least 0 that float64 and int64 hold exactly."""
+    return type(value) is int and 0 <= value <= MAX_COUNT
+
+
+MAX_COUNT = 1 << 53
+"""Number up to which all whole numbers are float64."""
+
+
 def shallow_copy(thing: Thing) -> Thing:
     """Return a copy with its own attributes, which have the values of the original."""
     new = object.__new__(type(thing))

@@ -49,7 +49,7 @@ from onlinels.features.images import (
     slices,
 )
 from onlinels.numerics import MAX_SINGLE_THREAD_PRODUCT, Scratch, even_parts, in_threads
-from onlinels.saving import savable
+from onlinels.saving import is_small, savable
 
 N_SQUARE_ROOTS = {1.0: 0, 0.5: 1, 0.25: 2}
 """Number of square roots of an absolute value that make a power, by its exponent."""
@@ -275,8 +275,14 @@ NORMALIZATIONS = {True: "map", False: None, "map": "map", "image": "image"}
 """Divisors of features: the sum of their map, nothing, or the length of all features."""
 
 
+MAX_MARGIN = 1000
+"""Largest padding and pooling window of a file, in pixels: an image takes the square as memory."""
+
+
 def _bank_fits(features: Any) -> bool:
-    return same(features._bank, type(features)(**features._get_params())._bank)
+    sizes = max(features.padding, features.pool_size) <= MAX_MARGIN
+    sizes = sizes and is_small(*(features.image_shape or ()))
+    return sizes and same(features._bank, type(features)(**features._get_params())._bank)
 
 
 @savable(_bank_fits)

@@ -27,7 +27,7 @@ from onlinels.checks import (
 from onlinels.features.images import Shape, channels_hint
 from onlinels.features.preprocessing import GREY_WEIGHTS, fit_whitening
 from onlinels.rows.labels import Classes, Label, read_labels
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import is_small, savable, settings_hold
 
 
 def for_channels(bank: Floats, n_channels: int, hint: str = "") -> Floats:
@@ -105,7 +105,17 @@ def draw(random: Generator, n_available: int, n_wanted: int) -> Integers:
     return random.choice(n_available, n_wanted, replace=n_wanted > n_available)
 
 
-@savable(settings_hold)
+MAX_ITERATIONS = 10_000
+"""Most iterations of k-means that a file may ask for."""
+
+
+def _recipe_is_small(patches: Any) -> bool:
+    """Return whether what a file asks for, without an array to show for it, is small."""
+    fits = settings_hold(patches) and patches.n_iterations <= MAX_ITERATIONS
+    return fits and is_small(patches.n_filters, patches.size, patches.size)
+
+
+@savable(_recipe_is_small)
 @dataclass(frozen=True)
 class Patches:
     """Make filters of patches of example images.
@@ -295,8 +305,8 @@ def frozen_filters(filters: Any) -> Any:
 
 
 def outline(patches: Patches, place: int) -> Floats:
-    """Return ones in place of the filters that patches will be."""
-    return np.ones((patches.n_filters, patches.size, patches.size, 1))
+    """Return ones in place of the filters that patches will be, which take no memory."""
+    return np.broadcast_to(1.0, (patches.n_filters, patches.size, patches.size, 1))
 
 
 def make_bank(

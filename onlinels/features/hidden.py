@@ -27,6 +27,7 @@ from onlinels.features.input_weights import (
     DISTRIBUTIONS,
     FixedWeights,
     InputWeights,
+    are_places,
     check_units,
     draw_pairs,
     draw_row,
@@ -49,11 +50,18 @@ from onlinels.rows.batch import (
     read_sample,
 )
 from onlinels.rows.labels import read_labels
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import is_small, savable, settings_hold
 from onlinels.saving.description import SavedState, state_of
 
 
-@savable(lambda landmarks: landmarks.images.ndim == 4)
+def _pairs_fit(landmarks: Any) -> bool:
+    pairs, offsets = (landmarks.first, landmarks.second), landmarks.offsets
+    fits = are_places(len(landmarks.images), len(landmarks.first), *pairs)
+    fits = fits and (offsets is None or offsets.shape == landmarks.first.shape)
+    return fits and landmarks.images.ndim == 4
+
+
+@savable(_pairs_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageLandmarks(Frozen):
     """Pairs of images of distinct classes, one for each hidden unit.
@@ -153,6 +161,9 @@ ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
 def _layer_fits(layer: Any) -> bool:
     made = layer._made
     fits = (len(made.names), made.n_hidden) == (len(layer._columns), layer.n_hidden)
+    if not made.names:
+        # No number has been drawn, so no array bears the size out.
+        fits = fits and is_small(layer.n_hidden)
     if layer.input_weights in DISTRIBUTIONS:
         # Checked before `settings_hold`, which draws n_hidden numbers for a layer with a bias.
         fits = fits and (made.offsets is None) == (layer.bias is False)

@@ -32,8 +32,8 @@ from onlinels.features.images import (
     read_images,
     slices,
 )
-from onlinels.numerics import Frozen, in_threads
-from onlinels.saving import savable, settings_hold
+from onlinels.numerics import Frozen, in_threads, is_array
+from onlinels.saving import is_small, savable, settings_hold
 
 Flags = NDArray[np.bool_]
 
@@ -64,8 +64,14 @@ GOLDEN_RATIO = (np.sqrt(5.0) + 1.0) / 2.0
 
 def _kernels_fit(kernels: Any) -> bool:
     # Windows are padded for longer kernels.
-    lengths = 2 * KERNEL_RADIUS * kernels.dilations
-    return bool(((lengths > 0) & (lengths < kernels.length)).all())
+    lengths, n_dilations = 2 * KERNEL_RADIUS * kernels.dilations, len(kernels.dilations)
+    fits = is_array(kernels.dilations, n_dilations, dtype=np.intp)
+    fits = fits and is_array(kernels.n_biases, n_dilations, dtype=np.intp)
+    fits = fits and is_array(kernels.biases, N_KERNELS * int(kernels.n_biases.sum()))
+    shape = n_dilations, N_KERNELS, kernels.channels.shape[2]
+    fits = fits and is_array(kernels.channels, *shape, dtype=np.bool_)
+    fits = fits and bool((kernels.n_biases >= 0).all() and kernels.channels.any(axis=2).all())
+    return fits and bool(((lengths > 0) & (lengths < kernels.length)).all())
 
 
 @savable(_kernels_fit)
@@ -216,7 +222,7 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
     return np.transpose(counts.reshape(-1, n_kernels, n) / length, (2, 1, 0))
 
 
-@savable(settings_hold)
+@savable(lambda features: is_small(*(features.window_shape or ())) and settings_hold(features))
 @dataclass(eq=False, repr=False)
 class MiniRocketFeatures(ImageTransformer):
     """Turn windows of sensor values into proportions of positive responses to dilated kernels.

@@ -38,7 +38,7 @@ from onlinels.features.images import (
 )
 from onlinels.numerics import Frozen
 from onlinels.rows.batch import output_table
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import is_small, savable, settings_hold
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)
 """Weights of red, green and blue in perceived brightness (ITU-R BT.601)."""
@@ -114,7 +114,7 @@ class FixedZCA(Frozen):
         return np.ascontiguousarray(np.moveaxis(by_channel, 0, 3), images.dtype)
 
 
-@savable(settings_hold)
+@savable(lambda steps: is_small(*(steps.image_shape or ())) and settings_hold(steps))
 @dataclass(eq=False, repr=False)
 class ImagePreprocessing(FixedTransformer):
     """Downsample images, scale them, add a grey channel and whiten, in this order.

@@ -69,7 +69,7 @@ from onlinels.linear.running import (
     is_answering,
     new_marks,
 )
-from onlinels.linear.scoring import Discriminant
+from onlinels.linear.scoring import Discriminant, read_priors
 from onlinels.numerics import (
     Calls,
     Lock,
@@ -212,21 +212,31 @@ class Settings(NamedTuple):
         return stays and bool(SUMS_BY_ACCUMULATOR[self.accumulator].allows_recursion)
 
 
-def make_statistics(settings: Settings) -> Statistics:
-    """Return empty statistics for some settings; raise if the settings are not valid together."""
+def read_settings(settings: Settings) -> Settings:
+    """Return settings as a model keeps them; raise if they are not valid together.
+
+    Nothing is made of them.
+    """
     ridge, accumulator, fit_intercept, *_ = settings
     check_ridge(ridge)
     check_choice("accumulator", accumulator, SUMS_BY_ACCUMULATOR)
     check_flag("fit_intercept", fit_intercept)
-    parts = SUMS_BY_ACCUMULATOR[accumulator](), bool(fit_intercept)
-    if not isinstance(ridge, KFold):
-        return Statistics(*parts)
-    if accumulator == "orthogonal":
+    if isinstance(ridge, KFold) and accumulator == "orthogonal":
         raise ValueError(
             f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: a KFold needs "
             'sums of products. Pass accumulator="gram" or "recursive", or ridge="auto".'
         )
-    return FoldedStatistics(*parts, ridge.n_folds)
+    half_life = read_decay(settings.forgetting_factor, settings.half_life)
+    check_scaling(settings.scaling, ridge)
+    return settings._replace(half_life=half_life, priors=read_priors(settings.priors))
+
+
+def make_statistics(settings: Settings) -> Statistics:
+    """Return empty statistics for valid settings."""
+    parts = SUMS_BY_ACCUMULATOR[settings.accumulator](), bool(settings.fit_intercept)
+    if isinstance(settings.ridge, KFold):
+        return FoldedStatistics(*parts, settings.ridge.n_folds)
+    return Statistics(*parts)
 
 
 def setting(name: str) -> Any:
@@ -236,18 +246,26 @@ def setting(name: str) -> Any:
 
 
 def linear_is_sound(model: Any) -> bool:
-    """Return whether the parts of a loaded model fit each other."""
+    """Return whether the parts of a loaded model fit each other, and its settings.
+
+    No new model is made: the settings of a small file can ask for any number of folds.
+    """
     statistics, solution, recursion = model._statistics, model._solution, model._recursion
+    settings, clock = model._settings, replace(model._clock, now=None, timed=False)
+    check_folds(settings.ridge, statistics)
     shape = statistics.n_features, statistics.n_targets
     fits = shape == (len(model._columns), len(model._outputs))
+    made = type(statistics.products), statistics.is_centred, type(statistics) is FoldedStatistics
+    asked = SUMS_BY_ACCUMULATOR[settings.accumulator], settings.fit_intercept
+    fits = fits and made == (*asked, isinstance(settings.ridge, KFold))
+    fits = fits and read_settings(settings) == settings
     fits = fits and model._penalty.fits(shape[0]) and are_marks(model._marks)
     if solution is not None:
         shapes = solution.output_weights.shape, solution.intercept.shape
         fits = fits and shapes == (shape, shape[1:])
     if recursion is not None:
         fits = fits and recursion.weights.shape == shape
-    new, clock = model.empty(), replace(model._clock, now=None, timed=False)
-    return bool(fits and (new._settings, new._clock) == (model._settings, clock))
+    return bool(fits and clock == Clock(settings.forgetting_factor, settings.half_life))
 
 
 class LinearModel(base.Estimator, ABC):
@@ -265,12 +283,10 @@ class LinearModel(base.Estimator, ABC):
     forgetting_factor, half_life = setting("forgetting_factor"), setting("half_life")
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings = read_settings(settings)
         self._statistics = make_statistics(settings)
-        half_life = read_decay(settings.forgetting_factor, settings.half_life)
-        self._settings = settings._replace(half_life=half_life)
-        check_scaling(settings.scaling, settings.ridge)
         self._columns = Columns()
-        self._clock = Clock(settings.forgetting_factor, half_life)
+        self._clock = Clock(settings.forgetting_factor, settings.half_life)
         self._penalty = Penalty()
         self._solution: Solution | None = None
         # What follows single rows: None unless predictions come between them. It replaces a

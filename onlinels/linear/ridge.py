@@ -46,6 +46,7 @@ from onlinels.core.reference import (
 )
 from onlinels.linear.forgetting import Clock
 from onlinels.linear.running import recursion_at
+from onlinels.numerics import is_array
 from onlinels.rows.times import Time, exact, is_time, rational
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.folds import FoldedStatistics
@@ -331,7 +332,7 @@ class Penalty(NamedTuple):
 
     def fits(self, n_features: int) -> bool:
         """Return whether the arrays have `n_features` entries."""
-        return all(len(each) == n_features for _, each in self._arrays())
+        return all(is_array(each, n_features) for _, each in self._arrays())
 
     def _arrays(self) -> list[tuple[str, Floats]]:
         arrays = ((name, getattr(self, name)) for name in ("units", "base_units", "constants"))

@@ -13,6 +13,7 @@ import numpy as np
 
 from onlinels.checks import Floats
 from onlinels.core.reference import N_MARKS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.numerics import is_array
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.solve import are_few
 from onlinels.sums.statistics import Statistics, patience_of
@@ -48,8 +49,7 @@ def new_marks(share: float = 1.0, due: float = 0.0) -> Floats:
 
 def are_marks(marks: Floats) -> bool:
     """Return whether loaded marks can be those of a model."""
-    fits = marks.shape == (N_MARKS,) and marks.dtype == np.float64
-    return bool(fits and 0.0 < marks[SHARE] <= 1.0)
+    return bool(is_array(marks, N_MARKS) and 0.0 < marks[SHARE] <= 1.0)
 
 
 def decayed(share: float, factors: Iterable[float]) -> float:

@@ -37,7 +37,7 @@ from onlinels.checks import (
     within_bounds,
 )
 from onlinels.core import Reader
-from onlinels.numerics import shallow_copy
+from onlinels.numerics import is_count, shallow_copy
 from onlinels.rows.labels import PLAIN_LABEL_TYPES
 from onlinels.saving import in_plain_types, is_plain, savable
 
@@ -513,7 +513,14 @@ def check_aligned(X: Any, **columns: Any) -> None:
 # Columns of a model
 
 
+def _lengths_fit(columns: Columns) -> bool:
+    # Entries are counted up to the length of their array.
+    lengths = columns._lengths.values()
+    return all(is_count(length) and length <= len(columns) for length in lengths)
+
+
 @savable(
+    _lengths_fit,
     take=lambda made: {"names": made.names, "lengths": made._lengths, "plain": made._plain},
     make=lambda state: Columns(**state),
 )
@@ -642,6 +649,7 @@ class Columns:
             return self
         names = [self.names[place] for place in kept.tolist()]
         arrays = {name[0] for name in names if isinstance(name, tuple) and name}
+        arrays = {name for name in arrays if self._lengths.get(name, 0) <= len(names)}
         lengths = {name: length for name, length in self._lengths.items() if name in arrays}
         return Columns(names, lengths, self._plain)
 

@@ -6,6 +6,7 @@ imports only from `checks` and `numerics`.
 
 from onlinels.saving.description import in_plain_types as in_plain_types
 from onlinels.saving.description import is_plain as is_plain
+from onlinels.saving.description import is_small as is_small
 from onlinels.saving.description import savable as savable
 from onlinels.saving.description import settings_hold as settings_hold
 from onlinels.saving.files import PathLike as PathLike

@@ -89,6 +89,20 @@ MAX_COMPUTED_BYTES = 1 << 28
 So a small file cannot take much memory. Arrays beyond are written.
 """
 
+
+def is_small(*sides: Any) -> bool:
+    """Return whether sizes that no array of a file bears out may be obeyed later, when it is used.
+
+    An array of float64 with these sides must not take more than `MAX_COMPUTED_BYTES`.
+
+    Examples
+    --------
+    >>> is_small(40_000), is_small(4096, 4096), is_small(10**9), is_small(2**62, 4)
+    (True, True, False, False)
+    """
+    return 8 * math.prod(map(int, sides)) <= MAX_COMPUTED_BYTES
+
+
 KINDS_BY_NAME: dict[str, SavableClass] = {}
 """The classes of the package, and those of river's that were needed so far."""
 
@@ -211,6 +225,9 @@ MAX_SIZE = 10_000
 SIZES = {"clock", "max_buckets", "min_window_length", "grace_period", "ngram_range"}
 """Parameters that decide how much memory compiled code allocates, or how long a sample takes."""
 
+MAX_DEGREE = 10
+"""Largest degree of a PolynomialExtender: a sample takes the time of all products."""
+
 SHARES = {"q_inf", "q_sup", "fading_factor"}
 """Parameters that compiled code takes for a number from 0 to 1."""
 
@@ -260,6 +277,8 @@ def _check(state: SavedState) -> None:
         sizes = state[name] if type(state[name]) is tuple else (state[name],)
         if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in sizes):
             raise ValueError(f"{name}={state[name]!r}, which is not at most {MAX_SIZE}")
+    if "degree" in state and not (type(state["degree"]) is int and state["degree"] <= MAX_DEGREE):
+        raise ValueError(f"degree={state['degree']!r}, which is not at most {MAX_DEGREE}")
     for name in SHARES & state.keys():
         if not (isinstance(state[name], (int, float)) and 0 <= state[name] <= 1):
             raise ValueError(f"{name}={state[name]!r}, which is not from 0 to 1")

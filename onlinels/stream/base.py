@@ -25,7 +25,7 @@ from onlinels.checks import (
 from onlinels.core.reference import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
-from onlinels.numerics import Calls, Lock, enlarged, owned, shallow_copy
+from onlinels.numerics import Calls, Lock, enlarged, is_array, is_count, owned, shallow_copy
 from onlinels.rows.batch import (
     PLAIN_NUMBER_TYPES,
     Name,
@@ -213,7 +213,11 @@ class Matches(NamedTuple):
         )
 
 
-@savable()
+def _waiting_fits(waiting: Any) -> bool:
+    return len(waiting.columns.names) == len(waiting.scaler.means)
+
+
+@savable(_waiting_fits)
 class Waiting:
     """Store forecasts whose labels have not arrived yet, by `sample_key`.
 
@@ -345,6 +349,13 @@ class Waiting:
         """Return whether the last forecast of all is one of a sample."""
         return key in self and self._numbers[key][-1] == self._n_made - 1
 
+    def fits(self, count: int, is_sound: Callable[[Floats], bool]) -> bool:
+        """Return whether loaded forecasts were made before the last of `count` rows, and are sound.
+
+        Their numbers are sizes and columns when their labels arrive.
+        """
+        return all(before <= count and is_sound(each) for _, each, before in self._stored.values())
+
     def forecast(self, number: int) -> AnyForecast:
         """Return the forecast of a number."""
         return self._stored[number][1]
@@ -387,9 +398,11 @@ class Waiting:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc]
         self.columns, self.scaler = state["columns"], state["scaler"]
-        values = owned(state["_values"])
-        keys, counts, sizes = state["_waiting"].tolist()
-        if min(sizes, default=0) < 0 or sum(sizes) != len(values):
+        values, waiting = owned(state["_values"]), state["_waiting"]
+        if not (is_array(values, len(values)) and waiting.dtype == np.intp):
+            raise ValueError("forecasts are not of float64, or their sizes no integers")
+        keys, counts, sizes = waiting.tolist()
+        if min((*counts, *sizes), default=0) < 0 or sum(sizes) != len(values):
             raise ValueError("the sizes of forecasts do not add up to their values")
         for number, (key, count, size) in enumerate(zip(keys, counts, sizes, strict=True)):
             self._stored[number], values = (key, values[:size], count), values[size:]
@@ -432,7 +445,14 @@ def units_of(values: Floats) -> Floats:
     return np.ldexp(1.0, np.maximum(np.frexp(values)[1], MIN_UNIT_EXPONENT))
 
 
-@savable()
+def _plain_fits(expert: Any) -> bool:
+    row, _, weight = expert._owed or ({}, None, 0.0)
+    numbers = *row.values(), weight, expert._limit
+    fits = is_array(expert._factors, len(expert._factors))
+    return fits and all(type(number) is float for number in numbers)
+
+
+@savable(_plain_fits)
 class PlainExpert:
     """A linear model of all rows on the raw features, in units of their own.
 
@@ -516,6 +536,15 @@ class PlainExpert:
             SILENT.reset(token)
         self._owed = None  # No row is kept once it is learnt.
         return scores
+
+
+def stream_is_sound(model: Any, kind: type, n_labels: int = 0) -> bool:
+    """Return whether the parts that loaded models of streams share fit each other."""
+    check_count("seed", model.seed, 0)
+    n_features, made = len(model._columns.names), model._activations
+    fits = n_features == len(model._scaler.means) == made.n_features and made.n_labels == n_labels
+    fits = fits and len(model._plain._factors) <= n_features and type(model._plain.model) is kind
+    return fits and is_count(model._count) and is_count(model._delay)
 
 
 class StreamModel(ABC):

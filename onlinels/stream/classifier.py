@@ -27,18 +27,25 @@ from onlinels.linear.scoring import (
     calibrate,
     table_of,
 )
-from onlinels.numerics import enlarged, shallow_copy
+from onlinels.numerics import are_columns, enlarged, is_array, shallow_copy
 from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_of
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import savable
 from onlinels.stream.base import (
     Found,
     PlainExpert,
     StreamModel,
     Waiting,
     sample_key,
+    stream_is_sound,
 )
-from onlinels.stream.features import Cells, Sample, StreamColumns, StreamRow
+from onlinels.stream.features import (
+    MAX_REMEMBERED_LABELS,
+    Cells,
+    Sample,
+    StreamColumns,
+    StreamRow,
+)
 from onlinels.sums.recursion import Recursion
 
 MEMORIES = {1.0: 30.0, 0.998: 1.0, 0.99: 1.0}
@@ -123,7 +130,33 @@ def unpredicted(features: Floats, is_scaled: bool = False) -> Prediction:
     return Prediction(features, -1, is_scaled, NONE, NONE)
 
 
-@savable(settings_hold)
+def _packed_fits(packed: Floats, n_features: int, n_classes: int) -> bool:
+    """Return whether packed numbers are a forecast of a model of so many features and classes."""
+    n, last, is_scaled, n_experts = packed[:4].tolist()
+    n_scores = len(packed) - 4 - n - n_experts
+    fits = n in range(n_features + 1) and last in range(-1, n_classes) and is_scaled in (0, 1)
+    return fits and n_experts in (0, N_EXPERTS) and n_scores in range(n_classes + 1)
+
+
+def _is_sound(model: Any) -> bool:
+    n_features, n = len(model._columns.names), len(model._classes)
+    n_labels, made = min(n, MAX_REMEMBERED_LABELS), model._activations
+    fits = stream_is_sound(model, LeastSquaresClassifier, n_labels)
+    fits = fits and (model._cells.n_features, model._cells.n_labels) == (n_features, n_labels)
+    shapes = [each.weights.shape for each in model._memories]
+    fits = fits and shapes == [(made.n_wide, n)] * len(MEMORIES)
+    shapes = [each.shape for each in model._softmaxes]
+    fits = fits and shapes == [(made.n_narrow, n), (made.n_wide, n)]
+    fits = fits and are_columns(*model._softmaxes)
+    fits = fits and is_array(model._errors, len(EXPERTS))
+    fits = fits and is_array(model._losses, len(SOFTMAX_SCALES))
+    # Rows that were watched before the first label may have other features.
+    most = max(n_features, len(model._waiting.columns.names))
+    waiting = model._waiting.fits(model._count, lambda packed: _packed_fits(packed, most, n))
+    return fits and waiting and type(model._last) is int and -1 <= model._last < n
+
+
+@savable(_is_sound)
 class StreamClassifier(StreamModel, ScoringClassifier):
     """Classify a stream of dicts with numbers, texts and gaps, and adapt to drift.
 

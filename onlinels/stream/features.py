@@ -14,7 +14,7 @@ from onlinels.checks import Floats, Integers, check_room, is_missing, plain_valu
 from onlinels.core import scale, scale_after
 from onlinels.core.reference import CELLS_OF_PARTITION, SCALE_DECAY
 from onlinels.features.input_weights import generator_of
-from onlinels.numerics import enlarged, shallow_copy
+from onlinels.numerics import enlarged, is_array, is_count, shallow_copy
 from onlinels.rows.batch import (
     ARRAY_TYPES,
     Columns,
@@ -129,7 +129,13 @@ def are_numbers(texts: Iterable[str], whole: bool) -> bool:
     return (whole or not is_whole) and not any(map(IDENTIFIER_TEXT.fullmatch, numbers))
 
 
-@savable()
+def _texts_fit(columns: Any) -> bool:
+    pairs = [(name, each) for name, texts in columns._texts.items() for each in texts.items()]
+    located = [columns._columns.columns_of((name, text)).tolist() for name, (text, _) in pairs]
+    return located == [[column] for _, (_, column) in pairs]
+
+
+@savable(_texts_fit)
 class StreamColumns:
     """The columns of a stream of samples: numbers, entries of arrays, and texts.
 
@@ -262,7 +268,13 @@ MAX_GAP_NAMES = 4096
 """Maximum number of names whose gaps are counted: the first ones."""
 
 
-@savable()
+def _scale_fits(scaler: Any) -> bool:
+    n_features = scaler._state.shape[1]
+    are_before = [0.0 <= n_rows <= scaler.n_rows for n_rows, _ in scaler._known.values()]
+    return is_array(scaler._state, 4, n_features) and is_count(scaler.n_rows) and all(are_before)
+
+
+@savable(_scale_fits)
 class RunningScaler:
     """Standardise rows by the mean and variance of the rows learnt before them.
 
@@ -376,7 +388,17 @@ MAX_REMEMBERED_LABELS = 32
 """Number of classes, the first ones, whose shares and last labels are stored separately."""
 
 
-@savable()
+def _cells_fit(cells: Any) -> bool:
+    n_labels, n_features, seen = cells.n_labels, cells.n_features, cells._seen
+    size = CELLS_OF_PARTITION * N_PARTITIONS + 1 + n_labels
+    fits = is_array(cells.sums, size, 1 + n_labels) and is_array(cells.weights, N_PARTITIONS)
+    fits = fits and is_array(cells._ranks, n_features, N_PARTITIONS)
+    fits = fits and is_array(seen, *BINS.shape, dtype=np.int64)
+    fits = fits and is_array(cells._shifts, *BINS.shape) and n_labels <= MAX_REMEMBERED_LABELS
+    return fits and bool(seen.min() >= -1 and seen.max() < n_features)
+
+
+@savable(_cells_fit)
 class Cells:
     """The shares of the classes among the latest rows in every cell of a stream.
 
@@ -411,6 +433,16 @@ class Cells:
         self._seen: Integers = np.full(BINS.shape, -1, dtype=np.int64)
         self.sums = np.zeros((CELLS_OF_PARTITION * N_PARTITIONS + 1, 1))
         self.weights = np.full(N_PARTITIONS, 1.0 / N_PARTITIONS)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self._ranks)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of classes whose shares are stored."""
+        return self.sums.shape[1] - 1
 
     @property
     def arrays(self) -> tuple[Floats | Integers, ...]:
@@ -452,7 +484,20 @@ MAX_SPARSE_INPUTS = 2
 """Maximum number of features of a sparse unit; the unit is as steep in them as a rule."""
 
 
-@savable()
+def _activations_fit(made: Any) -> bool:
+    n_features, n_labels = made.n_features, made.n_labels
+    features, labels, mixture, narrow = made.places
+    fits = is_array(made._biases, N_UNITS) and is_array(made._weights, n_features, N_UNITS)
+    fits = fits and is_array(made._drawn, n_features, N_UNITS + N_SPARSE)
+    fits = fits and is_array(made._n_seen, N_SPARSE, dtype=np.int64) and len(mixture) == n_labels
+    fits = fits and all(is_array(each, len(each), dtype=np.int64) for each in made.places)
+    # Every activation is that of one unit, feature or label.
+    known = [N_UNITS, *features.tolist(), *labels.tolist()]
+    of_all = sorted((*known, *mixture.tolist())) == [*range(N_UNITS, made.n_wide)]
+    return fits and of_all and narrow.tolist() == sorted(known)
+
+
+@savable(_activations_fit)
 class Activations:
     """Arrange rows as [units, 1, then features, last labels and shares in order of arrival].
 
@@ -484,6 +529,16 @@ class Activations:
         self._features: Integers = np.zeros(0, dtype=np.int64)
         self._labels = self._mixture = self._features
         self._narrow: Integers = np.array([N_UNITS], dtype=np.int64)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self._features)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of last labels."""
+        return len(self._labels)
 
     @property
     def n_wide(self) -> int:

@@ -23,9 +23,9 @@ from onlinels.linear.regressors import (
     normals_like,
     read_numbers,
 )
-from onlinels.numerics import enlarged, shallow_copy
+from onlinels.numerics import enlarged, is_array, is_count, shallow_copy
 from onlinels.rows.batch import check_mapping, numbers_like, samples_of, source_of
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import savable
 from onlinels.stream.base import (
     MAX_PLAIN_VALUE,
     Found,
@@ -33,10 +33,12 @@ from onlinels.stream.base import (
     StreamModel,
     Waiting,
     sample_key,
+    stream_is_sound,
     units_of,
 )
 from onlinels.stream.features import (
     N_UNITS,
+    Activations,
     RunningScaler,
     Sample,
     StreamColumns,
@@ -208,7 +210,21 @@ def median_of(values: Floats, shares: Floats) -> float:
     return float(np.interp(0.5, ordered.cumsum() - ordered / 2.0, values[order]))
 
 
-@savable(settings_hold)
+def _is_sound(model: Any) -> bool:
+    n_features, sizes = len(model._columns.names), sizes_of(model._activations)
+    fits = stream_is_sound(model, LeastSquaresRegressor) and len(model._targets.means) == 2
+    shapes = [each.weights.shape for each in model._memories]
+    fits = fits and shapes == [(sizes[name], of.stop - of.start) for name, of, _ in MEMORIES]
+    fits = fits and is_array(model._losses, len(EXPERTS)) and is_count(model._n_errors)
+    lengths = range(N_HEADER_NUMBERS, N_HEADER_NUMBERS + n_features + 1)
+    waiting = model._waiting.fits(model._count, lambda packed: len(packed) in (0, *lengths))
+    for past in (model._past, model._late):
+        fits = fits and len(past) <= N_LAGS and all(len(row) <= n_features for _, row in past)
+        fits = fits and all(is_array(row, len(row)) for _, row in past)
+    return fits and waiting
+
+
+@savable(_is_sound)
 class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     """Predict numbers from a stream of dicts with numbers, texts and gaps, and adapt to drift.
 
@@ -656,13 +672,18 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """Make room in a draft of the model for new features."""
         self._extend_columns(columns)
         self._activations = self._activations.grown(columns.names, 0)
-        n_wide = self._activations.n_wide
-        n_narrow = n_wide - N_UNITS
-        sizes = {"units": N_LAGS + n_wide, "features": n_narrow, "changes": N_LAGS + n_narrow}
+        sizes = sizes_of(self._activations)
         pairs = zip(self._memories, MEMORIES, strict=True)
         self._memories = [
             each.grown(sizes[name], of.stop - of.start) for each, (name, of, _) in pairs
         ]
+
+
+def sizes_of(activations: Activations) -> dict[str, int]:
+    """Return the number of features of every input of the recursive models."""
+    n_wide = activations.n_wide
+    n_narrow = n_wide - N_UNITS
+    return {"units": N_LAGS + n_wide, "features": n_narrow, "changes": N_LAGS + n_narrow}
 
 
 def pace_of(delay: int) -> float:

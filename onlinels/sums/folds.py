@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix, check_count
-from onlinels.numerics import Calls, shallow_copy
+from onlinels.numerics import Calls, is_array, is_count, shallow_copy
 from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, is_growth
@@ -99,8 +99,9 @@ def splitmix(bits: Hashes) -> Hashes:
 def _are_sound_folds(folds: Any) -> bool:
     each = [folds, *folds._folds]
     kinds = {(type(one.products), one.is_centred, one.n_features, one.n_targets) for one in each}
-    enough = len(folds._folds) > 1 and folds._n_named <= len(folds._hashes) == folds.n_features
-    return is_sound(folds) and enough and len(kinds) == 1
+    enough = len(folds._folds) > 1 and is_array(folds._hashes, folds.n_features, dtype=np.uint64)
+    named = is_count(folds._n_named) and folds._n_named <= folds.n_features
+    return is_sound(folds) and enough and named and len(kinds) == 1
 
 
 @savable(_are_sound_folds)

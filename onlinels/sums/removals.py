@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.core.reference import EPS, numbers_of
+from onlinels.numerics import is_array
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered
 
@@ -35,7 +36,7 @@ ROWS_PER_PRODUCT = 256
 """Number of rows whose products BLAS sums up, about, before it adds them to the sums."""
 
 
-@savable(lambda rounding: rounding.squares.shape == rounding.sums.shape)
+@savable(lambda rounding: is_array(rounding.sums, *rounding.squares.shape))
 class Rounding(NamedTuple):
     """Rounding errors of sums from which rows were removed: estimates of their largest size.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.core.reference import CONSTANT_TOLERANCE, MIN_ROWS_DWARFED, MUCH_HEAVIER, MUCH_LARGER
-from onlinels.numerics import enlarged
+from onlinels.numerics import enlarged, is_array
 from onlinels.rows.batch import Columns
 from onlinels.rows.times import Times
 from onlinels.saving import savable
@@ -156,7 +156,7 @@ def target_sums(targets: Matrix, w: Floats, n_targets: int) -> Floats:
     return enlarged(w @ targets, n_targets)
 
 
-@savable(lambda mean: mean.origin.shape == mean.offset.shape)
+@savable(lambda mean: is_array(mean.offset, *mean.origin.shape))
 class Mean(NamedTuple):
     """The mean of the features, followed by the targets: an origin and an offset from it.
 

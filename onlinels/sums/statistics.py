@@ -32,7 +32,7 @@ from onlinels.core.reference import (
     is_one_of,
     numbers_of,
 )
-from onlinels.numerics import Calls, product, shallow_copy
+from onlinels.numerics import Calls, is_array, is_count, product, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
 from onlinels.sums.forms import FactorSums, GramSums
@@ -118,16 +118,17 @@ class RowSums(NamedTuple):
 
 def is_sound(statistics: Any) -> bool:
     """Return whether the parts of loaded statistics fit each other."""
-    shape = statistics._sums.shape
-    mean, size = statistics._mean, len(statistics._rounding.squares)
-    fits = len(statistics._target_squares) == shape[1] and size == sum(shape)
-    fits = fits and statistics._prints.shape == (2, size) and statistics._tally.shape == (3,)
-    fits = fits and statistics._prints.flags.c_contiguous
-    fits = fits and statistics._weightless <= statistics.count
+    shape, tally = statistics._sums.shape, statistics._tally
+    mean, size = statistics._mean, sum(shape)
+    fits = is_array(statistics._target_squares, shape[1]) and is_array(tally, 3)
+    fits = fits and is_array(statistics._prints, 2, size, dtype=np.uint64)
+    fits = fits and is_array(statistics._rounding.squares, size)
+    fits = fits and tally[0] == statistics.count and is_count(statistics.count)
+    fits = fits and is_count(statistics._weightless) and statistics._weightless <= statistics.count
     if (beside := statistics._beside) is not None:
         kinds = [(type(one._sums), one._sums.shape, one.is_centred) for one in (statistics, beside)]
         fits = fits and type(beside) is Statistics and beside._beside is None and len({*kinds}) == 1
-    return fits and (mean is None or len(mean.origin) == sum(shape))
+    return fits and (mean is None or is_array(mean.origin, size))
 
 
 def _attribute(path: str, doc: str) -> Any:
