@@ -605,7 +605,7 @@ static void learn_read(SingleRows *self, double w)
     if (self->least_share > 0.0)
         self->marks[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
-        self->counts[self->column]++;
+        self->counts[self->column] += self->counts[self->column] < INT64_MAX;
     learn(self, w, is_restored);
     if (self->sums.tally[0] == self->marks[NEXT_DUE])
         keep_ridge(self);
@@ -731,7 +731,7 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
         const Py_ssize_t at = i % ROWS_AT_ONCE;
         row.about = self->row.about + at * size;
         if (load_row(self, rows, i) && self->counts)
-            self->counts[self->column]++;
+            self->counts[self->column] += self->counts[self->column] < INT64_MAX;
         prepare(&others, &row, 1.0, 1.0);
         add_row(&others, &row);
         weights[at] = row.weight;
