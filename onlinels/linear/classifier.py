@@ -35,13 +35,13 @@ from onlinels.sums.rows import Targets
 from onlinels.sums.statistics import REMOVAL_TOLERANCE, RowSums, Statistics
 
 
-def _is_sound(model: Any) -> bool:
+def _counts_are_sound(model: Any) -> bool:
     counts = model._class_counts
     fits = is_array(counts, len(model._classes), dtype=np.int64) and linear_is_sound(model)
     return bool(fits and counts.min(initial=0) >= 0 and counts.max(initial=0) <= MAX_COUNT)
 
 
-@savable(_is_sound)
+@savable(_counts_are_sound)
 class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     """Classify by ridge regression on one-hot labels, learnt online and exactly.
 

@@ -138,7 +138,7 @@ def _packed_fits(packed: Floats, n_features: int, n_classes: int) -> bool:
     return fits and n_experts in (0, N_EXPERTS) and n_scores in range(n_classes + 1)
 
 
-def _is_sound(model: Any) -> bool:
+def _experts_are_sound(model: Any) -> bool:
     n_features, n = len(model._columns.names), len(model._classes)
     n_labels, made = min(n, MAX_REMEMBERED_LABELS), model._activations
     fits = stream_is_sound(model, LeastSquaresClassifier, n_labels)
@@ -156,7 +156,7 @@ def _is_sound(model: Any) -> bool:
     return fits and waiting and type(model._last) is int and -1 <= model._last < n
 
 
-@savable(_is_sound)
+@savable(_experts_are_sound)
 class StreamClassifier(StreamModel, ScoringClassifier):
     """Classify a stream of dicts with numbers, texts and gaps, and adapt to drift.
 

@@ -210,7 +210,7 @@ def median_of(values: Floats, shares: Floats) -> float:
     return float(np.interp(0.5, ordered.cumsum() - ordered / 2.0, values[order]))
 
 
-def _is_sound(model: Any) -> bool:
+def _forecasts_are_sound(model: Any) -> bool:
     n_features, sizes = len(model._columns.names), sizes_of(model._activations)
     fits = stream_is_sound(model, LeastSquaresRegressor) and len(model._targets.means) == 2
     shapes = [each.weights.shape for each in model._memories]
@@ -224,7 +224,7 @@ def _is_sound(model: Any) -> bool:
     return fits and waiting
 
 
-@savable(_is_sound)
+@savable(_forecasts_are_sound)
 class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     """Predict numbers from a stream of dicts with numbers, texts and gaps, and adapt to drift.
 
