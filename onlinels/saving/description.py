@@ -533,6 +533,9 @@ def read_npy(content: bytes) -> Matrix:
     if math.prod(shape) * dtype.itemsize != len(content) - n_header:
         stated = f"the shape {shape} and dtype {dtype}"
         raise ValueError(f"it states {stated}, and holds {len(content) - n_header} bytes")
+    if 0 in shape and not is_small(*(side or 1 for side in shape)):
+        # Code that goes through its rows would not end.
+        raise ValueError(f"it states the shape {shape} without numbers to show for it")
     return np.ndarray(shape, dtype, content, n_header, order="F" if by_column else "C")
 
 
