@@ -502,7 +502,9 @@ def test_the_file_holds_whole_nanoseconds():
 
 
 @pytest.mark.parametrize("kind", [onlinels.DriftAwareClassifier, onlinels.CalibratedClassifier])
-@pytest.mark.parametrize("form", [np.array, pl.Series, pa.array], ids=["numpy", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "form", [np.array, pl.Series, pa.array], ids=["numpy", "polars", "pyarrow"]
+)
 def test_wrappers_pass_times_on_to_the_last_digit(kind, form):
     rows, labels = [{"a": float(k % 5)} for k in range(7)], [0, 1, 1, 0, 1, 0, 1]
     dates = form(as_dates("ns")([MOMENT + step for step in STEPS]))
