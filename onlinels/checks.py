@@ -9,12 +9,13 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import copy_context
 from dataclasses import is_dataclass
-from functools import cache
+from functools import cache, wraps
 from inspect import Parameter, isabstract, signature
 from pathlib import Path
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,42 @@ from scipy import sparse
 Matrix = NDArray[Any]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
+
+
+# What is reported
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+def ignoring(
+    *errors: Literal["divide", "over", "invalid"],
+) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]:
+    """Return a decorator that lets numpy ignore errors of floating point within a function.
+
+    The function runs in a copy of the context, where numpy's settings stand, and the copy is
+    dropped. `np.errstate` sets them and resets them by Python code: an interrupt between the two
+    would leave them set for all code of the thread, for good.
+
+    Examples
+    --------
+    >>> ignoring("over")(np.exp)(np.array([1e3]))
+    array([inf])
+    """
+    settings: dict[str, Any] = dict.fromkeys(errors, "ignore")
+
+    def decorator(function: Callable[Params, Result]) -> Callable[Params, Result]:
+        def run(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+            np.seterr(**settings)
+            return function(*args, **kwargs)
+
+        @wraps(function)
+        def ignoring_errors(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+            return copy_context().run(run, *args, **kwargs)
+
+        return ignoring_errors
+
+    return decorator
 
 
 # Values
@@ -78,12 +115,16 @@ def check_values(
         raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {NUMBER_REMEDY}")
     if values.dtype.kind != "f" or within_bounds(values):
         return
-    # Casts warn about signalling NaNs too.
-    with np.errstate(over="ignore", invalid="ignore"):
-        position = np.argwhere(~(np.abs(values.astype(np.float64)) <= MAX_VALUE))[0]
-    where = tuple(position.tolist())
+    where = tuple(np.argwhere(_are_outside(values))[0].tolist())
     value = float(values[where])
     raise ValueError(f"{name} holds {value} {place(where)}, {_expected(value, missing)}")
+
+
+@ignoring("over", "invalid")  # Casts warn about signalling NaNs too.
+def _are_outside(values: Matrix) -> NDArray[np.bool_]:
+    """Return which values are not numbers between -1e150 and 1e150."""
+    are_outside: NDArray[np.bool_] = ~(np.abs(values.astype(np.float64)) <= MAX_VALUE)
+    return are_outside
 
 
 def plain_array(name: str, values: Any) -> Matrix:
@@ -271,8 +312,18 @@ def is_missing(value: Any) -> bool:
         return False  # Containers are compared entry by entry.
 
 
-SILENT = ContextVar("SILENT", default=False)
-"""Whether no warnings are given, as for a model inside another."""
+QUIET = set[CodeType]()
+"""The code of functions below which no warning is given."""
+
+
+def quiet(function: Callable[Params, Result]) -> Callable[Params, Result]:
+    """Mark a function below which no warning is given: it calls a model inside another.
+
+    `warn_caller` finds it among the running calls. Nothing is set before the call and reset after
+    it, which an interrupt between the two would leave set.
+    """
+    QUIET.add(cast(FunctionType, function).__code__)
+    return function
 
 
 class DataWarning(UserWarning):
@@ -314,7 +365,7 @@ class _Text(str):
 
 
 def warn_caller(kind: str, details: str) -> None:
-    """Warn at the line that called this package.
+    """Warn at the line that called this package, unless a `quiet` function did.
 
     Parameters
     ----------
@@ -323,11 +374,11 @@ def warn_caller(kind: str, details: str) -> None:
     details : str
         Further sentences: names, numbers and the remedy.
     """
-    if SILENT.get():
-        return
     frame, level = sys._getframe(), 1
     package = str(Path(__file__).parent)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        if frame.f_code in QUIET:
+            return
         frame, level = frame.f_back, level + 1
     text = _Text(f"{kind} {details}")
     text.kind = kind

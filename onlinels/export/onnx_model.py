@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import Floats, Matrix, check_flag, check_path
+from onlinels.checks import Floats, Matrix, check_flag, check_path, ignoring
 from onlinels.export.predictor import ClassPredictor, Parts, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
@@ -42,10 +42,10 @@ IR_VERSION = 8
 """Version of the file format, that of ONNX 1.12 too."""
 
 
+@ignoring("over")
 def single(values: Matrix, what: str) -> Matrix:
     """Return numbers in single precision; raise ValueError if one is too large for it."""
-    with np.errstate(over="ignore"):
-        rounded: Matrix = values.astype(np.float32)
+    rounded: Matrix = values.astype(np.float32)
     if (np.isfinite(values) & ~np.isfinite(rounded)).any():
         largest = np.abs(values[np.isfinite(values)]).max()
         problem = f"{what} as large as {largest:g} do not fit float32, expected numbers that do"

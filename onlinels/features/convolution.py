@@ -24,6 +24,7 @@ from onlinels.checks import (
     check_count,
     check_positive,
     check_room,
+    ignoring,
     same,
 )
 from onlinels.features.filters import (
@@ -248,7 +249,7 @@ def convolve(images: Matrix, filters: Matrix, stage: ConvolutionalFeatures) -> M
                 in_order = pool(by_image, scratch, *pooling).transpose(0, 3, 2, 1, 4)
                 features[block, group, tile].reshape(in_order.shape)[:] = in_order
 
-    @np.errstate(over="ignore", invalid="ignore")
+    @ignoring("over", "invalid")
     def work(part: slice) -> None:
         whole = part.stop - (part.stop - part.start) % per_product
         # The remaining images, too few for a product, are processed one by one.

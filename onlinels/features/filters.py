@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -254,14 +253,8 @@ class Patches:
         rows -= rows.mean(axis=1, keepdims=True)
         mean, matrix = fit_whitening(rows, float(self.whitening or 0.0))
         if self.n_iterations:
-            # Imported here, because it takes a tenth of the time of importing this package.
-            from scipy.cluster.vq import kmeans2
-
             whitened = (rows - mean) @ matrix
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "One of the clusters is empty")
-                starts = whitened[chosen]
-                directions, _ = kmeans2(whitened, starts, self.n_iterations, minit="matrix")
+            directions = means_of_clusters(whitened, whitened[chosen], self.n_iterations)
         else:
             directions = (rows[chosen] - mean) @ matrix
         lengths = np.linalg.norm(directions, axis=1, keepdims=True)
@@ -269,6 +262,31 @@ class Patches:
         # Rows have mean 0, so the mean of a filter is nothing but rounding errors.
         filters -= filters.mean(axis=1, keepdims=True)
         return filters.reshape(-1, *patches.shape[1:])
+
+
+def means_of_clusters(points: Floats, centres: Floats, n_iterations: int) -> Floats:
+    """Return the means of k-means clusters; the centre of a cluster without points stays.
+
+    scipy's `kmeans2` does the same and warns of such a cluster, and Python's filters of warnings,
+    by which it could be silenced, belong to all threads.
+
+    Examples
+    --------
+    >>> points, centres = np.array([[0.0], [1.0], [8.0]]), np.array([[0.0], [9.0], [99.0]])
+    >>> means_of_clusters(points, centres, n_iterations=3).ravel()
+    array([ 0.5,  8. , 99. ])
+    """
+    # Imported here, because it takes a tenth of the time of importing this package.
+    from scipy.cluster.vq import vq
+    from scipy.sparse import csr_array
+
+    places = np.arange(len(points))
+    for _ in range(n_iterations):
+        nearest, _ = vq(points, centres)
+        members = csr_array((np.ones(len(points)), (nearest, places)), (len(centres), len(points)))
+        counts = np.bincount(nearest, minlength=len(centres))[:, None]
+        centres = np.where(counts > 0, (members @ points) / np.maximum(counts, 1), centres)
+    return centres
 
 
 def banks_of(filters: Any) -> list[Floats | Patches]:

@@ -11,12 +11,14 @@ import numpy as np
 
 from onlinels.checks import (
     PRECISIONS,
+    Floats,
     Integers,
     Matrix,
     check_choice,
     check_count,
     check_flag,
     check_not_empty,
+    ignoring,
     plain_value,
 )
 from onlinels.features.convolution import ConvolutionalFeatures, convolution_bytes
@@ -52,6 +54,12 @@ from onlinels.rows.batch import (
 from onlinels.rows.labels import read_labels
 from onlinels.saving import is_small, savable, settings_hold
 from onlinels.saving.description import SavedState, state_of
+
+
+@ignoring("over", "invalid")
+def standardized(made: Any, means: Floats, factors: Floats, dtype: str) -> Any:
+    """Return input weights for rows that are not standardised, in a precision."""
+    return made.of_standardized(means, factors).astype(dtype)
 
 
 def _pairs_fit(landmarks: Any) -> bool:
@@ -92,6 +100,7 @@ class ImageLandmarks(Frozen):
     dtype: str
     offsets: Matrix | None = None
 
+    @ignoring("invalid")
     @classmethod
     def draw(
         cls,
@@ -106,8 +115,7 @@ class ImageLandmarks(Frozen):
         """Return pairs of images with distinct labels, and only the images in these pairs."""
         used, places = np.unique(draw_pairs(labels, n_hidden, seed), return_inverse=True)
         images, dtype = images[used], str(images.dtype)
-        with np.errstate(invalid="ignore"):
-            as_bytes = images.astype(np.uint8)
+        as_bytes = images.astype(np.uint8)
         if np.array_equal(as_bytes, images):
             images = as_bytes
         first, second = places.reshape(2, -1)
@@ -446,8 +454,7 @@ class HiddenLayer(FixedTransformer):
                 features = (features - scaling[0]) * scaling[1]
             made = layer._differences(columns.names, features.astype(dtype, copy=False), labels)
         if scaling is not None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                made = made.of_standardized(*scaling).astype(dtype)
+            made = standardized(made, *scaling, dtype)
             if not made.is_finite:
                 found = f"standard deviations down to {1.0 / scaling[1].max():g}"
                 problem = f"Input weights for {found} overflow {layer.dtype}"
@@ -481,10 +488,9 @@ class HiddenLayer(FixedTransformer):
                 as_array = len(x) == 1 and type(next(iter(x.values()))) is np.ndarray
                 key = as_array, row.tobytes()
                 if self._last is None or self._last[0] != key:
-                    with np.errstate(over="ignore", invalid="ignore"):
-                        found = self._activated(self._made, row[None])[0]
-                        # An activation that is not finite has no finite square.
-                        fits = found.dot(found) < np.inf
+                    found = self._activated(self._made, row[None])[0]
+                    # An activation that is not finite has no finite square.
+                    fits = found.dot(found) < np.inf
                     self._last = (key, output_row(found, as_array, self.prefix)) if fits else None
                 if self._last is not None:
                     output = self._last[1]
@@ -507,8 +513,7 @@ class HiddenLayer(FixedTransformer):
             raise not_made(f"input_weights={self.input_weights!r} is", "HiddenLayer")
         if not len(batch):
             return np.zeros((0, self.n_hidden), PRECISIONS[self.dtype])
-        # Overflow inside is allowed, as in e^(-u^2): only the activations must be finite.
-        with self._lock, np.errstate(over="ignore", invalid="ignore"):
+        with self._lock:
             columns, made = self._columns, self._made
             if isinstance(made, FixedWeights) and isinstance(self.input_weights, str):
                 columns = self._columns.extended(batch.layouts)
@@ -527,6 +532,8 @@ class HiddenLayer(FixedTransformer):
             vars(self).update(_columns=columns, _made=made)
             return activations
 
+    # Overflow inside is allowed, as in e^(-u^2): only the activations must be finite.
+    @ignoring("over", "invalid")
     def _activated(self, made: InputWeights, features: Matrix) -> Matrix:
         """Return the activations of features in the columns of input weights."""
         projections = made.project(features.astype(PRECISIONS[self.dtype], copy=False))

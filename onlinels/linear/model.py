@@ -29,6 +29,7 @@ from onlinels.checks import (
     check_mergeable,
     check_weights,
     checked_assignment,
+    ignoring,
     read_only,
     row_blocks,
     uncast,
@@ -148,9 +149,6 @@ MIN_NOISE_SHARE = EPS
 
 MIN_DEGREES_OF_FREEDOM = 1e-9
 """Degrees of freedom, relative to the weight of the rows, below which they count as 0."""
-
-OVERFLOW_HANDLING: Any = {"over": "ignore", "invalid": "ignore"}
-"""numpy's error settings for variances, which are infinite beyond float64 (features at 1e-160)."""
 
 
 class Spread(NamedTuple):
@@ -377,9 +375,7 @@ class LinearModel(base.Estimator, ABC):
         """The ridge in force on each feature, (n_features,), read-only."""
         with self._lock:
             ridge, units = self._in_force()
-            with np.errstate(over="ignore"):  # Of features at 1e150.
-                squares = np.ones(len(self._columns)) if units is None else units**2
-                return read_only(ridge * squares)
+            return read_only(diagonal_of(ridge, units, len(self._columns)))
 
     def statistics(self) -> RowSums:
         """Return the sums of products of the rows learnt, from which the weights are computed.
@@ -981,6 +977,7 @@ class LinearModel(base.Estimator, ABC):
         new._recursion, new._rows = self._recursion and self._recursion.copied(), None
         return new
 
+    @ignoring("over", "invalid")
     def _variances(self, batch: Batch, own: float) -> Floats:
         """Return the variance of every row's predictions, (n, n_targets).
 
@@ -992,18 +989,17 @@ class LinearModel(base.Estimator, ABC):
         (noise, covariance, _), solution = spread_of(self), self._solved()
         ridge, units = solution.ridge, solution.units
         mean = self._statistics.feature_mean
-        with np.errstate(**OVERFLOW_HANDLING):
-            if units is not None:
-                differs = np.abs(known - mean) > CONSTANT_TOLERANCE * np.abs(mean)
-                differs &= units == 0.0
-                known = np.where(units > 0.0, known, mean)
-                # Scaled as if this row had been learnt.
-                weight = self._statistics.weight or 1.0
-                unknown = np.hstack((differs, unknown != 0.0)) * (weight + 1.0) / weight**0.5
-            leverages = covariance.leverages(known)
-            if ridge > 0.0:
-                leverages = leverages + (unknown**2).sum(axis=1) / ridge
-            variances = np.outer(own + leverages, noise)
+        if units is not None:
+            differs = np.abs(known - mean) > CONSTANT_TOLERANCE * np.abs(mean)
+            differs &= units == 0.0
+            known = np.where(units > 0.0, known, mean)
+            # Scaled as if this row had been learnt.
+            weight = self._statistics.weight or 1.0
+            unknown = np.hstack((differs, unknown != 0.0)) * (weight + 1.0) / weight**0.5
+        leverages = covariance.leverages(known)
+        if ridge > 0.0:
+            leverages = leverages + (unknown**2).sum(axis=1) / ridge
+        variances = np.outer(own + leverages, noise)
         # The variance exceeds float64, or the noise is unknown.
         variances[np.isnan(variances)] = np.inf
         return variances
@@ -1040,6 +1036,12 @@ class LinearModel(base.Estimator, ABC):
     def _shown(self, scores: Floats) -> list[str]:
         """Return what `debug_one` shows of every output before its score."""
         return [""] * len(scores)
+
+
+@ignoring("over")  # Of features at 1e150.
+def diagonal_of(ridge: float, units: Floats | None, n_features: int) -> Floats:
+    """Return the ridge on each feature, (n_features,)."""
+    return ridge * (np.ones(n_features) if units is None else units**2)
 
 
 def hold_choices(model: LinearModel) -> None:
@@ -1278,14 +1280,14 @@ def outputs_of(statistics: Statistics, solution: Solution, rows: Any) -> Floats:
     return outputs
 
 
+@ignoring("over", "invalid")
 def are_far(statistics: Statistics, weights: Floats) -> bool:
     """Tell whether the outputs of rows are better computed about the mean of the features."""
     if not (statistics.is_centred and statistics.weight):
         return False
-    with np.errstate(**OVERFLOW_HANDLING):
-        errors = EPS * (np.abs(statistics.feature_mean) @ np.abs(weights))
-        sizes = np.sqrt(statistics.target_squares / statistics.weight)
-        return bool((errors > MAX_INTERCEPT_ERROR * sizes).any())
+    errors = EPS * (np.abs(statistics.feature_mean) @ np.abs(weights))
+    sizes = np.sqrt(statistics.target_squares / statistics.weight)
+    return bool((errors > MAX_INTERCEPT_ERROR * sizes).any())
 
 
 def warn_of_dwarfing(model: LinearModel, others: Statistics) -> None:
@@ -1343,6 +1345,7 @@ def warn_of_lost_digits(statistics: Statistics, ridge: float, units: Floats | No
         )
 
 
+@ignoring("over", "invalid")
 def spread_of(model: LinearModel) -> Spread:
     """Return noise variances, covariance and degrees of freedom, which the solution keeps.
 
@@ -1356,11 +1359,10 @@ def spread_of(model: LinearModel) -> Spread:
     if solution.spread is not None:
         return solution.spread
     known = penalties_of(solution.ridge, solution.units, statistics)
-    with np.errstate(**OVERFLOW_HANDLING):
-        covariance = statistics.covariance(*known)
-        explained = statistics.products.explained_squares(solution.output_weights)
-        squares = statistics.target_squares
-        residual = np.maximum(squares - explained, MIN_NOISE_SHARE * np.abs(squares))
+    covariance = statistics.covariance(*known)
+    explained = statistics.products.explained_squares(solution.output_weights)
+    squares = statistics.target_squares
+    residual = np.maximum(squares - explained, MIN_NOISE_SHARE * np.abs(squares))
     counts, factor = weights_of_errors(statistics.mean_weight, model._clock.forgets)
     free = statistics.weight - counts * covariance.n_parameters
     is_known = free > MIN_DEGREES_OF_FREEDOM * statistics.weight > 0.0

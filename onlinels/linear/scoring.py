@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, Integers, check_positive
+from onlinels.checks import Floats, Integers, check_positive, ignoring
 from onlinels.numerics import Lock
 from onlinels.rows.batch import labels_like, numbers_like, table_like
 from onlinels.rows.labels import Label, read_label
@@ -441,6 +441,7 @@ def discriminant(
     return Discriminant(matrix, constant + log_priors(priors, labels, weights, present))
 
 
+@ignoring("divide", "over", "invalid")
 def shrinkage(products: Floats, weights: Floats) -> Floats:
     """Return shrunken means of classes, a column each, as combinations of the means.
 
@@ -481,22 +482,22 @@ def shrinkage(products: Floats, weights: Floats) -> Floats:
     squares = np.diagonal(products, axis1=-2, axis2=-1)
     distances = np.maximum(squares[..., :, None] + squares[..., None, :] - 2.0 * products, 0.0)
     # With fewer than two classes, the distances are unknown: NaN.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        shares = np.nan_to_num(weights / weights.sum(axis=-1, keepdims=True))
-        pairs = shares[..., :, None] * shares[..., None, :] * (1.0 - unit)
-        inverses = np.where(pairs > 0.0, pairs / distances, 0.0)
-        means = pairs.sum(axis=-1) / inverses.sum(axis=-1)
-        typical = (pairs.sum(axis=(-2, -1)) / inverses.sum(axis=(-2, -1)))[..., None]
-        noise = np.minimum(means - typical, MAX_ROW_NOISE * typical / weights)
-        # The squared distance from the mean of all rows.
-        lengths = (distances @ shares[..., None])[..., 0]
-        lengths -= 0.5 * (shares * lengths).sum(axis=-1, keepdims=True)
-        factors = 1.0 - np.clip(np.nan_to_num(noise / lengths), 0.0, 1.0)
+    shares = np.nan_to_num(weights / weights.sum(axis=-1, keepdims=True))
+    pairs = shares[..., :, None] * shares[..., None, :] * (1.0 - unit)
+    inverses = np.where(pairs > 0.0, pairs / distances, 0.0)
+    means = pairs.sum(axis=-1) / inverses.sum(axis=-1)
+    typical = (pairs.sum(axis=(-2, -1)) / inverses.sum(axis=(-2, -1)))[..., None]
+    noise = np.minimum(means - typical, MAX_ROW_NOISE * typical / weights)
+    # The squared distance from the mean of all rows.
+    lengths = (distances @ shares[..., None])[..., 0]
+    lengths -= 0.5 * (shares * lengths).sum(axis=-1, keepdims=True)
+    factors = 1.0 - np.clip(np.nan_to_num(noise / lengths), 0.0, 1.0)
     shrunken: Floats = factors[..., None, :] * unit
     shrunken += (1.0 - factors)[..., None, :] * shares[..., :, None]
     return shrunken
 
 
+@ignoring("divide", "invalid")
 def log_priors(priors: Priors, labels: Sequence[Label], weights: Floats, present: Any) -> Floats:
     """Return the logarithms of priors that sum to 1 over the classes that are present."""
     if isinstance(priors, Mapping):
@@ -505,8 +506,7 @@ def log_priors(priors: Priors, labels: Sequence[Label], weights: Floats, present
     elif priors == "equal":
         weights = np.ones(present.shape)
     weights = np.where(present, weights, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logarithms = np.log(weights / weights.sum(axis=-1, keepdims=True))
+    logarithms = np.log(weights / weights.sum(axis=-1, keepdims=True))
     # If no class has weight, all priors are unknown.
     known: Floats = np.where(present.any(axis=-1, keepdims=True), logarithms, 0.0)
     return known

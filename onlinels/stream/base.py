@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from onlinels.checks import (
-    SILENT,
     Floats,
     check_count,
     check_weights,
     checked_assignment,
+    quiet,
     warn_caller,
 )
 from onlinels.core.reference import apply
@@ -525,15 +525,12 @@ class PlainExpert:
             # is, so that predictions leave no trace.
             self.score(self._owed[0], count)
 
+    @quiet
     def score(self, row: dict[int, float], count: int) -> Floats:
         """Return the scores (n_outputs,) of a row after the last of `count` rows is learnt."""
-        token = SILENT.set(True)
-        try:
-            if self._owed is not None and self.model.count < count:
-                self.model.learn_one(*self._owed)
-            scores: Floats = self.model._row_scores(row)
-        finally:
-            SILENT.reset(token)
+        if self._owed is not None and self.model.count < count:
+            self.model.learn_one(*self._owed)
+        scores: Floats = self.model._row_scores(row)
         self._owed = None  # No row is kept once it is learnt.
         return scores
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.checks import Floats, Integers, Matrix, check_count
+from onlinels.checks import Floats, Integers, Matrix, check_count, ignoring
 from onlinels.numerics import Calls, is_array, is_count, shallow_copy
 from onlinels.rows.batch import Name, feature_key, key_text
 from onlinels.saving import savable
@@ -24,6 +24,7 @@ from onlinels.sums.selection import (
     exponents,
     held_out_errors,
     in_units,
+    length_of,
     no_choice,
     varying_only,
 )
@@ -232,8 +233,7 @@ class FoldedStatistics(Statistics):
         diagonal = self.diagonal
         if standardised:
             diagonal = np.full(np.count_nonzero(diagonal), self.weight)
-        with np.errstate(over="ignore"):  # Squares may exceed float64; the ridges do not.
-            first, last = exponents(float(np.linalg.norm(diagonal)))
+        first, last = exponents(length_of(diagonal))
         squares = float(self.target_squares.sum())
         if first == last or squares <= 0.0:
             return no_choice(last)
@@ -245,6 +245,7 @@ class FoldedStatistics(Statistics):
         return best_of(criterion, first, last, SQUARED_ERROR_TOLERANCE)
 
 
+@ignoring("over", "invalid")  # Errors beyond float64 count as infinite.
 def cross_validation_errors(
     folds: Sequence[Statistics], standardised: bool = False
 ) -> Callable[[Floats], Floats]:
@@ -289,21 +290,20 @@ def cross_validation_errors(
     array([9.])
     """
     parts = []
-    with np.errstate(over="ignore", invalid="ignore"):  # Errors beyond float64 count as infinite.
-        for number, held_out in enumerate(folds):
-            if held_out.weight > 0.0:
-                first, *others = *folds[:number], *folds[number + 1 :]
-                train = first.copied()
-                for fold in others:
-                    train.absorb(fold)
-                units = train.deviations if standardised else None
-                sums = varying_only(train.sums(), train.diagonal), held_out.sums_about(train)
-                parts.append(held_out_errors(*(in_units(each, units) for each in sums)))
+    for number, held_out in enumerate(folds):
+        if held_out.weight > 0.0:
+            first, *others = *folds[:number], *folds[number + 1 :]
+            train = first.copied()
+            for fold in others:
+                train.absorb(fold)
+            units = train.deviations if standardised else None
+            sums = varying_only(train.sums(), train.diagonal), held_out.sums_about(train)
+            parts.append(held_out_errors(*(in_units(each, units) for each in sums)))
 
+    @ignoring("over", "invalid")
     def errors(ridges: Floats) -> Floats:
         """Return the sums of squared errors over all folds."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            total: Floats = np.sum([part(ridges) for part in parts], axis=0) + np.zeros(len(ridges))
+        total: Floats = np.sum([part(ridges) for part in parts], axis=0) + np.zeros(len(ridges))
         total[np.isnan(total)] = np.inf
         return total
 

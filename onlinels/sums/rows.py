@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.checks import Floats, Integers, Matrix
+from onlinels.checks import Floats, Integers, Matrix, ignoring
 from onlinels.core.reference import CONSTANT_TOLERANCE, MIN_ROWS_DWARFED, MUCH_HEAVIER, MUCH_LARGER
 from onlinels.numerics import enlarged, is_array
 from onlinels.rows.batch import Columns
@@ -270,6 +270,7 @@ N_COMPARED = 256
 """Number of the heaviest rows of a first batch that are compared with each other."""
 
 
+@ignoring("over", "invalid")
 def beyond(rows: Rows, centre: Floats, limits: Floats) -> NDArray[np.bool_]:
     """Return which rows have a column whose weighted square about a centre exceeds its limit.
 
@@ -290,22 +291,22 @@ def beyond(rows: Rows, centre: Floats, limits: Floats) -> NDArray[np.bool_]:
     parts = [(rows.values, slice(0, n_features))]
     if rows.targets.ndim == 2:
         parts.append((rows.targets, slice(n_features, n_features + rows.targets.shape[1])))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for values, columns in parts:
-            origin, most = centre[columns], limits[columns]
-            # Most rows exceed nothing, which a product tells, and otherwise two passes. Measured:
-            # a product takes 2% of learning 1,000 rows of 256 features, two passes 6%.
-            total = np.vdot(values, values) if values.flags.c_contiguous else np.inf
-            if (weights.max() * 2.0 * (float(total) + origin**2) <= most).all():
-                continue
-            reach = np.maximum(values.max(axis=0) - origin, origin - values.min(axis=0))
-            (which,) = np.nonzero(weights.max() * reach**2 > most)
-            if which.size:
-                squares = weights[:, None] * (values[:, which] - origin[which]) ** 2
-                found |= (squares > most[which]).any(axis=1)
+    for values, columns in parts:
+        origin, most = centre[columns], limits[columns]
+        # Most rows exceed nothing, which a product tells, and otherwise two passes. Measured:
+        # a product takes 2% of learning 1,000 rows of 256 features, two passes 6%.
+        total = np.vdot(values, values) if values.flags.c_contiguous else np.inf
+        if (weights.max() * 2.0 * (float(total) + origin**2) <= most).all():
+            continue
+        reach = np.maximum(values.max(axis=0) - origin, origin - values.min(axis=0))
+        (which,) = np.nonzero(weights.max() * reach**2 > most)
+        if which.size:
+            squares = weights[:, None] * (values[:, which] - origin[which]) ** 2
+            found |= (squares > most[which]).any(axis=1)
     return found
 
 
+@ignoring("over", "invalid")
 def spread_of_first(rows: Rows, held: Floats, is_centred: bool) -> tuple[Floats, Floats]:
     """Return the medians of the first rows of a stream, and sums of squares about them.
 
@@ -316,17 +317,16 @@ def spread_of_first(rows: Rows, held: Floats, is_centred: bool) -> tuple[Floats,
     first = rows.some(heaviest)
     values = np.hstack((first.values, first.dense_targets(len(held) - first.values.shape[1])))
     centre = np.median(values, axis=0) if is_centred else np.zeros(len(held))
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.sort(first.weights()[:, None] * (values - centre) ** 2, axis=0)
-        sums = held + np.cumsum(squares, axis=0)
-        below, above = sums[MIN_ROWS_DWARFED - 1 : -1], squares[MIN_ROWS_DWARFED:]
-        jumps = (above > MUCH_LARGER * below) & (below > of_rounding(centre, len(values)))
+    squares = np.sort(first.weights()[:, None] * (values - centre) ** 2, axis=0)
+    sums = held + np.cumsum(squares, axis=0)
+    below, above = sums[MIN_ROWS_DWARFED - 1 : -1], squares[MIN_ROWS_DWARFED:]
+    jumps = (above > MUCH_LARGER * below) & (below > of_rounding(centre, len(values)))
     last = np.where(jumps.any(axis=0), MIN_ROWS_DWARFED - 1 + jumps.argmax(axis=0), -1)
     return centre, sums[last, np.arange(len(held))]
 
 
+@ignoring("over")
 def of_rounding(mean: Floats, weight: float) -> Floats:
     """Return the sums of squares that rounding of constant features may cause."""
-    with np.errstate(over="ignore"):
-        bound: Floats = CONSTANT_TOLERANCE**2 * weight * mean**2
+    bound: Floats = CONSTANT_TOLERANCE**2 * weight * mean**2
     return bound

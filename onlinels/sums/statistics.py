@@ -21,6 +21,7 @@ from onlinels.checks import (
     Matrix,
     check_room,
     dense,
+    ignoring,
 )
 from onlinels.core import SingleRows
 from onlinels.core.reference import (
@@ -707,12 +708,12 @@ class Statistics:
         """Return the statistics of all rows; only `FoldedStatistics` have folds besides."""
         return self
 
+    @ignoring("over")
     def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
         """Raise ValueError if the statistics of two streams cannot be added."""
         self.check_room(n_features, n_targets)
-        with np.errstate(over="ignore"):
-            squares = [np.split(one.raw_squares(), [one.n_features]) for one in (self, other)]
-            largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
+        squares = [np.split(one.raw_squares(), [one.n_features]) for one in (self, other)]
+        largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
         if not sum(largest) < np.inf:
             raise ValueError(
                 f"other has sums of squares of {largest[1]:g}, expected at most the largest "
@@ -744,6 +745,7 @@ class Statistics:
             total._add(theirs)
         return total
 
+    @ignoring("over")
     def _ratio_to(self, other: Statistics) -> float:
         """Return how much larger the squares of an average row here are than those of another part.
 
@@ -752,9 +754,8 @@ class Statistics:
         if other.weight < MIN_ROWS_DWARFED or not self.weight or not self._sums.can_remove:
             return 0.0
         squares, others = self.squares() / self.weight, other._varying()
-        with np.errstate(over="ignore"):
-            squares += (self._centre() - other._centre()) ** 2
-            ratios = np.divide(squares, others, out=np.zeros(len(others)), where=others > 0.0)
+        squares += (self._centre() - other._centre()) ** 2
+        ratios = np.divide(squares, others, out=np.zeros(len(others)), where=others > 0.0)
         return float(ratios.max(initial=0.0))
 
     def _add(self, other: Statistics) -> None:
