@@ -59,6 +59,7 @@ from onlinels.rows.batch import (
 from onlinels.rows.labels import Label, read_label, read_labels
 from onlinels.saving import (
     locked_copy,
+    locked_deepcopy,
     locked_state,
     locks_of,
     savable,
@@ -115,9 +116,8 @@ class MetaClassifier(base.Classifier):
     classifier: Any
 
     save = save_method
-    __copy__ = locked_copy
+    __copy__, __deepcopy__, __getstate__ = locked_copy, locked_deepcopy, locked_state
     __setattr__ = checked_assignment
-    __getstate__ = locked_state
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -130,9 +130,8 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
     classifier: Any
 
     save = save_method
-    __copy__ = locked_copy
+    __copy__, __deepcopy__, __getstate__ = locked_copy, locked_deepcopy, locked_state
     __setattr__ = checked_assignment
-    __getstate__ = locked_state
     _mutable_attributes = MetaClassifier._mutable_attributes
 
     @classmethod

@@ -579,7 +579,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _parts(self) -> FixedNetwork:
         return FixedNetwork(self.preprocessing, self.features, self.hidden, self.classifier)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _own_state(self) -> dict[str, Any]:
+        """Return the attributes that are copied, pickled and saved."""
         # The draft is made from the held images.
         return {name: each for name, each in vars(self).items() if name != "_draft"}
 

@@ -52,7 +52,7 @@ from onlinels.rows.batch import (
     read_sample,
 )
 from onlinels.rows.labels import read_labels
-from onlinels.saving import is_small, savable, settings_hold
+from onlinels.saving import is_small, locked_deepcopy, locked_state, savable, settings_hold
 from onlinels.saving.description import SavedState, state_of
 
 
@@ -100,8 +100,8 @@ class ImageLandmarks(Frozen):
     dtype: str
     offsets: Matrix | None = None
 
-    @ignoring("invalid")
     @classmethod
+    @ignoring("invalid")
     def draw(
         cls,
         preprocessing: ImagePreprocessing,
@@ -342,7 +342,10 @@ class HiddenLayer(FixedTransformer):
     # The last known row and its output: a pipeline transforms a row to predict and to learn it.
     _last = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    __deepcopy__, __getstate__ = locked_deepcopy, locked_state
+
+    def _own_state(self) -> dict[str, Any]:
+        """Return the attributes that are copied, pickled and saved."""
         return {name: value for name, value in vars(self).items() if name != "_last"}
 
     def __post_init__(self) -> None:

@@ -94,7 +94,7 @@ from onlinels.rows.batch import (
     read_sample,
     warn_of_other_columns,
 )
-from onlinels.saving import locked_copy, savable, save_method
+from onlinels.saving import locked_copy, locked_deepcopy, locked_state, savable, save_method
 from onlinels.sums.digits import are_negligible, lost_by_removals
 from onlinels.sums.folds import FoldedStatistics
 from onlinels.sums.forms import FactorSums, GramSums
@@ -298,19 +298,19 @@ class LinearModel(base.Estimator, ABC):
         self._choose_if_due()
 
     save = save_method
-    __copy__ = locked_copy
+    __copy__, __deepcopy__, __getstate__ = locked_copy, locked_deepcopy, locked_state
     __setattr__ = checked_assignment
 
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            solution, marks = self._solution, self._marks.copy()
-            if solution is not None:
-                is_current = solution.n_rows == self.count
-                solution = solution._replace(spread=None) if is_current else None
-            marks[BEGAN:] = 0.0  # What `_single_rows` sets.
-            state = vars(self) | {"_rows": None, "_solution": solution, "_marks": marks}
-            state.pop("_warned_of", None)
-            return state
+    def _own_state(self) -> dict[str, Any]:
+        """Return the attributes that are copied, pickled and saved."""
+        solution, marks = self._solution, self._marks.copy()
+        if solution is not None:
+            is_current = solution.n_rows == self.count
+            solution = solution._replace(spread=None) if is_current else None
+        marks[BEGAN:] = 0.0  # What `_single_rows` sets.
+        state = vars(self) | {"_rows": None, "_solution": solution, "_marks": marks}
+        state.pop("_warned_of", None)
+        return state
 
     @property
     def _mutable_attributes(self) -> set[str]:

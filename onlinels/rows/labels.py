@@ -48,6 +48,10 @@ class Classes:
     def __len__(self) -> int:
         return len(self.index)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Classes:
+        """Return the object itself, which never changes."""
+        return self
+
     def extended(self, labels: Iterable[Label]) -> Classes:
         """Return classes with these labels added, or this object if it already has all of them."""
         new = [label for label in dict.fromkeys(labels) if label not in self.index]

@@ -14,6 +14,7 @@ from onlinels.saving.files import dumps as dumps
 from onlinels.saving.files import load as load
 from onlinels.saving.files import loads as loads
 from onlinels.saving.files import locked_copy as locked_copy
+from onlinels.saving.files import locked_deepcopy as locked_deepcopy
 from onlinels.saving.files import locked_state as locked_state
 from onlinels.saving.files import locks_of as locks_of
 from onlinels.saving.files import save as save

@@ -110,7 +110,12 @@ Declared = TypeVar("Declared", bound=type)
 
 
 def state_of(value: Any) -> SavedState:
-    """Return the state of an object, as it is pickled."""
+    """Return the state of an object, which shares its arrays; of a model, the locks are held.
+
+    Other objects are taken as they are pickled.
+    """
+    if hasattr(value, "_lock"):
+        return dict(getattr(value, "_own_state", vars(value).copy)())
     return dict(getattr(value, "_asdict", value.__getstate__)() or {})
 
 

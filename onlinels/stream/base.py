@@ -39,7 +39,7 @@ from onlinels.rows.batch import (
     source_of,
     warn_of_absent,
 )
-from onlinels.saving import locked_copy, locked_state, savable, save_method
+from onlinels.saving import locked_copy, locked_deepcopy, locked_state, savable, save_method
 from onlinels.stream.features import (
     Activations,
     RunningScaler,
@@ -559,7 +559,7 @@ class StreamModel(ABC):
     """Whether None is an unknown value."""
 
     save = save_method
-    __copy__ = locked_copy
+    __copy__, __deepcopy__, __getstate__ = locked_copy, locked_deepcopy, locked_state
     __setattr__ = checked_assignment
 
     def __init__(self, seed: int) -> None:
@@ -575,10 +575,10 @@ class StreamModel(ABC):
         self._seen: Any = None
         self._asked: tuple[int, int, bytes, int] | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            self._catch_up()
-            return locked_state(self) | {"_seen": None, "_asked": None}
+    def _own_state(self) -> dict[str, Any]:
+        """Return the attributes that are copied, pickled and saved."""
+        self._catch_up()
+        return vars(self) | {"_seen": None, "_asked": None}
 
     def _key_of(self, x: Mapping[Any, Any], row: StreamRow) -> int:
         """Return the key of a sample, which was often predicted just now."""
