@@ -35,7 +35,7 @@ from onlinels.linear.scoring import (
     log_losses,
     table_of,
 )
-from onlinels.numerics import Calls, Lock, all_held, is_array, zero_added
+from onlinels.numerics import Calls, Lock, all_held, is_array, read_whole, zero_added
 from onlinels.pipelines import (
     FIXED_STEPS,
     emptied,
@@ -92,20 +92,22 @@ def aside(
     return copied, lambda: tuple((vars(mine).update, vars(other)) for mine, other in pairs)
 
 
-def learn_and_note(learn: Callable[[], Any], wrapper: Any, name: str, value: Any) -> None:
-    """Teach a wrapped model, and set its wrapper's attribute even if an interrupt comes between.
+def learn_and_note(learn: Callable[[], Any], wrapper: Any, added: Floats) -> None:
+    """Teach a wrapped model, and add losses to its wrapper's even if an interrupt comes between.
 
     A context manager cannot do this: an exception that is raised in it before its own code runs
     would be lost.
     """
-    last = last_step(wrapper.classifier)
+    last, losses = last_step(wrapper.classifier), None
     before = getattr(last, "count", None)
     try:
         learn()
-        setattr(wrapper, name, value)
+        # Code of the labels may have changed the losses meanwhile.
+        losses = wrapper._losses + added
+        wrapper._losses = losses
     except BaseException:
-        if getattr(last, "count", None) != before:
-            setattr(wrapper, name, value)
+        if getattr(last, "count", None) != before and wrapper._losses is not losses:
+            wrapper._losses = wrapper._losses + added
         raise
 
 
@@ -137,6 +139,12 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"classifier": LeastSquaresClassifier()}
+
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states of the model differ; see `read_whole`."""
+        own = (each for name, each in vars(self).items() if name != "_lock")
+        return *own, *last_step(self.classifier)._version
 
     @property
     def _wrapped_model(self) -> Any:
@@ -216,7 +224,8 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
             If the wrapped model rejects the sample. The model is then unchanged.
         """
         with self._lock:
-            self._learn_row(x, read_label(y), float(check_weights(w, 1)), kwargs)
+            label, weight = read_whole(lambda: (read_label(y), float(check_weights(w, 1))), self)
+            self._learn_row(x, label, weight, kwargs)
 
     @abstractmethod
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
@@ -224,10 +233,14 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
 
     def _answer_and_learn(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Any:
         """Learn rows; return the result of `ask` before each row, in the kind of `X`."""
-        with self._lock:
+
+        def read() -> tuple[Any, Calls]:
             answers, classes, calls = self._rows_learnt(ask, X, y, w, others)
             in_kind = labels_like if ask == "predict_one" else table_of
-            made = in_kind(source_of(X), answers, classes)
+            return in_kind(source_of(X), answers, classes), calls
+
+        with self._lock:
+            made, calls = read_whole(read, self)
             apply(calls)
             return made
 
@@ -397,16 +410,23 @@ class DriftAwareClassifier(WrappedClassifier):
         return self._n_alarms
 
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
-        predicted, alarm, last = None, False, last_step(self.classifier)
-        # Before the first row there is no error, and transformers may not return numbers yet.
-        if last.classes:
+        last = last_step(self.classifier)
+
+        def read() -> tuple[Label | None, bool | None]:
+            """Return the prediction, and whether it is wrong; None if nothing is learnt."""
+            # Before the first row there is no error, and transformers may not return numbers yet.
+            if not last.classes:
+                return None, None
             features = self._row_features(x)
             # Rows that the model rejects do not update the detector.
             predicted = last.predict_one(features)
             if w > 1.0:
                 row = read_sample(features)
                 check_mass(row.values, w, lambda: [*names_of(row.layouts[0])])
-            alarm = alarms(self.detector, predicted != y)
+            return predicted, bool(predicted != y)
+
+        predicted, is_wrong = read_whole(read, self)
+        alarm = is_wrong is not None and alarms(self.detector, is_wrong)
         if alarm:
             last.fade(self.keep)
         self._teach(x, y, w=w, **others)
@@ -434,7 +454,7 @@ class DriftAwareClassifier(WrappedClassifier):
             If the wrapped model rejects a row. The model is then unchanged.
         """
         with self._lock:
-            apply(self._rows_learnt(None, X, y, w, kwargs)[-1])
+            apply(read_whole(lambda: self._rows_learnt(None, X, y, w, kwargs)[-1], self))
 
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""
@@ -577,12 +597,19 @@ class CalibratedClassifier(WrappedClassifier):
         return answers, classes, calls
 
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
-        scores, losses, classes = self._row_scores(x), self._losses, self.classes
-        if y in classes:
-            column = np.array([classes.index(y)])
-            losses = losses + log_losses(scores[None], column, w, self.count, len(classes))[0]
-        learn_and_note(partial(self._teach, x, y, w=w, **others), self, "_losses", losses)
-        return classes[scores.argmax()] if classes else None
+
+        def read() -> tuple[Label | None, Floats]:
+            """Return the prediction, and the losses of the scales in this row."""
+            scores, classes = self._row_scores(x), self.classes
+            added = np.zeros(len(SOFTMAX_SCALES))
+            if y in classes:
+                column = np.array([classes.index(y)])
+                added = log_losses(scores[None], column, w, self.count, len(classes))[0]
+            return classes[scores.argmax()] if classes else None, added
+
+        predicted, added = read_whole(read, self)
+        learn_and_note(partial(self._teach, x, y, w=w, **others), self, added)
+        return predicted
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score every row of a mini-batch before it is learnt, then learn it.
@@ -607,15 +634,19 @@ class CalibratedClassifier(WrappedClassifier):
             # The linear layer of a network.
             linear = getattr(last, "classifier", last)
             if learning_step(self.classifier) is None and linear._settings.follows_rows:
-                apply(self._rows_learnt(None, X, y, w, kwargs)[-1])
+                apply(read_whole(lambda: self._rows_learnt(None, X, y, w, kwargs)[-1], self))
                 return
-            losses, n_rows = self._losses, X.shape[0] if hasattr(X, "shape") else len(X)
-            if n_rows and self.classes:
-                known = np.full(n_rows, len(self.classes))
-                found = Answers(self, X, self._scores_before(X), known)
-                _, losses = self._calibrated(found, y, w, np.full(n_rows, self.count))
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
-            learn_and_note(learn, self, "_losses", losses)
+            learn_and_note(learn, self, read_whole(lambda: self._losses_added(X, y, w), self))
+
+    def _losses_added(self, X: Any, y: Any, w: Any) -> Floats:
+        """Return the losses of rows that are all scored before the first of them is learnt."""
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if not (n_rows and self.classes):
+            return np.zeros(len(SOFTMAX_SCALES))
+        known = np.full(n_rows, len(self.classes))
+        found = Answers(self, X, self._scores_before(X), known)
+        return self._calibrated(found, y, w, np.full(n_rows, self.count))[1] - self._losses
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, self.scale, self.count) if scores.shape[1] else scores
@@ -640,7 +671,7 @@ class CalibratedClassifier(WrappedClassifier):
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
             merge = partial(join, self.classifier, other.classifier)
-            learn_and_note(merge, self, "_losses", self._losses + other._losses)
+            learn_and_note(merge, self, other._losses)
         return self
 
     def __add__(self, other: Self) -> Self:

@@ -61,7 +61,7 @@ from onlinels.linear.prequential import (
 from onlinels.linear.ridge import Penalty
 from onlinels.linear.scoring import Priors, ScoringClassifier
 from onlinels.meta import MetaClassifier
-from onlinels.numerics import Lock, all_held, shallow_copy, zero_added
+from onlinels.numerics import Lock, all_held, read_whole, shallow_copy, zero_added
 from onlinels.rows.batch import Name, as_numpy
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.rows.times import ReadTimes, Time, exact, read_times, times_of
@@ -248,11 +248,23 @@ class FixedNetwork:
     def learn(self, examples: Sequence[Example]) -> None:
         """Learn all images block by block, or none of them."""
         blocks = cut(examples)
+        if len(blocks) == 1:
+            self.classifier.learn_many(*batch_of(blocks[0], self.activations))
+            return
+
+        def learnt() -> LeastSquaresClassifier:
+            layer = copy.deepcopy(self.classifier)
+            for block in blocks:
+                layer.learn_many(*batch_of(block, self.activations))
+            return layer
+
         # A later block may be refused or interrupted, so several blocks are learnt in a copy.
-        layer = self.classifier if len(blocks) == 1 else copy.deepcopy(self.classifier)
-        for block in blocks:
-            layer.learn_many(*batch_of(block, self.activations))
-        self.classifier = layer
+        self.classifier = read_whole(learnt, self)
+
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states differ; see `read_whole`."""
+        return self.classifier, *self.classifier._version
 
 
 # Presets
@@ -584,6 +596,12 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         # The draft is made from the held images.
         return {name: each for name, each in vars(self).items() if name != "_draft"}
 
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states of the model differ; see `read_whole`."""
+        of_layer = () if self._fixed is None else self._fixed._version
+        return self._fixed, self._held, self._image_shape, *of_layer
+
     def __repr__(self) -> str:
         held = f"  # {self.count:,} of {self.warm_up:,} warm-up images"
         return super().__repr__() + ("" if self.features_fixed else held)
@@ -819,8 +837,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image: an array, {"image": array} or a dict of pixels; see `learn_many`."""
         with self._lock:
-            label = read_label(y)
-            self._learn(self._examples(self._read(x, read_image).values, [label], w, t))
+            self._learn(read_whole(lambda: self._one_example(x, y, w, t), self))
+
+    def _one_example(self, x: Any, y: Any, w: Any, t: Any) -> list[Example]:
+        label = read_label(y)
+        return self._examples(self._read(x, read_image).values, [label], w, t)
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch of images, with the same result as learning them one by one.
@@ -842,7 +863,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             If the input cannot be learnt; the model is unchanged then.
         """
         with self._lock:
-            self._learn(self._examples(self._read(X).values, y, w, t))
+            read = read_whole(lambda: self._examples(self._read(X).values, y, w, t), self)
+            self._learn(read)
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Predict every image of a mini-batch before it is learnt, then learn it.
@@ -932,19 +954,28 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Learn or hold all checked images, or none of them if one is refused."""
         if not examples:
             return
-        shape = examples[0].image.shape
+        news = read_whole(lambda: self._warming_up(examples), self)
         if self._fixed is not None:
             self._fixed.learn(examples)
-            self._image_shape = shape
+        vars(self).update(news)
+        if self._fixed is not None:
             self._set_ridge(self._fixed)
-        elif self.count + len(examples) >= self.warm_up:
-            self._fix(examples)
-        else:
-            held = [each._replace(image=each.image.copy()) for each in examples]
-            vars(self).update(_held=(*self._held, *held), _image_shape=shape)
 
-    def _fix(self, new: Sequence[Example] = ()) -> None:
-        """Fix the features from the first `warm_up` of the held and new images; learn them all."""
+    def _warming_up(self, examples: Sequence[Example]) -> dict[str, Any]:
+        """Return the attributes after more images during the warm-up, or their shape after it."""
+        shape = examples[0].image.shape
+        if self._fixed is not None:
+            return {"_image_shape": shape}
+        if self.count + len(examples) >= self.warm_up:
+            return self._fixing(examples)
+        held = [each._replace(image=each.image.copy()) for each in examples]
+        return {"_held": (*self._held, *held), "_image_shape": shape}
+
+    def _fixing(self, new: Sequence[Example] = ()) -> dict[str, Any]:
+        """Fix the features from the first `warm_up` of the held and new images; learn them all.
+
+        Return the attributes that change.
+        """
         examples = (*self._held, *new)
         if len(examples) < 2:
             found = f"The network has learnt {self.count} images"
@@ -961,14 +992,13 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 "equal, or have equal features. Start a new network with more varied images, or a "
                 "larger warm_up.",
             )
-        self._end_warm_up(fixed, images[0].shape)
+        return self._warmed_up(fixed, images[0].shape)
 
-    def _end_warm_up(self, fixed: FixedNetwork, shape: Shape | None) -> None:
-        """Replace the held images by a fixed network that has learnt them."""
+    def _warmed_up(self, fixed: FixedNetwork, shape: Shape | None) -> dict[str, Any]:
+        """Return what replaces the held images by a fixed network that has learnt them."""
         pixels = self._of_pixels.empty()
         news = {"_fixed": fixed, "_image_shape": shape, "_held": (), "_of_pixels": pixels}
-        vars(self).update(news, _draft=None)
-        self._set_ridge(fixed)
+        return news | {"_draft": None}
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Unlearn one image; see `unlearn_many`."""
@@ -1003,6 +1033,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             self._fixed.classifier.unlearn_many(of_images(self._activations, images), y, w)
             self._set_ridge(self._fixed)
             return
+        vars(self).update(read_whole(lambda: self._unheld(images, y, w), self))
+
+    def _unheld(self, images: Images, y: Any, w: Any) -> dict[str, Any]:
+        """Return the attributes without some images that are held during the warm-up."""
         held, forgets = [*self._held], self.classifier._clock.forgets
         for number, each in enumerate(self._examples(images.values, y, w, None)):
             same = (k for k, one in enumerate(held) if is_same_example(one, each, forgets))
@@ -1013,7 +1047,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 raise ValueError(f"{problem} {expected}. Remove only images that were learnt.")
             del held[place]
         pixels = self._of_pixels.empty()
-        vars(self).update(_held=tuple(held), _of_pixels=pixels, _draft=None)
+        return {"_held": tuple(held), "_of_pixels": pixels, "_draft": None}
 
     def fix_features(self) -> None:
         """Fix everything that depends on data now, from the images held so far.
@@ -1042,7 +1076,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                     "fix_features().",
                 )
             if self._fixed is None:
-                self._fix()
+                vars(self).update(
+                    read_whole(lambda: self._fixing() if self._fixed is None else {}, self)
+                )
+                self._set_ridge(self._network)
 
     def empty(self) -> Self:
         """Return a network with the same settings and fixed features that has learnt nothing.
@@ -1051,7 +1088,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """
         model = self.clone()
         if self._fixed is not None:
-            model._end_warm_up(self._fixed.empty(), self._image_shape)
+            vars(model).update(model._warmed_up(self._fixed.empty(), self._image_shape))
+            model._set_ridge(model._network)
         return model
 
     def merge(self, other: Self) -> Self:
@@ -1080,16 +1118,21 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             if theirs is None:
                 self._learn(other._held)
             elif self._fixed is None:
-                fixed = copy.deepcopy(theirs)
-                fixed.learn(self._held)
-                self._end_warm_up(fixed, shape)
+                vars(self).update(read_whole(lambda: self._fixed_by(other), self, other))
             else:
                 check_same_features(self._fixed, theirs)
                 layer = self._linear_layer()
                 layer.merge(with_ridge(other._linear_layer(), layer.ridge))
                 self._image_shape = shape
+            if self._fixed is not None:
                 self._set_ridge(self._fixed)
         return self
+
+    def _fixed_by(self, other: Self) -> dict[str, Any]:
+        """Return the attributes with the features of another network, which learns the images."""
+        fixed = copy.deepcopy(other._network)
+        fixed.learn(self._held)
+        return self._warmed_up(fixed, self._image_shape or other._image_shape)
 
     def difference(self, other: Self) -> float:
         """Return how far another network is from this one; see `onlinels.difference`."""

@@ -59,6 +59,8 @@ def apply_in_blocks(blocks: Iterable[Any], plan: Callable[[Any], Calls]) -> None
         raise raised
 
 
+Thing = TypeVar("Thing")
+
 LockOfPython: Any = type(RLock())
 
 
@@ -179,6 +181,55 @@ def all_held(*locks: Lock, patience: float = -1.0) -> Iterator[None]:
         order.insert(0, order.pop(len(held)))
 
 
+MAX_READINGS = 3
+"""Number of times that the arguments of a call are read while reading them changes the model."""
+
+
+def read_whole(read: Callable[[], Thing], *models: Any) -> Thing:
+    """Return what is read of a caller's objects, in a state of models that reading did not change.
+
+    Samples, labels and names may run code of the caller: `__getitem__`, `__hash__`, `__eq__`,
+    `__float__`, `__array__`. This code may call the model, although another thread would have to
+    wait for the lock, which is held. If it has changed a model, everything is read again: the
+    change comes before the call. What is read must not change the models.
+
+    Parameters
+    ----------
+    read : callable
+        Reads the arguments of a call, and computes from them and the models, in any order.
+    *models
+        The models, whose `_version` is a tuple of the objects by which their states differ.
+
+    Raises
+    ------
+    RuntimeError
+        If the arguments change a model each time they are read.
+    """
+    for n_left in reversed(range(MAX_READINGS)):
+        before = [part for model in models for part in model._version]
+        raised: Exception | None = None
+        try:
+            found = read()
+        except Exception as error:
+            raised = error
+        after = [part for model in models for part in model._version]
+        is_same = len(before) == len(after) and all(map(_is_same, before, after))
+        if raised is not None and (is_same or not n_left):
+            raise raised
+        if is_same:
+            return found
+    raise RuntimeError(
+        "The model was changed while it read the arguments of a call, each of "
+        f"{MAX_READINGS} times, by code of these arguments, such as __hash__ or __getitem__. "
+        "Expected arguments that do not call the model. Pass dicts of numbers and plain labels."
+    )
+
+
+def _is_same(before: Any, after: Any) -> bool:
+    # Counts are equal, and other objects are the same: they are replaced with every change.
+    return before is after or (type(before) is int and before == after)
+
+
 TYPES_WITHOUT_ARRAYS = frozenset((str, int, float, bool, bytes, type(None)))
 """Types of most names, labels and numbers."""
 
@@ -228,8 +279,6 @@ def restore(self: Any, state: dict[str, Any]) -> None:
 
 
 restore.__name__ = restore.__qualname__ = "__setstate__"
-
-Thing = TypeVar("Thing")
 
 
 def are_columns(*arrays: Matrix) -> bool:

@@ -7,8 +7,8 @@ import numbers
 import re
 import reprlib
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -39,6 +39,7 @@ from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import (
     checked,
     hold_choices,
+    holds_choices,
     learn_rows,
     scores_of,
 )
@@ -48,7 +49,7 @@ from onlinels.linear.regressors import (
     check_level,
 )
 from onlinels.linear.scoring import probabilities_of
-from onlinels.numerics import Lock, all_held, restore, shallow_copy, zero_added
+from onlinels.numerics import Lock, all_held, read_whole, restore, shallow_copy, zero_added
 from onlinels.rows.batch import (
     Batch,
     Layout,
@@ -60,7 +61,7 @@ from onlinels.rows.batch import (
 )
 from onlinels.rows.labels import read_label, read_labels
 from onlinels.saving import in_plain_types
-from onlinels.sums.rows import Targets
+from onlinels.sums.rows import Checked, Targets
 
 FIXED_PARAMETERS = {
     "fit_intercept": "fit_intercept",
@@ -155,6 +156,12 @@ class IncrementalModel(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states of the estimator differ; see `read_whole`."""
+        model = vars(self).get("_model")
+        return model, self._declared, *(() if model is None else model._version)
+
     def _checked_alpha(self) -> Any:
         """Return alpha; raise unless it is known."""
         alpha = self.alpha
@@ -180,6 +187,8 @@ class IncrementalModel(BaseEstimator):
                 )
         if model.ridge != alpha:
             model.ridge = alpha
+        if holds_choices(model):
+            model.select_ridge()  # A call that learnt rows was interrupted before it did.
         return model
 
     # Rows in and out.
@@ -227,22 +236,30 @@ class IncrementalModel(BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
         with held(self):
-            new = shallow_copy(self)
-            for name in ("_model", "_declared"):
-                vars(new).pop(name, None)
-            return self._learn(new, X, y, sample_weight)
+            return self._learn(self._forgotten, X, y, sample_weight)
 
-    def _learn(self, new: Self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Learn rows with a copy of this estimator, then take over its state."""
-        read = new._read(X, y, sample_weight)
-        model = new._current()
-        rows = checked(model, *read, None)
-        with ExitStack() as stack:
-            if self.alpha == "auto":
-                # Alpha is selected when weights are next needed, not at the model's checkpoints.
-                hold_choices(model)
-                stack.callback(model.select_ridge)
-            learn_rows(model, rows)
+    def _forgotten(self) -> Self:
+        """Return a copy that has learnt nothing."""
+        new = shallow_copy(self)
+        for name in ("_model", "_declared"):
+            vars(new).pop(name, None)
+        return new
+
+    def _learn(self, make: Callable[[], Self], X: Any, y: Any, sample_weight: Any) -> Self:
+        """Learn rows with a copy of this estimator that is made, then take over its state."""
+
+        def read() -> tuple[Self, Any, Checked]:
+            new = make()
+            rows = new._read(X, y, sample_weight)
+            model = new._current()
+            return new, model, checked(model, *rows, None)
+
+        new, model, rows = read_whole(read, self)
+        if self.alpha == "auto":
+            # Alpha is selected when weights are next needed, not at the model's checkpoints.
+            hold_choices(model)
+        learn_rows(model, rows)
+        model.select_ridge()
         publish(new, self)
         return self
 
@@ -274,7 +291,8 @@ class IncrementalModel(BaseEstimator):
         2
         """
         with held(self):
-            self._current()._unlearn(*self._read(X, y, sample_weight), keeps_features=True)
+            model = self._current()
+            model._unlearn(lambda: self._read(X, y, sample_weight), keeps_features=True)
         return self
 
     def merge(self, other: Self) -> Self:
@@ -491,7 +509,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            return self._learn(shallow_copy(self), X, y, sample_weight)
+            return self._learn(lambda: shallow_copy(self), X, y, sample_weight)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         if np.ma.is_masked(y):
@@ -642,11 +660,15 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            new = shallow_copy(self)
-            if classes is not None:
-                labels = (read_label(each, f"classes[{k}]") for k, each in enumerate(classes))
-                new._declared = (*self._declared, *labels)
-            return self._learn(new, X, y, sample_weight)
+
+            def make() -> Self:
+                new = shallow_copy(self)
+                if classes is not None:
+                    labels = (read_label(each, f"classes[{k}]") for k, each in enumerate(classes))
+                    new._declared = (*self._declared, *labels)
+                return new
+
+            return self._learn(make, X, y, sample_weight)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         y = as_numpy(readable(y), "y")
@@ -667,7 +689,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         declared = (*self._declared, *other._declared)
         exact_array("other", [*declared, *self._model.classes, *other._model.classes])
         super()._join(other)
-        self._declared = declared
+        self._declared = (*self._declared, *other._declared)
 
     @property
     def classes_(self) -> Matrix:
@@ -701,14 +723,14 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def decision_function(self, X: Any) -> Floats:
         """Return scores (n_samples, n_classes), for two classes (n_samples,); the highest wins."""
         with held(self):
-            scores = self._shaped(self._scores(X))
+            scores = read_whole(lambda: self._shaped(self._scores(X)), self)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Matrix:
         """Return the label with the highest score for every row."""
         with held(self):
-            best = self._scores(X).argmax(axis=1)
-            return np.asarray(exact_array("y", self._model.classes)[best])
+            scores, classes = read_whole(lambda: (self._scores(X), self._model.classes), self)
+            return np.asarray(exact_array("y", classes)[scores.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> Floats:
         """Return probabilities (n_samples, n_classes), the projection of scores onto the simplex.
@@ -716,7 +738,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         See `onlinels.linear.scoring.probabilities_of`.
         """
         with held(self):
-            return probabilities_of(self._by_class(self._scores(X)))
+            return probabilities_of(read_whole(lambda: self._by_class(self._scores(X)), self))
 
 
 def exact_array(argument: str, labels: Iterable[Any]) -> Matrix:

@@ -12,7 +12,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from itertools import chain, islice
 from math import floor, lcm
 from typing import Any
@@ -24,8 +23,8 @@ from onlinels.checks import Floats, check_choice, check_count, check_positive, c
 from onlinels.core.reference import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import ScoringClassifier, table_of
-from onlinels.meta import MetaClassifier, aside, is_blank, learn_and_note
-from onlinels.numerics import Lock
+from onlinels.meta import MetaClassifier, aside, is_blank
+from onlinels.numerics import Lock, read_whole
 from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
 from onlinels.rows.batch import (
     Columns,
@@ -287,6 +286,11 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         return bool(self.classifier._multiclass)
 
     @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states of the model differ; see `read_whole`."""
+        return self._state, *getattr(last_step(self.classifier), "_version", ())
+
+    @property
     def channels(self) -> tuple[Name, ...]:
         """Names of the channels, in the order of a window's columns; () before a reading."""
         return self._state.columns.names
@@ -401,10 +405,23 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         return tuple(getattr(last_step(self.classifier), "classes", ()))
 
     def _learn(self, rows: list[Any], labels: list[MaybeLabel]) -> None:
-        due: list[Labelled] = []
-        # Every state has a window of its own, so only the last state is kept.
-        (state,) = deque(chain([self._state], self._follow(rows, labels, due)), maxlen=1)
-        learn_and_note(partial(self._learn_windows, due), self, "_state", state)
+        def read() -> tuple[StreamState, list[Labelled]]:
+            due: list[Labelled] = []
+            # Every state has a window of its own, so only the last state is kept.
+            (state,) = deque(chain([self._state], self._follow(rows, labels, due)), maxlen=1)
+            return state, due
+
+        state, due = read_whole(read, self)
+        before, last = self._state, last_step(self.classifier)
+        count = getattr(last, "count", None)
+        try:
+            # Code of the labels may add readings while the windows are learnt.
+            self._state = state
+            self._learn_windows(due)
+        except BaseException:
+            if getattr(last, "count", None) == count and self._state is state:
+                self._state = before
+            raise
 
     def _follow(
         self, rows: list[Any], labels: list[MaybeLabel], due: list[Labelled]

@@ -329,9 +329,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             explained = statistics.products.explained_products(solution.output_weights)
             known = statistics.held_targets(), statistics.target_mean
             rule = discriminant(explained, *known, self._settings.priors, self.classes)
-            solution = solution._replace(rule=rule)
-            self._solution = solution
-        assert solution.rule is not None
+            # The labels are compared with those of the priors by code of their own.
+            if self._solution is solution:
+                self._solution = solution._replace(rule=rule)
+            return rule
         return solution.rule
 
     def _weights(self) -> tuple[Floats, Floats]:

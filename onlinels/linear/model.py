@@ -6,7 +6,7 @@ import copy
 import numbers
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, pairwise
 from operator import attrgetter, itemgetter
@@ -78,6 +78,7 @@ from onlinels.numerics import (
     apply_in_blocks,
     enlarged,
     product,
+    read_whole,
     shallow_copy,
     zero_added,
 )
@@ -316,6 +317,12 @@ class LinearModel(base.Estimator, ABC):
     def _mutable_attributes(self) -> set[str]:
         return {"ridge"}
 
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states of the model differ; see `read_whole`."""
+        parts = self._statistics, self._columns, self._outputs, self._settings, self._marks
+        return *parts, self.count
+
     _names_outputs: ClassVar[str]
     """The attribute that names the outputs."""
 
@@ -331,10 +338,10 @@ class LinearModel(base.Estimator, ABC):
 
     @ridge.setter
     def ridge(self, ridge: Any) -> None:
-        settings = self._settings._replace(ridge=ridge)
         if type(ridge) is not type(self.ridge) or ridge != self.ridge:
             self.clone({"ridge": ridge})  # Raises if no model can be made with this ridge.
             with self._lock:
+                settings = self._settings._replace(ridge=ridge)
                 check_folds(ridge, self._statistics)
                 statistics = self._statistics
                 if not isinstance(ridge, KFold):
@@ -515,7 +522,7 @@ class LinearModel(base.Estimator, ABC):
         with self._lock:
             if w is None and self._learn_array(X, y):
                 return
-            rows = checked(self, *read_rows(self, X, y, w, t), t)
+            rows = read_whole(lambda: checked(self, *read_rows(self, X, y, w, t), t), self)
             if len(rows.targets):
                 learn_rows(self, rows)
 
@@ -528,12 +535,15 @@ class LinearModel(base.Estimator, ABC):
             return False
         # A single row may be followed by the weights; other threads wait while many are learnt.
         can = 0 < X.shape[1] <= MAX_FEATURES_BY_ROW and len(X) > 1 and X.size <= MAX_NUMBERS_BY_ROW
-        rows = (self._rows or self._single_rows()) if can else None
-        if rows is None or not self._columns.are_positions:
+        if not (can and self._columns.are_positions):
             return False
-        read = self._read_targets(y, len(X))
+        read = read_whole(lambda: self._read_targets(y, len(X)), self)
+        is_known = X.shape[1] == len(self._columns) and len(read.outputs) == len(self._outputs)
+        rows = self._rows or self._single_rows()
+        if rows is None or not (is_known and self._columns.are_positions):
+            return False
         targets = np.require(read.values, requirements=("C", "A"))
-        is_learnt = len(read.outputs) == len(self._outputs) and rows.learn_many(X, targets)
+        is_learnt = rows.learn_many(X, targets)
         if is_learnt and self._recursion is not None:
             self._rows = self._recursion = None
         return bool(is_learnt)
@@ -571,9 +581,13 @@ class LinearModel(base.Estimator, ABC):
             rows = self._rows or self._single_rows()
             if rows is not None and rows.learn(x, y, w) is not NotImplemented:
                 return
-            read, sample = self._read_targets(y, None), read_sample(x)
-            learn_rows(self, checked(self, sample, read, check_weights(w, 1), t))
+            sample, row = read_whole(lambda: self._checked_one(x, y, w, t), self)
+            learn_rows(self, row)
             self._columns.note(sample.layouts[0])
+
+    def _checked_one(self, x: Any, y: Any, w: Any, t: Any) -> tuple[Batch, Checked]:
+        read, sample = self._read_targets(y, None), read_sample(x)
+        return sample, checked(self, sample, read, check_weights(w, 1), t)
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
         """Return the new attributes that count rows by their targets."""
@@ -593,7 +607,9 @@ class LinearModel(base.Estimator, ABC):
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Unlearn one sample; see `unlearn_many`."""
         with self._lock:
-            self._unlearn(read_sample(x), self._read_targets(y, None), check_weights(w, 1))
+            self._unlearn(
+                lambda: (read_sample(x), self._read_targets(y, None), check_weights(w, 1))
+            )
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Unlearn rows: the model is then as if it had never learnt them.
@@ -637,35 +653,43 @@ class LinearModel(base.Estimator, ABC):
         (('low',), 2)
         """
         with self._lock:
-            batch, read, weights = read_rows(self, X, y, w)
-            warn_of_other_columns(self._columns, batch)
-            if len(batch):
-                self._unlearn(batch, read, weights)
+            self._unlearn(lambda: self._read_learnt(X, y, w))
+
+    def _read_learnt(self, X: Any, y: Any, w: Any) -> tuple[Batch, Targets, float | Floats]:
+        """Return the rows of a batch to unlearn, with their targets and weights."""
+        read = read_rows(self, X, y, w)
+        warn_of_other_columns(self._columns, read[0])
+        return read
 
     def _unlearn(
         self,
-        batch: Batch,
-        read: Targets,
-        w: float | Floats,
+        read: Callable[[], tuple[Batch, Targets, float | Floats]],
         keeps_features: bool = False,
     ) -> None:
-        """Remove rows whose targets are read: all rows, or none if an error is raised.
+        """Remove the rows that a function reads: all rows, or none if an error is raised.
 
         Features that no row has left go, unless `keeps_features` is true.
         """
+        vars(self).update(read_whole(lambda: self._unlearnt(*read(), keeps_features), self))
+
+    def _unlearnt(
+        self, batch: Batch, read: Targets, w: float | Floats, keeps_features: bool
+    ) -> dict[str, Any]:
+        """Return the attributes of the model without some rows."""
+        if not len(batch):
+            return {}
         statistics, news = self._without(batch, read, w)
         check_digits(self, statistics, "Removing these rows")
         if not keeps_features:
             if not (statistics.count or statistics.weight):
-                self._become_empty()
-                return
+                return self._blank_state()
             size = statistics.n_features, statistics.n_targets
             kept = self._columns.staying(statistics.are_gone[: size[0]])
             if len(kept) < size[0]:
                 news["_columns"] = self._columns.only(kept)
                 statistics = statistics.reindexed(kept, np.arange(size[1]))
                 statistics = statistics.named(news["_columns"].names)
-        self._put_in_place(statistics, **news)
+        return self._replacing(statistics, **news)
 
     def _without(
         self, batch: Batch, read: Targets, w: float | Floats
@@ -673,14 +697,18 @@ class LinearModel(base.Estimator, ABC):
         """Return the statistics without some rows, and the other attributes that change."""
         return without(self, batch, read.values, w), {}
 
-    def _become_empty(self) -> None:
-        """Forget everything but the settings."""
-        vars(self).update(vars(self.empty()) | {"_lock": self._lock})
+    def _blank_state(self) -> dict[str, Any]:
+        """Return the attributes of a model that has forgotten everything but the settings."""
+        return vars(self.empty()) | {"_lock": self._lock}
+
+    def _replacing(self, statistics: Statistics, **attributes: Any) -> dict[str, Any]:
+        """Return the attributes that replace those of the model; a choice of the ridge is due."""
+        news = {"_statistics": statistics, "_penalty": Penalty()}
+        return self._new_state(**(news | attributes))
 
     def _put_in_place(self, statistics: Statistics, **attributes: Any) -> None:
-        """Replace the statistics and other attributes at once; a choice of the ridge is due."""
-        news = {"_statistics": statistics, "_penalty": Penalty()}
-        vars(self).update(self._new_state(**(news | attributes)))
+        """Replace the statistics and other attributes at once."""
+        vars(self).update(self._replacing(statistics, **attributes))
 
     def merge(self, other: Self) -> Self:
         """Add the rows of another model, in place, matching features and outputs by name.
@@ -712,28 +740,32 @@ class LinearModel(base.Estimator, ABC):
         """
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
-            columns = self._columns.extended(other._columns.layouts())
-            places, outputs = self._matched(other)
-            size = len(columns), len(outputs[self._names_outputs])
-            self._statistics.check_joins(other._statistics, *size)
-            clock, past, other_past = self._clock.joined(other._clock)
-            known, theirs = columns.locate(other.feature_names), other._statistics
-            if other_past != 1.0:
-                theirs = theirs.scaled(other_past)
-            theirs = theirs.reindexed(origins(known, size[0]), origins(places, size[1]))
-            statistics = self._statistics.scaled(past).grown(*size)
-            # If one has learnt nothing, the ridge that the other has selected stays.
-            kept = self if other._is_blank else other if self._is_blank else None
-            if kept is None:
-                statistics.absorb(theirs)
-            else:
-                statistics = statistics if kept is self else theirs.copied()
-                known = columns.locate(kept.feature_names)
-                outputs["_penalty"] = kept._penalty.placed(known, size[0])
-                outputs["_marks"] = new_marks(*kept._marks[[SHARE, NEXT_DUE]])
-            outputs |= {"_columns": columns, "_clock": clock}
-            self._put_in_place(statistics.named(columns.names), **outputs)
+            vars(self).update(read_whole(lambda: self._merged(other), self, other))
         return self
+
+    def _merged(self, other: Self) -> dict[str, Any]:
+        """Return the attributes of the model with the rows of another model."""
+        columns = self._columns.extended(other._columns.layouts())
+        places, outputs = self._matched(other)
+        size = len(columns), len(outputs[self._names_outputs])
+        self._statistics.check_joins(other._statistics, *size)
+        clock, past, other_past = self._clock.joined(other._clock)
+        known, theirs = columns.locate(other.feature_names), other._statistics
+        if other_past != 1.0:
+            theirs = theirs.scaled(other_past)
+        theirs = theirs.reindexed(origins(known, size[0]), origins(places, size[1]))
+        statistics = self._statistics.scaled(past).grown(*size)
+        # If one has learnt nothing, the ridge that the other has selected stays.
+        kept = self if other._is_blank else other if self._is_blank else None
+        if kept is None:
+            statistics.absorb(theirs)
+        else:
+            statistics = statistics if kept is self else theirs.copied()
+            known = columns.locate(kept.feature_names)
+            outputs["_penalty"] = kept._penalty.placed(known, size[0])
+            outputs["_marks"] = new_marks(*kept._marks[[SHARE, NEXT_DUE]])
+        outputs |= {"_columns": columns, "_clock": clock}
+        return self._replacing(statistics.named(columns.names), **outputs)
 
     @abstractmethod
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
@@ -749,30 +781,33 @@ class LinearModel(base.Estimator, ABC):
         """Return how far another model is from this one; see `onlinels.difference`."""
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
-            columns = self._columns.extended(other._columns.layouts())
-            places, outputs = self._matched(other)
-            size = len(columns), len(outputs[self._names_outputs])
-            known = origins(columns.locate(other.feature_names), size[0])
-            targets = origins(places, size[1])
-            own, its = self._statistics.grown(*size), other._statistics.reindexed(known, targets)
-            # In units of the features: roots of sums of squares, and effects of deviations.
-            squares = np.maximum(own.raw_squares(), its.raw_squares())
-            f, t = np.split(np.sqrt(np.maximum(squares, 0.0)), [size[0]])
-            units = np.maximum(own.deviations, its.deviations)[:, None]
-            effects = units * enlarged(self._weights()[0], *size)
-            its_effects = units * gathered(other._weights()[0], known, targets)
-            largest = np.maximum(np.abs(effects), np.abs(its_effects)).max(axis=0, initial=0.0)
-            a, b = own.row_sums(), its.row_sums()
-            root = np.sqrt(max(a.weight, b.weight) or 1.0)
-            return max(
-                largest_ratio(effects - its_effects, largest),
-                largest_ratio(a.gram - b.gram, np.outer(f, f)),
-                largest_ratio(a.cross - b.cross, np.outer(f, t)),
-                largest_ratio(a.target_squares - b.target_squares, t**2),
-                largest_ratio(a.origin - b.origin, f / root),
-                largest_ratio(a.target_origin - b.target_origin, t / root),
-                float(abs(a.weight - b.weight) / root**2),
-            )
+            return read_whole(lambda: self._difference(other), self, other)
+
+    def _difference(self, other: Self) -> float:
+        columns = self._columns.extended(other._columns.layouts())
+        places, outputs = self._matched(other)
+        size = len(columns), len(outputs[self._names_outputs])
+        known = origins(columns.locate(other.feature_names), size[0])
+        targets = origins(places, size[1])
+        own, its = self._statistics.grown(*size), other._statistics.reindexed(known, targets)
+        # In units of the features: roots of sums of squares, and effects of deviations.
+        squares = np.maximum(own.raw_squares(), its.raw_squares())
+        f, t = np.split(np.sqrt(np.maximum(squares, 0.0)), [size[0]])
+        units = np.maximum(own.deviations, its.deviations)[:, None]
+        effects = units * enlarged(self._weights()[0], *size)
+        its_effects = units * gathered(other._weights()[0], known, targets)
+        largest = np.maximum(np.abs(effects), np.abs(its_effects)).max(axis=0, initial=0.0)
+        a, b = own.row_sums(), its.row_sums()
+        root = np.sqrt(max(a.weight, b.weight) or 1.0)
+        return max(
+            largest_ratio(effects - its_effects, largest),
+            largest_ratio(a.gram - b.gram, np.outer(f, f)),
+            largest_ratio(a.cross - b.cross, np.outer(f, t)),
+            largest_ratio(a.target_squares - b.target_squares, t**2),
+            largest_ratio(a.origin - b.origin, f / root),
+            largest_ratio(a.target_origin - b.target_origin, t / root),
+            float(abs(a.weight - b.weight) / root**2),
+        )
 
     @property
     def _is_blank(self) -> bool:
@@ -813,10 +848,11 @@ class LinearModel(base.Estimator, ABC):
         """
         with self._lock:
             check_between("keep", keep, 0.0, 1.0)
+            keep = float(keep)
             if keep == 0.0:
-                self._become_empty()
+                vars(self).update(self._blank_state())
             elif keep < 1.0:
-                self._put_in_place(self._statistics.scaled(float(keep)))
+                self._put_in_place(self._statistics.scaled(keep))
 
     def empty(self) -> Self:
         """Return a new model with the same settings that has learnt nothing."""
@@ -906,25 +942,32 @@ class LinearModel(base.Estimator, ABC):
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return scores (n_targets,) for one sample."""
-        rows, statistics = self._rows, self._statistics
+        rows = self._rows
         known = NotImplemented if rows is None else rows.scores(x)
         if known is not NotImplemented:
             return self._answers(np.array(known))
-        if self._is_blank:
-            # Before their first row, transformers may return values that are not numbers.
-            check_mapping(x)
-            return np.zeros(statistics.n_targets)
-        layout, values = read_row(x)
-        row = self._columns.place((layout,), values[None])[0]
-        self._columns.note(layout)
-        self._warn_of_unknown(layout)
-        solution = self._solved()
+        row = read_whole(lambda: self._placed_one(x), self)
+        if row is None:
+            return np.zeros(self._statistics.n_targets)
+        statistics, solution = self._statistics, self._solved()
         rows = self._rows or self._single_rows()
         # What learns single rows gives the same scores the first time and the second time.
         known = NotImplemented if rows is None else rows.scores_of(row)
         if known is NotImplemented:
             known = outputs_of(statistics, solution, row[None])[0]
         return self._answers(np.array(known))
+
+    def _placed_one(self, x: Any) -> Floats | None:
+        """Return a sample in the columns of the model; None before anything is learnt."""
+        if self._is_blank:
+            # Before their first row, transformers may return values that are not numbers.
+            check_mapping(x)
+            return None
+        layout, values = read_row(x)
+        row: Floats = self._columns.place((layout,), values[None])[0]
+        self._columns.note(layout)
+        self._warn_of_unknown(layout)
+        return row
 
     # Names of a row to predict, none of which was known.
     _warned_of: frozenset[Name] = frozenset()
@@ -959,7 +1002,8 @@ class LinearModel(base.Estimator, ABC):
         """
         with self._lock:
             layout = read_row(x)[0]
-            return tuple(compress(names_of(layout), self._columns.locate(layout) < 0))
+            is_unknown = read_whole(lambda: self._columns.locate(layout) < 0, self)
+            return tuple(compress(names_of(layout), is_unknown))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return the input, for the kind of the answer, and its scores (n, n_targets)."""
@@ -984,8 +1028,14 @@ class LinearModel(base.Estimator, ABC):
         `own` is the variance of a new target about its prediction, in units of the noise: 1 for
         new targets, 0 for the predictions alone. For unknown features only the ridge is known.
         """
-        wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
-        known, unknown = np.split(wider, [len(self._columns)], axis=1)
+        wider, n_known = read_whole(
+            lambda: (
+                self._columns.extended(batch.layouts).place(batch.layouts, batch.values),
+                len(self._columns),
+            ),
+            self,
+        )
+        known, unknown = np.split(wider, [n_known], axis=1)
         (noise, covariance, _), solution = spread_of(self), self._solved()
         ridge, units = solution.ridge, solution.units
         mean = self._statistics.feature_mean
@@ -1011,7 +1061,7 @@ class LinearModel(base.Estimator, ABC):
         intercept, minus the score of a row of zeros. A classifier shows the probabilities too.
         """
         with self._lock:
-            about, scores = self._about_mean(x)
+            about, scores = read_whole(lambda: self._about_mean(x), self)
             weights, baselines = self.output_weights, scores - about @ self.output_weights
             parts, known = about[:, None] * weights, self._shown(scores)
             kind = "mean" if self._statistics.is_centred else "empty"
@@ -1046,8 +1096,15 @@ def diagonal_of(ridge: float, units: Floats | None, n_features: int) -> Floats:
 
 def hold_choices(model: LinearModel) -> None:
     """Make a model choose no ridge, whatever rows it learns, until a merge."""
-    model._penalty, model._rows = Penalty(), None
-    model._marks[NEXT_DUE] = np.inf
+    marks = model._marks.copy()
+    marks[NEXT_DUE] = np.inf
+    vars(model).update(_penalty=Penalty(), _rows=None, _marks=marks)
+
+
+def holds_choices(model: LinearModel) -> bool:
+    """Return whether `hold_choices` is in force."""
+    is_held = is_selected(model.ridge) and model._marks[NEXT_DUE] == np.inf
+    return bool(is_held and model._penalty.ridge is None)
 
 
 def largest_ratio(differences: Floats, sizes: Floats) -> float:
@@ -1265,7 +1322,7 @@ def read_asked(model: LinearModel, X: Any) -> Batch:
 
 def scores_of(model: LinearModel, batch: Batch) -> Floats:
     """Return the scores (n, n_targets) of rows that are read."""
-    activations = model._columns.place(batch.layouts, batch.matrix)
+    activations = read_whole(lambda: model._columns.place(batch.layouts, batch.matrix), model)
     solution = model._solved()
     return model._answers(outputs_of(model._statistics, solution, activations))
 

@@ -14,7 +14,7 @@ from onlinels.linear.model import LinearModel, checked, learn_rows, read_rows
 from onlinels.linear.ridge import changes_in
 from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.linear.scoring import discriminant
-from onlinels.numerics import enlarged
+from onlinels.numerics import enlarged, read_whole
 from onlinels.rows.batch import Batch, labels_like, names_of, table_like
 from onlinels.rows.labels import Label
 from onlinels.rows.times import ReadTimes
@@ -132,15 +132,26 @@ def labels_before(answers: Answers) -> list[Label | None]:
 
 def label_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     """Return the label of every row before it is learnt, in the kind of `X`, and learn the rows."""
-    answers = model._answered(X, y, w, t)
-    predicted = labels_like(answers.source, labels_before(answers), answers.model.classes)
+
+    def read() -> tuple[Any, Answers]:
+        answers = model._answered(X, y, w, t)
+        labels = labels_before(answers)
+        return labels_like(answers.source, labels, answers.model.classes), answers
+
+    predicted, answers = read_whole(read, model)
     put_in_place(model, answers)
     return predicted
 
 
 def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     """Return the probabilities of every row before it is learnt, and learn the rows."""
-    answers = model._answered(X, y, w, t)
+    table, answers = read_whole(lambda: tabulated(model._answered(X, y, w, t)), model)
+    put_in_place(model, answers)
+    return table
+
+
+def tabulated(answers: Answers) -> tuple[Any, Answers]:
+    """Return the probabilities of every row before it is learnt, and the answers again."""
     classes, known = answers.model.classes, answers.known
     # Rows before which the same number of classes was known; other classes have 0.
     probabilities = np.zeros(answers.scores.shape)
@@ -153,8 +164,7 @@ def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
         # Dicts hold the classes that were known at their row.
         met = zip(table, known.tolist(), strict=True)
         table = [{label: row[label] for label in classes[:n]} for row, n in met]
-    put_in_place(model, answers)
-    return table
+    return table, answers
 
 
 def sample_of(batch: Batch, row: int) -> Any:

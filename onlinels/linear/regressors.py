@@ -22,8 +22,9 @@ from onlinels.linear.model import (
     scores_of,
     spread_of,
 )
-from onlinels.linear.prequential import answered, put_in_place
+from onlinels.linear.prequential import Answers, answered, put_in_place
 from onlinels.linear.ridge import Ridge, Scaling
+from onlinels.numerics import read_whole
 from onlinels.rows.batch import (
     ARRAY_TYPES,
     Batch,
@@ -111,7 +112,7 @@ class RealValuedModel(LinearModel):
 
     def _normals(self, batch: Batch) -> tuple[Floats, Floats]:
         """Return means and variances of new targets, (n, n_targets) each."""
-        return scores_of(self, batch), self._variances(batch, own=1.0)
+        return read_whole(lambda: (scores_of(self, batch), self._variances(batch, own=1.0)), self)
 
     def _spread_one(self, x: Any) -> tuple[list[float], list[float], float]:
         """Return the means and variances of new targets for a sample, and degrees of freedom."""
@@ -120,10 +121,14 @@ class RealValuedModel(LinearModel):
         if known is not NotImplemented:
             means, variances, free = known
             return means, variances, free
-        batch = self._read_one(x)
-        # As a prediction, which lets the weights follow the next rows.
-        means, variances = self._row_scores(x).tolist(), self._variances(batch, own=1.0)[0].tolist()
-        return means, variances, spread_of(self).free
+
+        def read() -> tuple[list[float], list[float], float]:
+            batch = self._read_one(x)
+            # As a prediction, which lets the weights follow the next rows.
+            means, variances = self._row_scores(x), self._variances(batch, own=1.0)[0]
+            return means.tolist(), variances.tolist(), spread_of(self).free
+
+        return read_whole(read, self)
 
     def _ends(self, batch: Batch, level: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of prediction intervals, (n, n_targets) each."""
@@ -279,14 +284,19 @@ class RealValuedModel(LinearModel):
         array([0.        , 4.        , 6.66666667])
         """
         with self._lock:
-            answers = answered(self, X, y, w, t, with_dist)
-            model, source, means, known, variances = answers
-            if variances is None:
-                predicted = model._many(source, means)
-            else:
-                predicted = normals_like(source, means, variances, model._named)
-            if isinstance(source, (list, tuple)):
-                predicted = [row if n else {} for row, n in zip(predicted, known, strict=True)]
+
+            def read() -> tuple[Any, Answers]:
+                answers = answered(self, X, y, w, t, with_dist)
+                model, source, means, known, variances = answers
+                if variances is None:
+                    predicted = model._many(source, means)
+                else:
+                    predicted = normals_like(source, means, variances, model._named)
+                if isinstance(source, (list, tuple)):
+                    predicted = [row if n else {} for row, n in zip(predicted, known, strict=True)]
+                return predicted, answers
+
+            predicted, answers = read_whole(read, self)
             put_in_place(self, answers)
             return predicted
 

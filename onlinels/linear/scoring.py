@@ -220,7 +220,8 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the score of every class for one sample; see `scores_many`."""
         with self._lock:
-            return dict(zip(self.classes, self._row_scores(x).tolist(), strict=True))
+            scores = self._row_scores(x).tolist()
+            return dict(zip(self.classes, scores, strict=True))
 
     def scores_many(self, X: Any) -> Any:
         """Return the scores, a column per class, in the kind of `X`.

@@ -25,7 +25,17 @@ from onlinels.checks import (
 from onlinels.core.reference import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
-from onlinels.numerics import Calls, Lock, enlarged, is_array, is_count, owned, shallow_copy
+from onlinels.numerics import (
+    Calls,
+    Lock,
+    enlarged,
+    is_array,
+    is_count,
+    owned,
+    read_whole,
+    restore,
+    shallow_copy,
+)
 from onlinels.rows.batch import (
     PLAIN_NUMBER_TYPES,
     Name,
@@ -39,6 +49,7 @@ from onlinels.rows.batch import (
     source_of,
     warn_of_absent,
 )
+from onlinels.rows.labels import Classes
 from onlinels.saving import locked_copy, locked_deepcopy, locked_state, savable, save_method
 from onlinels.stream.features import (
     Activations,
@@ -245,6 +256,11 @@ class Waiting:
         self._n_made = 0
         self.matches = Matches()
 
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states differ; see `read_whole`."""
+        return self.columns, self.scaler, self._n_made
+
     def __len__(self) -> int:
         return len(self._stored)
 
@@ -291,10 +307,10 @@ class Waiting:
         Nothing happens if the sample was the last one, or has values that cannot be learnt.
         """
         with suppress(Exception):
-            key = sample_key(x)
+            read = read_whole(lambda: (sample_key(x), self.columns.extended_and_read(x)), self)
+            key, (columns, row) = read
             if self.is_last(key):
                 return
-            columns, row = self.columns.extended_and_read(x)
             scaler = self.scaler.grown(len(columns.names), columns.columns_of)
             forecast = forecast_of(scaler.transform(row.values))
             scaler = scaler.learnt(row.values, row.gaps)
@@ -478,7 +494,8 @@ class PlainExpert:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        # What turns values into units, 0 if unknown, and a row that is not learnt.
+        # What turns values into units, 0 if unknown, and a row that is not learnt. Classes are
+        # named by their columns: code of the labels does not run in the middle of a call.
         self._factors, self._limit = np.zeros(0), MAX_PLAIN_VALUE
         self._owed: tuple[dict[int, float], Any, float] | None = None
 
@@ -487,6 +504,17 @@ class PlainExpert:
         model = shallow_copy(self.model)
         vars(model)["_solution"] = None
         return vars(self) | {"model": model}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        restore(self, state)
+        classes = getattr(self.model, "_classes", None)
+        if classes is None:
+            return
+        # In files of earlier versions, classes are named by their labels.
+        if self._owed is not None:
+            row, y, w = self._owed
+            self._owed = row, classes.index.get(y, len(classes)), w
+        vars(self.model).update(_classes=Classes().extended(range(len(classes))), _rows=None)
 
     def knowing(self, row: Floats) -> Self:
         """Return the expert with units for the values of a row (n_features,)."""
@@ -579,6 +607,11 @@ class StreamModel(ABC):
         """Return the attributes that are copied, pickled and saved."""
         self._catch_up()
         return vars(self) | {"_seen": None, "_asked": None}
+
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states of the model differ; see `read_whole`."""
+        return self._columns, self._waiting, *self._waiting._version, self._count
 
     def _key_of(self, x: Mapping[Any, Any], row: StreamRow) -> int:
         """Return the key of a sample, which was often predicted just now."""
@@ -709,12 +742,19 @@ class StreamModel(ABC):
         'apple'
         """
         with self._lock:
-            columns, row = self._columns.extended_and_read(x)
-            # For speed: 0.1 us for most weights instead of 4, as measured.
-            weight = 1.0 if type(w) is float and w == 1.0 else read_weights(w, 1).item()
-            self._learn(columns, row, y, self._key_of(x, row), weight)
-            self._warn_of_texts(row.texts)
+            read = read_whole(lambda: self._read_row(x, y, w), self)
+            self._learn(*read)
+            self._warn_of_texts(read[1].texts)
             self._warn_of_numbers()
+
+    def _read_row(
+        self, x: Mapping[Any, Any], y: Any, w: float
+    ) -> tuple[StreamColumns, StreamRow, Any, int, float]:
+        """Return the arguments of `_learn`."""
+        columns, row = self._columns.extended_and_read(x)
+        # For speed: 0.1 us for most weights instead of 4, as measured.
+        weight = 1.0 if type(w) is float and w == 1.0 else read_weights(w, 1).item()
+        return columns, row, self._read_target(y), self._key_of(x, row), weight
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn a mini-batch row by row, with the result of `learn_one` in a loop.
@@ -743,18 +783,23 @@ class StreamModel(ABC):
         `in_kind` converts the answers, given the input and the classes of a classifier. Raises
         before anything changes if a row cannot be learnt, alone or together with the others.
         """
-        with self._lock:
+
+        def read() -> tuple[Self, Any]:
             check_aligned(X, y=y, w=w)
-            samples, answers, later = read_stream_batch(X), [], shallow_copy(self)
+            samples, answers = read_stream_batch(X), []
             targets = self._read_targets(samples, y)
             weights = read_weights(w, len(samples)).tolist()
             self._catch_up()
+            later = shallow_copy(self)
             own = {name: vars(self)[name] for name in IN_PLACE if hasattr(self, name)}
             vars(later).update(copy.deepcopy(own), _seen=None, _asked=None)
             for x, target, weight in zip(samples_of(X), targets, weights, strict=True):
                 answers.append(answer(later, x))
                 later.learn_one(x, target, weight)
-            converted = in_kind(source_of(X), answers, getattr(later, "classes", ()))
+            return later, in_kind(source_of(X), answers, getattr(later, "classes", ()))
+
+        with self._lock:
+            later, converted = read_whole(read, self)
             self._become(later)
             return converted
 
@@ -765,6 +810,10 @@ class StreamModel(ABC):
     @abstractmethod
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Any]:
         """Return labels or numbers; raise if the rows cannot be learnt, all together."""
+
+    @abstractmethod
+    def _read_target(self, y: Any) -> Any:
+        """Return the target of a row as `_learn` takes it."""
 
     @abstractmethod
     def _learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> None:

@@ -27,7 +27,7 @@ from onlinels.linear.scoring import (
     calibrate,
     table_of,
 )
-from onlinels.numerics import are_columns, enlarged, is_array, shallow_copy
+from onlinels.numerics import are_columns, enlarged, is_array, read_whole, shallow_copy
 from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_of
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
@@ -370,11 +370,21 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._activations.grown(columns.names, len(self._classes.extended(labels)))
         return labels
 
+    def _read_target(self, y: Any) -> tuple[Classes, int]:
+        """Return the classes with that of a label, and its column."""
+        column = self._classes.column_of(y)
+        if column is not None:
+            return self._classes, column
+        label = read_label(y)
+        classes = self._classes.extended([label])
+        return classes, int(classes.columns([label])[0])
+
     def _learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> None:
         self._catch_up()
+        classes, column = y
         found = self._waiting.find(key, self._count, self._delay)
         delay, n_known = self._delay if found is None else found.delay, len(self._classes)
-        model, column = self._with_room(columns, y, delay)
+        model = self._with_room(columns, classes, delay)
         forecast = model._forecast_before(row, found, delay)
         model, scores = model._prepared(forecast, w)
         plain = self._plain.knowing(row.values)
@@ -392,7 +402,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             # No expert could predict a class that was unknown.
             errors *= ERROR_DECAY
         news: dict[str, Any] = {"_delay": delay, "_errors": errors, "_losses": losses}
-        owing = plain.owing(raw, model._classes.labels[column], w)
+        owing = plain.owing(raw, column, w)
         news |= {"_plain": owing, "_count": self._count + 1, "_last": column}
         if not forecast.is_scaled:
             news["_scaler"] = model._scaler.learnt(row.values, row.gaps)
@@ -402,17 +412,16 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         apply((*calls, (vars(self).update, changed)))
         self._warn_of_matches()
 
-    def _with_room(self, columns: StreamColumns, y: Any, delay: int) -> tuple[Self, int]:
-        """Return the model, or a draft with room for a row, and the column of the row's class."""
-        model, column = self, self._classes.column_of(y)
-        if column is None or columns is not self._columns:
-            model, label = shallow_copy(self), read_label(y)
-            model._grow(columns, self._classes.extended([label]))
-            (column,) = model._classes.columns([label]).tolist()
+    def _with_room(self, columns: StreamColumns, classes: Classes, delay: int) -> Self:
+        """Return the model, or a draft with room for a row."""
+        model = self
+        if classes is not self._classes or columns is not self._columns:
+            model = shallow_copy(self)
+            model._grow(columns, classes)
         if delay and self._waiting.scaler.n_rows:
             model = shallow_copy(model)
             model._take_watched_scale()
-        return model, column
+        return model
 
     def _forecast_before(self, row: StreamRow, found: Found | None, delay: int) -> Prediction:
         """Return the forecast for a row that is learnt, or what is known of it without one."""
@@ -508,14 +517,15 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             self._waiting.watch(x, unpredicted)
             return np.zeros(0)
         # Read the row first: this raises for samples that have no key.
-        row, key, is_scaled = self._row(x), sample_key(x), False
+        row, key, n_names = read_whole(lambda: (self._row(x), sample_key(x), len(x)), self)
+        is_scaled = False
         again = self._waiting.latest(key, self._count) if self._delay else None
         if again is not None:
             # The scaler has learnt this row.
             self._waiting.count_again()
             return Prediction.of(again).mixture
         features, last, values = self._scaler.transform(row.values), self._last, row.values
-        news: dict[str, Any] = {"_asked": (self._count, len(x), values.tobytes(), key)}
+        news: dict[str, Any] = {"_asked": (self._count, n_names, values.tobytes(), key)}
         if self._delay:
             is_scaled = True
             news["_scaler"] = self._scaler.learnt(values, row.gaps)
@@ -528,11 +538,16 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return mixture
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        samples, draft = self._read_asked(X), shallow_copy(self)
-        draft._waiting = copy.deepcopy(self._waiting)
-        scores = [draft._row_scores(x) for x in samples_of(X)]
+        def read() -> tuple[Self, Any, Floats]:
+            samples, draft = self._read_asked(X), shallow_copy(self)
+            draft._waiting = copy.deepcopy(self._waiting)
+            scores = [draft._row_scores(x) for x in samples_of(X)]
+            made = np.array(scores).reshape(len(samples), len(self.classes))
+            return draft, source_of(X), made
+
+        draft, source, scores = read_whole(read, self)
         self._become(draft)
-        return source_of(X), np.array(scores).reshape(len(samples), len(self.classes))
+        return source, scores
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores

@@ -23,7 +23,7 @@ from onlinels.linear.regressors import (
     normals_like,
     read_numbers,
 )
-from onlinels.numerics import enlarged, is_array, is_count, shallow_copy
+from onlinels.numerics import enlarged, is_array, is_count, read_whole, shallow_copy
 from onlinels.rows.batch import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import savable
 from onlinels.stream.base import (
@@ -530,23 +530,29 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             check_mapping(x)
             # Values are not checked before the first learnt row.
             with suppress(Exception):
-                self._waiting.add(sample_key(x), EMPTY_PAST, 0)
+                key = read_whole(lambda: sample_key(x), self)
+                self._waiting.add(key, EMPTY_PAST, 0)
             return 0.0
-        given, key = self._next_forecast(self._row(x).values), sample_key(x)
+        row, key = read_whole(lambda: (self._row(x), sample_key(x)), self)
+        given = self._next_forecast(row.values)
         self._waiting.add(key, given.packed(), self._count)
         return given.value
 
     def _forecast_many(self, X: Any) -> Floats:
         """Return the forecasts for the rows of a batch (n_rows,), and store them."""
-        rows, waiting = self._columns.placed(self._read_asked(X)), copy.deepcopy(self._waiting)
-        self._warn_of_texts([name for row in rows for name in row.texts])
-        forecasts = []
-        for x, row in zip(samples_of(X), rows, strict=True):
-            given = self._forecast(row.values, self._past)
-            forecasts.append(given.value)
-            waiting.add(sample_key(x), given.packed(), self._count)
-        self._waiting = waiting
-        return np.array(forecasts)
+
+        def read() -> tuple[Waiting, Floats]:
+            rows, waiting = self._columns.placed(self._read_asked(X)), copy.deepcopy(self._waiting)
+            self._warn_of_texts([name for row in rows for name in row.texts])
+            forecasts = []
+            for x, row in zip(samples_of(X), rows, strict=True):
+                given = self._forecast(row.values, self._past)
+                forecasts.append(given.value)
+                waiting.add(sample_key(x), given.packed(), self._count)
+            return waiting, np.array(forecasts)
+
+        self._waiting, forecasts = read_whole(read, self)
+        return forecasts
 
     def _next_forecast(self, row: Floats) -> Forecast:
         """Return the current forecast for a row; it is reused if the row is learnt next."""
@@ -604,8 +610,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         # Infinity times the quantile of a level near 0 would be NaN.
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
+    def _read_target(self, y: Any) -> float:
+        return read_number("y", y, TARGET_REMEDY)
+
     def _learn(self, columns: StreamColumns, known: StreamRow, y: Any, key: int, w: float) -> None:
-        row, target, draft = known.values, read_number("y", y, TARGET_REMEDY), shallow_copy(self)
+        row, target, draft = known.values, y, shallow_copy(self)
         if columns is not self._columns:
             draft._grow(columns)
         found = self._waiting.find(key, self._count, self._delay)
