@@ -137,9 +137,15 @@ def _begin_fork() -> None:
 
 
 def _end_fork() -> None:
-    DURING_FORK.close()
-    Lock.acquire, Lock.__enter__ = LockOfPython.acquire, LockOfPython.__enter__
-    FORK_GATE.release()
+    # Whatever an interrupt divides, the locks are released: a closed stack closes again.
+    try:
+        DURING_FORK.close()
+    finally:
+        try:
+            DURING_FORK.close()
+            Lock.acquire, Lock.__enter__ = LockOfPython.acquire, LockOfPython.__enter__
+        finally:
+            FORK_GATE.release()
 
 
 def _end_fork_in_child() -> None:

@@ -245,10 +245,10 @@ class IncrementalModel(BaseEstimator):
             vars(new).pop(name, None)
         return new
 
-    def _learn(self, make: Callable[[], Self], X: Any, y: Any, sample_weight: Any) -> Self:
+    def _learn(self, make: Callable[[], Any], X: Any, y: Any, sample_weight: Any) -> Self:
         """Learn rows with a copy of this estimator that is made, then take over its state."""
 
-        def read() -> tuple[Self, Any, Checked]:
+        def read() -> tuple[Any, Any, Checked]:
             new = make()
             rows = new._read(X, y, sample_weight)
             model = new._current()
@@ -661,7 +661,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         """
         with held(self):
 
-            def make() -> Self:
+            def make() -> Any:
                 new = shallow_copy(self)
                 if classes is not None:
                     labels = (read_label(each, f"classes[{k}]") for k, each in enumerate(classes))

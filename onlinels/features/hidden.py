@@ -57,7 +57,7 @@ from onlinels.saving.description import SavedState, state_of
 
 
 @ignoring("over", "invalid")
-def standardized(made: Any, means: Floats, factors: Floats, dtype: str) -> Any:
+def standardized(made: Any, means: Floats, factors: Floats, dtype: Any) -> Any:
     """Return input weights for rows that are not standardised, in a precision."""
     return made.of_standardized(means, factors).astype(dtype)
 
@@ -340,7 +340,7 @@ class HiddenLayer(FixedTransformer):
     prefix: str = ""
 
     # The last known row and its output: a pipeline transforms a row to predict and to learn it.
-    _last = None
+    _last: tuple[Any, dict[Any, Any]] | None = None
 
     __deepcopy__, __getstate__ = locked_deepcopy, locked_state
 

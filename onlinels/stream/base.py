@@ -784,7 +784,7 @@ class StreamModel(ABC):
         before anything changes if a row cannot be learnt, alone or together with the others.
         """
 
-        def read() -> tuple[Self, Any]:
+        def read() -> tuple[Any, Any]:
             check_aligned(X, y=y, w=w)
             samples, answers = read_stream_batch(X), []
             targets = self._read_targets(samples, y)

@@ -538,7 +538,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return mixture
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        def read() -> tuple[Self, Any, Floats]:
+        def read() -> tuple[Any, Any, Floats]:
             samples, draft = self._read_asked(X), shallow_copy(self)
             draft._waiting = copy.deepcopy(self._waiting)
             scores = [draft._row_scores(x) for x in samples_of(X)]

@@ -240,7 +240,8 @@ class FoldedStatistics(Statistics):
         errors = cross_validation_errors(self._folds, standardised)
 
         def criterion(ridges: Floats) -> Floats:
-            return np.log(np.maximum(errors(ridges), MAX_ROUNDING_ERROR * squares))
+            logarithms: Floats = np.log(np.maximum(errors(ridges), MAX_ROUNDING_ERROR * squares))
+            return logarithms
 
         return best_of(criterion, first, last, SQUARED_ERROR_TOLERANCE)
 
