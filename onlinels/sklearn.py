@@ -250,9 +250,9 @@ class IncrementalModel(BaseEstimator):
 
         def read() -> tuple[Any, Any, Checked]:
             new = make()
-            rows = new._read(X, y, sample_weight)
+            batch, targets, weights = new._read(X, y, sample_weight)
             model = new._current()
-            return new, model, checked(model, *rows, None)
+            return new, model, checked(model, batch, targets, weights, None)
 
         new, model, rows = read_whole(read, self)
         if self.alpha == "auto":
