@@ -515,6 +515,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
     def _answers(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
         """Return the prediction for each reading, and `nothing` if its window is not full."""
+        return read_whole(lambda: self._predicted(method, nothing, rows), self)
+
+    def _predicted(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
         followed = self._follow(rows, [()] * len(rows), [])
         given: list[Any] = []
         while block := [state.values for state in islice(followed, BLOCK_READINGS)]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Floats, check_number, warn_caller
+from onlinels.checks import Floats, check_number, ignoring, warn_caller
 from onlinels.rows.times import (
     NANOSECONDS,
     Duration,
@@ -235,9 +235,9 @@ class Clock:
     def _decay(self, age: Any) -> Any:
         return np.exp2(-self._half_lives(age))
 
+    @ignoring("over")
     def _half_lives(self, age: Any) -> Any:
-        with np.errstate(over="ignore"):
-            return age / np.float64(self._unit)
+        return age / np.float64(self._unit)
 
     def joined(self, other: Clock) -> tuple[Clock, float, float]:
         """Return the clock of merged models, and the factors on the weights of both.
