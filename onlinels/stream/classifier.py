@@ -515,6 +515,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if not self._count:
             check_mapping(x)
             self._waiting.watch(x, unpredicted)
+        # Code of the sample may have taught the first row.
+        if not self._count:
             return np.zeros(0)
         # Read the row first: this raises for samples that have no key.
         row, key, n_names = read_whole(lambda: (self._row(x), sample_key(x), len(x)), self)
