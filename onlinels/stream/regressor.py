@@ -501,8 +501,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         True
         """
         with self._lock:
-            half_width = self._half_width(check_level(level))
+            level = check_level(level)
             forecast = self._forecast_one(x)
+            half_width = self._half_width(level)
             return forecast - half_width, forecast + half_width
 
     def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
@@ -520,8 +521,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         [(-inf, inf)]
         """
         with self._lock:
-            half_width = self._half_width(check_level(level))
+            level = check_level(level)
             forecasts = self._forecast_many(X)
+            half_width = self._half_width(level)
             return intervals_like(source_of(X), forecasts - half_width, forecasts + half_width)
 
     def _forecast_one(self, x: Any) -> float:
