@@ -38,7 +38,9 @@ from onlinels.core import SingleRows
 from onlinels.core.reference import (
     BEGAN,
     CONSTANT_TOLERANCE,
+    DUE_WEIGHT,
     EPS,
+    N_MARKS,
     NEXT_DUE,
     PREDICTED_AT,
     SHARE,
@@ -77,6 +79,7 @@ from onlinels.numerics import (
     apply_in_blocks,
     enlarged,
     product,
+    restore,
     shallow_copy,
     zero_added,
 )
@@ -110,6 +113,9 @@ SUMS_BY_ACCUMULATOR: dict[str, Any] = {
     "recursive": GramSums,
 }
 """The class of sums for every value of the setting `accumulator`."""
+
+N_FORMER_MARKS = 8
+"""Number of marks in files and pickles in which the weight of all rows makes no ridge due."""
 
 MANY_NAMES = 1024
 """Number of features at which a model warns if names are still added."""
@@ -314,6 +320,11 @@ class LinearModel(base.Estimator, ABC):
             state.pop("_warned_of", None)
             return state
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        restore(self, state)
+        if len(self._marks) == N_FORMER_MARKS:
+            self._marks = np.append(self._marks, np.zeros(N_MARKS - N_FORMER_MARKS))
+
     @property
     def _mutable_attributes(self) -> set[str]:
         return {"ridge"}
@@ -436,17 +447,19 @@ class LinearModel(base.Estimator, ABC):
         if self.count < self._marks[NEXT_DUE]:
             return
         old, settings, marks = self._penalty, self._settings, self._marks
-        penalty, due = old, np.inf
+        penalty, due, until_weight = old, np.inf, 0.0
         if is_selected(settings.ridge):
             running = self._recursion if self.count < marks[VALID_UNTIL] else None
             known = settings.ridge, settings.own_scaling, self._statistics, self._clock
-            penalty, due = choose_penalty(old, *known, running)
+            penalty, due, until_weight = choose_penalty(old, *known, running)
         news: dict[str, Any] = {"_penalty": penalty}
         is_whole = marks[SHARE] == 1.0
         if penalty.ridge is None or not (is_whole and penalty.is_same(old)):
             news |= {"_solution": None, "_recursion": None, "_rows": None}
         vars(self).update(news)
-        marks[SHARE], marks[NEXT_DUE] = 1.0, due
+        marks[[SHARE, NEXT_DUE, DUE_WEIGHT]] = 1.0, due, until_weight
+        if self._rows is not None and is_selected(settings.ridge):
+            set_checkpoints(marks, penalty, self._statistics.n_folds, self._clock)
 
     def select_ridge(self) -> None:
         """Select the ridge now, from all rows learnt, if `ridge` is "auto" or a KFold.
@@ -734,7 +747,7 @@ class LinearModel(base.Estimator, ABC):
                 statistics = statistics if kept is self else theirs.copied()
                 known = columns.locate(kept.feature_names)
                 outputs["_penalty"] = kept._penalty.placed(known, size[0])
-                outputs["_marks"] = new_marks(*kept._marks[[SHARE, NEXT_DUE]])
+                outputs["_marks"] = new_marks(*kept._marks[[SHARE, NEXT_DUE, DUE_WEIGHT]])
             outputs |= {"_columns": columns, "_clock": clock}
             self._put_in_place(statistics.named(columns.names), **outputs)
         return self
@@ -1045,7 +1058,7 @@ class LinearModel(base.Estimator, ABC):
 def hold_choices(model: LinearModel) -> None:
     """Make a model choose no ridge, whatever rows it learns, until a merge."""
     model._penalty, model._rows = Penalty(), None
-    model._marks[NEXT_DUE] = np.inf
+    model._marks[[NEXT_DUE, DUE_WEIGHT]] = np.inf, 0.0
 
 
 def largest_ratio(differences: Floats, sizes: Floats) -> float:
@@ -1091,7 +1104,7 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
     due_at: tuple[int, ...] = ()
     changes: Changes | None = None
     if is_selected(model.ridge):
-        known = model._penalty, float(model._marks[NEXT_DUE]), statistics
+        known = model._penalty, model._marks, statistics
         due_at, changes = events_in(*known, model._clock, rows)
     elif takes_sparse(statistics, rows.values):
         vars(model).update(learnt_sparse(model, rows))
@@ -1140,7 +1153,7 @@ def plan_block(model: LinearModel, rows: Checked, due: float, changes: Changes |
     learnt = Rows(uncast(rows.values), rows.targets, weights)
     statistics = model._statistics.grown(*shape).named(rows.columns.names)
     penalty, recursion, before = model._penalty, model._recursion, model._marks
-    marks = new_marks(share_after(model, rows), due)
+    marks = new_marks(share_after(model, rows), due, float(before[DUE_WEIGHT]))
     if recursion is not None:
         is_single = n_rows == 1 and statistics.is_single(learnt, past)
         recursion = recursion.grown(*shape) if is_single else None

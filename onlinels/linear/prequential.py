@@ -9,9 +9,9 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks, uncast
 from onlinels.core import IN_USE
-from onlinels.core.reference import NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.reference import DUE_WEIGHT, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.model import LinearModel, checked, learn_rows, read_rows
-from onlinels.linear.ridge import changes_in
+from onlinels.linear.ridge import changes_in, totals_after
 from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.linear.scoring import discriminant
 from onlinels.numerics import enlarged
@@ -191,6 +191,8 @@ def _block_length(model: LinearModel, rows: Checked, start: int) -> int:
     rows = rows.part(slice(start, start + int(most)))
     n_rows = len(rows.targets)
     ends = [n_rows]
+    totals = totals_after(penalty.began, statistics, clock, rows)
+    ends.append(totals.first_due(float(model._marks[DUE_WEIGHT]), 0, n_rows) + 1)
     if penalty.until_time is not None:
         passed: Any = clock.passed(n_rows, rows.times, penalty.until_time)
         ends.append(int(np.searchsorted(passed, 0.0)) + 1)

@@ -219,6 +219,11 @@ class Statistics:
         return float(self._tally[1])
 
     @property
+    def squared_weight(self) -> float:
+        """Current sum of the squared weights of the rows learnt."""
+        return float(self._tally[2])
+
+    @property
     def mean_weight(self) -> float:
         """Mean of the weights of the rows, weighted by themselves: sum w^2 / sum w; 1 without rows.
 
