@@ -268,7 +268,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     def _without(
         self, batch: Batch, read: Targets, w: float | Floats
-    ) -> tuple[Statistics, dict[str, Any]]:
+    ) -> tuple[Statistics, Integers, dict[str, Any]]:
         targets, classes = read
         unknown = classes.labels[len(self.classes) :]
         if unknown:
@@ -289,7 +289,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         kept = np.flatnonzero((counts > 0) | (left.held_targets(REMOVAL_TOLERANCE) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
         news = {"_classes": classes, "_class_counts": counts[kept]}
-        return left.reindexed(np.arange(left.n_features), kept), news
+        return left, kept, news
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         classes = self._classes.extended(other.classes)

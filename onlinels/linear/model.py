@@ -670,25 +670,27 @@ class LinearModel(base.Estimator, ABC):
 
         Features that no row has left go, unless `keeps_features` is true.
         """
-        statistics, news = self._without(batch, read, w)
+        statistics, outputs, news = self._without(batch, read, w)
         check_digits(self, statistics, "Removing these rows")
+        if not (keeps_features or statistics.count or statistics.weight):
+            self._become_empty()
+            return
+        features = np.arange(statistics.n_features)
         if not keeps_features:
-            if not (statistics.count or statistics.weight):
-                self._become_empty()
-                return
-            size = statistics.n_features, statistics.n_targets
-            kept = self._columns.staying(statistics.are_gone[: size[0]])
-            if len(kept) < size[0]:
-                news["_columns"] = self._columns.only(kept)
-                statistics = statistics.reindexed(kept, np.arange(size[1]))
-                statistics = statistics.named(news["_columns"].names)
+            features = self._columns.staying(statistics.are_gone[: len(features)])
+        if (len(features), len(outputs)) != (statistics.n_features, statistics.n_targets):
+            news["_columns"] = self._columns
+            if len(features) < statistics.n_features:
+                news["_columns"] = self._columns.only(features)
+            statistics = statistics.reindexed(features, outputs).named(news["_columns"].names)
         self._put_in_place(statistics, **news)
 
     def _without(
         self, batch: Batch, read: Targets, w: float | Floats
-    ) -> tuple[Statistics, dict[str, Any]]:
-        """Return the statistics without some rows, and the other attributes that change."""
-        return without(self, batch, read.values, w), {}
+    ) -> tuple[Statistics, Integers, dict[str, Any]]:
+        """Return the statistics without some rows, the outputs that stay, and new attributes."""
+        left = without(self, batch, read.values, w)
+        return left, np.arange(left.n_targets), {}
 
     def _become_empty(self) -> None:
         """Forget everything but the settings."""
