@@ -565,7 +565,7 @@ class CalibratedClassifier(WrappedClassifier):
         check_aligned(X, y=y, w=w, **others)
         last = last_step(self.classifier)
         found = last._answered(self._batch_features(X), y, w, **others)
-        counts = last.count + np.arange(len(found.known))
+        counts = float(last.count) + np.arange(len(found.known))
         probabilities, losses = self._calibrated(found, y, w, counts)
         classes = found.model.classes
         answers: list[Any] = []
@@ -614,7 +614,7 @@ class CalibratedClassifier(WrappedClassifier):
             if n_rows and self.classes:
                 known = np.full(n_rows, len(self.classes))
                 found = Answers(self, X, self._scores_before(X), known)
-                _, losses = self._calibrated(found, y, w, np.full(n_rows, self.count))
+                _, losses = self._calibrated(found, y, w, np.full(n_rows, float(self.count)))
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
             learn_and_note(learn, self, "_losses", losses)
 

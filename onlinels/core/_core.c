@@ -277,7 +277,7 @@ typedef struct SingleRows {
     recursion_t recursion;
     row_t row;
     double *marks;
-    int64_t *counts;           /* (n): rows of every class; or NULL */
+    double *counts;            /* (n): rows of every class; or NULL */
     real *constants;           /* (m): the only value of every feature, NaN if it varies; or NULL */
     double decay, most, least_share, patience;
     Py_ssize_t column;         /* of the label of the row */
@@ -543,7 +543,7 @@ static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
     const double past = self->sums.tally[1] * self->decay;
     return self->sums.cross && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
-           && self->sums.tally[0] + (double)k <= self->marks[NEXT_DUE]
+           && (double)k <= self->marks[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
 
@@ -601,7 +601,7 @@ static void pass_checkpoint(SingleRows *self)
     const double count = self->sums.tally[0], weight = self->sums.tally[1], squared = self->sums.tally[2];
     /* The number of rows; of equally weighted rows, (sum w)^2 / sum w^2, if these are at most half as many */
     const double rows = count - marks[BEGAN], square = weight * weight;
-    const double equal = 2.0 * square > rows * squared ? rows : floor(square / (squared ? squared : 1.0));
+    const double equal = 2.0 * square > rows * squared ? rows : floor(weight * (weight / (squared ? squared : 1.0)));
     if (equal < rows && is_weight_beyond(self, weight))
         marks[NEXT_DUE] = count;
     if (count != marks[NEXT_DUE])
@@ -626,7 +626,7 @@ static void learn_read(SingleRows *self, double w)
     if (self->least_share > 0.0)
         self->marks[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
-        self->counts[self->column] += self->counts[self->column] < INT64_MAX;
+        self->counts[self->column] += 1.0;
     learn(self, w, is_restored);
     pass_checkpoint(self);
 }
@@ -751,7 +751,7 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
         const Py_ssize_t at = i % ROWS_AT_ONCE;
         row.about = self->row.about + at * size;
         if (load_row(self, rows, i) && self->counts)
-            self->counts[self->column] += self->counts[self->column] < INT64_MAX;
+            self->counts[self->column] += 1.0;
         prepare(&others, &row, 1.0, 1.0);
         add_row(&others, &row);
         weights[at] = row.weight;

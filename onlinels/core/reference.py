@@ -265,8 +265,9 @@ def equal_rows(rows: float, weight: float, squared: float) -> float:
     >>> equal_rows(3.0, 0.75, 0.1875), equal_rows(3.0, 4.0, 6.0), equal_rows(30.0, 4.0, 2.1)
     (3.0, 3.0, 7.0)
     """
-    square = weight * weight
-    return rows if 2.0 * square > rows * squared else float(np.floor(square / (squared or 1.0)))
+    if 2.0 * weight * weight > rows * squared:
+        return rows
+    return float(np.floor(weight * (weight / (squared or 1.0))))
 
 
 def is_weight_due(rows: float, weight: float, squared: float, due: float) -> bool:
@@ -538,7 +539,7 @@ class SingleRows:
             is_restored = share < self._least_share
             further.append((self._marks.__setitem__, SHARE, 1.0 if is_restored else share))
         if self._counts is not None:
-            further.append((self._counts.__setitem__, column, self._counts[column] + 1))
+            further.append((self._counts.__setitem__, column, self._counts[column] + 1.0))
         apply((*further, *self._learning(w, is_restored)))
         self._pass_checkpoint()
 

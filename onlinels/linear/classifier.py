@@ -212,10 +212,15 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ) -> None:
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
-        self._class_counts = np.zeros(0, dtype=np.int64)
+        self._class_counts = np.zeros(0)
         priors = read_priors(priors)
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, priors, scaling
         super().__init__(Settings(*settings))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # Earlier files and pickles hold integers.
+        self._class_counts = np.asarray(self._class_counts, dtype=np.float64)
 
     @property
     def priors(self) -> Any:
@@ -260,10 +265,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return Targets(classes.columns(labels), classes)
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
-        counts = np.bincount(targets, minlength=n_targets)
+        counts = np.bincount(targets, minlength=n_targets).astype(np.float64)
         return {"_class_counts": counts + enlarged(self._class_counts, n_targets)}
 
-    def _row_outputs(self) -> tuple[Any, Any, Integers]:
+    def _row_outputs(self) -> tuple[Any, Any, Floats]:
         return self._classes.index, self._classes.labels, self._class_counts
 
     def _without(
@@ -282,7 +287,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             column = int((counts < 0).argmax())
             raise ValueError(
                 f"y holds {self.classes[column]!r} {removed[column]} times, expected at most the "
-                f"{self._class_counts[column]} rows learnt. Remove only rows that were learnt."
+                f"{self._class_counts[column]:.0f} rows learnt. Remove only rows that were learnt."
             )
         left = without(self, batch, targets, w)
         # A class whose rows were removed with less than their weight keeps the remaining weight.

@@ -256,10 +256,9 @@ class Clock:
             passed: Any = self.passed(n_rows, times, origin)
             own *= self._decay(passed - since(times, origin))  # Late rows.
         factors = self.factors(n_rows, times)
-        return (
-            running_sums(before[0], own, factors),
-            running_sums(before[1], own**2, factors**2),
-        )
+        with np.errstate(over="ignore", under="ignore"):
+            squares = running_sums(before[1], own**2, factors**2)
+        return running_sums(before[0], own, factors), squares
 
     def _decay(self, age: Any) -> Any:
         return np.exp2(-self._half_lives(age))

@@ -17,6 +17,7 @@ from river import base
 
 from onlinels.checks import (
     FEATURE_COUNT_REMEDY,
+    MAX_COUNT,
     MIN_BLOCK_ROWS,
     MIN_SUM_OF_SQUARES,
     Floats,
@@ -447,7 +448,9 @@ class LinearModel(base.Estimator, ABC):
         if self.count < self._marks[NEXT_DUE]:
             return
         old, settings, marks = self._penalty, self._settings, self._marks
-        penalty, due, until_weight = old, np.inf, 0.0
+        # The core tells states apart by the number of rows, and leaves rows that float64 cannot
+        # count to other code.
+        penalty, due, until_weight = old, float(MAX_COUNT), 0.0
         if is_selected(settings.ridge):
             running = self._recursion if self.count < marks[VALID_UNTIL] else None
             known = settings.ridge, settings.own_scaling, self._statistics, self._clock
@@ -877,7 +880,7 @@ class LinearModel(base.Estimator, ABC):
         return self._rows
 
     @abstractmethod
-    def _row_outputs(self) -> tuple[Any, Any, Integers | None]:
+    def _row_outputs(self) -> tuple[Any, Any, Floats | None]:
         """Return how targets of single rows are read, and counts; see `Statistics.single_rows`."""
 
     # Weights and predictions.

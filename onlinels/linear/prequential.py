@@ -188,6 +188,8 @@ def _block_length(model: LinearModel, rows: Checked, start: int) -> int:
         return 0
     size = statistics.n_features + statistics.n_targets
     most = min(max(size // 2, BLOCK_ENTRIES // size), model._marks[NEXT_DUE] - statistics.count)
+    if most < 1:  # Beyond the rows that are counted one by one.
+        return 0
     rows = rows.part(slice(start, start + int(most)))
     n_rows = len(rows.targets)
     ends = [n_rows]

@@ -28,6 +28,7 @@ import numpy as np
 
 from onlinels.checks import (
     BLOCK_BYTES,
+    MAX_COUNT,
     Floats,
     Integers,
     Matrix,
@@ -273,7 +274,8 @@ class Totals(NamedTuple):
         """
         rows, weights, squares = (each[start:stop] for each in self)
         is_due = ((weights >= due) & (due > 0.0)) | (weights < LEAST_DUE_SHARE * due)
-        is_due &= 2.0 * weights**2 <= rows * squares
+        with np.errstate(over="ignore"):
+            is_due &= 2.0 * weights**2 <= rows * squares
         return start + int(is_due.argmax()) if is_due.any() else stop
 
 
@@ -283,7 +285,7 @@ def totals_after(began: int, statistics: Statistics, clock: Clock, rows: Checked
     `statistics` and `clock` are those before the batch.
     """
     before, n_rows = (statistics.weight, statistics.squared_weight), len(rows.targets)
-    numbers = statistics.count - began + np.arange(1.0, n_rows + 1.0)
+    numbers = float(statistics.count - began) + np.arange(1.0, n_rows + 1.0)
     return Totals(numbers, *clock.totals(before, rows.w, n_rows, rows.times))
 
 
@@ -448,7 +450,7 @@ def choose_penalty(
         until = exact(rational(clock.now) + Fraction(time_between_selections(clock)))
     until_weight = due_weight(statistics.weight, n_varying, statistics.n_folds)
     penalty = penalty._replace(ridge=number, units=units, until_time=until, began=began)
-    return penalty, began + rows, until_weight
+    return penalty, min(began + rows, MAX_COUNT), until_weight
 
 
 def depends_on_doublings(n_folds: int, clock: Clock) -> bool:

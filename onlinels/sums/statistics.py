@@ -417,7 +417,7 @@ class Statistics:
         outputs: tuple[Any, ...] = (None, ()),
         weights: Floats | None = None,
         following: Following | None = None,
-        counts: Integers | None = None,
+        counts: Floats | None = None,
         constants: Floats | None = None,
         decay: float = 1.0,
         least_share: float = 0.0,
@@ -522,7 +522,7 @@ class Statistics:
             parts = before, out, past, -added, self.count, n_rows
             rounding = rounding.after_removal(*parts)
         changes = {
-            "_tally": np.maximum(0.0, [self.count + rows.sign * n_rows, past + added, squared]),
+            "_tally": np.maximum(0.0, [self._tally[0] + rows.sign * n_rows, past + added, squared]),
             "_mean": mean,
             "_target_squares": squares,
             "_prints": self._prints + prints if rows.sign > 0.0 else self._prints - prints,
@@ -573,7 +573,7 @@ class Statistics:
                 "their current weights."
             )
         left = self.weight - weight
-        n_left = self.count - self._weightless - np.count_nonzero(self._had_weight(rows))
+        n_left = self.count - self._weightless - int(np.count_nonzero(self._had_weight(rows)))
         if n_left > 0 and self._rounding.hides(left, self.weight, self.count, n_rows):
             raise ValueError(
                 f"The rows that would stay have the weight {left:g}, expected a weight that can be "
@@ -775,7 +775,7 @@ class Statistics:
             apply(self._sums.plan_rows(row, 1.0))
             self._target_squares += row.target_squares(self.n_targets)
             self._mean = mean.joined(other._mean, weight, theirs)
-        self._rounding = self._rounding.joined(other._rounding)
+        self._rounding = self._rounding.joined(other._rounding, self.count, other.count)
         self._tally += other._tally
         self._weightless += other._weightless
         self._prints = self._prints + other._prints
