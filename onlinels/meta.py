@@ -314,6 +314,9 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
     def _probabilities(self, scores: Floats) -> Floats:
         return np.asarray(last_step(self.classifier)._probabilities(scores))
 
+    def _unseen(self, n_known: int) -> dict[Label, float]:
+        return dict(last_step(self.classifier)._unseen(n_known))
+
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
@@ -573,7 +576,10 @@ class CalibratedClassifier(WrappedClassifier):
             answers = labels_before(found)
         elif ask is not None:
             rows = zip(probabilities.tolist(), found.known.tolist(), strict=True)
-            answers = [dict(zip(classes[:n], row, strict=False)) for row, n in rows]
+            for row, n in rows:
+                shares, unseen = np.array(row[:n]), found.model._unseen(n)
+                shares *= 1.0 - sum(unseen.values())
+                answers.append(dict(zip(classes[:n], shares.tolist(), strict=True)) | unseen)
         calls = (vars(last).update, vars(found.model)), (vars(self).update, {"_losses": losses})
         return answers, classes, calls
 

@@ -26,6 +26,7 @@ from onlinels.linear.scoring import (
     discriminant,
     posteriors,
     read_priors,
+    unseen_classes,
 )
 from onlinels.numerics import MAX_COUNT, enlarged, is_array, product
 from onlinels.rows.batch import Batch, check_mapping, read_sample, table_like
@@ -350,11 +351,17 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return outputs if self._settings.priors is None else self._rule().scores(outputs)
 
     def _probabilities(self, scores: Floats) -> Floats:
-        probabilities = super()._probabilities if self._settings.priors is None else posteriors
-        return probabilities(scores)
+        priors = self._settings.priors
+        if priors is None:
+            return super()._probabilities(scores)
+        return posteriors(scores, priors, self.classes[: scores.shape[1]])
+
+    def _unseen(self, n_known: int) -> dict[Label, float]:
+        return unseen_classes(self._settings.priors, self.classes[:n_known])
 
     def _shown(self, scores: Floats) -> list[str]:
-        return [f"probability {each:.5f}, " for each in self._probabilities(scores[None])[0]]
+        shares = self._shares(scores[None])[1][0, : len(scores)]
+        return [f"probability {each:.5f}, " for each in shares]
 
     def _independent(self) -> Self:
         new = super()._independent()

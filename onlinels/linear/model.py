@@ -1319,7 +1319,8 @@ def warn_of_dwarfing(model: LinearModel, others: Statistics) -> None:
     if deviations < MANY_DEVIATIONS or distances[column] ** 2 < squares.max():
         return
     name = f"x[{model.feature_names[column]!r}]" if column < features else "y"
-    value, n_rows = means[1][column] + distances[column], whole.count - others.count
+    # Beyond 2^53 rows, one more makes no difference.
+    value, n_rows = means[1][column] + distances[column], max(1, whole.count - others.count)
     warn_caller(
         "A few rows dwarf all others.",
         f"{name} is about {value:g} in {n_rows:,} of {whole.count:,} rows, {deviations:,.0f} "

@@ -142,17 +142,19 @@ def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     """Return the probabilities of every row before it is learnt, and learn the rows."""
     answers = model._answered(X, y, w, t)
     classes, known = answers.model.classes, answers.known
+    classes = (*classes, *answers.model._unseen(len(classes)))
+    columns = {label: column for column, label in enumerate(classes)}
     # Rows before which the same number of classes was known; other classes have 0.
-    probabilities = np.zeros(answers.scores.shape)
+    probabilities, labels = np.zeros((len(known), len(classes))), {0: ()}
     for n_known in np.unique(known[known > 0]).tolist():
-        rows = known == n_known
-        of_known = answers.model._probabilities(answers.scores[rows, :n_known])
-        probabilities[rows, :n_known] = of_known
+        rows = np.flatnonzero(known == n_known)
+        labels[n_known], shares = answers.model._shares(answers.scores[rows, :n_known])
+        probabilities[np.ix_(rows, [columns[label] for label in labels[n_known]])] = shares
     table = table_like(answers.source, classes, probabilities)
     if isinstance(answers.source, (list, tuple)):
         # Dicts hold the classes that were known at their row.
         met = zip(table, known.tolist(), strict=True)
-        table = [{label: row[label] for label in classes[:n]} for row, n in met]
+        table = [{label: row[label] for label in labels[n]} for row, n in met]
     put_in_place(model, answers)
     return table
 
