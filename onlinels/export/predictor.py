@@ -187,8 +187,8 @@ def check_seen(predictor: Predictor, output: str) -> None:
     unseen = unseen_classes(predictor.priors, tuple(seen))
     if unseen:
         raise ValueError(
-            f"priors name {next(iter(unseen))!r}, of which no row was learnt, expected rows of every "
-            f"class for {output}. Learn rows of it, or assign priors without it before the export."
+            f"priors name {next(iter(unseen))!r}, of which no row was learnt, expected rows of "
+            f"every class for {output}. Learn rows of it, or assign priors without it before."
         )
 
 

@@ -6,7 +6,7 @@ import copy
 import numbers
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, pairwise
 from operator import attrgetter, itemgetter
@@ -1106,7 +1106,7 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
     """Learn checked rows: all rows, or none if an error is raised."""
     model._choose_if_due()
     n_rows, before, statistics = len(rows.targets), model.count, model._statistics
-    due_at: tuple[int, ...] = ()
+    due_at: dict[int, bool] = {}
     changes: Changes | None = None
     if is_selected(model.ridge):
         known = model._penalty, model._marks, statistics
@@ -1130,9 +1130,10 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
                 lacking.append(error)
                 raise
         # A choice that failed stays due.
-        due = next((before + at for at in due_at if at >= block.stop), model._marks[NEXT_DUE])
+        at = next((at for at in due_at if at >= block.stop), None)
+        due = float(model._marks[NEXT_DUE] if at is None else before + at)
         in_block = changes and (changes[0], changes[1] - block.start)
-        return plan_block(model, rows.part(block), float(due), in_block)
+        return plan_block(model, rows.part(block), due, in_block, at is not None and due_at[at])
 
     was_alone = statistics.beside is None
     apply_in_blocks(blocks, plan)
@@ -1140,24 +1141,29 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
         warn_of_dwarfing(model, model._statistics.beside)
 
 
-def blocks_of(n_rows: int, n_features: int, due_at: tuple[int, ...]) -> Iterator[slice]:
+def blocks_of(n_rows: int, n_features: int, due_at: Iterable[int]) -> Iterator[slice]:
     """Cut rows where a ridge is chosen, and into blocks of some MiB."""
     for start, stop in pairwise((0, *due_at, n_rows)):
         for block in row_blocks(stop - start, n_features, MIN_BLOCK_ROWS):
             yield slice(start + block.start, start + block.stop)
 
 
-def plan_block(model: LinearModel, rows: Checked, due: float, changes: Changes | None) -> Calls:
+def plan_block(
+    model: LinearModel, rows: Checked, due: float, changes: Changes | None, doubles: bool
+) -> Calls:
     """Plan to learn a block of checked rows, with room for their columns and targets.
 
-    `due` is the count of rows at which a ridge is chosen next. `changes` are those of features in
-    the block, if the ridge is selected.
+    `due` is the count of rows at which a ridge is chosen next, and `doubles` whether it must be
+    selected then. `changes` are those of features in the block, if the ridge is selected.
     """
     n_rows, shape = len(rows.targets), rows.shape
     clock, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
     learnt = Rows(uncast(rows.values), rows.targets, weights)
     statistics = model._statistics.grown(*shape).named(rows.columns.names)
     penalty, recursion, before = model._penalty, model._recursion, model._marks
+    if doubles:
+        # Which doublings were skipped does not matter.
+        penalty = penalty._replace(doubles_at=0)
     marks = new_marks(share_after(model, rows), due, float(before[DUE_WEIGHT]))
     if recursion is not None:
         is_single = n_rows == 1 and statistics.is_single(learnt, past)

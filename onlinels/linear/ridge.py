@@ -669,7 +669,7 @@ The only value is NaN if a feature had several, and the row negative if the feat
 
 def events_in(
     penalty: Penalty, marks: Floats, statistics: Statistics, clock: Clock, rows: Checked
-) -> tuple[tuple[int, ...], Changes]:
+) -> tuple[dict[int, bool], Changes]:
     """Return the events in a batch: checkpoints, and the rows in which features begin to vary.
 
     Parameters
@@ -687,10 +687,10 @@ def events_in(
 
     Returns
     -------
-    due_at : tuple of int
-        Numbers of rows of the batch after which a ridge must be chosen, ascending: the last
-        doubling and the last checkpoint. The choice at the last checkpoint depends on the choice at
-        the last doubling. All others leave no trace.
+    due_at : dict
+        Numbers of rows of the batch after which a ridge must be chosen, ascending, and whether it
+        must be selected there: the last doubling and the last checkpoint. The choice at the last
+        checkpoint depends on the choice at the last doubling. All others leave no trace.
     changes : Changes
     """
     changes = changes_in(penalty, statistics, rows)
@@ -710,8 +710,8 @@ def events_in(
         at = max(at, last + 1)
         at = min(at, totals.first_due(until_weight, last, at) + 1)
         if at > n_rows:
-            ats = {doubled, last} if depends_on_doublings(n_folds, clock) else {last}
-            return tuple(sorted(ats - {0})), changes
+            ats = (doubled, last) if depends_on_doublings(n_folds, clock) else (last,)
+            return {each: each == doubled for each in ats if each}, changes
         last = at
         began = began_at(penalty.began, before, begun, at)
         count, n_varying = before + at - began, int(np.searchsorted(begun, at))
