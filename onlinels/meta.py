@@ -587,7 +587,9 @@ class CalibratedClassifier(WrappedClassifier):
         scores, losses, classes = self._row_scores(x), self._losses, self.classes
         if y in classes:
             column = np.array([classes.index(y)])
-            losses = losses + log_losses(scores[None], column, w, self.count, len(classes))[0]
+            losses = (
+                losses + log_losses(scores[None], column, w, float(self.count), len(classes))[0]
+            )
         learn_and_note(partial(self._teach, x, y, w=w, **others), self, "_losses", losses)
         return classes[scores.argmax()] if classes else None
 
@@ -625,7 +627,7 @@ class CalibratedClassifier(WrappedClassifier):
             learn_and_note(learn, self, "_losses", losses)
 
     def _probabilities(self, scores: Floats) -> Floats:
-        return calibrate(scores, self.scale, self.count) if scores.shape[1] else scores
+        return calibrate(scores, self.scale, float(self.count)) if scores.shape[1] else scores
 
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""

@@ -91,7 +91,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         - "equal": all priors are equal. The means of classes with few rows are also shrunk, so that
           a new class is predicted after a few rows.
         - A dict {label: prior}: the priors need not sum to 1, and a label that is not in the dict
-          counts as 1. ``{}`` gives equal priors without shrinkage.
+          counts as 1. A class of the dict that has no rows yet has its prior as probability,
+          whatever the row. ``{}`` gives equal priors without shrinkage.
     scaling : "auto", "standard" or None
         The units s_j of the features on which the ridge acts.
 
@@ -135,7 +136,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     by more, up to doublings), unless the restricted likelihood accepts the ridge that was selected
     at the last doubling. With forgetting, also each time that four times the memory has
     passed; the memory is the number of rows, or the time, in which weights fall to 1/e. Merging,
-    unlearning, `fade` and a change of the ridge also lead to a new selection. The guide's page
+    unlearning, `fade` and a change of the ridge also lead to a new selection. Where a few rows
+    outweigh all others, the growth of the weight of all rows counts, too. The guide's page
     "Choose a model and its settings" has the details.
 
     **Units of features.** With scaling="standard", multiplying a feature by a constant changes no
@@ -428,6 +430,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         table (n_rows, n_classes)
             In the kind of `X`, with a column for each class that is known after the batch: 0 in
             rows before the first row of the class. Dicts hold only the classes known at their row.
+            A class that a dict of `priors` names is known from the first row on, with its prior;
+            without rows in the batch, its column comes last.
 
         Examples
         --------

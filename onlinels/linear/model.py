@@ -363,7 +363,7 @@ class LinearModel(base.Estimator, ABC):
 
     @property
     def count(self) -> int:
-        """Number of rows learnt and not unlearnt, whatever their weights."""
+        """Number of rows learnt and not unlearnt, whatever their weights; exact up to 2^53."""
         return self._statistics.count
 
     @property

@@ -95,7 +95,7 @@ SCALE_PENALTIES: Floats = 0.5 * np.log(SOFTMAX_SCALES / DEFAULT_SCALE) ** 2
 
 
 def calibrate(
-    scores: Floats, scale: float | Floats, count: int | Integers, n_classes: Any = None
+    scores: Floats, scale: float | Floats, count: float | Integers, n_classes: Any = None
 ) -> Floats:
     """Return probabilities from scores by a scaled softmax and Laplace's rule of succession.
 
@@ -135,7 +135,7 @@ def log_losses(
     scores: Floats,
     columns: Integers,
     weights: float | Floats,
-    counts: int | Integers,
+    counts: float | Integers,
     n_classes: int | Integers,
 ) -> Floats:
     """Return the log-loss of every row at every scale in `SOFTMAX_SCALES`.
@@ -286,7 +286,10 @@ class ScoringClassifier(base.MiniBatchClassifier):
             return numbers_like(source, margins(scores))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample, {} before anything is learnt."""
+        """Return the probability of every class for one sample, {} before anything is learnt.
+
+        See `predict_proba_many` for classes without rows.
+        """
         with self._lock:
             labels, probabilities = self._shares(self._row_scores(x)[None])
             return dict(zip(labels, probabilities[0].tolist(), strict=True))
