@@ -537,9 +537,7 @@ class CalibratedClassifier(WrappedClassifier):
             return scores_of(last, read_batch(features))
         return np.asarray(last._batch_scores(features)[1])
 
-    def _calibrated(
-        self, found: Answers, y: Any, w: Any, counts: Integers
-    ) -> tuple[Floats, Floats]:
+    def _calibrated(self, found: Answers, y: Any, w: Any, counts: Floats) -> tuple[Floats, Floats]:
         """Return the probabilities of rows by the scale before each row, and the losses after all.
 
         `counts` are the numbers of rows that were learnt before the scores were computed.

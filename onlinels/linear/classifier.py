@@ -362,7 +362,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return unseen_classes(self._settings.priors, self.classes[:n_known])
 
     def _shown(self, scores: Floats) -> list[str]:
-        shares = self._shares(scores[None])[1][0, : len(scores)]
+        shares = self._with_unseen(scores[None])[1][0, : len(scores)]
         return [f"probability {each:.5f}, " for each in shares]
 
     def _independent(self) -> Self:

@@ -145,11 +145,13 @@ def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     classes = (*classes, *answers.model._unseen(len(classes)))
     columns = {label: column for column, label in enumerate(classes)}
     # Rows before which the same number of classes was known; other classes have 0.
-    probabilities, labels = np.zeros((len(known), len(classes))), {0: ()}
+    probabilities = np.zeros((len(known), len(classes)))
+    labels: dict[int, tuple[Label, ...]] = {0: ()}
     for n_known in np.unique(known[known > 0]).tolist():
         rows = np.flatnonzero(known == n_known)
-        labels[n_known], shares = answers.model._shares(answers.scores[rows, :n_known])
-        probabilities[np.ix_(rows, [columns[label] for label in labels[n_known]])] = shares
+        labels[n_known], shares = answers.model._with_unseen(answers.scores[rows, :n_known])
+        places = np.array([columns[label] for label in labels[n_known]], dtype=np.intp)
+        probabilities[np.ix_(rows, places)] = shares
     table = table_like(answers.source, classes, probabilities)
     if isinstance(answers.source, (list, tuple)):
         # Dicts hold the classes that were known at their row.

@@ -95,7 +95,7 @@ SCALE_PENALTIES: Floats = 0.5 * np.log(SOFTMAX_SCALES / DEFAULT_SCALE) ** 2
 
 
 def calibrate(
-    scores: Floats, scale: float | Floats, count: float | Integers, n_classes: Any = None
+    scores: Floats, scale: float | Floats, count: float | Integers | Floats, n_classes: Any = None
 ) -> Floats:
     """Return probabilities from scores by a scaled softmax and Laplace's rule of succession.
 
@@ -135,7 +135,7 @@ def log_losses(
     scores: Floats,
     columns: Integers,
     weights: float | Floats,
-    counts: float | Integers,
+    counts: float | Integers | Floats,
     n_classes: int | Integers,
 ) -> Floats:
     """Return the log-loss of every row at every scale in `SOFTMAX_SCALES`.
@@ -221,7 +221,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
         """Return the probabilities of unseen classes, if the first `n_known` classes are known."""
         return unseen_classes(getattr(self, "priors", None), self.classes[:n_known])
 
-    def _shares(self, scores: Floats) -> tuple[tuple[Label, ...], Floats]:
+    def _with_unseen(self, scores: Floats) -> tuple[tuple[Label, ...], Floats]:
         """Return labels, also of unseen classes, and the probability of each, (n, n_labels).
 
         The columns of the scores are those of the first classes.
@@ -291,7 +291,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
         See `predict_proba_many` for classes without rows.
         """
         with self._lock:
-            labels, probabilities = self._shares(self._row_scores(x)[None])
+            labels, probabilities = self._with_unseen(self._row_scores(x)[None])
             return dict(zip(labels, probabilities[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -302,7 +302,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
         """
         with self._lock:
             source, scores = self._batch_scores(X)
-            return table_like(source, *self._shares(scores))
+            return table_like(source, *self._with_unseen(scores))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
