@@ -13,7 +13,6 @@ from river import base
 
 from onlinels.checks import (
     Floats,
-    Integers,
     by_row,
     check_between,
     check_mass,
@@ -566,7 +565,7 @@ class CalibratedClassifier(WrappedClassifier):
         check_aligned(X, y=y, w=w, **others)
         last = last_step(self.classifier)
         found = last._answered(self._batch_features(X), y, w, **others)
-        counts = float(last.count) + np.arange(len(found.known))
+        counts: Floats = float(last.count) + np.arange(float(len(found.known)))
         probabilities, losses = self._calibrated(found, y, w, counts)
         classes = found.model.classes
         answers: list[Any] = []

@@ -252,7 +252,7 @@ def test_a_class_without_rows_has_its_prior():
     for same in (model, export.answers_only(model)):
         assert same.predict_proba_one({"rms": 1.0}) == PRIOR
     model.learn_one(x, "fault")
-    assert 0.9 < model.predict_proba_one(x)["fault"] < 1.0
+    assert model.predict_proba_one(x)["fault"] > 0.9
     model.unlearn_many([x, x], ["fault"] * 2, [0.0, 1.0])
     assert (model.classes, model.predict_proba_one(x)) == (("ok",), PRIOR)
     model.priors = "learnt"
