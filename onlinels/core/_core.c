@@ -304,7 +304,7 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
         {&s->cross, m * n, REALS}, {&target_squares, n, REALS}, {&s->prints, 2 * size, HASHES},
         {&r->inverse, m * m, REALS}, {&r->pending, m, REALS}, {&r->weights, m * n, REALS},
         {&r->criterion, n, REALS}, {&r->factors, N_FACTORS, REALS}, {&r->penalties, m, REALS},
-        {&self->marks, N_MARKS, REALS}, {&self->counts, n, INTEGERS}, {&self->constants, m, REALS},
+        {&self->marks, N_MARKS, REALS}, {&self->counts, n, REALS}, {&self->constants, m, REALS},
     };
     const Py_ssize_t n_wanted = sizeof(wanted) / sizeof(*wanted);
     Py_ssize_t start = 0;

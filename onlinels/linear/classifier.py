@@ -28,7 +28,7 @@ from onlinels.linear.scoring import (
     read_priors,
     unseen_classes,
 )
-from onlinels.numerics import MAX_COUNT, enlarged, is_array, product
+from onlinels.numerics import are_counts, enlarged, is_array, product
 from onlinels.rows.batch import Batch, check_mapping, read_sample, table_like
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
@@ -38,8 +38,8 @@ from onlinels.sums.statistics import REMOVAL_TOLERANCE, RowSums, Statistics
 
 def _counts_are_sound(model: Any) -> bool:
     counts = model._class_counts
-    fits = is_array(counts, len(model._classes), dtype=np.int64) and linear_is_sound(model)
-    return bool(fits and counts.min(initial=0) >= 0 and counts.max(initial=0) <= MAX_COUNT)
+    fits = is_array(counts, len(model._classes)) and are_counts(counts)
+    return fits and linear_is_sound(model)
 
 
 @savable(_counts_are_sound)

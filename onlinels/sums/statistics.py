@@ -32,7 +32,7 @@ from onlinels.core.reference import (
     is_one_of,
     numbers_of,
 )
-from onlinels.numerics import Calls, is_array, is_count, product, shallow_copy
+from onlinels.numerics import Calls, are_counts, is_array, product, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
 from onlinels.sums.forms import FactorSums, GramSums
@@ -123,8 +123,8 @@ def is_sound(statistics: Any) -> bool:
     fits = is_array(statistics._target_squares, shape[1]) and is_array(tally, 3)
     fits = fits and is_array(statistics._prints, 2, size, dtype=np.uint64)
     fits = fits and is_array(statistics._rounding.squares, size)
-    fits = fits and tally[0] == statistics.count and is_count(statistics.count)
-    fits = fits and is_count(statistics._weightless) and statistics._weightless <= statistics.count
+    fits = fits and are_counts(tally[:1]) and type(statistics._weightless) is int
+    fits = fits and 0 <= statistics._weightless <= statistics.count
     if (beside := statistics._beside) is not None:
         kinds = [(type(one._sums), one._sums.shape, one.is_centred) for one in (statistics, beside)]
         fits = fits and type(beside) is Statistics and beside._beside is None and len({*kinds}) == 1
