@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from onlinels.checks import Floats, Integers, check_values, readable
+from onlinels.checks import MAX_COUNT, Floats, Integers, check_values, readable
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
@@ -29,9 +29,6 @@ Regressor = TypeVar("Regressor", LeastSquaresRegressor, LeastSquaresMultiTargetR
 
 MAX_SUM = 1e280
 """Largest sum of products: multiplied by a number of rows, it still fits float64."""
-
-MAX_ROWS = 2.0**53
-"""Largest number of rows: up to it, float64 holds every whole number."""
 
 SYMMETRY_TOLERANCE = 1e-9
 """Relative difference of two entries of a symmetric matrix that rounding errors can cause."""
@@ -134,7 +131,7 @@ def classifier_from_sums(
         gram, by_class.T, by_class.sum(axis=0), counts, counts, counts.sum(), origin, none
     )
     n_rows = np.maximum(np.rint(counts), 1.0).astype(np.int64)
-    news = {"_classes": classes, "_class_counts": n_rows}
+    news = {"_classes": classes, "_class_counts": n_rows.astype(np.float64)}
     prints, order = prints_of_counts(n_rows), np.arange(n_classes)
     return _with_sums(model, sums, n_rows.sum(), feature_names, prints, order, news)
 
@@ -254,8 +251,8 @@ def _numbers(name: str, values: Any, shape: tuple[int | str, ...]) -> Floats:
 
 def _counts(name: str, values: Any, size: int) -> Floats:
     counts = _numbers(name, values, (size,))
-    if not counts.min() > 0.0 or counts.sum() > MAX_ROWS:
-        expected = f"numbers above 0, in all at most {MAX_ROWS:g}"
+    if not counts.min() > 0.0 or counts.sum() > MAX_COUNT:
+        expected = f"numbers above 0, in all at most {float(MAX_COUNT):g}"
         remedy = "Leave out classes without rows, and pass the numbers of rows."
         raise ValueError(f"{name}={counts.tolist()!r}, expected {expected}. {remedy}")
     return counts

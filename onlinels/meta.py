@@ -13,7 +13,6 @@ from river import base
 
 from onlinels.checks import (
     Floats,
-    Integers,
     by_row,
     check_between,
     check_mass,
@@ -326,6 +325,9 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
     def _probabilities(self, scores: Floats) -> Floats:
         return np.asarray(last_step(self.classifier)._probabilities(scores))
 
+    def _unseen(self, n_known: int) -> dict[Label, float]:
+        return dict(last_step(self.classifier)._unseen(n_known))
+
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
@@ -553,9 +555,7 @@ class CalibratedClassifier(WrappedClassifier):
             return scores_of(last, read_batch(features))
         return np.asarray(last._batch_scores(features)[1])
 
-    def _calibrated(
-        self, found: Answers, y: Any, w: Any, counts: Integers
-    ) -> tuple[Floats, Floats]:
+    def _calibrated(self, found: Answers, y: Any, w: Any, counts: Floats) -> tuple[Floats, Floats]:
         """Return the probabilities of rows by the scale before each row, and the losses after all.
 
         `counts` are the numbers of rows that were learnt before the scores were computed.
@@ -584,7 +584,7 @@ class CalibratedClassifier(WrappedClassifier):
         check_aligned(X, y=y, w=w, **others)
         last = last_step(self.classifier)
         found = last._answered(self._batch_features(X), y, w, **others)
-        counts = last.count + np.arange(len(found.known))
+        counts: Floats = float(last.count) + np.arange(float(len(found.known)))
         probabilities, losses = self._calibrated(found, y, w, counts)
         classes = found.model.classes
         answers: list[Any] = []
@@ -592,7 +592,10 @@ class CalibratedClassifier(WrappedClassifier):
             answers = labels_before(found)
         elif ask is not None:
             rows = zip(probabilities.tolist(), found.known.tolist(), strict=True)
-            answers = [dict(zip(classes[:n], row, strict=False)) for row, n in rows]
+            for row, n in rows:
+                shares, unseen = np.array(row[:n]), found.model._unseen(n)
+                shares *= 1.0 - sum(unseen.values())
+                answers.append(dict(zip(classes[:n], shares.tolist(), strict=True)) | unseen)
         calls = (vars(last).update, vars(found.model)), (vars(self).update, {"_losses": losses})
         return answers, classes, calls
 
@@ -604,7 +607,7 @@ class CalibratedClassifier(WrappedClassifier):
             added = np.zeros(len(SOFTMAX_SCALES))
             if y in classes:
                 column = np.array([classes.index(y)])
-                added = log_losses(scores[None], column, w, self.count, len(classes))[0]
+                added = log_losses(scores[None], column, w, float(self.count), len(classes))[0]
             return classes[scores.argmax()] if classes else None, added
 
         predicted, added = read_whole(read, self)
@@ -646,10 +649,10 @@ class CalibratedClassifier(WrappedClassifier):
             return np.zeros(len(SOFTMAX_SCALES))
         known = np.full(n_rows, len(self.classes))
         found = Answers(self, X, self._scores_before(X), known)
-        return self._calibrated(found, y, w, np.full(n_rows, self.count))[1] - self._losses
+        return self._calibrated(found, y, w, np.full(n_rows, float(self.count)))[1] - self._losses
 
     def _probabilities(self, scores: Floats) -> Floats:
-        return calibrate(scores, self.scale, self.count) if scores.shape[1] else scores
+        return calibrate(scores, self.scale, float(self.count)) if scores.shape[1] else scores
 
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""

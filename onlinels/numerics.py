@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from scipy.linalg.blas import dgemm, dgemv, sgemm, sgemv
 
-from onlinels.checks import SPARSE_TYPES, Matrix, read_only
+from onlinels.checks import MAX_COUNT, SPARSE_TYPES, Matrix, read_only
 from onlinels.core.reference import apply
 
 Calls = tuple[tuple[Any, ...], ...]
@@ -310,8 +310,15 @@ def is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value <= MAX_COUNT
 
 
-MAX_COUNT = 1 << 53
-"""Number up to which all whole numbers are float64."""
+def are_counts(values: Matrix) -> bool:
+    """Return whether loaded floats are counts of rows, which merged models round beyond 2^53.
+
+    Examples
+    --------
+    >>> are_counts(np.array([0.0, 2.0**60])), are_counts(np.array([0.5, np.inf]))
+    (True, False)
+    """
+    return bool((np.isfinite(values) & (values >= 0.0) & (values == np.floor(values))).all())
 
 
 def shallow_copy(thing: Thing) -> Thing:

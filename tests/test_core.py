@@ -414,9 +414,11 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0):
     penalties = np.full(n_features, 2.0)
     weights = np.asfortranarray(sums.solve(penalties, sums.diagonal))
     recursion = sums.products.recursion_of(weights, 2.0, penalties)
-    marks = np.array([30.0, 2000.0, due, 1.0, 0.0, 900.0, 0.05, 2.0 * (seed % 2)])
+    until_weight = 40.0 if due < 2000.0 else 0.0
+    marks = [30.0, 2000.0, due, 1.0, until_weight, 0.0, seed % 40, 900.0, 0.05, 2.0 * (seed % 2)]
+    marks = np.array(marks)
     names = {f"x{column}": column for column in range(n_features)}
-    counts = np.full(n_targets, 10) if targets == "labels" else None
+    counts = np.full(n_targets, 10.0) if targets == "labels" else None
     least = 0.5 if seed % 2 and decay != 1.0 else 0.0
     known = Following(recursion, marks), counts, constants if seed % 3 else None, decay, least
     values = np.zeros(n_features + n_targets)

@@ -17,7 +17,9 @@ from onlinels import (
     ConvolutionalFeatures,
     DriftAwareClassifier,
     HiddenLayer,
+    KFold,
     LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     StreamClassifier,
     StreamRegressor,
@@ -36,6 +38,51 @@ def room(monkeypatch):
 
     set_room(1e6)
     return set_room
+
+
+@pytest.mark.parametrize("n_merges", [49, 70])
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(LeastSquaresClassifier(1.0), LeastSquaresClassifier(), LeastSquaresRegressor(1.0)),
+        *(LeastSquaresRegressor(KFold(3)), LeastSquaresRegressor(1.0, half_life=1e3)),
+        *(LeastSquaresMultiTargetRegressor(), LeastSquaresClassifier(1.0, priors="learnt")),
+        *(CalibratedClassifier(LeastSquaresClassifier()), LeastSquaresRegressor("paper")),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:.*These rows decide the weights")
+def test_counts_beyond_whole_floats(model, n_merges):
+    """No count wraps around, and a further row counts, although float64 does not count it."""
+    model, x = model.clone(), {"a": 2.0, "b": 1.0}
+    kind, is_multi = type(model).__name__, isinstance(model, LeastSquaresMultiTargetRegressor)
+    targets = "xy" if "Classifier" in kind else [{"u": 1.0}, {"u": 3e9}] if is_multi else [1.0, 3e9]
+
+    def answer(model):
+        return model.predict_proba_one(x) if "Classifier" in kind else model.predict_one(x)
+
+    for row in range(50):
+        model.learn_one({"a": row % 7, "b": row % 3}, targets[row % 2])
+    for _ in range(n_merges):
+        model.merge(model)
+    assert model.count == 50 << n_merges
+    w = {} if kind == "CalibratedClassifier" else {"w": 1e20}
+    for learn in (
+        lambda: model.learn_one(x, targets[0], **w),
+        lambda: model.learn_many([x, x], [targets[1]] * 2),
+        lambda: model.predict_learn_many([x, x], [targets[0]] * 2),
+    ):
+        model.predict_one(x)
+        learn()
+        # What is loaded solves anew.
+        again = pickle.loads(pickle.dumps(model))
+        inner = getattr(again, "classifier", again)
+        vars(inner).update(_solution=None, _recursion=None)
+        assert answer(model) == pytest.approx(answer(again), rel=1e-6)
+    assert model.count == pytest.approx(50.0 * 2.0**n_merges)
+    if hasattr(model, "unlearn_one") and "half_life" not in repr(model):
+        model.unlearn_one(x, targets[0])
+    answer(model)
 
 
 @st.composite

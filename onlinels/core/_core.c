@@ -26,7 +26,7 @@
 #include "stream.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
-#define LAYOUT 9
+#define LAYOUT 10
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
@@ -258,7 +258,10 @@ static PyObject *settle(PyObject *module, PyObject *arrays)
 /* ---- A model ----------------------------------------------------------------------------------- */
 
 /* Marks of a model, counts of rows for the most part: see reference.py. */
-enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, BEGAN, DOUBLES_AT, GROWTH, SCALED, N_MARKS };
+enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
+       N_MARKS };
+#define DUE_TOLERANCE 1e-9
+#define LEAST_DUE_SHARE 0.25
 #define ROWS_SELECTED_ONE_BY_ONE 16.0
 #define MAX_UNITS_GROWTH 4.1
 
@@ -274,7 +277,7 @@ typedef struct SingleRows {
     recursion_t recursion;
     row_t row;
     double *marks;
-    int64_t *counts;           /* (n): rows of every class; or NULL */
+    double *counts;            /* (n): rows of every class; or NULL */
     real *constants;           /* (m): the only value of every feature, NaN if it varies; or NULL */
     double decay, most, least_share, patience;
     Py_ssize_t column;         /* of the label of the row */
@@ -301,7 +304,7 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
         {&s->cross, m * n, REALS}, {&target_squares, n, REALS}, {&s->prints, 2 * size, HASHES},
         {&r->inverse, m * m, REALS}, {&r->pending, m, REALS}, {&r->weights, m * n, REALS},
         {&r->criterion, n, REALS}, {&r->factors, N_FACTORS, REALS}, {&r->penalties, m, REALS},
-        {&self->marks, N_MARKS, REALS}, {&self->counts, n, INTEGERS}, {&self->constants, m, REALS},
+        {&self->marks, N_MARKS, REALS}, {&self->counts, n, REALS}, {&self->constants, m, REALS},
     };
     const Py_ssize_t n_wanted = sizeof(wanted) / sizeof(*wanted);
     Py_ssize_t start = 0;
@@ -527,13 +530,21 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
 
 /* ---- Learning ---------------------------------------------------------------------------------- */
 
+/* Whether a choice of a ridge is due if all rows have this weight, and are far from equally weighted. */
+static int is_weight_beyond(const SingleRows *self, double weight)
+{
+    const double due = self->marks[DUE_WEIGHT];
+    return (due > 0.0 && weight >= due) || weight < LEAST_DUE_SHARE * due;
+}
+
 /* Whether k rows of weight w can be learnt here, for all that is known before they are read: no choice
  * of a ridge is due before the last of them. */
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
     const double past = self->sums.tally[1] * self->decay;
     return self->sums.cross && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
-           && self->sums.tally[0] + (double)k <= self->marks[NEXT_DUE];
+           && (double)k <= self->marks[NEXT_DUE] - self->sums.tally[0]
+           && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
 
 /* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
@@ -583,17 +594,27 @@ static int are_units_alike(const SingleRows *self)
     return 1;
 }
 
-/* Pass a checkpoint if the ridge is kept; otherwise, a choice is due. */
-static void keep_ridge(SingleRows *self)
+/* Pass a checkpoint, if one is due, and the ridge is kept; otherwise, a choice is due. */
+static void pass_checkpoint(SingleRows *self)
 {
     double *marks = self->marks;
-    const double count = self->sums.tally[0], rows = count - marks[BEGAN];
-    if (!(marks[GROWTH] > 0.0 && count < marks[DOUBLES_AT] && count < marks[VALID_UNTIL])
-        || !self->recursion.inverse || self->refines || (marks[SCALED] > 0.0 && !are_units_alike(self)))
+    const double count = self->sums.tally[0], weight = self->sums.tally[1], squared = self->sums.tally[2];
+    /* The number of rows; of equally weighted rows, (sum w)^2 / sum w^2, if these are at most half as many */
+    const double rows = count - marks[BEGAN], square = weight * weight;
+    const double equal = 2.0 * square > rows * squared ? rows : floor(weight * (weight / (squared ? squared : 1.0)));
+    if (equal < rows && is_weight_beyond(self, weight))
+        marks[NEXT_DUE] = count;
+    if (count != marks[NEXT_DUE])
+        return;
+    if (!(marks[GROWTH] > 0.0 && equal >= marks[LEAST_ROWS] && equal < marks[DOUBLES_AT])
+        || !(self->recursion.inverse && count < marks[VALID_UNTIL]) || self->refines
+        || (marks[SCALED] > 0.0 && !are_units_alike(self)))
         return;
     self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
-    if (is_accepted(&self->sums, &self->recursion, self->row.image))
+    if (is_accepted(&self->sums, &self->recursion, self->row.image)) {
         marks[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(marks[GROWTH] * rows));
+        marks[DUE_WEIGHT] = weight * (1.0 + marks[GROWTH]) * (1.0 - DUE_TOLERANCE);
+    }
 }
 
 /* Learn a row that is read. */
@@ -605,10 +626,9 @@ static void learn_read(SingleRows *self, double w)
     if (self->least_share > 0.0)
         self->marks[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
-        self->counts[self->column] += self->counts[self->column] < INT64_MAX;
+        self->counts[self->column] += 1.0;
     learn(self, w, is_restored);
-    if (self->sums.tally[0] == self->marks[NEXT_DUE])
-        keep_ridge(self);
+    pass_checkpoint(self);
 }
 
 static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
@@ -731,7 +751,7 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
         const Py_ssize_t at = i % ROWS_AT_ONCE;
         row.about = self->row.about + at * size;
         if (load_row(self, rows, i) && self->counts)
-            self->counts[self->column] += self->counts[self->column] < INT64_MAX;
+            self->counts[self->column] += 1.0;
         prepare(&others, &row, 1.0, 1.0);
         add_row(&others, &row);
         weights[at] = row.weight;
@@ -742,6 +762,8 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
         self->marks[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
         self->marks[VALID_UNTIL] = 0.0;
     }
+    if (can)
+        pass_checkpoint(self);
     return PyBool_FromLong(can);
 }
 

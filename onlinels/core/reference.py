@@ -21,7 +21,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 9
+LAYOUT = 10
 """Number of the arguments and arrays of the classes below, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -66,13 +66,24 @@ PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)
 """Marks of a model: counts of rows at the last prediction, from which the weights no longer answer,
 and at which a ridge is chosen; and the share of the ridge that decay has left."""
 
-BEGAN, DOUBLES_AT, GROWTH, SCALED = range(4, 8)
-"""Marks for checkpoints of the ridge, which `SingleRows` passes while the ridge is kept: counts of
-rows from which other counts begin, and up to which it may be kept; the growth of the number of rows
-from one checkpoint to the next, 0.0 if other code must choose; and the ridge if it acts on scaled
-features, else 0.0."""
+DUE_WEIGHT = 4
+"""Mark of a model: weight of all rows at which a ridge is chosen, also before the count of rows
+says so, if the rows are far from equally weighted; 0.0 if the weight does not matter."""
 
-N_MARKS = 8
+BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED = range(5, 10)
+"""Marks for checkpoints of the ridge, which `SingleRows` passes while the ridge is kept: count of
+rows from which other counts begin; numbers of equally weighted rows from which, and up to which, it
+may be kept; the growth of the number of rows from one checkpoint to the next, 0.0 if other code
+must choose; and the ridge if it acts on scaled features, else 0.0."""
+
+N_MARKS = 10
+
+DUE_TOLERANCE = 1e-9
+"""Rounding of the weight of all rows, relative to it, that does not make a ridge due or not."""
+
+LEAST_DUE_SHARE = 0.25
+"""Share of the weight at which a ridge is due, below which it is due, too: from a half to a quarter
+of the weight at the last choice is left."""
 
 ROWS_SELECTED_ONE_BY_ONE = 16
 """Number of rows up to which every row is a checkpoint."""
@@ -243,6 +254,27 @@ def weights_of_errors(mean_weight: float, forgets: bool) -> tuple[float, float]:
     if not forgets or mean_weight >= 1.0:
         return 1.0, 1.0
     return (mean_weight, mean_weight) if mean_weight > MAX_MEAN_WEIGHT else (0.0, 1.0)
+
+
+def equal_rows(rows: float, weight: float, squared: float) -> float:
+    """Return the number of rows, or of equally weighted rows if these are at most half as many.
+
+    Equally weighted rows that determine as much are (sum w)^2 / sum w^2.
+
+    Examples
+    --------
+    >>> equal_rows(3.0, 0.75, 0.1875), equal_rows(3.0, 4.0, 6.0), equal_rows(30.0, 4.0, 2.1)
+    (3.0, 3.0, 7.0)
+    """
+    if 2.0 * weight * weight > rows * squared:
+        return rows
+    return float(np.floor(weight * (weight / (squared or 1.0))))
+
+
+def is_weight_due(rows: float, weight: float, squared: float, due: float) -> bool:
+    """Return whether a ridge is due because of the weight of all rows, given the mark of it."""
+    is_beyond = weight >= due > 0.0 or weight < LEAST_DUE_SHARE * due
+    return is_beyond and equal_rows(rows, weight, squared) < rows
 
 
 def is_accepted(recursion: tuple[Numbers, ...], freedom: float, squares: float) -> bool:
@@ -508,16 +540,21 @@ class SingleRows:
             is_restored = share < self._least_share
             further.append((self._marks.__setitem__, SHARE, 1.0 if is_restored else share))
         if self._counts is not None:
-            further.append((self._counts.__setitem__, column, self._counts[column] + 1))
+            further.append((self._counts.__setitem__, column, self._counts[column] + 1.0))
         apply((*further, *self._learning(w, is_restored)))
-        if self._tally[0] == self._marks[NEXT_DUE]:
-            self._keep_ridge()
+        self._pass_checkpoint()
 
-    def _keep_ridge(self) -> None:
-        """Pass a checkpoint if the ridge is kept; otherwise, a choice is due."""
+    def _pass_checkpoint(self) -> None:
+        """Pass a checkpoint, if one is due, and the ridge is kept; otherwise, a choice is due."""
         marks = self._marks
-        count, weight, _ = self._tally.tolist()
-        can_keep = marks[GROWTH] > 0.0 and count < min(marks[DOUBLES_AT], marks[VALID_UNTIL])
+        count, weight, squared = self._tally.tolist()
+        rows = count - float(marks[BEGAN])
+        if is_weight_due(rows, weight, squared, float(marks[DUE_WEIGHT])):
+            marks[NEXT_DUE] = count
+        if count != marks[NEXT_DUE]:
+            return
+        is_between = marks[LEAST_ROWS] <= equal_rows(rows, weight, squared) < marks[DOUBLES_AT]
+        can_keep = marks[GROWTH] > 0.0 and is_between and count < marks[VALID_UNTIL]
         if not can_keep or self._inverse is None or self._refines:
             return
         if marks[SCALED] > 0.0:
@@ -529,9 +566,9 @@ class SingleRows:
         arrays = self._inverse, self._pending, self._weights, self._criterion, self._factors
         freedom = weight - self._is_centred
         if is_accepted((*arrays, self._penalties), freedom, float(self._squares.sum())):
-            rows = count - marks[BEGAN]
             step = 1.0 if rows < ROWS_SELECTED_ONE_BY_ONE else ceil(marks[GROWTH] * rows)
-            marks[NEXT_DUE] = count + step
+            due = weight * (1.0 + marks[GROWTH]) * (1.0 - DUE_TOLERANCE)
+            marks[[NEXT_DUE, DUE_WEIGHT]] = count + step, due
 
     def plan_sample(self, w: float) -> tuple[Call, ...]:
         """Return calls that learn the row in the first array, which other code has checked.

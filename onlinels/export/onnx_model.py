@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.checks import Floats, Matrix, check_flag, check_path, ignoring
-from onlinels.export.predictor import ClassPredictor, Parts, labels_of, parts_of
+from onlinels.export.predictor import ClassPredictor, Parts, check_seen, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
     N_SQUARE_ROOTS,
@@ -589,6 +589,7 @@ def _scores(table: TableValue, parts: Parts) -> GraphValue:
 def _classify(scores: GraphValue, predictor: ClassPredictor) -> None:
     """Add the outputs of a classifier: label, probabilities and scores."""
     labels = labels_of(predictor.outputs, "an ONNX file")
+    check_seen(predictor, "an ONNX file")
     if predictor.softmax is None:
         probabilities = _projected(scores, len(labels))
     else:

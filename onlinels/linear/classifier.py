@@ -26,8 +26,9 @@ from onlinels.linear.scoring import (
     discriminant,
     posteriors,
     read_priors,
+    unseen_classes,
 )
-from onlinels.numerics import MAX_COUNT, enlarged, is_array, product
+from onlinels.numerics import are_counts, enlarged, is_array, product
 from onlinels.rows.batch import Batch, check_mapping, read_sample, table_like
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
@@ -37,8 +38,8 @@ from onlinels.sums.statistics import REMOVAL_TOLERANCE, RowSums, Statistics
 
 def _counts_are_sound(model: Any) -> bool:
     counts = model._class_counts
-    fits = is_array(counts, len(model._classes), dtype=np.int64) and linear_is_sound(model)
-    return bool(fits and counts.min(initial=0) >= 0 and counts.max(initial=0) <= MAX_COUNT)
+    fits = is_array(counts, len(model._classes)) and are_counts(counts)
+    return fits and linear_is_sound(model)
 
 
 @savable(_counts_are_sound)
@@ -90,7 +91,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         - "equal": all priors are equal. The means of classes with few rows are also shrunk, so that
           a new class is predicted after a few rows.
         - A dict {label: prior}: the priors need not sum to 1, and a label that is not in the dict
-          counts as 1. ``{}`` gives equal priors without shrinkage.
+          counts as 1. A class of the dict that has no rows yet has its prior as probability,
+          whatever the row. ``{}`` gives equal priors without shrinkage.
     scaling : "auto", "standard" or None
         The units s_j of the features on which the ridge acts.
 
@@ -134,7 +136,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     by more, up to doublings), unless the restricted likelihood accepts the ridge that was selected
     at the last doubling. With forgetting, also each time that four times the memory has
     passed; the memory is the number of rows, or the time, in which weights fall to 1/e. Merging,
-    unlearning, `fade` and a change of the ridge also lead to a new selection. The guide's page
+    unlearning, `fade` and a change of the ridge also lead to a new selection. Where a few rows
+    outweigh all others, the growth of the weight of all rows counts, too. The guide's page
     "Choose a model and its settings" has the details.
 
     **Units of features.** With scaling="standard", multiplying a feature by a constant changes no
@@ -212,10 +215,15 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ) -> None:
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
-        self._class_counts = np.zeros(0, dtype=np.int64)
+        self._class_counts = np.zeros(0)
         priors = read_priors(priors)
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, priors, scaling
         super().__init__(Settings(*settings))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # Earlier files and pickles hold integers.
+        self._class_counts = np.asarray(self._class_counts, dtype=np.float64)
 
     @property
     def priors(self) -> Any:
@@ -260,15 +268,15 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return Targets(classes.columns(labels), classes)
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
-        counts = np.bincount(targets, minlength=n_targets)
+        counts = np.bincount(targets, minlength=n_targets).astype(np.float64)
         return {"_class_counts": counts + enlarged(self._class_counts, n_targets)}
 
-    def _row_outputs(self) -> tuple[Any, Any, Integers]:
+    def _row_outputs(self) -> tuple[Any, Any, Floats]:
         return self._classes.index, self._classes.labels, self._class_counts
 
     def _without(
         self, batch: Batch, read: Targets, w: float | Floats
-    ) -> tuple[Statistics, dict[str, Any]]:
+    ) -> tuple[Statistics, Integers, dict[str, Any]]:
         targets, classes = read
         unknown = classes.labels[len(self.classes) :]
         if unknown:
@@ -282,14 +290,14 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             column = int((counts < 0).argmax())
             raise ValueError(
                 f"y holds {self.classes[column]!r} {removed[column]} times, expected at most the "
-                f"{self._class_counts[column]} rows learnt. Remove only rows that were learnt."
+                f"{self._class_counts[column]:.0f} rows learnt. Remove only rows that were learnt."
             )
         left = without(self, batch, targets, w)
         # A class whose rows were removed with less than their weight keeps the remaining weight.
         kept = np.flatnonzero((counts > 0) | (left.held_targets(REMOVAL_TOLERANCE) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
         news = {"_classes": classes, "_class_counts": counts[kept]}
-        return left.reindexed(np.arange(left.n_features), kept), news
+        return left, kept, news
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         classes = self._classes.extended(other.classes)
@@ -346,11 +354,17 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return outputs if self._settings.priors is None else self._rule().scores(outputs)
 
     def _probabilities(self, scores: Floats) -> Floats:
-        probabilities = super()._probabilities if self._settings.priors is None else posteriors
-        return probabilities(scores)
+        priors = self._settings.priors
+        if priors is None:
+            return super()._probabilities(scores)
+        return posteriors(scores, priors, self.classes[: scores.shape[1]])
+
+    def _unseen(self, n_known: int) -> dict[Label, float]:
+        return unseen_classes(self._settings.priors, self.classes[:n_known])
 
     def _shown(self, scores: Floats) -> list[str]:
-        return [f"probability {each:.5f}, " for each in self._probabilities(scores[None])[0]]
+        shares = self._with_unseen(scores[None])[1][0, : len(scores)]
+        return [f"probability {each:.5f}, " for each in shares]
 
     def _independent(self) -> Self:
         new = super()._independent()
@@ -417,6 +431,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         table (n_rows, n_classes)
             In the kind of `X`, with a column for each class that is known after the batch: 0 in
             rows before the first row of the class. Dicts hold only the classes known at their row.
+            A class that a dict of `priors` names is known from the first row on, with its prior;
+            without rows in the batch, its column comes last.
 
         Examples
         --------

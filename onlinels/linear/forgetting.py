@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dtbsv
 
 from onlinels.checks import Floats, check_number, ignoring, warn_caller
 from onlinels.rows.times import (
@@ -232,6 +233,33 @@ class Clock:
         factors: Floats = self._decay(np.minimum(steps, np.maximum(after, 0.0)))
         return factors
 
+    def totals(
+        self,
+        before: tuple[float, float],
+        w: float | Floats,
+        n_rows: int,
+        times: Times | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Return the sums of weights, and of squared weights, after each row of a batch.
+
+        `before` are the sums before the batch; see `tick` for the other parameters.
+
+        Examples
+        --------
+        >>> Clock(forgetting_factor=0.5).totals((2.0, 1.0), 1.0, 3)
+        (array([2., 2., 2.]), array([1.25  , 1.3125, 1.328125]))
+        """
+        own = np.array(np.broadcast_to(np.asarray(w, dtype=np.float64), n_rows))
+        if self.half_life is not None:
+            times = self._counted(n_rows) if times is None else times
+            origin = exact(times[0])
+            passed: Any = self.passed(n_rows, times, origin)
+            own *= self._decay(passed - since(times, origin))  # Late rows.
+        factors = self.factors(n_rows, times)
+        with np.errstate(over="ignore", under="ignore"):
+            squares = running_sums(before[1], own**2, factors**2)
+        return running_sums(before[0], own, factors), squares
+
     def _decay(self, age: Any) -> Any:
         return np.exp2(-self._half_lives(age))
 
@@ -253,6 +281,22 @@ class Clock:
             return clock, 1.0, 1.0
         ages = elapsed(now, self.now), elapsed(now, other.now)
         return clock, float(self._decay(ages[0])), float(self._decay(ages[1]))
+
+
+def running_sums(before: float, added: Floats, factors: Floats) -> Floats:
+    """Return the sums T_i = f_i T_(i-1) + a_i, given the sum before.
+
+    Examples
+    --------
+    >>> running_sums(8.0, np.array([1.0, 2.0]), np.array([0.5, 1.0]))
+    array([5., 7.])
+    """
+    # A matrix with ones on its diagonal, and -f_i below it, times T is a.
+    band = np.zeros((2, len(added)))
+    band[1, :-1] = -factors[1:]
+    first = np.append(added[0] + factors[0] * before, added[1:])
+    sums: Floats = dtbsv(1, band, first, lower=1, diag=1)
+    return sums
 
 
 def read_decay(forgetting_factor: Any, half_life: Any) -> HalfLife:

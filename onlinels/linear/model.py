@@ -6,7 +6,7 @@ import copy
 import numbers
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, pairwise
 from operator import attrgetter, itemgetter
@@ -17,6 +17,7 @@ from river import base
 
 from onlinels.checks import (
     FEATURE_COUNT_REMEDY,
+    MAX_COUNT,
     MIN_BLOCK_ROWS,
     MIN_SUM_OF_SQUARES,
     Floats,
@@ -39,7 +40,9 @@ from onlinels.core import SingleRows
 from onlinels.core.reference import (
     BEGAN,
     CONSTANT_TOLERANCE,
+    DUE_WEIGHT,
     EPS,
+    N_MARKS,
     NEXT_DUE,
     PREDICTED_AT,
     SHARE,
@@ -79,6 +82,7 @@ from onlinels.numerics import (
     enlarged,
     product,
     read_whole,
+    restore,
     shallow_copy,
     zero_added,
 )
@@ -112,6 +116,9 @@ SUMS_BY_ACCUMULATOR: dict[str, Any] = {
     "recursive": GramSums,
 }
 """The class of sums for every value of the setting `accumulator`."""
+
+N_FORMER_MARKS = 8
+"""Number of marks in files and pickles in which the weight of all rows makes no ridge due."""
 
 MANY_NAMES = 1024
 """Number of features at which a model warns if names are still added."""
@@ -313,6 +320,11 @@ class LinearModel(base.Estimator, ABC):
         state.pop("_warned_of", None)
         return state
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        restore(self, state)
+        if len(self._marks) == N_FORMER_MARKS:
+            self._marks = np.append(self._marks, np.zeros(N_MARKS - N_FORMER_MARKS))
+
     @property
     def _mutable_attributes(self) -> set[str]:
         return {"ridge"}
@@ -356,7 +368,7 @@ class LinearModel(base.Estimator, ABC):
 
     @property
     def count(self) -> int:
-        """Number of rows learnt and not unlearnt, whatever their weights."""
+        """Number of rows learnt and not unlearnt, whatever their weights; exact up to 2^53."""
         return self._statistics.count
 
     @property
@@ -439,17 +451,21 @@ class LinearModel(base.Estimator, ABC):
         if self.count < self._marks[NEXT_DUE]:
             return
         old, settings, marks = self._penalty, self._settings, self._marks
-        penalty, due = old, np.inf
+        # The core tells states apart by the number of rows, and leaves rows that float64 cannot
+        # count to other code.
+        penalty, due, until_weight = old, float(MAX_COUNT), 0.0
         if is_selected(settings.ridge):
             running = self._recursion if self.count < marks[VALID_UNTIL] else None
             known = settings.ridge, settings.own_scaling, self._statistics, self._clock
-            penalty, due = choose_penalty(old, *known, running)
+            penalty, due, until_weight = choose_penalty(old, *known, running)
         news: dict[str, Any] = {"_penalty": penalty}
         is_whole = marks[SHARE] == 1.0
         if penalty.ridge is None or not (is_whole and penalty.is_same(old)):
             news |= {"_solution": None, "_recursion": None, "_rows": None}
         vars(self).update(news)
-        marks[SHARE], marks[NEXT_DUE] = 1.0, due
+        marks[[SHARE, NEXT_DUE, DUE_WEIGHT]] = 1.0, due, until_weight
+        if self._rows is not None and is_selected(settings.ridge):
+            set_checkpoints(marks, penalty, self._statistics.n_folds, self._clock)
 
     def select_ridge(self) -> None:
         """Select the ridge now, from all rows learnt, if `ridge` is "auto" or a KFold.
@@ -678,24 +694,26 @@ class LinearModel(base.Estimator, ABC):
         """Return the attributes of the model without some rows."""
         if not len(batch):
             return {}
-        statistics, news = self._without(batch, read, w)
+        statistics, outputs, news = self._without(batch, read, w)
         check_digits(self, statistics, "Removing these rows")
+        if not (keeps_features or statistics.count or statistics.weight):
+            return self._blank_state()
+        features = np.arange(statistics.n_features)
         if not keeps_features:
-            if not (statistics.count or statistics.weight):
-                return self._blank_state()
-            size = statistics.n_features, statistics.n_targets
-            kept = self._columns.staying(statistics.are_gone[: size[0]])
-            if len(kept) < size[0]:
-                news["_columns"] = self._columns.only(kept)
-                statistics = statistics.reindexed(kept, np.arange(size[1]))
-                statistics = statistics.named(news["_columns"].names)
+            features = self._columns.staying(statistics.are_gone[: len(features)])
+        if (len(features), len(outputs)) != (statistics.n_features, statistics.n_targets):
+            news["_columns"] = self._columns
+            if len(features) < statistics.n_features:
+                news["_columns"] = self._columns.only(features)
+            statistics = statistics.reindexed(features, outputs).named(news["_columns"].names)
         return self._replacing(statistics, **news)
 
     def _without(
         self, batch: Batch, read: Targets, w: float | Floats
-    ) -> tuple[Statistics, dict[str, Any]]:
-        """Return the statistics without some rows, and the other attributes that change."""
-        return without(self, batch, read.values, w), {}
+    ) -> tuple[Statistics, Integers, dict[str, Any]]:
+        """Return the statistics without some rows, the outputs that stay, and new attributes."""
+        left = without(self, batch, read.values, w)
+        return left, np.arange(left.n_targets), {}
 
     def _blank_state(self) -> dict[str, Any]:
         """Return the attributes of a model that has forgotten everything but the settings."""
@@ -763,7 +781,7 @@ class LinearModel(base.Estimator, ABC):
             statistics = statistics if kept is self else theirs.copied()
             known = columns.locate(kept.feature_names)
             outputs["_penalty"] = kept._penalty.placed(known, size[0])
-            outputs["_marks"] = new_marks(*kept._marks[[SHARE, NEXT_DUE]])
+            outputs["_marks"] = new_marks(*kept._marks[[SHARE, NEXT_DUE, DUE_WEIGHT]])
         outputs |= {"_columns": columns, "_clock": clock}
         return self._replacing(statistics.named(columns.names), **outputs)
 
@@ -894,7 +912,7 @@ class LinearModel(base.Estimator, ABC):
         return self._rows
 
     @abstractmethod
-    def _row_outputs(self) -> tuple[Any, Any, Integers | None]:
+    def _row_outputs(self) -> tuple[Any, Any, Floats | None]:
         """Return how targets of single rows are read, and counts; see `Statistics.single_rows`."""
 
     # Weights and predictions.
@@ -1097,7 +1115,7 @@ def diagonal_of(ridge: float, units: Floats | None, n_features: int) -> Floats:
 def hold_choices(model: LinearModel) -> None:
     """Make a model choose no ridge, whatever rows it learns, until a merge."""
     marks = model._marks.copy()
-    marks[NEXT_DUE] = np.inf
+    marks[[NEXT_DUE, DUE_WEIGHT]] = np.inf, 0.0
     vars(model).update(_penalty=Penalty(), _rows=None, _marks=marks)
 
 
@@ -1147,10 +1165,10 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
     """Learn checked rows: all rows, or none if an error is raised."""
     model._choose_if_due()
     n_rows, before, statistics = len(rows.targets), model.count, model._statistics
-    due_at: tuple[int, ...] = ()
+    due_at: dict[int, bool] = {}
     changes: Changes | None = None
     if is_selected(model.ridge):
-        known = model._penalty, float(model._marks[NEXT_DUE]), statistics
+        known = model._penalty, model._marks, statistics
         due_at, changes = events_in(*known, model._clock, rows)
     elif takes_sparse(statistics, rows.values):
         vars(model).update(learnt_sparse(model, rows))
@@ -1171,9 +1189,10 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
                 lacking.append(error)
                 raise
         # A choice that failed stays due.
-        due = next((before + at for at in due_at if at >= block.stop), model._marks[NEXT_DUE])
+        at = next((at for at in due_at if at >= block.stop), None)
+        due = float(model._marks[NEXT_DUE] if at is None else before + at)
         in_block = changes and (changes[0], changes[1] - block.start)
-        return plan_block(model, rows.part(block), float(due), in_block)
+        return plan_block(model, rows.part(block), due, in_block, at is not None and due_at[at])
 
     was_alone = statistics.beside is None
     apply_in_blocks(blocks, plan)
@@ -1181,25 +1200,30 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
         warn_of_dwarfing(model, model._statistics.beside)
 
 
-def blocks_of(n_rows: int, n_features: int, due_at: tuple[int, ...]) -> Iterator[slice]:
+def blocks_of(n_rows: int, n_features: int, due_at: Iterable[int]) -> Iterator[slice]:
     """Cut rows where a ridge is chosen, and into blocks of some MiB."""
     for start, stop in pairwise((0, *due_at, n_rows)):
         for block in row_blocks(stop - start, n_features, MIN_BLOCK_ROWS):
             yield slice(start + block.start, start + block.stop)
 
 
-def plan_block(model: LinearModel, rows: Checked, due: float, changes: Changes | None) -> Calls:
+def plan_block(
+    model: LinearModel, rows: Checked, due: float, changes: Changes | None, doubles: bool
+) -> Calls:
     """Plan to learn a block of checked rows, with room for their columns and targets.
 
-    `due` is the count of rows at which a ridge is chosen next. `changes` are those of features in
-    the block, if the ridge is selected.
+    `due` is the count of rows at which a ridge is chosen next, and `doubles` whether it must be
+    selected then. `changes` are those of features in the block, if the ridge is selected.
     """
     n_rows, shape = len(rows.targets), rows.shape
     clock, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
     learnt = Rows(uncast(rows.values), rows.targets, weights)
     statistics = model._statistics.grown(*shape).named(rows.columns.names)
     penalty, recursion, before = model._penalty, model._recursion, model._marks
-    marks = new_marks(share_after(model, rows), due)
+    if doubles:
+        # Which doublings were skipped does not matter.
+        penalty = penalty._replace(doubles_at=0)
+    marks = new_marks(share_after(model, rows), due, float(before[DUE_WEIGHT]))
     if recursion is not None:
         is_single = n_rows == 1 and statistics.is_single(learnt, past)
         recursion = recursion.grown(*shape) if is_single else None
@@ -1360,7 +1384,8 @@ def warn_of_dwarfing(model: LinearModel, others: Statistics) -> None:
     if deviations < MANY_DEVIATIONS or distances[column] ** 2 < squares.max():
         return
     name = f"x[{model.feature_names[column]!r}]" if column < features else "y"
-    value, n_rows = means[1][column] + distances[column], whole.count - others.count
+    # Beyond 2^53 rows, one more makes no difference.
+    value, n_rows = means[1][column] + distances[column], max(1, whole.count - others.count)
     warn_caller(
         "A few rows dwarf all others.",
         f"{name} is about {value:g} in {n_rows:,} of {whole.count:,} rows, {deviations:,.0f} "

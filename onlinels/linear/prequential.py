@@ -9,9 +9,9 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks, uncast
 from onlinels.core import IN_USE
-from onlinels.core.reference import NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.reference import DUE_WEIGHT, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.model import LinearModel, checked, learn_rows, read_rows
-from onlinels.linear.ridge import changes_in
+from onlinels.linear.ridge import changes_in, totals_after
 from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.linear.scoring import discriminant
 from onlinels.numerics import enlarged, read_whole
@@ -153,17 +153,21 @@ def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
 def tabulated(answers: Answers) -> tuple[Any, Answers]:
     """Return the probabilities of every row before it is learnt, and the answers again."""
     classes, known = answers.model.classes, answers.known
+    classes = (*classes, *answers.model._unseen(len(classes)))
+    columns = {label: column for column, label in enumerate(classes)}
     # Rows before which the same number of classes was known; other classes have 0.
-    probabilities = np.zeros(answers.scores.shape)
+    probabilities = np.zeros((len(known), len(classes)))
+    labels: dict[int, tuple[Label, ...]] = {0: ()}
     for n_known in np.unique(known[known > 0]).tolist():
-        rows = known == n_known
-        of_known = answers.model._probabilities(answers.scores[rows, :n_known])
-        probabilities[rows, :n_known] = of_known
+        rows = np.flatnonzero(known == n_known)
+        labels[n_known], shares = answers.model._with_unseen(answers.scores[rows, :n_known])
+        places = np.array([columns[label] for label in labels[n_known]], dtype=np.intp)
+        probabilities[np.ix_(rows, places)] = shares
     table = table_like(answers.source, classes, probabilities)
     if isinstance(answers.source, (list, tuple)):
         # Dicts hold the classes that were known at their row.
         met = zip(table, known.tolist(), strict=True)
-        table = [{label: row[label] for label in classes[:n]} for row, n in met]
+        table = [{label: row[label] for label in labels[n]} for row, n in met]
     return table, answers
 
 
@@ -198,9 +202,13 @@ def _block_length(model: LinearModel, rows: Checked, start: int) -> int:
         return 0
     size = statistics.n_features + statistics.n_targets
     most = min(max(size // 2, BLOCK_ENTRIES // size), model._marks[NEXT_DUE] - statistics.count)
+    if most < 1:  # Beyond the rows that are counted one by one.
+        return 0
     rows = rows.part(slice(start, start + int(most)))
     n_rows = len(rows.targets)
     ends = [n_rows]
+    totals = totals_after(penalty.began, statistics, clock, rows)
+    ends.append(totals.first_due(float(model._marks[DUE_WEIGHT]), 0, n_rows) + 1)
     if penalty.until_time is not None:
         passed: Any = clock.passed(n_rows, rows.times, penalty.until_time)
         ends.append(int(np.searchsorted(passed, 0.0)) + 1)

@@ -1,13 +1,16 @@
 """The ridge, from its setting to the penalty of every feature, step by step.
 
 1. The setting is a number, "paper", "auto" or a `KFold`; `scaling` is "auto", "standard" or None.
-2. "auto" and a `KFold` choose a ridge at checkpoints: counts of rows that grow by a sixteenth.
-3. Whenever the number of rows has doubled, the ridge is selected from the statistics, and whether
-   it acts on raw or on standardised features. In between, both are kept if the restricted
-   likelihood accepts them; otherwise both are selected again. So a choice depends on the
-   statistics at two counts of rows, and on nothing else. With forgetting, the number of rows is
-   that of equally weighted rows, and every choice is a selection. A `KFold` selects by the errors
-   on held-out folds (`onlinels.sums.folds`).
+2. "auto" and a `KFold` choose a ridge at checkpoints: counts of rows that grow by a sixteenth. A
+   few rows may outweigh all earlier rows, if these were faded, learnt with small weights or learnt
+   long ago. So if the rows are worth at most half as many equally weighted rows, which are
+   (sum w)^2 / sum w^2, a checkpoint comes also when their weight has grown by a sixteenth, or has
+   fallen to between a half and a quarter.
+3. Whenever the number of rows, or of the equally weighted rows, has doubled, the ridge is selected
+   from the statistics, and whether it acts on raw or on standardised features. In between, both are
+   kept if the restricted likelihood accepts them; otherwise both are selected again. So a choice
+   depends on the statistics at two checkpoints, and on nothing else. With forgetting, every choice
+   is a selection. A `KFold` selects by the errors on held-out folds (`onlinels.sums.folds`).
 4. The ridge in force is the selected ridge, the number, or the paper's.
 5. A batch is cut at its last checkpoints. A feature that begins to vary in it has a unit of its own
    until the next choice.
@@ -25,6 +28,7 @@ import numpy as np
 
 from onlinels.checks import (
     BLOCK_BYTES,
+    MAX_COUNT,
     Floats,
     Integers,
     Matrix,
@@ -36,12 +40,17 @@ from onlinels.core.reference import (
     BEGAN,
     CONSTANT_TOLERANCE,
     DOUBLES_AT,
+    DUE_TOLERANCE,
+    DUE_WEIGHT,
     GROWTH,
+    LEAST_DUE_SHARE,
+    LEAST_ROWS,
     MAX_MEAN_WEIGHT,
     MAX_UNITS_GROWTH,
     NEXT_DUE,
     ROWS_SELECTED_ONE_BY_ONE,
     SCALED,
+    equal_rows,
     is_accepted,
 )
 from onlinels.linear.forgetting import Clock
@@ -243,6 +252,43 @@ def growth_between(n_varying: int, n_folds: int = 1) -> float:
     return float(min(1.0, max(least, share, 0.5 * share**0.5)))
 
 
+def due_weight(weight: float, n_varying: int, n_folds: int = 1) -> float:
+    """Return the mark `DUE_WEIGHT`, given the weight of all rows at a choice.
+
+    Rows of equal weight do not reach it before the count of the next checkpoint.
+    """
+    return weight * (1.0 + growth_between(n_varying, n_folds)) * (1.0 - DUE_TOLERANCE)
+
+
+class Totals(NamedTuple):
+    """The numbers, weights and squared weights of all rows after each row of a batch, (n,)."""
+
+    rows: Floats
+    weights: Floats
+    squares: Floats
+
+    def first_due(self, due: float, start: int, stop: int) -> int:
+        """Return the first of some rows after which the weight makes a ridge due, `stop` if none.
+
+        `due` is the mark `DUE_WEIGHT`; see `onlinels.core.reference.is_weight_due`.
+        """
+        rows, weights, squares = (each[start:stop] for each in self)
+        is_due = ((weights >= due) & (due > 0.0)) | (weights < LEAST_DUE_SHARE * due)
+        with np.errstate(over="ignore"):
+            is_due &= 2.0 * weights**2 <= rows * squares
+        return start + int(is_due.argmax()) if is_due.any() else stop
+
+
+def totals_after(began: int, statistics: Statistics, clock: Clock, rows: Checked) -> Totals:
+    """Return the totals after each row of a batch, given how many rows do not count.
+
+    `statistics` and `clock` are those before the batch.
+    """
+    before, n_rows = (statistics.weight, statistics.squared_weight), len(rows.targets)
+    numbers = float(statistics.count - began) + np.arange(1.0, n_rows + 1.0)
+    return Totals(numbers, *clock.totals(before, rows.w, n_rows, rows.times))
+
+
 def next_doubling(count: int) -> int:
     """Return the next power of two above a count of rows.
 
@@ -254,12 +300,23 @@ def next_doubling(count: int) -> int:
     return max(MIN_SELECTION_ROWS, 1 << count.bit_length())
 
 
+def is_doubling(count: int, doubles_at: int) -> bool:
+    """Return whether a number of rows has doubled, or has fallen to between a half and a quarter.
+
+    Examples
+    --------
+    >>> is_doubling(17, 32), is_doubling(7, 32), is_doubling(32, 32), is_doubling(2, 0)
+    (False, True, True, True)
+    """
+    return not 0.25 * doubles_at <= count < doubles_at
+
+
 def set_checkpoints(marks: Floats, penalty: Penalty, n_folds: int, clock: Clock) -> None:
     """Set the marks by which `onlinels.core` passes checkpoints while the ridge is kept."""
-    marks[[BEGAN, DOUBLES_AT]] = penalty.began, penalty.began + penalty.doubles_at
     n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
-    keeps = marks[NEXT_DUE] - penalty.began >= MIN_ROWS_PER_FEATURE * n_varying
-    keeps = keeps and is_base and depends_on_doublings(n_folds, clock)
+    least = max(MIN_ROWS_PER_FEATURE * n_varying, 0.25 * penalty.doubles_at)
+    marks[[BEGAN, LEAST_ROWS, DOUBLES_AT]] = penalty.began, least, penalty.doubles_at
+    keeps = is_base and depends_on_doublings(n_folds, clock)
     marks[GROWTH] = growth_between(n_varying) if keeps else 0.0
     marks[SCALED] = 0.0 if penalty.units is None else penalty.ridge
 
@@ -282,7 +339,8 @@ class Penalty(NamedTuple):
     base_ridge, base_units
         The same, as they were selected when the number of rows last doubled.
     doubles_at : int
-        Count of rows from which they are selected again, whatever they are.
+        Number of equally weighted rows from which they are selected again, whatever they are, and
+        below a quarter of which.
     until_time : int, float, Fraction or None
         Time of the stream at which a choice is due, as `Clock.now`.
     constants : ndarray (n_features,), or None
@@ -359,8 +417,8 @@ def choose_penalty(
     statistics: Statistics,
     clock: Clock,
     running: Recursion | None = None,
-) -> tuple[Penalty, int]:
-    """Choose the ridge and units; return the penalty, and the count of rows at the next checkpoint.
+) -> tuple[Penalty, int, float]:
+    """Choose the ridge and units; return the penalty, and two marks: `NEXT_DUE` and `DUE_WEIGHT`.
 
     `running` is a recursion with the choice in force that has followed all rows, if there is one.
     """
@@ -375,21 +433,24 @@ def choose_penalty(
     if scaling == "auto" and deviations is not None:
         tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
-    doubles, are_few = count >= penalty.doubles_at, count < MIN_ROWS_PER_FEATURE * n_varying
+    equal = int(equal_rows(count, statistics.weight, statistics.squared_weight))
+    doubles = is_doubling(equal, penalty.doubles_at)
+    are_few = equal < MIN_ROWS_PER_FEATURE * n_varying
     is_new = doubles or number is None or not depends_on_doublings(statistics.n_folds, clock)
     if are_few and not is_new:
         tried = [None if units is None else deviations]
     if is_new or are_few or not is_kept(penalty, statistics, running):
         number, units = select_ridge_and_units(statistics, tried, clock.forgets)
     if doubles:
-        at = next_doubling(count)
+        at = next_doubling(equal)
         penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
     rows = next_checkpoint(count, n_varying, clock.memory, statistics.n_folds)
     until = None
     if clock.now is not None:
         until = exact(rational(clock.now) + Fraction(time_between_selections(clock)))
+    until_weight = due_weight(statistics.weight, n_varying, statistics.n_folds)
     penalty = penalty._replace(ridge=number, units=units, until_time=until, began=began)
-    return penalty, began + rows
+    return penalty, min(began + rows, MAX_COUNT), until_weight
 
 
 def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
@@ -607,16 +668,16 @@ The only value is NaN if a feature had several, and the row negative if the feat
 
 
 def events_in(
-    penalty: Penalty, due: float, statistics: Statistics, clock: Clock, rows: Checked
-) -> tuple[tuple[int, ...], Changes]:
+    penalty: Penalty, marks: Floats, statistics: Statistics, clock: Clock, rows: Checked
+) -> tuple[dict[int, bool], Changes]:
     """Return the events in a batch: checkpoints, and the rows in which features begin to vary.
 
     Parameters
     ----------
     penalty : Penalty
         Penalty before the batch, with nothing due.
-    due : float
-        Count of rows at which a ridge is chosen next.
+    marks : ndarray
+        Marks of the model before the batch.
     statistics : Statistics
         Statistics before the batch.
     clock : Clock
@@ -626,15 +687,18 @@ def events_in(
 
     Returns
     -------
-    due_at : tuple of int
-        Numbers of rows of the batch after which a ridge must be chosen, ascending: the last
-        doubling and the last checkpoint. The choice at the last checkpoint depends on the choice at
-        the last doubling. All others leave no trace.
+    due_at : dict
+        Numbers of rows of the batch after which a ridge must be chosen, ascending, and whether it
+        must be selected there: the last doubling and the last checkpoint. The choice at the last
+        checkpoint depends on the choice at the last doubling. All others leave no trace.
     changes : Changes
     """
     changes = changes_in(penalty, statistics, rows)
     n_rows, before, n_folds = len(rows.targets), statistics.count, statistics.n_folds
     passed, begun = clock.passed(n_rows, rows.times, penalty.until_time), np.sort(changes[1])
+    began = began_at(penalty.began, before, begun, n_rows)
+    totals = totals_after(began, statistics, clock, rows)
+    due, until_weight = float(marks[NEXT_DUE]), float(marks[DUE_WEIGHT])
     last = doubled = 0
     doubles_at = penalty.doubles_at
     until = np.inf if penalty.until_time is None else 0.0
@@ -644,15 +708,20 @@ def events_in(
             at = min(at, int(np.searchsorted(passed, until)) + 1)
         # A long time plus a short one may be the same float: the next checkpoint is the next row.
         at = max(at, last + 1)
+        at = min(at, totals.first_due(until_weight, last, at) + 1)
         if at > n_rows:
-            ats = {doubled, last} if depends_on_doublings(n_folds, clock) else {last}
-            return tuple(sorted(ats - {0})), changes
+            ats = (doubled, last) if depends_on_doublings(n_folds, clock) else (last,)
+            return {each: each == doubled for each in ats if each}, changes
         last = at
         began = began_at(penalty.began, before, begun, at)
         count, n_varying = before + at - began, int(np.searchsorted(begun, at))
-        if count >= doubles_at:
-            doubled, doubles_at = at, next_doubling(count)
+        # With forgetting, doublings do not matter.
+        weight, squared = float(totals.weights[at - 1]), float(totals.squares[at - 1])
+        equal = int(equal_rows(count, weight, squared))
+        if is_doubling(equal, doubles_at):
+            doubled, doubles_at = at, next_doubling(equal)
         due = began + next_checkpoint(count, n_varying, clock.memory, n_folds)
+        until_weight = due_weight(weight, n_varying, n_folds)
         if passed is not None:
             until = float(passed[at - 1]) + time_between_selections(clock)
 

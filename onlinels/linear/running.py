@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.core.reference import N_MARKS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.reference import DUE_WEIGHT, N_MARKS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.numerics import is_array
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.solve import are_few
@@ -37,13 +37,14 @@ rounding must not decide.
 """
 
 
-def new_marks(share: float = 1.0, due: float = 0.0) -> Floats:
+def new_marks(share: float = 1.0, due: float = 0.0, due_weight: float = 0.0) -> Floats:
     """Return the marks of a model without predictions, given the share of its ridge.
 
-    `due` is the count of rows at which a ridge is chosen next; 0 for now.
+    `due` is the count of rows at which a ridge is chosen next; 0 for now. `due_weight` is the mark
+    `DUE_WEIGHT`.
     """
     marks = np.zeros(N_MARKS)
-    marks[[PREDICTED_AT, NEXT_DUE, SHARE]] = -np.inf, due, share
+    marks[[PREDICTED_AT, NEXT_DUE, SHARE, DUE_WEIGHT]] = -np.inf, due, share, due_weight
     return marks
 
 

@@ -95,7 +95,7 @@ SCALE_PENALTIES: Floats = 0.5 * np.log(SOFTMAX_SCALES / DEFAULT_SCALE) ** 2
 
 
 def calibrate(
-    scores: Floats, scale: float | Floats, count: int | Integers, n_classes: Any = None
+    scores: Floats, scale: float | Floats, count: float | Integers | Floats, n_classes: Any = None
 ) -> Floats:
     """Return probabilities from scores by a scaled softmax and Laplace's rule of succession.
 
@@ -135,7 +135,7 @@ def log_losses(
     scores: Floats,
     columns: Integers,
     weights: float | Floats,
-    counts: int | Integers,
+    counts: float | Integers | Floats,
     n_classes: int | Integers,
 ) -> Floats:
     """Return the log-loss of every row at every scale in `SOFTMAX_SCALES`.
@@ -217,6 +217,23 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def _probabilities(self, scores: Floats) -> Floats:
         return probabilities_of(scores)
 
+    def _unseen(self, n_known: int) -> dict[Label, float]:
+        """Return the probabilities of unseen classes, if the first `n_known` classes are known."""
+        return unseen_classes(getattr(self, "priors", None), self.classes[:n_known])
+
+    def _with_unseen(self, scores: Floats) -> tuple[tuple[Label, ...], Floats]:
+        """Return labels, also of unseen classes, and the probability of each, (n, n_labels).
+
+        The columns of the scores are those of the first classes.
+        """
+        labels, known = self.classes[: scores.shape[1]], self._probabilities(scores)
+        unseen = self._unseen(len(labels))
+        if not unseen:
+            return labels, known
+        fixed = np.tile([*unseen.values()], (len(known), 1))
+        known = known * (1.0 - sum(unseen.values()))
+        return (*labels, *unseen), np.hstack((known, fixed))
+
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the score of every class for one sample; see `scores_many`."""
         with self._lock:
@@ -270,16 +287,23 @@ class ScoringClassifier(base.MiniBatchClassifier):
             return numbers_like(source, margins(scores))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample, {} before anything is learnt."""
+        """Return the probability of every class for one sample, {} before anything is learnt.
+
+        See `predict_proba_many` for classes without rows.
+        """
         with self._lock:
-            probabilities = self._probabilities(self._row_scores(x)[None])
-            return dict(zip(self.classes, probabilities[0].tolist(), strict=True))
+            labels, probabilities = self._with_unseen(self._row_scores(x)[None])
+            return dict(zip(labels, probabilities[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return probabilities, a column per class, in the kind of `X`."""
+        """Return probabilities, a column per class, in the kind of `X`.
+
+        The first columns are those of `classes`. A column follows for each label of a dict of
+        `priors` that no row has had so far, in the order of the dict.
+        """
         with self._lock:
             source, scores = self._batch_scores(X)
-            return table_like(source, self.classes, self._probabilities(scores))
+            return table_like(source, *self._with_unseen(scores))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
@@ -513,16 +537,48 @@ def log_priors(priors: Priors, labels: Sequence[Label], weights: Floats, present
     return known
 
 
-def posteriors(scores: Floats) -> Floats:
+def posteriors(scores: Floats, priors: Priors = None, labels: Sequence[Label] = ()) -> Floats:
     """Return posterior probabilities (n, n_classes): the softmax of discriminant scores.
+
+    A class without weight, whose score is -inf, has its prior if `priors` name it, otherwise 0.
 
     Examples
     --------
     >>> posteriors(np.log([[1.0, 3.0]]))
     array([[0.25, 0.75]])
+    >>> posteriors(np.array([[0.0, -np.inf]]), {"a": 0.9, "b": 0.1}, ("a", "b"))
+    array([[0.9, 0.1]])
     """
     if not scores.shape[1]:
         return scores
     likelihoods = np.exp(scores - scores.max(axis=1, keepdims=True))
     probabilities: Floats = likelihoods / likelihoods.sum(axis=1, keepdims=True)
+    absent = np.isneginf(scores)
+    if isinstance(priors, Mapping) and absent.any():
+        given = np.array([priors.get(label, 1.0) for label in labels])
+        named = np.array([label in priors for label in labels])
+        fixed = np.where(absent & named, given / given.max() / (given / given.max()).sum(), 0.0)
+        probabilities = probabilities * (1.0 - fixed.sum(axis=1, keepdims=True)) + fixed
     return probabilities
+
+
+def unseen_classes(priors: Priors, labels: Sequence[Label]) -> dict[Label, float]:
+    """Return the probabilities of the labels in a dict of priors that are not among `labels`.
+
+    The mean of a class without rows is not known, so its probability is its prior for every row.
+    The priors are divided by the sum of those of all labels. There is none before the first row.
+
+    Examples
+    --------
+    >>> unseen_classes({"ok": 3.0, "fault": 1.0}, ("ok",)), unseen_classes({"ok": 3.0}, ())
+    ({'fault': 0.25}, {})
+    """
+    if not (isinstance(priors, Mapping) and labels):
+        return {}
+    known = {*labels}
+    unseen = {label: prior for label, prior in priors.items() if label not in known}
+    if not unseen:
+        return {}
+    given = [*unseen.values(), *(priors.get(label, 1.0) for label in labels)]
+    shares = np.array(given) / max(given)
+    return dict(zip(unseen, (shares / shares.sum()).tolist(), strict=False))

@@ -33,7 +33,7 @@ from onlinels.core.reference import (
     is_one_of,
     numbers_of,
 )
-from onlinels.numerics import Calls, is_array, is_count, product, shallow_copy
+from onlinels.numerics import Calls, are_counts, is_array, product, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
 from onlinels.sums.forms import FactorSums, GramSums
@@ -124,8 +124,8 @@ def is_sound(statistics: Any) -> bool:
     fits = is_array(statistics._target_squares, shape[1]) and is_array(tally, 3)
     fits = fits and is_array(statistics._prints, 2, size, dtype=np.uint64)
     fits = fits and is_array(statistics._rounding.squares, size)
-    fits = fits and tally[0] == statistics.count and is_count(statistics.count)
-    fits = fits and is_count(statistics._weightless) and statistics._weightless <= statistics.count
+    fits = fits and are_counts(tally[:1]) and type(statistics._weightless) is int
+    fits = fits and 0 <= statistics._weightless <= statistics.count
     if (beside := statistics._beside) is not None:
         kinds = [(type(one._sums), one._sums.shape, one.is_centred) for one in (statistics, beside)]
         fits = fits and type(beside) is Statistics and beside._beside is None and len({*kinds}) == 1
@@ -218,6 +218,11 @@ class Statistics:
     def weight(self) -> float:
         """Current total weight of the rows learnt."""
         return float(self._tally[1])
+
+    @property
+    def squared_weight(self) -> float:
+        """Current sum of the squared weights of the rows learnt."""
+        return float(self._tally[2])
 
     @property
     def mean_weight(self) -> float:
@@ -413,7 +418,7 @@ class Statistics:
         outputs: tuple[Any, ...] = (None, ()),
         weights: Floats | None = None,
         following: Following | None = None,
-        counts: Integers | None = None,
+        counts: Floats | None = None,
         constants: Floats | None = None,
         decay: float = 1.0,
         least_share: float = 0.0,
@@ -518,7 +523,7 @@ class Statistics:
             parts = before, out, past, -added, self.count, n_rows
             rounding = rounding.after_removal(*parts)
         changes = {
-            "_tally": np.maximum(0.0, [self.count + rows.sign * n_rows, past + added, squared]),
+            "_tally": np.maximum(0.0, [self._tally[0] + rows.sign * n_rows, past + added, squared]),
             "_mean": mean,
             "_target_squares": squares,
             "_prints": self._prints + prints if rows.sign > 0.0 else self._prints - prints,
@@ -569,7 +574,7 @@ class Statistics:
                 "their current weights."
             )
         left = self.weight - weight
-        n_left = self.count - self._weightless - np.count_nonzero(self._had_weight(rows))
+        n_left = self.count - self._weightless - int(np.count_nonzero(self._had_weight(rows)))
         if n_left > 0 and self._rounding.hides(left, self.weight, self.count, n_rows):
             raise ValueError(
                 f"The rows that would stay have the weight {left:g}, expected a weight that can be "
@@ -771,7 +776,7 @@ class Statistics:
             apply(self._sums.plan_rows(row, 1.0))
             self._target_squares += row.target_squares(self.n_targets)
             self._mean = mean.joined(other._mean, weight, theirs)
-        self._rounding = self._rounding.joined(other._rounding)
+        self._rounding = self._rounding.joined(other._rounding, self.count, other.count)
         self._tally += other._tally
         self._weightless += other._weightless
         self._prints = self._prints + other._prints
