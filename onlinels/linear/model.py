@@ -85,8 +85,10 @@ from onlinels.rows.batch import (
     Columns,
     Layout,
     Name,
-    check_aligned,
+    Outputs,
     check_mapping,
+    layout_of,
+    matched_by_position,
     names_of,
     read_batch,
     read_row,
@@ -481,6 +483,7 @@ class LinearModel(base.Estimator, ABC):
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         """Return the checked targets of rows, or of one sample if `n_rows` is None."""
 
+    @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch, with the same result as learning its rows one by one.
 
@@ -525,7 +528,7 @@ class LinearModel(base.Estimator, ABC):
 
     def _learn_array(self, X: Any, y: Any) -> bool:
         """Learn a plain array of known columns in one call of the core; return if it could."""
-        is_plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
+        is_plain = type(X) in (np.ndarray, Outputs) and X.dtype == np.float64 and X.ndim == 2
         is_plain = is_plain and X.flags.c_contiguous and X.flags.aligned
         is_listed = isinstance(y, (list, tuple)) or (isinstance(y, np.ndarray) and y.ndim > 0)
         if not (is_plain and is_listed and X.shape == (len(y), len(self._columns))):
@@ -533,7 +536,7 @@ class LinearModel(base.Estimator, ABC):
         # A single row may be followed by the weights; other threads wait while many are learnt.
         can = 0 < X.shape[1] <= MAX_FEATURES_BY_ROW and len(X) > 1 and X.size <= MAX_NUMBERS_BY_ROW
         rows = (self._rows or self._single_rows()) if can else None
-        if rows is None or not self._columns.are_positions:
+        if rows is None or not self._columns.are(layout_of(X)):
             return False
         read = self._read_targets(y, len(X))
         targets = np.require(read.values, requirements=("C", "A"))
@@ -579,6 +582,12 @@ class LinearModel(base.Estimator, ABC):
             learn_rows(self, checked(self, sample, read, check_weights(w, 1), t))
             self._columns.note(sample.layouts[0])
 
+    def _take_form(self, layout: Layout) -> None:
+        """Note whether rows that are learnt one by one, as dicts, come from a plain array."""
+        columns = self._columns.in_form(layout)
+        if columns is not self._columns:
+            vars(self).update(_columns=columns, _rows=None)
+
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
         """Return the new attributes that count rows by their targets."""
         return {}
@@ -599,6 +608,7 @@ class LinearModel(base.Estimator, ABC):
         with self._lock:
             self._unlearn(read_sample(x), self._read_targets(y, None), check_weights(w, 1))
 
+    @matched_by_position
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Unlearn rows: the model is then as if it had never learnt them.
 
@@ -716,7 +726,7 @@ class LinearModel(base.Estimator, ABC):
         """
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
-            columns = self._columns.extended(other._columns.layouts())
+            columns = self._columns.joined(other._columns)
             places, outputs = self._matched(other)
             size = len(columns), len(outputs[self._names_outputs])
             self._statistics.check_joins(other._statistics, *size)
@@ -753,7 +763,7 @@ class LinearModel(base.Estimator, ABC):
         """Return how far another model is from this one; see `onlinels.difference`."""
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
-            columns = self._columns.extended(other._columns.layouts())
+            columns = self._columns.joined(other._columns)
             places, outputs = self._matched(other)
             size = len(columns), len(outputs[self._names_outputs])
             known = origins(columns.locate(other.feature_names), size[0])
@@ -1059,7 +1069,6 @@ def read_rows(
 ) -> tuple[Batch, Targets, float | Floats]:
     """Return the rows of a batch with their targets and weights, read and checked one by one."""
     batch = read_batch(X)
-    check_aligned(X, y=y, w=w, t=t)
     return batch, model._read_targets(y, len(batch)), check_weights(w, len(batch))
 
 
@@ -1075,7 +1084,7 @@ def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, 
     n_known, n_new = len(model._columns), len(columns) - len(model._columns)
     passes = model.count > 0 and n_known < MANY_NAMES <= len(columns)
     # An array in a dict adds its entries at once.
-    if passes and n_new < MANY_NAMES // 2 and not columns.are_positions:
+    if passes and n_new < MANY_NAMES // 2 and not columns.are(range(len(columns))):
         warn_caller(
             "The model has many features by name, and names are still added.",
             f"Memory grows with the square of their number, {len(columns):,}. "

@@ -28,11 +28,12 @@ from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.numerics import Calls, Lock, enlarged, is_array, is_count, owned, shallow_copy
 from onlinels.rows.batch import (
     PLAIN_NUMBER_TYPES,
+    Layout,
     Name,
     as_numpy,
-    check_aligned,
-    feature_key,
-    key_text,
+    form_of,
+    matched_by_position,
+    name_text,
     plain_names,
     samples_of,
     sorted_names,
@@ -98,7 +99,7 @@ def sample_key(x: Mapping[Any, Any]) -> int:
 @lru_cache(maxsize=256)
 def _reader_of(names: tuple[Name, ...]) -> tuple[Callable[..., Any], Callable[..., bytes], bytes]:
     """Return a function that selects values by sorted name, one that packs them, and a hash."""
-    by_text = {key_text(feature_key(name)): name for name in names}
+    by_text = {name_text(name): name for name in names}
     ordered = [by_text[text] for text in sorted(by_text)]
     # With a single name, itemgetter returns no tuple.
     pick = itemgetter(*ordered) if ordered[1:] else lambda x: (x[ordered[0]],)
@@ -659,6 +660,7 @@ class StreamModel(ABC):
         X = as_numpy(X)
         samples = read_stream_batch(X)
         if samples:
+            self._columns.in_form(form_of(X))
             warn_of_absent(*self._columns.differences(X))
         return samples
 
@@ -719,6 +721,7 @@ class StreamModel(ABC):
             self._warn_of_texts(row.texts)
             self._warn_of_numbers()
 
+    @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn a mini-batch row by row, with the result of `learn_one` in a loop.
 
@@ -736,10 +739,15 @@ class StreamModel(ABC):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        self._answer_and_learn(lambda *_: None, lambda *_: None, X, y, w)
+        self._answer_and_learn(None, lambda *_: None, X, y, w)
 
     def _answer_and_learn(
-        self, answer: Callable[[Any, Any], Any], in_kind: Callable[..., Any], X: Any, y: Any, w: Any
+        self,
+        answer: Callable[[Any, Any], Any] | None,
+        in_kind: Callable[..., Any],
+        X: Any,
+        y: Any,
+        w: Any,
     ) -> Any:
         """Learn rows, and return the answers of a copy of the model to each before learning it.
 
@@ -747,19 +755,27 @@ class StreamModel(ABC):
         before anything changes if a row cannot be learnt, alone or together with the others.
         """
         with self._lock:
-            check_aligned(X, y=y, w=w)
-            samples, answers, later = read_stream_batch(X), [], shallow_copy(self)
+            X = as_numpy(X)
+            samples = read_stream_batch(X) if answer is None else self._read_asked(X)
+            answers, later = [], shallow_copy(self)
             targets = self._read_targets(samples, y)
             weights = read_weights(w, len(samples)).tolist()
             self._catch_up()
             own = {name: vars(self)[name] for name in IN_PLACE if hasattr(self, name)}
             vars(later).update(copy.deepcopy(own), _seen=None, _asked=None)
+            if samples:
+                later._take_form(form_of(X))
             for x, target, weight in zip(samples_of(X), targets, weights, strict=True):
-                answers.append(answer(later, x))
+                if answer is not None:
+                    answers.append(answer(later, x))
                 later.learn_one(x, target, weight)
             converted = in_kind(source_of(X), answers, getattr(later, "classes", ()))
             self._become(later)
             return converted
+
+    def _take_form(self, layout: Layout) -> None:
+        """Note whether rows that are learnt one by one, as dicts, come from a plain array."""
+        self._columns = self._columns.in_form(layout)
 
     def _become(self, draft: Self, calls: Calls = ()) -> None:
         """Take all attributes of a draft, and make further planned changes, at once."""
