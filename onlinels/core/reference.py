@@ -20,7 +20,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsy
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 9
+LAYOUT = 10
 """Number of the arguments and arrays of the classes below, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.

@@ -535,8 +535,9 @@ class LinearModel(base.Estimator, ABC):
             return False
         # A single row may be followed by the weights; other threads wait while many are learnt.
         can = 0 < X.shape[1] <= MAX_FEATURES_BY_ROW and len(X) > 1 and X.size <= MAX_NUMBERS_BY_ROW
+        can = can and self._columns.are(layout_of(X))
         rows = (self._rows or self._single_rows()) if can else None
-        if rows is None or not self._columns.are(layout_of(X)):
+        if rows is None:
             return False
         read = self._read_targets(y, len(X))
         targets = np.require(read.values, requirements=("C", "A"))

@@ -177,7 +177,7 @@ class Outputs(np.ndarray[Any, Any]):
 
     Examples
     --------
-    >>> outputs_of(np.eye(2), "u_h")[:1].stem
+    >>> as_outputs(np.eye(2), "u_h")[:1].stem
     'u_h'
     """
 
@@ -189,13 +189,13 @@ class Outputs(np.ndarray[Any, Any]):
             self.stem = stem
 
     def __reduce__(self) -> Any:
-        return outputs_of, (np.asarray(self), self.stem)
+        return as_outputs, (np.asarray(self), self.stem)
 
     def __repr__(self) -> str:
         return repr(np.asarray(self))
 
 
-def outputs_of(values: Matrix, stem: str = OUTPUT_NAME) -> Outputs:
+def as_outputs(values: Matrix, stem: str = OUTPUT_NAME) -> Outputs:
     """Return an array as the outputs of a transformer; the two share memory."""
     outputs = values.view(Outputs)
     if stem != OUTPUT_NAME:
@@ -600,7 +600,8 @@ def is_index(index: Any) -> bool:
 
 def check_order(name: str, X: Any, given: Any) -> None:
     """Raise ValueError if an argument has the index of `X` in another order."""
-    ours, theirs = X.index, getattr(given, "index", None)
+    ours: Any = X.index
+    theirs: Any = getattr(given, "index", None)
     if given is X or not is_index(theirs) or not len(given) or ours.equals(theirs):
         return
     # Another NaN is equal to none.
@@ -625,12 +626,12 @@ def _lengths_fit(columns: Columns) -> bool:
     return all(is_count(length) and length <= len(columns) for length in lengths)
 
 
-@savable(
-    _lengths_fit,
-    take=lambda made: made.state(),
+def _columns_of_state(state: dict[str, Any]) -> Columns:
     # Files of earlier versions do not say whether columns are numbered: all were.
-    make=lambda state: Columns(**({"is_numbered": True} | state)),
-)
+    return Columns(**{"is_numbered": True, **state})
+
+
+@savable(_lengths_fit, take=lambda made: made.state(), make=_columns_of_state)
 class Columns:
     """The columns of a model: features in the order in which they became known.
 
@@ -1050,7 +1051,7 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
 def output_row(values: Matrix, as_array: bool, prefix: str = "") -> dict[Hashable, Any]:
     """Return the output of a transformer for one sample: {"h0": …} or {"h": array}, prefixed."""
     if as_array:
-        return {prefix + OUTPUT_NAME: outputs_of(values)}
+        return {prefix + OUTPUT_NAME: as_outputs(values)}
     return dict(zip(_output_names(len(values), prefix), values.tolist(), strict=True))
 
 
@@ -1058,9 +1059,9 @@ def output_table(source: Any, values: Matrix, as_array: bool, prefix: str = "") 
     """Return the output of a transformer for a mini-batch, in the kind of its input."""
     stem = prefix + OUTPUT_NAME
     if as_array and isinstance(source, (list, tuple)):
-        return [{stem: row} for row in outputs_of(values)]
+        return [{stem: row} for row in as_outputs(values)]
     if isinstance(source, ARRAY_TYPES):
-        return outputs_of(values, stem)
+        return as_outputs(values, stem)
     return table_like(source, _output_names(values.shape[1], prefix), values)
 
 
