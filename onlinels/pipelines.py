@@ -14,9 +14,10 @@ from river import base
 from onlinels.checks import same
 from onlinels.features.images import FixedTransformer
 from onlinels.rows.batch import (
+    ARRAY_TYPES,
     Batch,
-    form_of,
     is_frame,
+    layout_of,
     matched_by_position,
     part_of,
     plain_names,
@@ -59,19 +60,22 @@ def columns_of_rows(model: Any, X: Any) -> Batch:
     """Return the columns in which rows that are learnt one by one reach the end of a model.
 
     They are those of a frame or an array if the steps before the end keep names; otherwise nothing
-    is known of them, and the layout of the batch is empty. The batch has no values.
+    is known of them, as of a list of dicts. The batch has no values.
     """
     source, (steps, _) = source_of(X), end_of(model)
     is_table = is_frame(source)
     n_rows = source.shape[0] if hasattr(source, "shape") else len(source)
-    layout = plain_names(source.columns) if is_table else form_of(source)
-    if steps and n_rows and (is_table or isinstance(layout, range)):
+    if not (n_rows and (is_table or (isinstance(source, ARRAY_TYPES) and source.ndim == 2))):
+        return Batch(n_rows, dict, ((),), [])
+    if steps:
         row = next(iter(samples_of(part_of(source, slice(0, 1)))))
         names = {*row}
         with suppress(Exception):  # Some steps transform no row before they have learnt one.
             for step in steps:
                 row = step.transform_one(row)
-        layout = layout if {*row} == names else ()
+        if {*row} != names:
+            return Batch(n_rows, dict, ((),), [])
+    layout = plain_names(source.columns) if is_table else layout_of(source)
     return Batch(n_rows, dict, (layout,), source)
 
 

@@ -27,7 +27,6 @@ import onlinels.sklearn
 from onlinels import (
     CalibratedClassifier,
     DriftAwareClassifier,
-    HiddenLayer,
     KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
@@ -234,12 +233,10 @@ def calls_with(model, kind, X, x):
         known = inspect.signature(call).parameters
         rows = {"X": X} if "X" in known else {"x": x}
         one = y.iloc[0].to_dict() if kind == "several" else y.iloc[0]
+        targets = {"y": y if "X" in known else one} if "y" in known else {}
         if kind == "priors" and name.startswith("variance"):
             continue  # Not defined for discriminants.
-        yield (
-            name,
-            partial(call, **rows, **({"y": y if "X" in known else one} if "y" in known else {})),
-        )
+        yield name, partial(call, **rows, **targets)
 
 
 def copies_of(model, merges):
@@ -297,18 +294,6 @@ def test_what_has_learnt_names_rejects_arrays(kind):
     assert (onlinels.pipelines.end_of(model)[1].feature_names, model.count) == before
 
 
-def test_a_layer_made_from_an_array_rejects_rows_with_other_names():
-    layer = HiddenLayer.from_examples(ARRAY, n_hidden=3)
-    for each in (layer, layer.clone(), onlinels.loads(onlinels.dumps(layer))):
-        for call in (
-            lambda: each.transform_many(FRAME),  # noqa: B023
-            lambda: each.transform_one({"a": 1.0}),  # noqa: B023
-        ):
-            with pytest.raises(ValueError, match="Learn and predict in one form"):
-                call()
-        assert each.transform_many(ARRAY).shape == (N_ROWS, 3)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_that_predicts_or_unlearns_tells_of_lacking_columns(kind):
     for name in dict(calls_with(KINDS[kind](), kind, FRAME, {})):
@@ -328,3 +313,22 @@ def test_every_method_that_predicts_or_unlearns_tells_of_lacking_columns(kind):
             call()
         told = [str(each.message) for each in caught if "X lacks" in str(each.message)]
         assert len(told) == (name != "learn_many"), name
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        ["a", "a", "b"],
+        [1.0, np.nan, 2.0],
+        [pd.NaT, *pd.to_datetime(["2020", "2021"])],
+        [None, 1, 2],
+    ],
+)
+def test_an_index_may_hold_equal_and_missing_entries(index):
+    X, y = pd.DataFrame({"a": [0.0, 1.0, 2.0]}, index), pd.Series([0, 1, 1], index)
+    model = LeastSquaresClassifier(1.0)
+    with pytest.raises(ValueError, match="index of X in another order"):
+        model.learn_many(X, y.iloc[::-1])
+    model.learn_many(X, y)
+    model.learn_many(X, y.iloc[::-1].to_numpy())
+    assert model.count == 6

@@ -353,7 +353,7 @@ class HiddenLayer(FixedTransformer):
         elif given.n_hidden != self.n_hidden:
             problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
             raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
-        self._lock, self._columns = Lock(), Columns(given.names, plain=given.plain)
+        self._lock, self._columns = Lock(), Columns(given.names)
         self._made = given.astype(PRECISIONS[self.dtype])
 
     @classmethod
@@ -453,8 +453,7 @@ class HiddenLayer(FixedTransformer):
                 found = f"standard deviations down to {1.0 / scaling[1].max():g}"
                 problem = f"Input weights for {found} overflow {layer.dtype}"
                 raise ValueError(f"{problem}, expected finite input weights. Rescale X.")
-        plain = isinstance(batch.layouts[-1], range)
-        return cls(n_hidden, replace(made, plain=plain), **settings)
+        return cls(n_hidden, made, **settings)
 
     @property
     def is_fixed(self) -> bool:

@@ -55,8 +55,6 @@ class InputWeights(Frozen, ABC):
     offsets: Matrix | None = field(default=None, kw_only=True)
     # The images that the weights are made of (ImageLandmarks), if they are.
     origin: Any = field(default=None, kw_only=True)
-    # Whether the features are the columns of a plain array.
-    plain: bool = field(default=False, kw_only=True)
 
     @property
     @abstractmethod

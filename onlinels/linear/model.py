@@ -614,8 +614,8 @@ class LinearModel(base.Estimator, ABC):
         """Unlearn rows: the model is then as if it had never learnt them.
 
         A class leaves `classes` with its last row, and a feature leaves `feature_names` with the
-        last row in which it is not 0. The entries of an array leave together, and so do features
-        named h0, h1, …, the outputs of a transformer; the columns of a plain array stay.
+        last row in which it is not 0. The entries of an array leave together, and so do outputs of
+        a transformer that came as arrays; the columns of a plain array stay.
 
         Parameters
         ----------

@@ -604,17 +604,20 @@ def check_order(name: str, X: Any, given: Any) -> None:
     theirs: Any = getattr(given, "index", None)
     if given is X or not is_index(theirs) or not len(given) or ours.equals(theirs):
         return
-    # Another NaN is equal to none.
-    first, second = (
-        Counter("NaN" if entry != entry else entry for entry in index.tolist())
-        for index in (ours, theirs)
-    )
-    if first == second:
+    if _entries(ours) == _entries(theirs):
         raise ValueError(
             f"{name} has the index of X in another order, expected one order for both. Pass "
             f"{name}.reindex(X.index) to match rows by index, or {name}.to_numpy() to match "
             "rows by position."
         )
+
+
+def _entries(index: Any) -> Counter[Any]:
+    """Return how often every entry of an index occurs; missing entries count as equal."""
+    entries = index.tolist()
+    if getattr(index, "hasnans", False):
+        entries = [entry if equals_itself(entry) else None for entry in entries]
+    return Counter(entries)
 
 
 # Columns of a model
