@@ -285,7 +285,12 @@ def test_what_has_learnt_names_rejects_arrays(kind):
     model, y = KINDS[kind](), targets_for(kind)
     model.learn_many(FRAME, y)
     before = onlinels.pipelines.end_of(model)[1].feature_names, model.count
-    calls = [call for name, call in calls_with(model, kind, ARRAY, {}) if name.endswith("_many")]
+    calls = [
+        call
+        for name, call in calls_with(model, kind, ARRAY, {})
+        # Stream models predict them, and warn of the columns that they lack.
+        if name.endswith("_many") and ("stream" not in kind or "learn" in name)
+    ]
     scores = [call for name, call in teachers_of(model).items() if "score" in name]
     targets = y.to_dict("records") if kind == "several" else y
     for call in (*calls, *(partial(score, ARRAY, targets) for score in scores)):

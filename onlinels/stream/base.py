@@ -660,7 +660,6 @@ class StreamModel(ABC):
         X = as_numpy(X)
         samples = read_stream_batch(X)
         if samples:
-            self._columns.in_form(form_of(X))
             warn_of_absent(*self._columns.differences(X))
         return samples
 

@@ -84,7 +84,8 @@ def read_stream_batch(X: Any) -> list[Sample]:
     try:
         batch = read_batch(X)
         if len(batch.layouts) == 1:
-            layout = batch.layouts[0]
+            # The form of an array counts where rows are learnt (`StreamColumns.in_form`).
+            layout = tuple(batch.layouts[0])
             return [(layout, row, [], []) for row in batch.values.astype(np.float64)]
     except (TypeError, ValueError):
         pass  # Texts or gaps, or an error that reading row by row explains.
@@ -216,7 +217,7 @@ class StreamColumns:
             new = [each for each in new if len(texts.get(each[0], {})) < MAX_CATEGORIES]
             new = [each for each in new if not columns.has(each[0])]
             # Together and sorted, so that the order of a dict's keys does not matter.
-            columns = columns.extended([(*layout, *new) if new else layout])
+            columns = columns.extended([(*layout, *new)])
             for name, text in sorted(new, key=repr):
                 (column,) = columns.columns_of((name, text))
                 texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
