@@ -151,7 +151,7 @@ def test_numbers_give_numbers_and_arrays_give_arrays():
     many = layer.transform_many([{"h": row} for row in ROWS])
     np.testing.assert_allclose(many[0]["h"], out["h"])
     # Outputs of another layer have one name in every form.
-    behind = HiddenLayer(2)
+    layer, behind = HiddenLayer(3), HiddenLayer(2)
     of_arrays = behind.transform_many(layer.transform_many(ROWS))
     for x, expected in zip(ROWS.tolist(), of_arrays, strict=True):
         found = behind.transform_one(layer.transform_one(dict(enumerate(x))))

@@ -238,7 +238,9 @@ def _with_made(state: SavedState) -> Any:
     vars(layer).update(state)
     if isinstance(layer.input_weights, ImageLandmarks):
         made = layer.input_weights.weights(layer.dtype)
-        vars(layer).update(input_weights=made, _made=made, _columns=Columns(made.names))
+        vars(layer).update(
+            input_weights=made, _made=made, _columns=Columns(made.names).as_numbered()
+        )
     if isinstance(held, DrawnWeights):
         none = np.empty((0, layer.n_hidden), dtype=PRECISIONS[layer.dtype])
         layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), layer._columns)
@@ -354,6 +356,8 @@ class HiddenLayer(FixedTransformer):
             problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
             raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
         self._lock, self._columns = Lock(), Columns(given.names)
+        if given.origin is not None:  # The columns are those of image features.
+            self._columns = self._columns.as_numbered()
         self._made = given.astype(PRECISIONS[self.dtype])
 
     @classmethod

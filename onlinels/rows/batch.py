@@ -89,7 +89,8 @@ def plain_names(names: Iterable[Name]) -> tuple[Name, ...]:
 def numbered(name: Name) -> Name:
     """Return 3 for the names "h3", ("h", 3) and 3; return any other name as a plain value.
 
-    In files of earlier versions, these three are one feature (`Columns.is_numbered`).
+    In files of earlier versions, and in parts of an image network, these three are one feature
+    (`Columns.is_numbered`).
 
     Examples
     --------
@@ -658,7 +659,7 @@ class Columns:
     stems : iterable of str
         What the names of outputs of transformers begin with; see `Outputs`.
     is_numbered : bool
-        Whether "h3", ("h", 3) and 3 are one feature, as in files of earlier versions.
+        Whether "h3", ("h", 3) and 3 are one feature; see `numbered`.
 
     Examples
     --------
@@ -679,7 +680,7 @@ class Columns:
         """First names of the features, in the order of the columns."""
         self._lengths, self._plain, self._stems = lengths or {}, plain, frozenset(stems)
         self.is_numbered = is_numbered
-        """Whether "h3", ("h", 3) and 3 are one feature, as in files of earlier versions."""
+        """Whether "h3", ("h", 3) and 3 are one feature; see `numbered`."""
         self._index = {self.key_of(name): column for column, name in enumerate(self.names)}
         if len(self._index) < len(self.names):
             raise ValueError("two of its columns have one name")
@@ -744,10 +745,15 @@ class Columns:
 
     def joined(self, other: Columns) -> Columns:
         """Return columns with all features of other columns too."""
-        mine = self
-        if other.is_numbered and not mine.is_numbered:
-            mine = Columns(**(self.state() | {"is_numbered": True}))
+        mine = self.as_numbered() if other.is_numbered else self
         return mine.extended(other.layouts())
+
+    def as_numbered(self) -> Columns:
+        """Return these columns, with "h3", ("h", 3) and 3 as one feature.
+
+        For columns that are known to be those of a transformer.
+        """
+        return self if self.is_numbered else Columns(**(self.state() | {"is_numbered": True}))
 
     def in_form(self, layout: Layout) -> Columns:
         """Return these columns as those of a plain array if a layout is one; no feature is added.
