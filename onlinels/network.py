@@ -208,6 +208,12 @@ class FixedNetwork:
     hidden: HiddenLayer
     classifier: LeastSquaresClassifier
 
+    def __post_init__(self) -> None:
+        # Its columns are the numbers of features, also if it was made from outputs of stage 1.
+        if not self.hidden._columns.is_numbered:
+            self.hidden = copy.copy(self.hidden)
+            self.hidden._columns = self.hidden._columns.as_numbered()
+
     def fit_features(self, images: Matrix, labels: list[Label]) -> FixedNetwork:
         """Return a network with whitening, filters and input weights made from images.
 
