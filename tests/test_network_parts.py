@@ -59,7 +59,7 @@ class Chain:
         first = before.transform_many(first)
         features = ConvolutionalFeatures.from_examples(first, labels, **case.features)
         names = labels if len(set(labels)) > 1 else list(range(len(labels)))
-        rows = features.transform_many(first)
+        rows = np.asarray(features.transform_many(first))
         hidden = HiddenLayer.from_examples(rows, names, **case.hidden, standardize=False)
         processed = before.transform_many(case.images)
         activations = hidden.transform_many(np.asarray(features.transform_many(processed)))

@@ -26,8 +26,8 @@ from onlinels.linear.regressors import (
 from onlinels.numerics import enlarged, is_array, is_count, shallow_copy
 from onlinels.rows.batch import (
     check_mapping,
-    numbers_like,
     matched_by_position,
+    numbers_like,
     samples_of,
     source_of,
 )
