@@ -26,7 +26,7 @@ from onlinels.pipelines import (
     is_pipeline,
     last_step,
 )
-from onlinels.rows.batch import label_array
+from onlinels.rows.batch import label_array, matched_by_position
 
 try:
     # Here, since its first import within `config.set` would lose its settings.
@@ -364,7 +364,13 @@ def given(batch: Any) -> tuple[Any, ...]:
     if not (isinstance(batch, (tuple, list)) and len(batch) in (2, 3)):
         fault = f"a batch is of type {type(batch).__name__}, expected a tuple (X, y) or (X, y, w)"
         raise TypeError(f"{fault}. Return one of these tuples from each delayed function.")
-    return tuple(batch)
+    return batch_given(*batch)
+
+
+@matched_by_position
+def batch_given(X: Any, y: Any, w: Any = None) -> tuple[Any, ...]:
+    """Return the rows of a batch with their targets and, if there are any, their weights."""
+    return (X, y) if w is None else (X, y, w)
 
 
 def answers(model: Any, batch: Any, none: Any = None) -> Any:

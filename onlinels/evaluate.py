@@ -25,8 +25,15 @@ from onlinels.checks import (
     check_weights,
 )
 from onlinels.numerics import restore
-from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
-from onlinels.rows.batch import Name, as_numpy, check_aligned, part_of, samples_of, source_of
+from onlinels.pipelines import FIXED_STEPS, columns_of_rows, end_of, last_step, steps_of
+from onlinels.rows.batch import (
+    Name,
+    as_numpy,
+    matched_by_position,
+    part_of,
+    samples_of,
+    source_of,
+)
 from onlinels.rows.labels import as_list, check_one_column
 
 # river.metrics and river.evaluate, which import scipy.stats and scikit-learn, are imported where
@@ -64,7 +71,6 @@ class LabelledTable:
 
 def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     """Read an array, a sparse matrix, a frame or a list of dicts, with its targets."""
-    check_aligned(X, y=y, w=w, t=t)
     # Converted once: parts of them are read one after the other.
     X, y = as_numpy(X), as_numpy(y, "y")
     X = X.tocsr() if isinstance(X, SPARSE_TYPES) else X
@@ -136,6 +142,24 @@ def by_rows(
     if n_read > n_rows:
         # River yields nothing if there are fewer rows than one step.
         yield n_read
+
+
+def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
+    """Yield the ends of windows in which rows of a table are learnt one by one, as dicts.
+
+    A model that has learnt rows of a plain array rejects rows with other names afterwards.
+    """
+    layout, (_, last) = columns_of_rows(model, X).layouts[-1], end_of(model)
+    if not hasattr(last, "_take_form"):
+        yield from ends
+        return
+    last._columns.in_form(layout)  # Raises if the model has learnt other names.
+    try:
+        yield from ends
+    finally:
+        with last._lock:
+            if last.count:
+                last._take_form(layout)
 
 
 def by_batches(
@@ -348,6 +372,7 @@ def axes_at(place: Any, size: tuple[float, float], **settings: Any) -> Iterator[
         figure.savefig(place)
 
 
+@matched_by_position
 def progressive_val_score(
     model: Any,
     X: Any,
@@ -451,6 +476,8 @@ def progressive_val_score(
     else:
         rows = X if table is None else table.stream()
         ends = by_rows(model, rows, counted, window, moment, delay)
+        if table is not None:
+            ends = in_form_of(model, table.X, ends)
     name = str(model) if name is None else name
     points, start = [], perf_counter()
     for end in ends:

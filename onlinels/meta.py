@@ -37,6 +37,7 @@ from onlinels.linear.scoring import (
 from onlinels.numerics import Calls, Lock, all_held, is_array, read_whole, zero_added
 from onlinels.pipelines import (
     FIXED_STEPS,
+    columns_of_rows,
     emptied,
     is_pipeline,
     join,
@@ -46,14 +47,16 @@ from onlinels.pipelines import (
     steps_of,
 )
 from onlinels.rows.batch import (
+    Batch,
     Row,
-    check_aligned,
     labels_like,
+    matched_by_position,
     names_of,
     read_batch,
     read_sample,
     samples_of,
     source_of,
+    warn_of_other_columns,
 )
 from onlinels.rows.labels import Label, read_label, read_labels
 from onlinels.saving import (
@@ -108,6 +111,18 @@ def learn_and_note(learn: Callable[[], Any], wrapper: Any, added: Floats) -> Non
         if getattr(last, "count", None) != before and wrapper._losses is not losses:
             wrapper._losses = wrapper._losses + added
         raise
+
+
+def take_form(model: Any, batch: Batch) -> None:
+    """Note in a model that rows, which are then learnt one by one, come from a plain array."""
+    if len(batch) and hasattr(model, "_take_form"):
+        model._take_form(batch.layouts[-1])
+
+
+def warn_of_lacking(model: Any, batch: Batch) -> None:
+    """Warn of columns of a linear model that a frame or an array lacks."""
+    if isinstance(model, LinearModel):
+        warn_of_other_columns(model._columns, batch)
 
 
 class MetaClassifier(base.Classifier):
@@ -172,12 +187,15 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
 
         Return the result of `ask` before each row, and the classes and the new state after all.
         """
-        check_aligned(X, y=y, w=w, **others)
         is_fixed = learning_step(self.classifier) is None
         if is_fixed:
             X = self._batch_features(X)
             # All rows are read first, so that errors name their places in the batch.
-            read_batch(X)
+            batch = read_batch(X)
+        else:
+            batch = columns_of_rows(self.classifier, X)
+        if ask is not None:
+            warn_of_lacking(last_step(self.classifier), batch)
         rows = list(samples_of(X))
         n_rows = len(rows)
         labels = read_labels(y, n_rows)
@@ -186,6 +204,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         later, parts_after = aside(self, lambda wrapper: wrapper._learning)
         if is_fixed:
             vars(later)["classifier"] = last_step(later.classifier)
+        take_form(last_step(later.classifier), batch)
         answers = []
         for row, each in enumerate(zip(rows, labels, weights, strict=True)):
             shares = later.predict_proba_one(each[0]) if ask == "predict_proba_one" else None
@@ -243,6 +262,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
             apply(calls)
             return made
 
+    @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
@@ -278,6 +298,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         """
         return self._answer_and_learn("predict_one", X, y, w, kwargs)
 
+    @matched_by_position
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
 
@@ -435,6 +456,7 @@ class DriftAwareClassifier(WrappedClassifier):
         self._n_alarms += alarm
         return predicted
 
+    @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Learn a mini-batch, with the same result as `learn_one` in a loop, to rounding.
 
@@ -581,9 +603,8 @@ class CalibratedClassifier(WrappedClassifier):
     ) -> tuple[list[Any], Sequence[Label], Calls]:
         if learning_step(self.classifier) is not None:
             return super()._rows_learnt(ask, X, y, w, others)
-        check_aligned(X, y=y, w=w, **others)
         last = last_step(self.classifier)
-        found = last._answered(self._batch_features(X), y, w, **others)
+        found = last._answered(self._batch_features(X), y, w, are_asked=ask is not None, **others)
         counts: Floats = float(last.count) + np.arange(float(len(found.known)))
         probabilities, losses = self._calibrated(found, y, w, counts)
         classes = found.model.classes
@@ -614,6 +635,7 @@ class CalibratedClassifier(WrappedClassifier):
         learn_and_note(partial(self._teach, x, y, w=w, **others), self, added)
         return predicted
 
+    @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score every row of a mini-batch before it is learnt, then learn it.
 

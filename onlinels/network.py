@@ -62,7 +62,7 @@ from onlinels.linear.ridge import Penalty
 from onlinels.linear.scoring import Priors, ScoringClassifier
 from onlinels.meta import MetaClassifier
 from onlinels.numerics import Lock, all_held, read_whole, shallow_copy, zero_added
-from onlinels.rows.batch import Name, as_numpy
+from onlinels.rows.batch import Name, as_numpy, matched_by_position
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.rows.times import ReadTimes, Time, exact, read_times, times_of
 from onlinels.saving import is_small, savable, settings_hold
@@ -208,6 +208,12 @@ class FixedNetwork:
     hidden: HiddenLayer
     classifier: LeastSquaresClassifier
 
+    def __post_init__(self) -> None:
+        # Its columns are the numbers of features, also if it was made from outputs of stage 1.
+        if not self.hidden._columns.is_numbered:
+            self.hidden = copy.copy(self.hidden)
+            self.hidden._columns = self.hidden._columns.as_numbered()
+
     def fit_features(self, images: Matrix, labels: list[Label]) -> FixedNetwork:
         """Return a network with whitening, filters and input weights made from images.
 
@@ -243,7 +249,8 @@ class FixedNetwork:
         """Return the hidden activations (n, n_hidden) of images."""
         processed = self.preprocessing.transform_many(images)
         self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
-        return np.asarray(self.hidden.transform_many(self.features.transform_many(processed)))
+        features = np.asarray(self.features.transform_many(processed))
+        return np.asarray(self.hidden.transform_many(features))
 
     def learn(self, examples: Sequence[Example]) -> None:
         """Learn all images block by block, or none of them."""
@@ -843,6 +850,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         label = read_label(y)
         return self._examples(self._read(x, read_image).values, [label], w, t)
 
+    @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch of images, with the same result as learning them one by one.
 
@@ -866,6 +874,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             read = read_whole(lambda: self._examples(self._read(X).values, y, w, t), self)
             self._learn(read)
 
+    @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Predict every image of a mini-batch before it is learnt, then learn it.
 
@@ -906,6 +915,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             return label_and_learn(self, X, y, w, t)
 
+    @matched_by_position
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Return the probabilities of every image before it is learnt, then learn it.
 
@@ -915,7 +925,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             return tabulate_and_learn(self, X, y, w, t)
 
-    def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
+    def _answered(self, X: Any, y: Any, w: Any, t: Any = None, are_asked: bool = True) -> Answers:
         """Return the scores of images before each is learnt, and the network after learning."""
         with self._lock:
             images = self._read(X)
@@ -1005,6 +1015,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             self._unlearn(self._read(x, read_image), [read_label(y)], w)
 
+    @matched_by_position
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Unlearn images, as `LeastSquaresClassifier.unlearn_many` does.
 

@@ -56,6 +56,7 @@ from onlinels.rows.batch import (
     as_frame,
     as_numpy,
     label_array,
+    matched_by_position,
     read_batch,
     without_wide_integers,
 )
@@ -233,6 +234,7 @@ class IncrementalModel(BaseEstimator):
         batch = self._batch(X) if issparse(X) else Batch(len(X), lambda: X, (self._layout,), X)
         return model, batch
 
+    @matched_by_position
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
         with held(self):
@@ -263,6 +265,7 @@ class IncrementalModel(BaseEstimator):
         publish(new, self)
         return self
 
+    @matched_by_position
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Remove learnt rows, as if the estimator had never learnt them.
 
@@ -487,6 +490,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     _river_classes = (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
 
+    @matched_by_position
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows in addition to the rows learnt before.
 
@@ -527,6 +531,11 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     def _shaped(self, values: Floats) -> Floats:
         return values[:, 0] if self._model._named is None else values
+
+    @matched_by_position
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2 of the predictions."""
+        return float(super().score(X, y, sample_weight))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations on request.
@@ -636,6 +645,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     _river_classes = (LeastSquaresClassifier,)
 
+    @matched_by_position
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows in addition to the rows learnt before.
 
@@ -720,6 +730,11 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             )
         return scores_of(model, batch)
 
+    @matched_by_position
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predictions: the share of rows whose label is predicted."""
+        return float(super().score(X, y, sample_weight))
+
     def decision_function(self, X: Any) -> Floats:
         """Return scores (n_samples, n_classes), for two classes (n_samples,); the highest wins."""
         with held(self):
@@ -802,6 +817,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.standardize = standardize
         self.random_state = random_state
 
+    @matched_by_position
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the input weights, and compute the scales of columns."""
         labels = y if str(self.input_weights) in DIFFERENCE_KINDS else None

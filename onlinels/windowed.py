@@ -33,6 +33,7 @@ from onlinels.rows.batch import (
     check_mapping,
     holds_array,
     labels_like,
+    matched_by_position,
     read_batch,
     read_sample,
     samples_of,
@@ -338,6 +339,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         with self._lock:
             self._learn([x], [(read_label(y),)])
 
+    @matched_by_position
     def learn_many(self, X: Any, y: Any) -> None:
         """Add consecutive readings, all or none, with the same result as `learn_one` in a loop.
 

@@ -491,6 +491,8 @@ def test_functions(targets, is_centred, monkeypatch):
 
 
 READ = [{"x0": value} for value in VALUES] + [{"h": value} for value in ARRAYS]
+READ += [{name: batch.as_outputs(value)} for name in "hu" for value in ARRAYS[:2]]
+READ += [{"u": value} for value in ARRAYS[:2]]
 READ += [{"x0": 1.0, "x1": 2}, {"x1": True}, {}, {"x2": 0.5, "x0": 1, "x1": 2.5}, {2: 1.0, "x2": 1}]
 READ += [{"h": ARRAYS[0], "x0": 1.0}, {Turning("x0"): 1.0}, {True: 1.0}, {1.0: 1.0}, {None: 1.0}]
 READ += [{np.str_("x0"): 1.0}, {"z": 1.0}, {"x0": 1.0, "z": 1.0}, {0: 1e75}, {("x", 0): 1.0}, None]
@@ -505,7 +507,7 @@ READ += [
 @compiled
 def test_readers():
     """A reader that has read anything reads what another in numpy reads."""
-    columns = {"x0": 0, "x1": 1, "x2": 2, 0: 0, 2: 2, "h": (0, 3)}
+    columns = {"x0": 0, "x1": 1, "x2": 2, 0: 0, 2: 2, "h": (0, 3), "u": (0, 3, batch.Outputs)}
     readers = [
         kind(columns, 3, batch.PLAIN_NUMBER_TYPES, np.ndarray)
         for kind in (COMPILED.Reader, reference.Reader)

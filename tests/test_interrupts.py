@@ -167,14 +167,13 @@ def late_stream(n_rows):
 
 def takeover():
     """Return a stream whose short memory is about to do clearly better."""
-    rows, labels = strategies.turned_labels(400, 200, seed=5)
-    return laws.fitted(StreamClassifier(), rows[:260], labels[:260])
+    return laws.fitted(StreamClassifier(), *turned(0, 260))
 
 
 def turned(start, stop):
     """Return rows of that stream: the ridge is restored in them, and a memory is reset."""
     rows, labels = strategies.turned_labels(400, 200, seed=5)
-    return rows[start:stop], labels[start:stop]
+    return [dict(enumerate(row)) for row in rows[start:stop].tolist()], labels[start:stop]
 
 
 def many_texts():

@@ -59,10 +59,10 @@ class Chain:
         first = before.transform_many(first)
         features = ConvolutionalFeatures.from_examples(first, labels, **case.features)
         names = labels if len(set(labels)) > 1 else list(range(len(labels)))
-        rows = features.transform_many(first)
+        rows = np.asarray(features.transform_many(first))
         hidden = HiddenLayer.from_examples(rows, names, **case.hidden, standardize=False)
         processed = before.transform_many(case.images)
-        activations = hidden.transform_many(features.transform_many(processed))
+        activations = hidden.transform_many(np.asarray(features.transform_many(processed)))
         # Differences of images that are nearly the same are noise, another one in each batch.
         assume(np.abs(activations).max() > 1e-6 or not activations.any())
         ridge = case.ridge_share * float(np.square(activations).sum(axis=0).mean())

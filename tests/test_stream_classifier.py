@@ -261,10 +261,7 @@ BAD_SAMPLES = [
     ({"a": b"text"}, r"x\['a'\] is b'text'"),
     ({"a": np.array([1.0, np.inf])}, r"x\['a'\] holds inf"),
     ({"array": np.ones(3)}, r"x\['array'\] has 3 values, expected 2"),
-    ({"new": np.ones(1), "h3": 1.0, 3: 1.0}, "The names 'h3' and 3 stand for one feature"),
-    ({"h3": 7.0, 3: None}, "stand for one feature"),
-    ({"h3": "a", 3: 1.0}, "stand for one feature"),
-    ({1: "a", "h1": "b"}, "stand for one feature"),
+    ({"new": np.ones(1), ("new", 0): 1.0}, r"The names \('new', 0\) and .* stand for one feature"),
     ({np.nan: 1.0}, "name is NaN"),
     ({"new": "text", np.nan: "text"}, "name is NaN"),
     ({"new": 2.0, object(): 1.0}, "Feature name <object object"),
@@ -350,7 +347,7 @@ def test_a_table_that_lacks_columns_is_warned_of(make, table):
     )
     with pytest.warns(UserWarning, match=r"^X lacks .* 2 of 3 .*'a', .*'b'\].*has \['A', 'B'\]"):
         model.predict_many(table({"A": [1.0], "B": ["u"], "h0": [2.0]}))
-    with pytest.warns(UserWarning, match=r"^X lacks columns .* [23] of 3 columns"):
+    with pytest.warns(UserWarning, match=r"^X lacks columns .* 3 of 3 columns"):
         loads(dumps(model)).predict_many(np.ones((2, 1)))
     model.predict_many(table({"a": [1], "b": ["v"], "h0": [None]}))
     model.predict_many([{"A": 1.0}])

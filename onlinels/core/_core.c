@@ -48,6 +48,7 @@ static PyObject *not_known(void)
 typedef struct {
     PyObject *key;             /* the name at this place of the last dict, */
     Py_ssize_t column, length; /* its (first) column, and the length of its array, 0 for a number */
+    PyObject *kind;            /* the type of the array, which is only compared */
     int64_t had_at;            /* number of the last dict that had the column of this place */
 } place_t;
 
@@ -55,7 +56,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *args;       /* the arguments, which own the next three */
     PyObject *columns;    /* dict: the column of every name that was met; the columns of an array's
-                             name are (first, length) */
+                             name are (first, length), and its type if that is not array_type */
     PyObject *types;      /* frozenset: the types of numpy's numbers */
     PyObject *array_type; /* numpy.ndarray */
     Py_ssize_t size;      /* number of columns */
@@ -80,11 +81,11 @@ static int read_number(PyObject *types, PyObject *value, real *out)
     return *out != -1.0 || !PyErr_Occurred();
 }
 
-/* Return 1 if a value is an array of `length` numbers, and store them. */
-static int read_array(const Reader *self, PyObject *value, Py_ssize_t length, real *out)
+/* Return 1 if a value is an array of a type, of `length` numbers, and store them. */
+static int read_array(const PyObject *kind, PyObject *value, Py_ssize_t length, real *out)
 {
     Py_buffer buffer;
-    if ((PyObject *)Py_TYPE(value) != self->array_type
+    if ((PyObject *)Py_TYPE(value) != kind
         || PyObject_GetBuffer(value, &buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS))
         return 0;
     const int is_float = !strcmp(buffer.format, "f"), is_known = is_float || !strcmp(buffer.format, "d");
@@ -103,18 +104,19 @@ static int read_array(const Reader *self, PyObject *value, Py_ssize_t length, re
 /* Find the columns of a name, and store both at a place. */
 static int find_column(const Reader *self, PyObject *key, place_t *place)
 {
-    PyObject *old = place->key, *found = NULL;
+    PyObject *old = place->key, *found = NULL, *kind = self->array_type;
     Py_ssize_t first = -1, length = 0;
     if (PyUnicode_CheckExact(key) || PyLong_CheckExact(key))
         found = PyDict_GetItemWithError(self->columns, key);
     if (found && PyTuple_Check(found))
-        PyArg_ParseTuple(found, "nn", &first, &length);
+        PyArg_ParseTuple(found, "nn|O", &first, &length, &kind);
     else if (found)
         first = PyLong_AsSsize_t(found);
     if (first < 0 || length < 0 || length > self->size || first > self->size - (length ? length : 1))
         return 0;
     place->column = first;
     place->length = length;
+    place->kind = kind;
     Py_INCREF(place->key = key);
     Py_XDECREF(old);
     return 1;
@@ -140,7 +142,7 @@ static Py_ssize_t read_dict(Reader *self, PyObject *x, real *out)
             return -1;
         *had_at = self->n_read;
         real *to = out + place->column;
-        if (place->length ? PyDict_Size(x) > 1 || !read_array(self, value, place->length, to)
+        if (place->length ? PyDict_Size(x) > 1 || !read_array(place->kind, value, place->length, to)
                           : !read_number(self->types, value, to))
             return -1;
     }
@@ -472,7 +474,7 @@ static PyObject *SingleRows_scores(SingleRows *self, PyObject *x)
 /* The scores of an array (m,) that Python code has checked. */
 static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
 {
-    if (!read_array(self->features, row, self->sums.m, self->row.values) || !answer(self, NULL))
+    if (!read_array(self->features->array_type, row, self->sums.m, self->row.values) || !answer(self, NULL))
         return not_known();
     return list_of(self->sums.n, self->row.scores, NULL);
 }

@@ -157,7 +157,8 @@ class Reader:
     Parameters
     ----------
     columns : dict
-        The column of every name that was met; of a name of arrays, (first column, length).
+        The column of every name that was met; of a name of arrays, (first column, length), and
+        the type of the arrays if that is not `array_type`.
     size : int
         Number of columns; those without a name are 0.
     types : frozenset
@@ -218,9 +219,9 @@ class Reader:
         return len(places), row
 
     def _with_array(self, row: Numbers, place: Any, value: Any) -> tuple[int, Numbers | None]:
-        first, length = place
+        first, length, *kinds = place
         kind: Any = type(value)
-        is_array = kind is self._array_type and value.dtype.char in "df"
+        is_array = kind is (*kinds, self._array_type)[0] and value.dtype.char in "df"
         if not (is_array and value.shape == (length,)):
             return -1, None
         row[first : first + length] = value

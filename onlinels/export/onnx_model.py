@@ -30,7 +30,7 @@ from onlinels.features.input_weights import FixedWeights
 from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
 from onlinels.linear.scoring import SPREAD_PROBABILITY
-from onlinels.rows.batch import OUTPUT_NAME, Name, feature_key
+from onlinels.rows.batch import OUTPUT_NAME, Name
 from onlinels.saving import files
 
 # -- the graph -------------------------------------------------------------------------------------
@@ -152,9 +152,8 @@ class TableValue(NamedTuple):
 
     def arranged(self, names: Sequence[Name], rows: Floats) -> Floats:
         """Return rows (n_names, ...) of a model's features as rows for these columns."""
-        places = {feature_key(name): k for k, each in enumerate(self.names) for name in each}
-        keys = {name: feature_key(name) for name in names}
-        unknown = next((name for name, key in keys.items() if key not in places), None)
+        places = {name: k for k, each in enumerate(self.names) for name in each}
+        unknown = next((name for name in names if name not in places), None)
         if unknown is not None:
             problem = f"The model has learnt the feature {unknown!r}, which no step before it makes"
             raise ValueError(
@@ -163,7 +162,7 @@ class TableValue(NamedTuple):
             )
         # A column that the model does not know counts as 0.
         arranged = np.zeros((len(self.names), *rows.shape[1:]), rows.dtype)
-        arranged[[places[key] for key in keys.values()]] = rows
+        arranged[[places[name] for name in names]] = rows
         return arranged
 
     def as_table(self) -> TableValue:

@@ -248,8 +248,11 @@ def parts_of(model: Any) -> Parts:
             # It refuses images of other shapes, also if it returns images as they are.
             first = network.preprocessing.clone({"image_shape": shape})
             steps = ("preprocessing", first), ("features", network.features)
-            steps = *steps, ("hidden", network.hidden)
-            return parts_of(layer)._replace(steps=steps, shape=shape)
+            parts, hidden = parts_of(layer), copied(network.hidden)
+            # In the network, columns are numbers; in a pipeline, outputs of the step before.
+            hidden._columns = hidden._columns.as_numbered()
+            vars(parts.predictor).update(columns=parts.predictor.columns.as_numbered())
+            return parts._replace(steps=(*steps, ("hidden", hidden)), shape=shape)
         if not isinstance(model, WRAPPERS):
             raise ValueError(
                 f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "

@@ -50,6 +50,7 @@ from onlinels.features.images import (
     slices,
 )
 from onlinels.numerics import MAX_SINGLE_THREAD_PRODUCT, Scratch, even_parts, in_threads
+from onlinels.rows.batch import matched_by_position
 from onlinels.saving import is_small, savable
 
 N_SQUARE_ROOTS = {1.0: 0, 0.5: 1, 0.25: 2}
@@ -403,6 +404,7 @@ class ConvolutionalFeatures(ImageTransformer):
         self._bank = None if unmade else make_bank(self.filters)
 
     @classmethod
+    @matched_by_position
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
         """Return a transformer whose filters are made from examples.
 

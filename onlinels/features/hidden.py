@@ -42,9 +42,9 @@ from onlinels.rows.batch import (
     Batch,
     Columns,
     Name,
-    feature_key,
     holds_array,
-    key_text,
+    matched_by_position,
+    name_text,
     names_of,
     output_row,
     output_table,
@@ -246,10 +246,12 @@ def _with_made(state: SavedState) -> Any:
     vars(layer).update(state)
     if isinstance(layer.input_weights, ImageLandmarks):
         made = layer.input_weights.weights(layer.dtype)
-        vars(layer).update(input_weights=made, _made=made, _columns=Columns(made.names))
+        vars(layer).update(
+            input_weights=made, _made=made, _columns=Columns(made.names).as_numbered()
+        )
     if isinstance(held, DrawnWeights):
         none = np.empty((0, layer.n_hidden), dtype=PRECISIONS[layer.dtype])
-        layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), held.names)
+        layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), layer._columns)
         if _digest(layer._made.weights) != held.sha256:
             raise ValueError(
                 f"it leaves out input weights, which numpy {np.__version__} draws otherwise than "
@@ -365,9 +367,12 @@ class HiddenLayer(FixedTransformer):
             problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
             raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
         self._lock, self._columns = Lock(), Columns(given.names)
+        if given.origin is not None:  # The columns are those of image features.
+            self._columns = self._columns.as_numbered()
         self._made = given.astype(PRECISIONS[self.dtype])
 
     @classmethod
+    @matched_by_position
     def from_examples(
         cls,
         X: Any,
@@ -451,7 +456,7 @@ class HiddenLayer(FixedTransformer):
         scaling = standardization(features) if standardize else None
         made: Any = layer._made
         if layer.is_fixed:
-            made = layer._drawn(made, columns.names)
+            made = layer._drawn(made, columns)
         else:
             if scaling is not None:
                 features = (features - scaling[0]) * scaling[1]
@@ -488,7 +493,7 @@ class HiddenLayer(FixedTransformer):
         with self._lock:
             row = self._columns.row(x)
             if row is not None:
-                as_array = len(x) == 1 and type(next(iter(x.values()))) is np.ndarray
+                as_array = len(x) == 1 and isinstance(next(iter(x.values())), np.ndarray)
                 key = as_array, row.tobytes()
                 if self._last is None or self._last[0] != key:
                     found = self._activated(self._made, row[None])[0]
@@ -521,7 +526,7 @@ class HiddenLayer(FixedTransformer):
             if isinstance(made, FixedWeights) and isinstance(self.input_weights, str):
                 columns = self._columns.extended(batch.layouts)
                 if len(columns) > len(made.names):
-                    made = self._drawn(made, columns.names)
+                    made = self._drawn(made, columns)
             features = columns.place(batch.layouts, batch.values)
             activations = self._activated(made, features)
             # Minimum and maximum are NaN if any activation is.
@@ -577,12 +582,12 @@ class HiddenLayer(FixedTransformer):
         offsets = spread * draw_row("gaussian", self.seed, BIAS_KEY, self.n_hidden)
         return np.asarray(offsets, PRECISIONS[self.dtype])
 
-    def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
+    def _drawn(self, made: FixedWeights, columns: Columns) -> FixedWeights:
         """Return the random input weights extended by a row for every new name."""
-        kind, n_made = plain_value(self.input_weights), len(made.names)
+        kind, n_made, names = plain_value(self.input_weights), len(made.names), columns.names
         check_units(self.n_hidden, len(names))
         weights = np.empty((len(names), self.n_hidden), dtype=made.weights.dtype)
         weights[:n_made] = made.weights
         for row, name in zip(weights[n_made:], names[n_made:], strict=True):
-            row[:] = draw_row(kind, self.seed, key_text(feature_key(name)), self.n_hidden)
+            row[:] = draw_row(kind, self.seed, name_text(columns.key_of(name)), self.n_hidden)
         return FixedWeights(names, weights, offsets=made.offsets)

@@ -33,6 +33,7 @@ from onlinels.features.images import (
     slices,
 )
 from onlinels.numerics import Frozen, in_threads, is_array
+from onlinels.rows.batch import matched_by_position
 from onlinels.saving import is_small, savable, settings_hold
 
 Flags = NDArray[np.bool_]
@@ -295,6 +296,7 @@ class MiniRocketFeatures(ImageTransformer):
         self._check_settings()
 
     @classmethod
+    @matched_by_position
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
         """Return a transformer whose biases are quantiles of responses to examples.
 

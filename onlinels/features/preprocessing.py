@@ -37,7 +37,7 @@ from onlinels.features.images import (
     read_images,
 )
 from onlinels.numerics import Frozen
-from onlinels.rows.batch import output_table
+from onlinels.rows.batch import matched_by_position, output_table
 from onlinels.saving import is_small, savable, settings_hold
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)
@@ -219,6 +219,7 @@ class ImagePreprocessing(FixedTransformer):
             self.output_shape(self.image_shape)
 
     @classmethod
+    @matched_by_position
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
         """Return a preprocessing whose whitening is fitted to a warm-up sample.
 

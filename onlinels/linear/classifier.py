@@ -29,7 +29,13 @@ from onlinels.linear.scoring import (
     unseen_classes,
 )
 from onlinels.numerics import are_counts, enlarged, is_array, product
-from onlinels.rows.batch import Batch, check_mapping, read_sample, table_like
+from onlinels.rows.batch import (
+    Batch,
+    check_mapping,
+    matched_by_position,
+    read_sample,
+    table_like,
+)
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
 from onlinels.sums.rows import Targets
@@ -371,11 +377,12 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         new._class_counts = self._class_counts.copy()
         return new
 
-    def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
+    def _answered(self, X: Any, y: Any, w: Any, t: Any = None, are_asked: bool = True) -> Answers:
         """Return the scores of every row before it is learnt, and a model that has learnt all."""
         with self._lock:
-            return answered(self, X, y, w, t)
+            return answered(self, X, y, w, t, are_asked=are_asked)
 
+    @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
@@ -421,6 +428,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         with self._lock:
             return label_and_learn(self, X, y, w, t)
 
+    @matched_by_position
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
 

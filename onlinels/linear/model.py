@@ -91,8 +91,10 @@ from onlinels.rows.batch import (
     Columns,
     Layout,
     Name,
-    check_aligned,
+    Outputs,
     check_mapping,
+    layout_of,
+    matched_by_position,
     names_of,
     read_batch,
     read_row,
@@ -500,6 +502,7 @@ class LinearModel(base.Estimator, ABC):
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         """Return the checked targets of rows, or of one sample if `n_rows` is None."""
 
+    @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch, with the same result as learning its rows one by one.
 
@@ -544,19 +547,19 @@ class LinearModel(base.Estimator, ABC):
 
     def _learn_array(self, X: Any, y: Any) -> bool:
         """Learn a plain array of known columns in one call of the core; return if it could."""
-        is_plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
+        is_plain = type(X) in (np.ndarray, Outputs) and X.dtype == np.float64 and X.ndim == 2
         is_plain = is_plain and X.flags.c_contiguous and X.flags.aligned
         is_listed = isinstance(y, (list, tuple)) or (isinstance(y, np.ndarray) and y.ndim > 0)
         if not (is_plain and is_listed and X.shape == (len(y), len(self._columns))):
             return False
         # A single row may be followed by the weights; other threads wait while many are learnt.
         can = 0 < X.shape[1] <= MAX_FEATURES_BY_ROW and len(X) > 1 and X.size <= MAX_NUMBERS_BY_ROW
-        if not (can and self._columns.are_positions):
+        if not (can and self._columns.are(layout_of(X))):
             return False
         read = read_whole(lambda: self._read_targets(y, len(X)), self)
-        is_known = X.shape[1] == len(self._columns) and len(read.outputs) == len(self._outputs)
-        rows = self._rows or self._single_rows()
-        if rows is None or not (is_known and self._columns.are_positions):
+        is_known = self._columns.are(layout_of(X)) and len(read.outputs) == len(self._outputs)
+        rows = (self._rows or self._single_rows()) if is_known else None
+        if rows is None:
             return False
         targets = np.require(read.values, requirements=("C", "A"))
         is_learnt = rows.learn_many(X, targets)
@@ -605,6 +608,12 @@ class LinearModel(base.Estimator, ABC):
         read, sample = self._read_targets(y, None), read_sample(x)
         return sample, checked(self, sample, read, check_weights(w, 1), t)
 
+    def _take_form(self, layout: Layout) -> None:
+        """Note whether rows that are learnt one by one, as dicts, come from a plain array."""
+        columns = self._columns.in_form(layout)
+        if columns is not self._columns:
+            vars(self).update(_columns=columns, _rows=None)
+
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
         """Return the new attributes that count rows by their targets."""
         return {}
@@ -627,12 +636,13 @@ class LinearModel(base.Estimator, ABC):
                 lambda: (read_sample(x), self._read_targets(y, None), check_weights(w, 1))
             )
 
+    @matched_by_position
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Unlearn rows: the model is then as if it had never learnt them.
 
         A class leaves `classes` with its last row, and a feature leaves `feature_names` with the
-        last row in which it is not 0. The entries of an array leave together, and so do features
-        named h0, h1, …, the outputs of a transformer; the columns of a plain array stay.
+        last row in which it is not 0. The entries of an array leave together, and so do outputs of
+        a transformer that came as arrays; the columns of a plain array stay.
 
         Parameters
         ----------
@@ -763,7 +773,7 @@ class LinearModel(base.Estimator, ABC):
 
     def _merged(self, other: Self) -> dict[str, Any]:
         """Return the attributes of the model with the rows of another model."""
-        columns = self._columns.extended(other._columns.layouts())
+        columns = self._columns.joined(other._columns)
         places, outputs = self._matched(other)
         size = len(columns), len(outputs[self._names_outputs])
         self._statistics.check_joins(other._statistics, *size)
@@ -802,7 +812,7 @@ class LinearModel(base.Estimator, ABC):
             return read_whole(lambda: self._difference(other), self, other)
 
     def _difference(self, other: Self) -> float:
-        columns = self._columns.extended(other._columns.layouts())
+        columns = self._columns.joined(other._columns)
         places, outputs = self._matched(other)
         size = len(columns), len(outputs[self._names_outputs])
         known = origins(columns.locate(other.feature_names), size[0])
@@ -1136,7 +1146,6 @@ def read_rows(
 ) -> tuple[Batch, Targets, float | Floats]:
     """Return the rows of a batch with their targets and weights, read and checked one by one."""
     batch = read_batch(X)
-    check_aligned(X, y=y, w=w, t=t)
     return batch, model._read_targets(y, len(batch)), check_weights(w, len(batch))
 
 
@@ -1152,7 +1161,7 @@ def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, 
     n_known, n_new = len(model._columns), len(columns) - len(model._columns)
     passes = model.count > 0 and n_known < MANY_NAMES <= len(columns)
     # An array in a dict adds its entries at once.
-    if passes and n_new < MANY_NAMES // 2 and not columns.are_positions:
+    if passes and n_new < MANY_NAMES // 2 and not columns.are(range(len(columns))):
         warn_caller(
             "The model has many features by name, and names are still added.",
             f"Memory grows with the square of their number, {len(columns):,}. "

@@ -15,7 +15,13 @@ from onlinels.linear.ridge import changes_in, totals_after
 from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.linear.scoring import discriminant
 from onlinels.numerics import enlarged, read_whole
-from onlinels.rows.batch import Batch, labels_like, names_of, table_like
+from onlinels.rows.batch import (
+    Batch,
+    labels_like,
+    names_of,
+    table_like,
+    warn_of_other_columns,
+)
 from onlinels.rows.labels import Label
 from onlinels.rows.times import ReadTimes
 from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Recursion
@@ -70,11 +76,18 @@ class Answers(NamedTuple):
 
 
 def answered(
-    model: LinearModel, X: Any, y: Any, w: Any, t: Any, with_dist: bool = False
+    model: LinearModel,
+    X: Any,
+    y: Any,
+    w: Any,
+    t: Any,
+    with_dist: bool = False,
+    are_asked: bool = True,
 ) -> Answers:
     """Return the scores of every row of a batch before it is learnt, and the model after the batch.
 
-    The model itself does not change; its lock is held.
+    The model itself does not change; its lock is held. If the scores are asked for, columns that a
+    frame lacks are told.
 
     Raises
     ------
@@ -83,7 +96,11 @@ def answered(
     """
     batch, read, weights = read_rows(model, X, y, w, t)
     rows = checked(model, batch, read, weights, t)
+    if are_asked:
+        warn_of_other_columns(model._columns, batch)
     own: Any = model._independent()
+    if len(batch):
+        own._take_form(batch.layouts[-1])
     n_rows = len(batch)
     weights_by_row = np.broadcast_to(weights, n_rows).tolist()
     scores = np.zeros((n_rows, rows.shape[1]))

@@ -30,6 +30,7 @@ from onlinels.rows.batch import (
     Batch,
     Name,
     check_mapping,
+    matched_by_position,
     numbers_like,
     plain_names,
     read_batch,
@@ -240,6 +241,7 @@ class RealValuedModel(LinearModel):
             batch = read_asked(self, X)
             return normals_like(batch.source, *self._normals(batch), self._named)
 
+    @matched_by_position
     def predict_learn_many(
         self, X: Any, y: Any, w: Any = None, t: Any = None, with_dist: bool = False
     ) -> Any:

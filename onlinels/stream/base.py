@@ -38,11 +38,12 @@ from onlinels.numerics import (
 )
 from onlinels.rows.batch import (
     PLAIN_NUMBER_TYPES,
+    Layout,
     Name,
     as_numpy,
-    check_aligned,
-    feature_key,
-    key_text,
+    form_of,
+    matched_by_position,
+    name_text,
     plain_names,
     samples_of,
     sorted_names,
@@ -109,7 +110,7 @@ def sample_key(x: Mapping[Any, Any]) -> int:
 @lru_cache(maxsize=256)
 def _reader_of(names: tuple[Name, ...]) -> tuple[Callable[..., Any], Callable[..., bytes], bytes]:
     """Return a function that selects values by sorted name, one that packs them, and a hash."""
-    by_text = {key_text(feature_key(name)): name for name in names}
+    by_text = {name_text(name): name for name in names}
     ordered = [by_text[text] for text in sorted(by_text)]
     # With a single name, itemgetter returns no tuple.
     pick = itemgetter(*ordered) if ordered[1:] else lambda x: (x[ordered[0]],)
@@ -756,6 +757,7 @@ class StreamModel(ABC):
         weight = 1.0 if type(w) is float and w == 1.0 else read_weights(w, 1).item()
         return columns, row, self._read_target(y), self._key_of(x, row), weight
 
+    @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn a mini-batch row by row, with the result of `learn_one` in a loop.
 
@@ -773,10 +775,15 @@ class StreamModel(ABC):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        self._answer_and_learn(lambda *_: None, lambda *_: None, X, y, w)
+        self._answer_and_learn(None, lambda *_: None, X, y, w)
 
     def _answer_and_learn(
-        self, answer: Callable[[Any, Any], Any], in_kind: Callable[..., Any], X: Any, y: Any, w: Any
+        self,
+        answer: Callable[[Any, Any], Any] | None,
+        in_kind: Callable[..., Any],
+        X: Any,
+        y: Any,
+        w: Any,
     ) -> Any:
         """Learn rows, and return the answers of a copy of the model to each before learning it.
 
@@ -785,23 +792,30 @@ class StreamModel(ABC):
         """
 
         def read() -> tuple[Any, Any]:
-            check_aligned(X, y=y, w=w)
-            samples, answers = read_stream_batch(X), []
+            rows, answers = as_numpy(X), []
+            samples = read_stream_batch(rows) if answer is None else self._read_asked(rows)
             targets = self._read_targets(samples, y)
             weights = read_weights(w, len(samples)).tolist()
             self._catch_up()
             later = shallow_copy(self)
             own = {name: vars(self)[name] for name in IN_PLACE if hasattr(self, name)}
             vars(later).update(copy.deepcopy(own), _seen=None, _asked=None)
-            for x, target, weight in zip(samples_of(X), targets, weights, strict=True):
-                answers.append(answer(later, x))
+            if samples:
+                later._take_form(form_of(rows))
+            for x, target, weight in zip(samples_of(rows), targets, weights, strict=True):
+                if answer is not None:
+                    answers.append(answer(later, x))
                 later.learn_one(x, target, weight)
-            return later, in_kind(source_of(X), answers, getattr(later, "classes", ()))
+            return later, in_kind(source_of(rows), answers, getattr(later, "classes", ()))
 
         with self._lock:
             later, converted = read_whole(read, self)
             self._become(later)
             return converted
+
+    def _take_form(self, layout: Layout) -> None:
+        """Note whether rows that are learnt one by one, as dicts, come from a plain array."""
+        self._columns = self._columns.in_form(layout)
 
     def _become(self, draft: Self, calls: Calls = ()) -> None:
         """Take all attributes of a draft, and make further planned changes, at once."""

@@ -28,7 +28,13 @@ from onlinels.linear.scoring import (
     table_of,
 )
 from onlinels.numerics import are_columns, enlarged, is_array, read_whole, shallow_copy
-from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_of
+from onlinels.rows.batch import (
+    check_mapping,
+    labels_like,
+    matched_by_position,
+    samples_of,
+    source_of,
+)
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
 from onlinels.stream.base import (
@@ -307,6 +313,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         """Return the learning rate of the shares."""
         return LEARNING_RATE / sqrt(1.0 + self._delay / RATE_DELAY)
 
+    @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
@@ -345,6 +352,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         """
         return self._answer_and_learn(StreamClassifier.predict_one, labels_like, X, y, w)
 
+    @matched_by_position
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
 

@@ -23,9 +23,10 @@ from onlinels.rows.batch import (
     as_frame,
     check_distinct,
     check_mapping,
-    feature_key,
     holds_sparse,
-    key_text,
+    layout_of,
+    name_text,
+    names_of,
     read_batch,
     read_row,
     samples_of,
@@ -83,6 +84,7 @@ def read_stream_batch(X: Any) -> list[Sample]:
     try:
         batch = read_batch(X)
         if len(batch.layouts) == 1:
+            # The form of an array counts where rows are learnt (`StreamColumns.in_form`).
             layout = tuple(batch.layouts[0])
             return [(layout, row, [], []) for row in batch.values.astype(np.float64)]
     except (TypeError, ValueError):
@@ -182,15 +184,15 @@ class StreamColumns:
         (`onlinels.rows.batch.Columns.differences`).
         """
         if isinstance(X, ARRAY_TYPES):
-            given: Sequence[Any] = range(X.shape[1])
+            given: Iterable[Any] = names_of(layout_of(X))
         elif isinstance(X, (list, tuple)) or holds_sparse(as_frame(X)):
             return 0, [], []
         else:
             given = as_frame(X).columns
         texts = {(name, text) for name, columns in self._texts.items() for text in columns}
         named = (*(name for name in self.names if name not in texts), *self._texts)
-        known = {feature_key(name): name for name in named}
-        keys = {feature_key(name): name for name in given}
+        known = {self._columns.key_of(name): name for name in named}
+        keys = {self._columns.key_of(name): name for name in given}
         absent = [name for key, name in known.items() if key not in keys]
         return len(known), absent, [name for key, name in keys.items() if key not in known]
 
@@ -225,9 +227,20 @@ class StreamColumns:
             fault = f"x raises the number of features to {len(columns)}"
             remedy = "Hash them with river's FeatureHasher(n_features=1024)."
             raise ValueError(f"{fault}, expected at most {MAX_FEATURES}. {remedy}")
+        return self._with(columns, texts)
+
+    def _with(self, columns: Columns, texts: dict[Name, dict[str, int]]) -> StreamColumns:
         made = StreamColumns()
         made._columns, made._texts = columns, texts
         return made
+
+    def in_form(self, form: Layout) -> StreamColumns:
+        """Return these columns as those of a plain array if a form is that of one.
+
+        Raises ValueError if they have other names (`onlinels.rows.batch.Columns.in_form`).
+        """
+        columns = self._columns.in_form(form)
+        return self if columns is self._columns else self._with(columns, self._texts)
 
     def placed(self, samples: Sequence[Sample]) -> list[StreamRow]:
         """Return samples as rows (n_columns,); features without a column are ignored."""
@@ -604,4 +617,4 @@ class Activations:
 
 def generators_of(seed: int, what: str, names: Sequence[Name]) -> list[np.random.Generator]:
     """Return the random generator of every name."""
-    return [generator_of(seed, f"{what} {key_text(feature_key(name))}") for name in names]
+    return [generator_of(seed, f"{what} {name_text(name)}") for name in names]

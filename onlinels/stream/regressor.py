@@ -24,7 +24,13 @@ from onlinels.linear.regressors import (
     read_numbers,
 )
 from onlinels.numerics import enlarged, is_array, is_count, read_whole, shallow_copy
-from onlinels.rows.batch import check_mapping, numbers_like, samples_of, source_of
+from onlinels.rows.batch import (
+    check_mapping,
+    matched_by_position,
+    numbers_like,
+    samples_of,
+    source_of,
+)
 from onlinels.saving import savable
 from onlinels.stream.base import (
     MAX_PLAIN_VALUE,
@@ -354,6 +360,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def _shares(self) -> Floats:
         return shares_of(self._losses, LEARNING_RATE * pace_of(self._delay), PRIORS)
 
+    @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, with_dist: bool = False) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 

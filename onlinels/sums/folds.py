@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix, check_count, ignoring
 from onlinels.numerics import Calls, is_array, is_count, shallow_copy
-from onlinels.rows.batch import Name, feature_key, key_text
+from onlinels.rows.batch import Name, name_text, numbered
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, is_growth
 from onlinels.sums.recursion import Following
@@ -48,7 +48,8 @@ HALF_UNIT = np.uint64(1 << 28)
 
 def name_hashes(names: Iterable[Name]) -> Hashes:
     """Return a 64-bit hash of the name of every feature, the same in every process."""
-    texts = (key_text(feature_key(name)) for name in names)
+    # "h3", ("h", 3) and 3 share a hash, which decides about folds only, as in earlier versions.
+    texts = (name_text(numbered(name)) for name in names)
     digests = [blake2b(text.encode(), digest_size=8).digest() for text in texts]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
