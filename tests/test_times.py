@@ -515,3 +515,11 @@ def test_wrappers_pass_times_on_to_the_last_digit(kind, form):
         getattr(model, learn)(rows, labels, t=dates)
         found = model.classifier.output_weights
         np.testing.assert_allclose(found, expected.output_weights, rtol=1e-12)
+
+
+@pytest.mark.parametrize("half_life", [None, 1.0])
+@pytest.mark.parametrize("learn", ["learn_many", "predict_learn_many"])
+def test_a_wrong_number_of_times_is_refused_whether_they_count_or_not(half_life, learn):
+    for model in (regressor(half_life), LeastSquaresClassifier(1.0, half_life=half_life)):
+        call = getattr(model, learn)
+        laws.assert_refused(lambda: call(rows_of(3), [1, 0, 1], t=[1.0, 2.0]), model, "t has shape")  # noqa: B023

@@ -382,3 +382,18 @@ def test_a_window_that_slides_does_not_warn():
     last = LeastSquaresRegressor(ridge=0.0)
     last.learn_many(rows[-60:], y[-60:])
     assert model.difference(last) < 1e-12
+
+
+def test_rows_removed_with_more_than_their_weight():
+    """The squared weights of the rows that stay are at least as large as those of equal rows."""
+    random = np.random.default_rng(0)
+    rows, y = [dict(zip("ab", x, strict=True)) for x in random.normal(size=(24, 2)).tolist()], "01"
+    model = LeastSquaresClassifier(accumulator="recursive", forgetting_factor=0.9)
+    for row in range(20):
+        model.learn_one(rows[row], y[row % 2])
+    model.fade(0.5)
+    model.unlearn_many(rows[1:3], ["1", "0"])
+    for row in range(20, 24):
+        assert set(model.predict_proba_one(rows[row])) == {"0", "1"}
+        model.learn_one(rows[row], y[row % 2])
+    assert model.count == 22

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dtbsv
 
-from onlinels.checks import Floats, check_number, ignoring, warn_caller
+from onlinels.checks import Floats, by_row, check_number, ignoring, warn_caller
 from onlinels.rows.times import (
     NANOSECONDS,
     Duration,
@@ -144,7 +144,7 @@ class Clock:
         Parameters
         ----------
         t : number, date, or array of them (n_rows,), or None
-            Times of the rows, ignored without a half-life. None lets one unit pass per row.
+            Times of the rows, which only count with a half-life. None lets one unit pass per row.
         n_rows : int
             Number of rows.
 
@@ -158,6 +158,8 @@ class Clock:
                 f"t is None, expected dates, because half_life={self.half_life!r} is a duration. "
                 "Pass the date of every row, or make the model with a number as half_life."
             )
+        if self.half_life is None and t is not None and not isinstance(t, ReadTimes):
+            by_row("t", t, n_rows)  # Raises if the number of times is wrong.
         if self.half_life is None or t is None:
             return None
         is_read = isinstance(t, ReadTimes)

@@ -515,6 +515,7 @@ class Statistics:
         n_rows, rounding = len(rows.targets), self._rounding.scaled(decay)
         had_weight = self._had_weight(rows)
         prints = rows.prints(self.n_targets, had_weight)
+        n_after = self._tally[0] + rows.sign * n_rows
         if rows.sign > 0.0:
             rounding = rounding.after(n_rows)
         elif len(joining.values):
@@ -522,8 +523,10 @@ class Statistics:
             out = np.concatenate((joining.squares(), before[self.n_features :] - squares))
             parts = before, out, past, -added, self.count, n_rows
             rounding = rounding.after_removal(*parts)
+            # Rows that weigh less now than they are removed with would leave less than any rows do.
+            squared = max(squared, (past + added) ** 2 / max(1.0, n_after))
         changes = {
-            "_tally": np.maximum(0.0, [self._tally[0] + rows.sign * n_rows, past + added, squared]),
+            "_tally": np.maximum(0.0, [n_after, past + added, squared]),
             "_mean": mean,
             "_target_squares": squares,
             "_prints": self._prints + prints if rows.sign > 0.0 else self._prints - prints,
