@@ -38,7 +38,7 @@ from onlinels.checks import (
     within_bounds,
 )
 from onlinels.core import Reader
-from onlinels.numerics import is_count, shallow_copy
+from onlinels.numerics import is_count, restore, shallow_copy
 from onlinels.rows.labels import PLAIN_LABEL_TYPES
 from onlinels.saving import in_plain_types, is_plain, savable
 
@@ -695,6 +695,10 @@ class Columns:
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_last": None, "met": {}, "_reader": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # As in files of earlier versions; see `_columns_of_state`.
+        restore(self, {"is_numbered": True, "_stems": frozenset()} | state)
 
     def state(self) -> dict[str, Any]:
         """Return the arguments that make equal columns."""
