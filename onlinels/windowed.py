@@ -77,7 +77,7 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], lis
             fault = f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}"
             raise TypeError(f"{fault}, expected only seconds, or only dates. Convert the time.")
     times = read_times(stamps, len(stamps), dates, repr(timestamp)).tolist()
-    return rows, [*map(exact, times)] if dates else times, dates
+    return rows, [rational(exact(time)) for time in times] if dates else times, dates
 
 
 def shown_time(time: Any, dates: bool | None) -> str:

@@ -81,6 +81,13 @@ def test_a_module_imports_only_from_floors_below_and_from_its_own_package(path):
             assert below or beside, f"{own} imports {name}"
 
 
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_call_sets_what_it_resets_afterwards(path):
+    """An interrupt between the two would leave warnings or errors off; see `checks.ignoring`."""
+    code = path.read_text(encoding="utf-8")
+    assert not [each for each in ("errstate(", "catch_warnings(", "ContextVar(") if each in code]
+
+
 SAME_MEANING = (
     "__all__ ACTIVATIONS EPS ERROR_DECAY EXPERTS LEARNING_RATE MEMORIES MIN_BLOCK_ROWS Model PRIORS"
 )

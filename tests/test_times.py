@@ -445,6 +445,25 @@ def test_windows_of_older_versions_go_on(tmp_path):
     laws.assert_same_model(again.classifier, model.classifier)
 
 
+@pytest.mark.parametrize("start", ["1970-01-01T00:00:01", "1970-01-01T00:00:00.000000000125"])
+def test_dates_close_to_1970_are_not_read_as_those_of_older_versions(start):
+    """Floats hold these nanoseconds."""
+    X, half_life = np.random.default_rng(0).normal(size=(90, 2)), timedelta(seconds=1)
+    y, t = X.sum(axis=1) + X[:, 0] ** 2, np.array([np.datetime64(start) + k for k in range(90)])
+    t += np.arange(90) * np.timedelta64(1, "s")
+    early, late = (LeastSquaresRegressor("auto", half_life=half_life) for _ in range(2))
+    late.learn_many(X[:60], y[:60], t=t[:60] + np.timedelta64(10**6, "s"))
+    early.learn_many(X[:60], y[:60], t=t[:60])
+    early = onlinels.loads(onlinels.dumps(early))
+    early.learn_many(X[60:], y[60:], t=t[60:])
+    late.learn_many(X[60:], y[60:], t=t[60:] + np.timedelta64(10**6, "s"))
+    assert early.ridge_ == late.ridge_
+    np.testing.assert_array_equal(early.output_weights, late.output_weights)
+    window = windowed(sample_rate=50.0)
+    window.learn_one({"t": np.datetime64(start), "v": 1.0}, 1)
+    assert onlinels.loads(onlinels.dumps(window))._state.time == window._state.time
+
+
 def test_images_that_older_versions_held_go_on(tmp_path):
     model = ShallowConvClassifier.from_preset("digits", half_life=timedelta(seconds=1))
     image = np.eye(8)

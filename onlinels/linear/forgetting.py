@@ -21,6 +21,7 @@ from onlinels.rows.times import (
     from_seconds,
     is_time,
     nanoseconds_in,
+    rational,
     read_duration,
     read_times,
     since,
@@ -43,8 +44,7 @@ def _clock_of(state: SavedState) -> Clock:
 def _clock_fits(clock: Clock) -> bool:
     if clock.now is None:
         return clock.timed is False
-    fits = clock.half_life is not None and type(clock.timed) is bool and is_time(clock.now)
-    return fits and not (clock.counts_dates and isinstance(clock.now, float))
+    return clock.half_life is not None and type(clock.timed) is bool and is_time(clock.now)
 
 
 @savable(_clock_fits, make=_clock_of)
@@ -124,8 +124,7 @@ class Clock:
             return None
         if times is None:
             times = self._counted(n_rows)
-        # An origin in a file of an older version may be in seconds.
-        origin = exact(times[0]) if origin is None else from_seconds(origin, self.counts_dates)
+        origin = exact(times[0]) if origin is None else origin
         passed = np.maximum.accumulate(since(times, origin))
         earlier = -np.inf if self.now is None else elapsed(self.now, origin)
         latest: Floats = np.maximum(passed, earlier)
@@ -216,6 +215,8 @@ class Clock:
         if times is None:
             times = self._counted(n_rows)
         now = exact(times.max())
+        if self.counts_dates:
+            now = rational(now)  # In files, a float is of an older version, in seconds.
         past = 1.0
         if self.now is not None:
             now = max(now, self.now)
@@ -235,6 +236,7 @@ class Clock:
         factors: Floats = self._decay(np.minimum(steps, np.maximum(after, 0.0)))
         return factors
 
+    @ignoring("over")
     def totals(
         self,
         before: tuple[float, float],
@@ -249,7 +251,7 @@ class Clock:
         Examples
         --------
         >>> Clock(forgetting_factor=0.5).totals((2.0, 1.0), 1.0, 3)
-        (array([2., 2., 2.]), array([1.25  , 1.3125, 1.328125]))
+        (array([2., 2., 2.]), array([1.25    , 1.3125  , 1.328125]))
         """
         own = np.array(np.broadcast_to(np.asarray(w, dtype=np.float64), n_rows))
         if self.half_life is not None:
@@ -258,8 +260,7 @@ class Clock:
             passed: Any = self.passed(n_rows, times, origin)
             own *= self._decay(passed - since(times, origin))  # Late rows.
         factors = self.factors(n_rows, times)
-        with np.errstate(over="ignore", under="ignore"):
-            squares = running_sums(before[1], own**2, factors**2)
+        squares = running_sums(before[1], own**2, factors**2)
         return running_sums(before[0], own, factors), squares
 
     def _decay(self, age: Any) -> Any:

@@ -101,6 +101,7 @@ from onlinels.rows.batch import (
     read_sample,
     warn_of_other_columns,
 )
+from onlinels.rows.times import from_seconds
 from onlinels.saving import locked_copy, locked_deepcopy, locked_state, savable, save_method
 from onlinels.sums.digits import are_negligible, lost_by_removals
 from onlinels.sums.folds import FoldedStatistics
@@ -326,6 +327,8 @@ class LinearModel(base.Estimator, ABC):
         restore(self, state)
         if len(self._marks) == N_FORMER_MARKS:
             self._marks = np.append(self._marks, np.zeros(N_MARKS - N_FORMER_MARKS))
+        until = from_seconds(self._penalty.until_time, self._clock.counts_dates)
+        self._penalty = self._penalty._replace(until_time=until)
 
     @property
     def _mutable_attributes(self) -> set[str]:

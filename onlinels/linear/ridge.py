@@ -35,6 +35,7 @@ from onlinels.checks import (
     as_number,
     check_count,
     dense,
+    ignoring,
 )
 from onlinels.core.reference import (
     BEGAN,
@@ -56,7 +57,7 @@ from onlinels.core.reference import (
 from onlinels.linear.forgetting import Clock
 from onlinels.linear.running import recursion_at
 from onlinels.numerics import is_array
-from onlinels.rows.times import Time, exact, is_time, rational
+from onlinels.rows.times import Time, is_time, rational
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.folds import FoldedStatistics
 from onlinels.sums.packed import gathered, origins
@@ -267,6 +268,7 @@ class Totals(NamedTuple):
     weights: Floats
     squares: Floats
 
+    @ignoring("over")
     def first_due(self, due: float, start: int, stop: int) -> int:
         """Return the first of some rows after which the weight makes a ridge due, `stop` if none.
 
@@ -274,8 +276,7 @@ class Totals(NamedTuple):
         """
         rows, weights, squares = (each[start:stop] for each in self)
         is_due = ((weights >= due) & (due > 0.0)) | (weights < LEAST_DUE_SHARE * due)
-        with np.errstate(over="ignore"):
-            is_due &= 2.0 * weights**2 <= rows * squares
+        is_due &= 2.0 * weights**2 <= rows * squares
         return start + int(is_due.argmax()) if is_due.any() else stop
 
 
@@ -447,7 +448,7 @@ def choose_penalty(
     rows = next_checkpoint(count, n_varying, clock.memory, statistics.n_folds)
     until = None
     if clock.now is not None:
-        until = exact(rational(clock.now) + Fraction(time_between_selections(clock)))
+        until = rational(clock.now) + Fraction(time_between_selections(clock))
     until_weight = due_weight(statistics.weight, n_varying, statistics.n_folds)
     penalty = penalty._replace(ridge=number, units=units, until_time=until, began=began)
     return penalty, min(began + rows, MAX_COUNT), until_weight
