@@ -555,11 +555,18 @@ def posteriors(scores: Floats, priors: Priors = None, labels: Sequence[Label] = 
     probabilities: Floats = likelihoods / likelihoods.sum(axis=1, keepdims=True)
     absent = np.isneginf(scores)
     if isinstance(priors, Mapping) and absent.any():
-        given = np.array([priors.get(label, 1.0) for label in labels])
         named = np.array([label in priors for label in labels])
-        fixed = np.where(absent & named, given / given.max() / (given / given.max()).sum(), 0.0)
+        fixed = np.where(absent & named, normalized(priors, labels), 0.0)
         probabilities = probabilities * (1.0 - fixed.sum(axis=1, keepdims=True)) + fixed
     return probabilities
+
+
+def normalized(priors: Mapping[Label, float], labels: Sequence[Label]) -> Floats:
+    """Return the priors of labels, which sum to 1."""
+    given = np.array([priors.get(label, 1.0) for label in labels])
+    given /= given.max()  # The sum may exceed float64.
+    shares: Floats = given / given.sum()
+    return shares
 
 
 def unseen_classes(priors: Priors, labels: Sequence[Label]) -> dict[Label, float]:
@@ -579,6 +586,5 @@ def unseen_classes(priors: Priors, labels: Sequence[Label]) -> dict[Label, float
     unseen = {label: prior for label, prior in priors.items() if label not in known}
     if not unseen:
         return {}
-    given = [*unseen.values(), *(priors.get(label, 1.0) for label in labels)]
-    shares = np.array(given) / max(given)
-    return dict(zip(unseen, (shares / shares.sum()).tolist(), strict=False))
+    shares = normalized(priors, (*unseen, *labels)).tolist()
+    return dict(zip(unseen, shares, strict=False))
