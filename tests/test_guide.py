@@ -68,6 +68,20 @@ def test_commands_name_files_that_are_there():
             assert (ROOT / path).exists(), f"{page}: {path}"
 
 
+def test_the_page_of_tests_names_every_file():
+    page = (GUIDE / "tests.md").read_text("utf-8")
+    assert not [each.name for each in ROOT.glob("tests/test_*.py") if each.name not in page]
+
+
+def test_names_of_the_maintainers_page_are_in_the_code():
+    kinds, folders = (".py", ".c", ".h"), ("onlinels", "tests", ".ci")
+    files = [path for each in folders for path in (ROOT / each).rglob("*") if path.suffix in kinds]
+    code = {word for path in files for word in re.findall(r"\w+", path.read_text("utf-8"))}
+    code |= {word for path in files for word in path.relative_to(ROOT).with_suffix("").parts}
+    told = re.findall(r"`([^`\n]+)`", text_of(GUIDE / "inside.md"))
+    assert not {word for name in told for word in re.findall(r"[a-zA-Z_]\w+", name)} - code
+
+
 def test_errors_begin_as_the_page_says():
     errors, _ = (GUIDE / "errors.md").read_text("utf-8").split("## Warnings")
     lines = errors.splitlines()
