@@ -137,7 +137,7 @@ def _begin_fork() -> None:
 
 
 def _end_fork() -> None:
-    # Whatever an interrupt divides, the locks are released: a closed stack closes again.
+    # Wherever an interrupt comes, the locks are released: a closed stack may be closed again.
     try:
         DURING_FORK.close()
     finally:

@@ -300,7 +300,7 @@ def test_what_has_learnt_names_rejects_arrays(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_that_predicts_or_unlearns_tells_of_lacking_columns(kind):
+def test_every_method_that_predicts_or_unlearns_warns_of_missing_columns(kind):
     for name in dict(calls_with(KINDS[kind](), kind, FRAME, {})):
         if not name.endswith("_many"):
             continue

@@ -86,8 +86,8 @@ def answered(
 ) -> Answers:
     """Return the scores of every row of a batch before it is learnt, and the model after the batch.
 
-    The model itself does not change; its lock is held. If the scores are asked for, columns that a
-    frame lacks are told.
+    The model itself does not change; its lock is held. If the scores are asked for, a frame that
+    lacks columns causes a warning.
 
     Raises
     ------
