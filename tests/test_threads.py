@@ -47,7 +47,7 @@ def asked(model, sample, done):
 
 
 SAMPLES = {
-    "stream": {"a": 0.3, "text": "1", "gap": None},
+    "stream": {"a": 0.3, "text": "t1", "gap": None},
     "network": {"image": np.eye(8)},
     "network that waits": {"image": np.eye(8)},
     "windowed": {"x": 0.5, "y": -0.5},
@@ -196,9 +196,9 @@ def test_a_wrapper_is_saved_while_it_is_taught(tmp_path):
         in_turns(
             lambda model=model: model.save(tmp_path / "model.npz"),
             lambda model=model: model.learn_one({"a": model.count % 7}, model.count % 2),
-            n_rounds=60,
+            n_rounds=30,
         )
-        assert model.classifier.count == 60
+        assert model.classifier.count == 30
 
 
 KINDS = "gram, {}", "folds", "recursive, {}", "regressor", "targets", "stream", "stream of numbers"

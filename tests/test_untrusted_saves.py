@@ -241,7 +241,7 @@ def one_path(tmp_path_factory):
 
 
 @given(data=st.data())
-@examples(400)
+@examples(250)
 def test_hostile_files_are_read_or_refused_within_their_bounds(one_path, data):
     crafts = [lie] * 6 + [other_bytes] * 3 + [other_array] * 2 + [zip_oddity]
     craft = data.draw(st.sampled_from(crafts))
