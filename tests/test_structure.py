@@ -116,6 +116,11 @@ def test_the_ancestry_of_a_public_class_is_short(kind):
     assert len(own) <= 3, own
 
 
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_no_setting_is_private(kind):
+    assert not [name for name in inspect.signature(kind).parameters if name.startswith("_")]
+
+
 @pytest.mark.parametrize("thing", CALLABLE, ids=lambda thing: thing.__name__)
 def test_what_is_public_has_an_example(thing):
     assert ">>> " in inspect.getdoc(thing)

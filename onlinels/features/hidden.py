@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -342,7 +342,8 @@ class HiddenLayer(FixedTransformer):
     prefix: str = ""
 
     # The last known row and its output: a pipeline transforms a row to predict and to learn it.
-    _last: tuple[Any, dict[Any, Any]] | None = None
+    # It has no annotation, which would make it a setting.
+    _last = cast("tuple[Any, dict[Any, Any]] | None", None)
 
     __deepcopy__, __getstate__ = locked_deepcopy, locked_state
 
