@@ -250,10 +250,13 @@ def as_number(value: Any) -> float | None:
         return None  # An expression of sympy, for example, with unknowns.
 
 
-def read_number(name: str, value: Any, remedy: str = NUMBER_REMEDY) -> float:
+def read_number(
+    name: str, value: Any, remedy: str = NUMBER_REMEDY, missing: str = MISSING_REMEDY
+) -> float:
     """Return a value as a float between -1e150 and 1e150.
 
-    `remedy` is the last sentence of the message for a value that is not a number.
+    `remedy` is the last sentence of the message for a value that is not a number, and `missing`
+    that for a missing value.
 
     Raises
     ------
@@ -271,12 +274,12 @@ def read_number(name: str, value: Any, remedy: str = NUMBER_REMEDY) -> float:
         return value
     number = as_number(value)
     if number is None and is_missing(value):
-        raise ValueError(f"{name} is {value!r}, expected a number. {MISSING_REMEDY}")
+        raise ValueError(f"{name} is {value!r}, expected a number. {missing}")
     if number is None:
         fault = f"{name} is {reprlib.repr(value)} of type {type(value).__name__}"
         raise TypeError(f"{fault}, expected a number. {remedy}")
     if not abs(number) <= MAX_VALUE:
-        raise ValueError(f"{name} is {_found(value, number)}, {_expected(number)}")
+        raise ValueError(f"{name} is {_found(value, number)}, {_expected(number, missing)}")
     return number
 
 
@@ -367,8 +370,16 @@ class _Text(str):
         return hash(self.kind)
 
 
+SHOWN = dict[tuple[str, int, str], tuple[Any, list[Any]]]()
+"""The list of Python's filters, and its entries, when a line showed a kind of warning."""
+
+
 def warn_caller(kind: str, details: str) -> None:
     """Warn at the line that called this package, unless a `quiet` function did.
+
+    Python forgets what a line has shown whenever a filter changes, even if the filters are as
+    before again: after any call of pandas that uses `warnings.catch_warnings`. Lines that show a
+    kind once are therefore noted here as well, until the filters differ.
 
     Parameters
     ----------
@@ -383,9 +394,17 @@ def warn_caller(kind: str, details: str) -> None:
         if frame.f_code in QUIET:
             return
         frame, level = frame.f_back, level + 1
+    place, filters = (frame.f_code.co_filename, frame.f_lineno, kind), warnings.filters
+    before, entries = SHOWN.get(place, (None, []))
+    # Within `catch_warnings` the list is another; after it, the same one.
+    if before is filters and entries == [*filters]:
+        return
     text = _Text(f"{kind} {details}")
     text.kind = kind
     warnings.warn(text, DataWarning, stacklevel=level)
+    # Python notes the line only if the filters show a warning once.
+    if (text, DataWarning, frame.f_lineno) in frame.f_globals.get("__warningregistry__", ()):
+        SHOWN[place] = filters, [*filters]
 
 
 def plain_scalar(value: Any) -> Any:
@@ -730,9 +749,9 @@ def check_weights(
     if wrong.size:
         place = f" in row {wrong[0]}" if weights.ndim else ""
         given = np.asarray(readable(w), dtype=object).flat[wrong[0]]
+        found = _found(given, float(weights.flat[wrong[0]]))
         raise ValueError(
-            f"{name} holds {_found(given, weights.flat[wrong[0]])}{place}, expected weights of at "
-            "least 0 and at "
+            f"{name} holds {found}{place}, expected weights of at least 0 and at "
             f"most {largest:g}. Pass 0 for rows that should not count, and divide all weights by "
             "one number if some are too large."
         )
@@ -746,7 +765,8 @@ def check_weights(
 
 def _weights_in(w: Any, name: str) -> Floats:
     """Return weights as floats; numbers that are too large as infinity."""
-    with suppress(ValueError):  # Of lists of different lengths.
+    # Of lists of different lengths, and of lists with masked integers.
+    with suppress(ValueError, np.ma.MaskError):
         weights = plain_array(name, w)
         if weights.dtype.kind == "O":
             weights = np.reshape([as_number(each) for each in weights.flat], weights.shape)

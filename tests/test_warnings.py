@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import onlinels
@@ -85,6 +86,30 @@ def test_a_line_shows_a_kind_again_after_filters_change():
         with warnings.catch_warnings(record=True, action="default") as caught:
             learn_outliers(1)
         assert len(caught) == 1
+
+
+def test_a_line_shows_a_kind_once_although_other_code_sets_and_resets_filters():
+    with warnings.catch_warnings(record=True, action="default") as caught:
+        for number in range(5):
+            warn_caller("A.", f"Number {number}.")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                warn_caller("A.", "Hidden.")
+    assert [str(each.message) for each in caught] == ["A. Number 0."]
+    with warnings.catch_warnings(record=True, action="default") as caught:
+        for number in range(3):
+            warn_caller("A.", f"Number {number}.")
+            warnings.simplefilter("default" if number else "always", DataWarning)
+    assert len(caught) == 3
+
+
+def test_frames_of_many_models_show_one_warning():
+    with warnings.catch_warnings(record=True, action="default") as caught:
+        for number in range(5):
+            model, X = LeastSquaresRegressor(1.0), pd.DataFrame({f"a{number}": [1.0], "b": [2.0]})
+            model.learn_many(X, [1.0])
+            model.predict_many(X[["b"]])
+    assert [each.category for each in caught] == [DataWarning]
 
 
 def test_a_warning_is_a_plain_exception_with_a_plain_text():

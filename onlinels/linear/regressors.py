@@ -47,6 +47,8 @@ TARGET_REMEDY = (
     "LeastSquaresMultiTargetRegressor."
 )
 
+MISSING_TARGET_REMEDY = "Leave the row out until its target is known."
+
 
 Ends = tuple[float, float]
 """The lower and the upper end of an interval."""
@@ -435,7 +437,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         if n_rows is None:
-            values = np.array([[read_number("y", y, TARGET_REMEDY)]])
+            values = np.array([[read_target("y", y)]])
         else:
             values = read_numbers(y, n_rows)[:, None]
         return Targets(values, self._target_names)
@@ -567,18 +569,23 @@ def quantile_terms(level: float) -> tuple[float, tuple[float, ...]]:
     return MIN_INTERPOLATED_FREEDOM, tuple(found.convert(kind=Polynomial).coef.tolist())
 
 
+def read_target(name: str, value: Any) -> float:
+    """Return a target as a float; see `onlinels.checks.read_number`."""
+    return read_number(name, value, TARGET_REMEDY, MISSING_TARGET_REMEDY)
+
+
 def read_numbers(y: Any, n_rows: int) -> Floats:
     """Return the targets (n_rows,) of a batch: an array, a series or a list of numbers."""
     check_one_column(y)
     values = y
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
         entries = enumerate(as_list(y, each="target per row"))
-        values = np.array([read_number(f"y[{i}]", value, TARGET_REMEDY) for i, value in entries])
+        values = np.array([read_target(f"y[{i}]", value) for i, value in entries])
     if len(values) != n_rows:
         raise ValueError(
             f"y has {len(values)} targets, expected {n_rows}. Pass one target per row."
         )
-    check_values("y", values)
+    check_values("y", values, missing=MISSING_TARGET_REMEDY)
     numbers: Floats = values.astype(np.float64)
     return numbers
 
@@ -641,7 +648,7 @@ def read_named_targets(
         raise ValueError(
             f"{argument} holds no target, expected at least one. Leave out rows without a target."
         )
-    values = [read_number(f"{argument}[{name!r}]", y[name], TARGET_REMEDY) for name in y]
+    values = [read_target(f"{argument}[{name!r}]", y[name]) for name in y]
     return arranged(plain_names(y), np.array([values]), known)
 
 

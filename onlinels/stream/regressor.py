@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, read_number
+from onlinels.checks import Floats
 from onlinels.core.reference import MIN_RIDGE_SHARE, shares_of
 from onlinels.linear.regressors import (
-    TARGET_REMEDY,
     Ends,
     LeastSquaresRegressor,
     check_level,
@@ -22,6 +21,7 @@ from onlinels.linear.regressors import (
     intervals_like,
     normals_like,
     read_numbers,
+    read_target,
 )
 from onlinels.numerics import enlarged, is_array, is_count, read_whole, shallow_copy
 from onlinels.rows.batch import (
@@ -620,7 +620,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
     def _read_target(self, y: Any) -> float:
-        return read_number("y", y, TARGET_REMEDY)
+        return read_target("y", y)
 
     def _learn(self, columns: StreamColumns, known: StreamRow, y: Any, key: int, w: float) -> None:
         row, target, draft = known.values, y, shallow_copy(self)
