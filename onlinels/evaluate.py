@@ -29,6 +29,7 @@ from onlinels.pipelines import FIXED_STEPS, columns_of_rows, end_of, last_step, 
 from onlinels.rows.batch import (
     Name,
     as_numpy,
+    form_of,
     matched_by_position,
     part_of,
     samples_of,
@@ -149,17 +150,19 @@ def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
 
     A model that has learnt rows of a plain array rejects rows with other names afterwards.
     """
-    layout, (_, last) = columns_of_rows(model, X).layouts[-1], end_of(model)
-    if not hasattr(last, "_take_form"):
-        yield from ends
-        return
-    last._columns.in_form(layout)  # Raises if the model has learnt other names.
+    layout, (steps, last) = columns_of_rows(model, X).layouts[-1], end_of(model)
+    formed = [(last, layout)] if hasattr(last, "_take_form") else []
+    # A hidden layer in front has the columns of the table.
+    formed += [(step, form_of(X)) for step in steps[:1] if hasattr(step, "_take_form")]
+    for step, form in formed:
+        step._columns.in_form(form)  # Raises if the step has learnt other names.
     try:
         yield from ends
     finally:
-        with last._lock:
-            if last.count:
-                last._take_form(layout)
+        for step, form in formed:
+            with step._lock:
+                if last.count:
+                    step._take_form(form)
 
 
 def by_batches(

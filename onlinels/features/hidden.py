@@ -41,6 +41,7 @@ from onlinels.numerics import Frozen, Lock
 from onlinels.rows.batch import (
     Batch,
     Columns,
+    Layout,
     Name,
     holds_array,
     matched_by_position,
@@ -510,6 +511,10 @@ class HiddenLayer(FixedTransformer):
             activations = self._activate(batch)[0]
             self._columns.note(batch.layouts[0])
         return output_row(activations, holds_array(batch.layouts[0]), self.prefix)
+
+    def _take_form(self, layout: Layout) -> None:
+        """Note whether rows that are transformed one by one, as dicts, come from a plain array."""
+        vars(self).update(_columns=self._columns.in_form(layout))
 
     def transform_many(self, X: Any) -> Any:
         """Return the activations of a mini-batch, in the kind of `X`."""
