@@ -299,7 +299,7 @@ def is_missing(value: Any) -> bool:
 
     Examples
     --------
-    >>> list(map(is_missing, (None, np.nan, np.datetime64("NaT"), np.ma.masked, 0.0, "nan")))
+    >>> list(map(is_missing, (None, np.nan, np.datetime64("NaT", "s"), np.ma.masked, 0.0, "nan")))
     [True, True, True, True, False, False]
     """
     if isinstance(value, (float, np.floating)):

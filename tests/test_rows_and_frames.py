@@ -49,7 +49,7 @@ BAD_ROWS = [
     ({"a": float("-inf")}, ValueError, r"x\['a'\] is -inf.*1e\+150.*rescale"),
     ({"a": 1e200}, ValueError, r"1e\+200.*1e\+150.*rescale"),
     ({"a": decimal.Decimal("sNaN")}, ValueError, r"x\['a'\] is nan.*StatImputer"),
-    ({"a": np.datetime64("NaT")}, ValueError, r"x\['a'\] is .*NaT.*StatImputer"),
+    ({"a": np.datetime64("NaT", "s")}, ValueError, r"x\['a'\] is .*NaT.*StatImputer"),
     ({"a": pa.scalar(None, pa.float64())}, ValueError, r"x\['a'\] is .*None.*StatImputer"),
     ({"a": 10**400}, ValueError, r"x\['a'\] is a number beyond .*\(of type int\).*magnitude"),
     ({"a": -(10**400)}, ValueError, r"x\['a'\] is a number beyond .*\(of type int\).*magnitude"),

@@ -480,7 +480,7 @@ GAPS = {
     "Decimal": Decimal("NaN"),
     "signalling": Decimal("sNaN"),
     "NaT": pd.NaT,
-    "date of numpy": np.datetime64("NaT"),
+    "date of numpy": np.datetime64("NaT", "s"),
     "duration of numpy": np.timedelta64("NaT", "ns"),
     "NA": pd.NA,
     "masked": np.ma.masked,
