@@ -449,7 +449,9 @@ def test_windows_of_older_versions_go_on(tmp_path):
 def test_dates_close_to_1970_are_not_read_as_those_of_older_versions(start):
     """Floats hold these nanoseconds."""
     X, half_life = np.random.default_rng(0).normal(size=(90, 2)), timedelta(seconds=1)
-    y, t = X.sum(axis=1) + X[:, 0] ** 2, np.array([np.datetime64(start) + k for k in range(90)])
+    first = np.datetime64(start)
+    step = np.timedelta64(1, np.datetime_data(first.dtype)[0])
+    y, t = X.sum(axis=1) + X[:, 0] ** 2, first + np.arange(90) * step
     t += np.arange(90) * np.timedelta64(1, "s")
     early, late = (LeastSquaresRegressor("auto", half_life=half_life) for _ in range(2))
     late.learn_many(X[:60], y[:60], t=t[:60] + np.timedelta64(10**6, "s"))
