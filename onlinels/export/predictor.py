@@ -25,9 +25,10 @@ from onlinels.linear.scoring import (
     probabilities_of,
     unseen_classes,
 )
+from onlinels.locks import Lock, all_held
 from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
 from onlinels.network import ShallowConvClassifier
-from onlinels.numerics import Lock, all_held, product
+from onlinels.numerics import product
 from onlinels.pipelines import copied, is_pipeline, last_step
 from onlinels.rows.batch import (
     Columns,

@@ -37,7 +37,8 @@ from onlinels.features.input_weights import (
     standardization,
 )
 from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.numerics import Frozen, Lock
+from onlinels.locks import Lock
+from onlinels.numerics import Frozen
 from onlinels.rows.batch import (
     Batch,
     Columns,
