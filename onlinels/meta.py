@@ -47,10 +47,10 @@ from onlinels.pipelines import (
     steps_before,
     steps_of,
 )
+from onlinels.rows.answers import labels_like
 from onlinels.rows.batch import (
     Batch,
     Row,
-    labels_like,
     matched_by_position,
     names_of,
     read_batch,

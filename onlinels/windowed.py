@@ -27,13 +27,13 @@ from onlinels.locks import Lock
 from onlinels.meta import MetaClassifier, aside, is_blank
 from onlinels.numerics import read_whole
 from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
+from onlinels.rows.answers import labels_like
 from onlinels.rows.batch import (
     Columns,
     Layout,
     Name,
     check_mapping,
     holds_array,
-    labels_like,
     matched_by_position,
     read_batch,
     read_sample,
