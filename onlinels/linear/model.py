@@ -74,10 +74,9 @@ from onlinels.linear.running import (
     new_marks,
 )
 from onlinels.linear.scoring import Discriminant, read_priors
+from onlinels.locks import Lock, all_held
 from onlinels.numerics import (
     Calls,
-    Lock,
-    all_held,
     apply_in_blocks,
     enlarged,
     product,
