@@ -37,18 +37,19 @@ from onlinels.checks import (
     warn_caller,
 )
 from onlinels.core import SingleRows
-from onlinels.core.reference import (
+from onlinels.core.constants import (
     BEGAN,
     CONSTANT_TOLERANCE,
     DUE_WEIGHT,
     EPS,
+    MIN_FREE,
     N_MARKS,
     NEXT_DUE,
     PREDICTED_AT,
     SHARE,
     VALID_UNTIL,
-    weights_of_errors,
 )
+from onlinels.core.reference import weights_of_errors
 from onlinels.linear.forgetting import Clock, read_decay
 from onlinels.linear.ridge import (
     Changes,
@@ -156,9 +157,6 @@ MAX_INTERCEPT_ERROR = 1e-10
 
 MIN_NOISE_SHARE = EPS
 """Residual sum of squares, relative to that of the targets, below which rounding prevails."""
-
-MIN_DEGREES_OF_FREEDOM = 1e-9
-"""Degrees of freedom, relative to the weight of the rows, below which they count as 0."""
 
 
 class Spread(NamedTuple):
@@ -1458,7 +1456,7 @@ def spread_of(model: LinearModel) -> Spread:
     residual = np.maximum(squares - explained, MIN_NOISE_SHARE * np.abs(squares))
     counts, factor = weights_of_errors(statistics.mean_weight, model._clock.forgets)
     free = statistics.weight - counts * covariance.n_parameters
-    is_known = free > MIN_DEGREES_OF_FREEDOM * statistics.weight > 0.0
+    is_known = free > MIN_FREE * statistics.weight > 0.0
     noise = residual / free if is_known else np.full(len(residual), np.inf)
     spread = Spread(noise, covariance.times(factor), free)
     model._solution = solution._replace(spread=spread)

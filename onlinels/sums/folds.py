@@ -130,7 +130,7 @@ class FoldedStatistics(Statistics):
     Examples
     --------
     >>> from onlinels.sums.forms import GramSums
-    >>> from onlinels.core.reference import apply
+    >>> from onlinels.core.apply import apply
     >>> folds = FoldedStatistics(GramSums(2, 1), False, n_folds=3).named(["a", "b"])
     >>> random = np.random.default_rng(0)
     >>> X = random.normal(size=(60, 2))
@@ -284,7 +284,7 @@ def cross_validation_errors(
     Examples
     --------
     >>> from onlinels.sums.forms import GramSums
-    >>> from onlinels.core.reference import apply
+    >>> from onlinels.core.apply import apply
     >>> folds = [Statistics(GramSums(1, 1), False) for _ in range(2)]
     >>> for fold, y in zip(folds, (2.0, 4.0)):
     ...     apply(fold.plan(Rows(np.array([[1.0]]), np.array([[y]]))))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix, ignoring
-from onlinels.core.reference import CONSTANT_TOLERANCE, MIN_ROWS_DWARFED, MUCH_HEAVIER, MUCH_LARGER
+from onlinels.core.constants import CONSTANT_TOLERANCE, MIN_ROWS_DWARFED, MUCH_HEAVIER, MUCH_LARGER
 from onlinels.numerics import enlarged, is_array
 from onlinels.rows.batch import Columns
 from onlinels.rows.times import Times

@@ -24,15 +24,9 @@ from onlinels.checks import (
     ignoring,
 )
 from onlinels.core import SingleRows
-from onlinels.core.reference import (
-    EPS,
-    MIN_ROWS_DWARFED,
-    MUCH_HEAVIER,
-    MUCH_LARGER,
-    apply,
-    is_one_of,
-    numbers_of,
-)
+from onlinels.core.apply import apply
+from onlinels.core.constants import EPS, MIN_ROWS_DWARFED, MUCH_HEAVIER, MUCH_LARGER
+from onlinels.core.reference import is_one_of, numbers_of
 from onlinels.numerics import Calls, are_counts, is_array, product, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, reader_of
 from onlinels.saving import savable
