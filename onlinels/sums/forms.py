@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg.blas import dger
 from scipy.sparse import csr_array
 
-from onlinels.checks import Floats, Integers, row_blocks
-from onlinels.numerics import Calls, are_columns, product, shallow_copy
+from onlinels.checks import Floats, row_blocks
+from onlinels.numerics import Calls, are_columns, product
 from onlinels.saving import savable
-from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric, gathered
+from onlinels.sums.axes import AxesOf, Places, reindexed
+from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
 from onlinels.sums.solve import (
@@ -66,6 +67,7 @@ class GramSums:
     form = "gram"
     # Whether `recursion_of` returns a recursion, and whether rows can be removed.
     allows_recursion = can_remove = True
+    AXES: ClassVar[AxesOf] = {"gram": (), "cross": ("features", "targets")}
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         self.gram = PackedSymmetric(n_features)
@@ -139,16 +141,6 @@ class GramSums:
         """Add sums of as many columns, in place; no other object may use these sums."""
         self.gram.add(other.gram)
         self.cross += other.cross
-
-    def reindexed(self, features: Integers, targets: Integers) -> Any:
-        """Return the sums of the given features and targets; -1 stands for a new column.
-
-        Both objects may share memory, so only one of them may learn afterwards.
-        """
-        new = shallow_copy(self)
-        new.gram = self.gram.reindexed(features)
-        new.cross = gathered(self.cross, features, targets)
-        return new
 
     def gram_and_cross(self) -> tuple[Floats, Floats]:
         """Return A'A, of which the upper triangle is read, and A'Y, in new memory."""
@@ -230,6 +222,7 @@ class FactorSums:
 
     form = "orthogonal"
     allows_recursion = can_remove = False
+    AXES: ClassVar[AxesOf] = {"factor": ("features", "features"), "rotated": ("features", "targets")}
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         # Fortran order, as in LAPACK.
@@ -273,12 +266,10 @@ class FactorSums:
         both = self.factor, self.rotated, other.factor, other.rotated
         self.factor, self.rotated = with_rows(*both, len(self.factor))
 
-    def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the sums of the given features and targets; -1 stands for a new column."""
-        new = shallow_copy(self)
-        new.rotated = gathered(self.rotated, features, targets)
-        new.factor = gathered(self.factor, features, features)
-        if (np.diff(features[features >= 0]) < 0).any():
+    def reindexed(self, places: Places) -> Self:
+        """Return the sums of other features and targets."""
+        new, known = reindexed(self, places), places.features[places.features >= 0]
+        if (np.diff(known) < 0).any():
             # The permuted factor is not triangular.
             new.factor, new.rotated = triangular(new.factor, new.rotated)
         return new

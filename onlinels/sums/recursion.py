@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dasum, ddot, dgemm, dger, dsymm, dsymv, dsyr, dsyrk, dtrmm, dtrsm
@@ -14,7 +14,8 @@ from onlinels.core.apply import apply
 from onlinels.core.constants import KEPT, MAX_ROW_LEVERAGE, MIN_SCALE, SCALE
 from onlinels.numerics import Calls, are_columns, is_array, shallow_copy
 from onlinels.saving import savable
-from onlinels.sums.packed import gathered, growth, is_growth, symmetric
+from onlinels.sums.axes import AxesOf, Places, is_growth, reindexed
+from onlinels.sums.packed import symmetric
 
 BLOCK_ROWS, BLOCK_ROWS_OF_MANY = 32, 64
 """Number of rows of a block that is predicted at once, with up to 320 features and with more.
@@ -88,6 +89,14 @@ class Recursion:
     >>> recursion.weights
     array([[2.]])
     """
+
+    AXES: ClassVar[AxesOf] = {
+        "inverse": ("features", "features"),
+        "pending": ("features",),
+        "weights": ("features", "targets"),
+        "criterion": ("targets",),
+        "full_penalties": ("features",),
+    }
 
     def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = 0.0) -> None:
         self.ridge, self.least, self.trust = float(ridge), least, 1.0
@@ -339,19 +348,18 @@ class Recursion:
         """
         if (n_features, n_targets) == self.weights.shape:
             return self
-        return self.reindexed(*map(growth, self.weights.shape, (n_features, n_targets)))
+        size = self.n_features, self.weights.shape[1]
+        return self.reindexed(Places.for_growth(size, (n_features, n_targets)))
 
-    def reindexed(self, features: Integers, targets: Integers) -> Recursion:
-        """Return the recursion of the given features and targets; -1 stands for a new column."""
-        new, others = self.copied(), np.flatnonzero(features < 0)
-        known = new.inverse if is_growth(features, self.n_features) else symmetric(new.inverse)
-        new.inverse = gathered(known, features, features)
+    def reindexed(self, places: Places) -> Recursion:
+        """Return the recursion of other features and targets."""
+        new, others = self.copied(), np.flatnonzero(places.features < 0)
+        if not is_growth(places.features, self.n_features):
+            new.inverse = symmetric(new.inverse)
+        new = reindexed(new, places)
+        # P of a feature that was 0 so far is the inverse of its penalty.
         new.inverse[others, others] = 1.0 / (self.share * self.ridge)
-        new.full_penalties = gathered(new.full_penalties, features)
         new.full_penalties[others] = self.ridge
-        new.pending = np.zeros(len(features))
-        new.weights = gathered(new.weights, features, targets)
-        new.criterion = gathered(new.criterion, targets)
         return new
 
     def variances(self) -> Floats:

@@ -19,7 +19,6 @@ from onlinels.core.constants import EPS
 from onlinels.core.reference import numbers_of
 from onlinels.numerics import is_array
 from onlinels.saving import savable
-from onlinels.sums.packed import gathered
 
 MAX_LOST = 5e-7
 """Largest estimated error of the fit, relative to the targets, that removals may cause.
@@ -65,6 +64,8 @@ class Rounding(NamedTuple):
     sums: Floats
     weight: float = 0.0
     offset: float = 0.0
+
+    AXES = {"squares": ("columns",), "sums": ("columns",)}  # noqa: RUF012 (a NamedTuple has no ClassVar)
 
     @classmethod
     def none(cls, size: int) -> Rounding:
@@ -139,11 +140,6 @@ class Rounding(NamedTuple):
         n_rounded = max(count + self.offset, other_count + other.offset) + 1.0
         offset = n_rounded - (count + other_count)
         return Rounding(squares, sums, self.weight + other.weight, offset)
-
-    def reindexed(self, columns: Integers) -> Rounding:
-        """Return the errors of the given columns; 0 for the column -1."""
-        squares, sums = gathered(self.squares, columns), gathered(self.sums, columns)
-        return self._replace(squares=squares, sums=sums)
 
 
 def coarse(values: Any) -> Floats:

@@ -18,7 +18,7 @@ from onlinels.numerics import enlarged, is_array
 from onlinels.rows.batch import Columns
 from onlinels.rows.times import Times
 from onlinels.saving import savable
-from onlinels.sums.packed import PANEL_COLUMNS, gathered
+from onlinels.sums.packed import PANEL_COLUMNS
 from onlinels.sums.removals import Prints, prints_of, prints_of_counts
 
 
@@ -167,6 +167,9 @@ class Mean(NamedTuple):
     origin: Floats
     offset: Floats
 
+    # Without an annotation, it is no field.
+    AXES = MappingProxyType({"origin": ("columns",), "offset": ("columns",)})
+
     @property
     def value(self) -> Floats:
         """The mean, (n_features + n_targets,)."""
@@ -192,10 +195,6 @@ class Mean(NamedTuple):
         mean = self.value
         way = mean - self.origin
         return Mean(mean, (self.origin - (mean - way)) + (self.offset - way))
-
-    def reindexed(self, columns: Integers) -> Mean:
-        """Return the mean of the given columns; 0 for the column -1."""
-        return Mean(*(gathered(each, columns) for each in self))
 
     @classmethod
     def zero(cls, size: int) -> Mean:

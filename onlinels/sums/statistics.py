@@ -684,23 +684,7 @@ class Statistics:
         size = self.n_features, self.n_targets
         if size[0] >= n_features and size[1] >= n_targets:
             return self
-        return self.reindexed(growth(size[0], n_features), growth(size[1], n_targets))
-
-    def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the statistics of the given features and targets; -1 stands for a new column.
-
-        Both objects may share memory, so only one of them may learn afterwards.
-        """
-        new, columns = shallow_copy(self), stacked(features, targets, self.n_features)
-        if self._mean is not None:
-            new._mean = self._mean.reindexed(columns)
-        new._sums = self._sums.reindexed(features, targets)
-        if self._beside is not None:
-            new._beside = self._beside.reindexed(features, targets)
-        new._prints = np.ascontiguousarray(gathered(self._prints, np.arange(2), columns))
-        new._rounding = self._rounding.reindexed(columns)
-        new._target_squares = gathered(self._target_squares, targets)
-        return new
+        return reindexed(self, Places.for_growth(size, (n_features, n_targets)))
 
     def named(self, names: Sequence[Name]) -> Self:
         """Return the statistics with the names of all features, by column; only folds need them."""
