@@ -607,7 +607,7 @@ class CalibratedClassifier(WrappedClassifier):
             last = last_step(self.classifier)
             # The linear layer of a network.
             linear = getattr(last, "classifier", last)
-            if learning_step(self.classifier) is None and linear._settings.follows_rows:
+            if learning_step(self.classifier) is None and linear._state.settings.follows_rows:
                 apply(self._rows_learnt(None, X, y, w, kwargs)[-1])
                 return
             losses, n_rows = self._losses, X.shape[0] if hasattr(X, "shape") else len(X)

@@ -681,11 +681,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             self._check_images(images)
         labels = read_labels(y, n_rows)
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
-        if self.classifier._clock.read(t, n_rows) is None:
+        if self.classifier._state.clock.read(t, n_rows) is None:
             t = None
         times = by_row("t", t, n_rows)
         if n_rows and self._fixed is None and not self._held:
-            n_bytes = self.classifier._statistics.bytes_for(self.hidden.n_hidden, len({*labels}))
+            n_bytes = self.classifier._state.parts.bytes_for(self.hidden.n_hidden, len({*labels}))
             what, remedy = "Learning {:,} hidden units", "Pass a smaller n_hidden."
             check_room(n_bytes, what, self.hidden.n_hidden, remedy=remedy)
         return list(map(Example, images, labels, weights, times))
@@ -910,7 +910,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         if self._fixed is not None:
             self._fixed.classifier.unlearn_many(of_images(self._activations, images), y, w)
             return
-        held, forgets = [*self._held], self.classifier._clock.forgets
+        held, forgets = [*self._held], self.classifier._state.clock.forgets
         for number, each in enumerate(self._examples(images.values, y, w, None)):
             same = (k for k, one in enumerate(held) if is_same_example(one, each, forgets))
             place = next(same, None)

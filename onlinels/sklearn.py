@@ -36,18 +36,14 @@ from onlinels.checks import (
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.model import (
-    checked,
-    hold_choices,
-    learn_rows,
-    scores_of,
-)
+from onlinels.linear.model import checked, scores_of
 from onlinels.linear.regressors import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     check_level,
 )
 from onlinels.linear.scoring import probabilities_of
+from onlinels.linear.state import in_force, learn_rows, without_choices
 from onlinels.numerics import Lock, all_held, restore, shallow_copy, zero_added
 from onlinels.rows.batch import (
     Batch,
@@ -240,7 +236,7 @@ class IncrementalModel(BaseEstimator):
         with ExitStack() as stack:
             if self.alpha == "auto":
                 # Alpha is selected when weights are next needed, not at the model's checkpoints.
-                hold_choices(model)
+                model._state = without_choices(model._state)
                 stack.callback(model.select_ridge)
             learn_rows(model, rows)
         publish(new, self)
@@ -329,7 +325,7 @@ class IncrementalModel(BaseEstimator):
     def _weights(self) -> Floats:
         """Return weights by column and, in the last row, intercepts, as a new array."""
         model = self._current()
-        order = model._columns.locate(self._layout)
+        order = model._state.columns.locate(self._layout)
         return self._shaped(np.vstack((model.output_weights[order], model.intercept)))
 
     @property
@@ -362,7 +358,7 @@ class IncrementalModel(BaseEstimator):
     def scaling_(self) -> str | None:
         """What alpha acts on: "standard" for standardised columns, None for raw ones."""
         with held(self):
-            return None if self._current()._in_force()[1] is None else "standard"
+            return None if in_force(self._current()._ready())[1] is None else "standard"
 
     def to_river(self) -> Any:
         """Return a river model with the same statistics; it then learns independently.

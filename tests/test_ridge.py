@@ -156,7 +156,7 @@ def test_no_cutting_changes_the_counts_at_which_a_ridge_is_chosen(step, monkeypa
     for start in range(0, 220, step):
         cut.learn_many(X[start : start + step], y[start : start + step])
     assert cut.ridge_ == whole.ridge_
-    assert cut._marks[NEXT_DUE] == whole._marks[NEXT_DUE]
+    assert cut._state.following.due == whole._state.following.due
     np.testing.assert_array_equal(cut.ridge_diagonal > 0.0, whole.ridge_diagonal > 0.0)
 
 

@@ -564,8 +564,11 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
 /* Learn the row in the first array, which Python code has checked. */
 static PyObject *SingleRows_learn_loaded(SingleRows *self, PyObject *w)
 {
-    prepare(&self->sums, &self->row, PyFloat_AsDouble(w), self->decay);
-    learn(self, self->row.w, 0);
+    const double weight = PyFloat_AsDouble(w);
+    prepare(&self->sums, &self->row, weight, self->decay);
+    if (self->beside)
+        prepare(&self->beside->sums, &self->beside->row, weight, self->decay);
+    learn(self, weight, 0);
     Py_RETURN_NONE;
 }
 

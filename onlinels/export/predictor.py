@@ -159,8 +159,8 @@ def predictor_of(model: Any) -> Predictor:
         weights, intercept = (each.copy() for each in model._weights())
         if isinstance(model, LeastSquaresClassifier):
             softmax = None if model.priors is None else (1.0, 1.0, 0.0)
-            return ClassPredictor(model._columns, model.classes, weights, intercept, softmax)
-        return NumberPredictor(model._columns, model._named or (), weights, intercept)
+            return ClassPredictor(model._state.columns, model.classes, weights, intercept, softmax)
+        return NumberPredictor(model._state.columns, model._named or (), weights, intercept)
 
 
 def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:

@@ -24,24 +24,20 @@ import numpy as np
 
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, as_number, check_count, dense
 from onlinels.core.reference import (
-    BEGAN,
     CONSTANT_TOLERANCE,
-    DOUBLES_AT,
-    GROWTH,
     MAX_MEAN_WEIGHT,
     MAX_UNITS_GROWTH,
-    NEXT_DUE,
     ROWS_SELECTED_ONE_BY_ONE,
-    SCALED,
     is_accepted,
 )
 from onlinels.linear.forgetting import Clock
-from onlinels.linear.running import recursion_at
+from onlinels.linear.following import Following, recursion_at
 from onlinels.saving import savable, settings_hold
-from onlinels.sums.folds import FoldedStatistics
+from onlinels.sums.folds import select_ridge_from_folds
 from onlinels.sums.packed import gathered, origins
+from onlinels.sums.parts import Parts
 from onlinels.sums.recursion import Recursion
-from onlinels.sums.rows import Checked, Rows
+from onlinels.sums.rows import Rows
 from onlinels.sums.selection import (
     MAX_FEATURES_DECOMPOSED,
     MIN_RIDGE_IF_DEPENDENT,
@@ -238,14 +234,14 @@ def next_doubling(count: int) -> int:
     return max(MIN_SELECTION_ROWS, 1 << count.bit_length())
 
 
-def set_checkpoints(marks: Floats, penalty: Penalty, n_folds: int, clock: Clock) -> None:
-    """Set the marks by which `onlinels.core` passes checkpoints while the ridge is kept."""
-    marks[[BEGAN, DOUBLES_AT]] = penalty.began, penalty.began + penalty.doubles_at
+def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock: Clock) -> None:
+    """Let `onlinels.core` pass checkpoints while the ridge is kept."""
     n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
-    keeps = marks[NEXT_DUE] - penalty.began >= MIN_ROWS_PER_FEATURE * n_varying
+    keeps = following.due - penalty.began >= MIN_ROWS_PER_FEATURE * n_varying
     keeps = keeps and is_base and depends_on_doublings(n_folds, clock)
-    marks[GROWTH] = growth_between(n_varying) if keeps else 0.0
-    marks[SCALED] = 0.0 if penalty.units is None else penalty.ridge
+    growth = growth_between(n_varying) if keeps else 0.0
+    scaled = 0.0 if penalty.units is None or penalty.ridge is None else penalty.ridge
+    following.watch(penalty.began, penalty.doubles_at, growth, scaled)
 
 
 # ---- 3. What of: the statistics ------------------------------------------------------------------
@@ -340,7 +336,7 @@ def choose_penalty(
     penalty: Penalty,
     ridge: Any,
     scaling: Any,
-    statistics: Statistics,
+    parts: Parts,
     clock: Clock,
     running: Recursion | None = None,
 ) -> tuple[Penalty, int]:
@@ -348,7 +344,8 @@ def choose_penalty(
 
     `running` is a recursion with the choice in force that has followed all rows, if there is one.
     """
-    check_folds(ridge, statistics)
+    check_folds(ridge, parts)
+    statistics = parts.whole
     constants = only_values(statistics) if penalty.constants is None else penalty.constants
     penalty = penalty._replace(constants=constants)
     n_varying = penalty.n_varying
@@ -360,16 +357,16 @@ def choose_penalty(
         tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
     doubles, are_few = count >= penalty.doubles_at, count < MIN_ROWS_PER_FEATURE * n_varying
-    is_new = doubles or number is None or not depends_on_doublings(statistics.n_folds, clock)
+    is_new = doubles or number is None or not depends_on_doublings(parts.n_folds, clock)
     if are_few and not is_new:
         tried = [None if units is None else deviations]
     if is_new or are_few or not is_kept(penalty, statistics, running):
-        number, units = select_ridge_and_units(statistics, tried, clock.forgets)
+        number, units = select_ridge_and_units(parts, tried, clock.forgets)
     if doubles:
         at = next_doubling(count)
         penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
     until = None if clock.now is None else clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
-    rows = next_checkpoint(count, n_varying, clock.memory, statistics.n_folds)
+    rows = next_checkpoint(count, n_varying, clock.memory, parts.n_folds)
     return penalty._replace(ridge=number, units=units, until_time=until, began=began), began + rows
 
 
@@ -411,7 +408,7 @@ def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None)
 
 
 def select_ridge_and_units(
-    statistics: Statistics, tried: Sequence[Floats | None], forgets: bool
+    parts: Parts, tried: Sequence[Floats | None], forgets: bool
 ) -> tuple[float | None, Floats | None]:
     """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
 
@@ -419,13 +416,15 @@ def select_ridge_and_units(
     their number is that of equally weighted rows, (sum w)^2 / sum w^2, unless a full memory is
     short.
     """
+    statistics = parts.whole
     diagonal = statistics.diagonal
     # Rounding errors left by removed rows are not features to choose a ridge for.
     can_select = diagonal.any() and statistics.target_squares.sum() > 0.0
     if not can_select or statistics.weight < MIN_SELECTION_ROWS:
         return None, None
-    if isinstance(statistics, FoldedStatistics):
-        choices = [statistics.select_ridge(each is not None) for each in tried]
+    if parts.folds:
+        known = statistics, [fold.whole for fold in parts.folds]
+        choices = [select_ridge_from_folds(*known, each is not None) for each in tried]
         which = first_best(choices)
         return choices[which].ridge, tried[which]
     sums, is_short = varying_only(statistics.sums(), diagonal), False
@@ -495,9 +494,9 @@ def select(
     return select_ridge(in_units(sums, units[which]), n_rows, is_short), which
 
 
-def check_folds(ridge: Any, statistics: Statistics) -> None:
+def check_folds(ridge: Any, parts: Parts) -> None:
     """Raise unless the statistics have the number of folds that the ridge is chosen from."""
-    if isinstance(ridge, KFold) and ridge.n_folds != statistics.n_folds:
+    if isinstance(ridge, KFold) and ridge.n_folds != parts.n_folds:
         raise ValueError(
             f"ridge={ridge!r} needs statistics in {ridge.n_folds} folds, which must be kept from "
             "the first row on. Make a new model with this ridge."
@@ -588,7 +587,7 @@ The only value is NaN if a feature had several, and the row negative if the feat
 
 
 def events_in(
-    penalty: Penalty, due: float, statistics: Statistics, clock: Clock, rows: Checked
+    penalty: Penalty, due: float, parts: Parts, clock: Clock, rows: Rows
 ) -> tuple[tuple[int, ...], Changes]:
     """Return the events in a batch: checkpoints, and the rows in which features begin to vary.
 
@@ -598,11 +597,11 @@ def events_in(
         Penalty before the batch, with nothing due.
     due : float
         Count of rows at which a ridge is chosen next.
-    statistics : Statistics
+    parts : Parts
         Statistics before the batch.
     clock : Clock
         Clock before the batch.
-    rows : Checked
+    rows : Rows
         Rows of the batch. Rows of weight 0 change nothing.
 
     Returns
@@ -613,8 +612,8 @@ def events_in(
         the last doubling. All others leave no trace.
     changes : Changes
     """
-    changes = changes_in(penalty, statistics, rows)
-    n_rows, before, n_folds = len(rows.targets), statistics.count, statistics.n_folds
+    changes = changes_in(penalty, parts.whole, rows)
+    n_rows, before, n_folds = len(rows.targets), parts.whole.count, parts.n_folds
     latest, begun = clock.latest(n_rows, rows.times), np.sort(changes[1])
     last = doubled = 0
     doubles_at, until_time = penalty.doubles_at, penalty.until_time
@@ -674,7 +673,7 @@ def penalty_after(
     return penalty.with_units(begins, units), begins, units
 
 
-def changes_in(penalty: Penalty, statistics: Statistics, rows: Checked) -> Changes:
+def changes_in(penalty: Penalty, statistics: Statistics, rows: Rows) -> Changes:
     """Return the changes of features in rows; see `events_in` for the parameters.
 
     The row is the number of rows for features that do not change.
