@@ -8,6 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
+from onlinels.checks import DataWarning
 from onlinels.core import IN_USE
 from onlinels.evaluate import progressive_val_score
 from onlinels.features.convolution import ConvolutionalFeatures
@@ -30,6 +31,7 @@ __version__ = "0.2.0"
 __all__ = [
     "CalibratedClassifier",
     "ConvolutionalFeatures",
+    "DataWarning",
     "DriftAwareClassifier",
     "Embedding",
     "HiddenLayer",

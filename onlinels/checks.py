@@ -9,12 +9,13 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import copy_context
 from dataclasses import is_dataclass
-from functools import cache
+from functools import cache, wraps
 from inspect import Parameter, isabstract, signature
 from pathlib import Path
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,49 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 
+# What is reported
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+def ignoring(
+    *errors: Literal["divide", "over", "invalid"],
+) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]:
+    """Return a decorator that lets numpy ignore errors of floating point within a function.
+
+    The function runs in a copy of the context, where numpy's settings stand, and the copy is
+    dropped. `np.errstate` sets them and resets them by Python code: an interrupt between the two
+    would leave them set for all code of the thread, for good.
+
+    Examples
+    --------
+    >>> ignoring("over")(np.exp)(np.array([1e3]))
+    array([inf])
+    """
+    settings: dict[str, Any] = dict.fromkeys(errors, "ignore")
+
+    def decorator(function: Callable[Params, Result]) -> Callable[Params, Result]:
+        def run(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+            np.seterr(**settings)
+            return function(*args, **kwargs)
+
+        @wraps(function)
+        def ignoring_errors(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+            return copy_context().run(run, *args, **kwargs)
+
+        return ignoring_errors
+
+    return decorator
+
+
 # Values
 
 MAX_VALUE = 1e150
 """Largest magnitude that is learnt: the sum of its squares over a stream still fits float64."""
+
+MAX_COUNT = 1 << 53
+"""Number of rows up to which float64 holds every whole number, so that each further row counts."""
 
 MIN_SUM_OF_SQUARES = 1e-305
 """Weighted sum of squares below which a feature counts as 0: float64 has lost its digits."""
@@ -42,7 +82,8 @@ MISSING_REMEDY = (
 LARGE_REMEDY = "Remove infinite values, and rescale large values, for example to other units."
 
 NUMBER_REMEDY = (
-    "Convert the values to real numbers, and encode text, for example with river's "
+    "Convert the values to real numbers: times with timestamp() or total_seconds(), or to features "
+    "such as the hour; bytes with decode(); and text, for example, with river's "
     "preprocessing.OneHotEncoder."
 )
 
@@ -77,22 +118,40 @@ def check_values(
         raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {NUMBER_REMEDY}")
     if values.dtype.kind != "f" or within_bounds(values):
         return
-    # Casts warn about signalling NaNs too.
-    with np.errstate(over="ignore", invalid="ignore"):
-        position = np.argwhere(~(np.abs(values.astype(np.float64)) <= MAX_VALUE))[0]
-    where = tuple(position.tolist())
+    where = tuple(np.argwhere(_are_outside(values))[0].tolist())
     value = float(values[where])
     raise ValueError(f"{name} holds {value} {place(where)}, {_expected(value, missing)}")
 
 
+@ignoring("over", "invalid")  # Casts warn about signalling NaNs too.
+def _are_outside(values: Matrix) -> NDArray[np.bool_]:
+    """Return which values are not numbers between -1e150 and 1e150."""
+    are_outside: NDArray[np.bool_] = ~(np.abs(values.astype(np.float64)) <= MAX_VALUE)
+    return are_outside
+
+
 def plain_array(name: str, values: Any) -> Matrix:
-    """Return `values` as an array, or raise TypeError if they are masked."""
+    """Return `values` as an array, or raise TypeError if they are masked or have fields."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
             f"{name} is a masked array, expected plain numbers. Fill the masked values with "
             f"{name}.filled()."
         )
-    return np.asarray(readable(values))
+    array = np.asarray(readable(values))
+    check_unstructured(name, array)
+    return array
+
+
+def check_unstructured(name: str, values: Any) -> None:
+    """Raise TypeError if an array has named fields, as of numpy.genfromtxt(names=True)."""
+    fields = values.dtype.names if isinstance(values, np.ndarray) else None
+    if fields:
+        raise TypeError(
+            f"{name} is a structured array with the fields {reprlib.repr(list(fields))}, expected "
+            f"plain values. Pass one field as {name}[{fields[0]!r}], or all fields as "
+            f"pandas.DataFrame({name}) or "
+            f"numpy.lib.recfunctions.structured_to_unstructured({name})."
+        )
 
 
 def readable(values: Any) -> Any:
@@ -161,6 +220,13 @@ def as_array(name: str, values: Any) -> Matrix:
     return array
 
 
+def unwrapped(value: Any) -> Any:
+    """Return the value of a scalar of pyarrow, or of an array without dimensions."""
+    if hasattr(type(value), "as_py"):
+        return value.as_py()
+    return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+
+
 def as_number(value: Any) -> float | None:
     """Return a value as a float: infinity if it is too large, None if it is not a number.
 
@@ -169,6 +235,7 @@ def as_number(value: Any) -> float | None:
     >>> as_number(True), as_number(10**400), as_number("3")
     (1.0, inf, None)
     """
+    value = unwrapped(value)
     kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else "O"
     is_scalar = not getattr(value, "ndim", 0) and value is not np.ma.masked
     if not (hasattr(value, "__float__") and kind in "biufO" and is_scalar):
@@ -178,13 +245,18 @@ def as_number(value: Any) -> float | None:
     except OverflowError:
         return -np.inf if value < 0 else np.inf
     except ValueError:
-        return np.inf
+        return np.nan  # A signalling NaN.
+    except TypeError:
+        return None  # An expression of sympy, for example, with unknowns.
 
 
-def read_number(name: str, value: Any, remedy: str = NUMBER_REMEDY) -> float:
+def read_number(
+    name: str, value: Any, remedy: str = NUMBER_REMEDY, missing: str = MISSING_REMEDY
+) -> float:
     """Return a value as a float between -1e150 and 1e150.
 
-    `remedy` is the last sentence of the message for a value that is not a number.
+    `remedy` is the last sentence of the message for a value that is not a number, and `missing`
+    that for a missing value.
 
     Raises
     ------
@@ -200,36 +272,139 @@ def read_number(name: str, value: Any, remedy: str = NUMBER_REMEDY) -> float:
     """
     if type(value) is float and abs(value) <= MAX_VALUE:
         return value
-    if value is None or is_unknown(value):
-        raise ValueError(f"{name} is {value}, expected a number. {MISSING_REMEDY}")
     number = as_number(value)
+    if number is None and is_missing(value):
+        raise ValueError(f"{name} is {value!r}, expected a number. {missing}")
     if number is None:
         fault = f"{name} is {reprlib.repr(value)} of type {type(value).__name__}"
         raise TypeError(f"{fault}, expected a number. {remedy}")
     if not abs(number) <= MAX_VALUE:
-        raise ValueError(f"{name} is {number}, {_expected(number)}")
+        raise ValueError(f"{name} is {_found(value, number)}, {_expected(number, missing)}")
     return number
 
 
-def is_unknown(value: Any) -> bool:
-    """Return whether a value is pandas.NA."""
+def _found(value: Any, number: float) -> str:
+    """Return a description of a value that is refused, given what `as_number` returns for it."""
+    # An int may have too many digits to print.
+    if np.isinf(number) and value != number:
+        return f"a number beyond float64 (of type {type(value).__name__})"
+    return str(number)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value or a label is missing: the same kinds for both.
+
+    These are None, NaN of any type, NaT, pandas.NA, a masked entry, a null of pyarrow, and an
+    array of no dimension with one of these. Arrays with dimensions and texts are not missing.
+
+    Examples
+    --------
+    >>> list(map(is_missing, (None, np.nan, np.datetime64("NaT", "s"), np.ma.masked, 0.0, "nan")))
+    [True, True, True, True, False, False]
+    """
+    if isinstance(value, (float, np.floating)):
+        return bool(value != value)
+    value = unwrapped(value)
     # By the name of its type: pandas, whose NA equals nothing, need not be installed.
-    return type(value).__name__ == "NAType"
+    if value is None or value is np.ma.masked or type(value).__name__ == "NAType":
+        return True
+    if isinstance(value, str) or getattr(value, "ndim", False):
+        return False
+    try:
+        return bool(value != value)
+    except ArithmeticError:
+        return True  # A signalling NaN.
+    except (TypeError, ValueError):
+        return False  # Containers are compared entry by entry.
 
 
-SILENT = ContextVar("SILENT", default=False)
-"""Whether no warnings are given, as for a model inside another."""
+QUIET = set[CodeType]()
+"""The code of functions below which no warning is given."""
 
 
-def warn_caller(told: str) -> None:
-    """Warn at the line that called this package."""
-    if SILENT.get():
-        return
+def quiet(function: Callable[Params, Result]) -> Callable[Params, Result]:
+    """Mark a function below which no warning is given: it calls a model inside another.
+
+    `warn_caller` finds it among the running calls. Nothing is set before the call and reset after
+    it, which an interrupt between the two would leave set.
+    """
+    QUIET.add(cast(FunctionType, function).__code__)
+    return function
+
+
+class DataWarning(UserWarning):
+    """A warning about data: what was passed, or what of it was lost.
+
+    Its text begins with a sentence that is the same for all warnings of its kind; names and numbers
+    follow. Python's filters compare this sentence alone: by default, one line of a program shows a
+    kind of warning once, with the names and numbers of the first.
+
+    Examples
+    --------
+    Show each warning, or none of a kind:
+
+    >>> import warnings
+    >>> from onlinels import DataWarning
+    >>> warnings.simplefilter("always", DataWarning)
+    >>> warnings.filterwarnings("ignore", "A few rows dwarf all others", DataWarning)
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(str(text))
+
+
+class _Text(str):
+    """The text of a warning; it equals every text with the same first sentence.
+
+    `warnings.warn` looks it up among the texts that a line has already shown, and stores it there,
+    so models by the thousand show, and store, one text. `DataWarning` holds a plain str.
+    """
+
+    __slots__ = ("kind",)
+    kind: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Text) and self.kind == other.kind
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+
+SHOWN = dict[tuple[str, int, str], tuple[Any, list[Any]]]()
+"""The list of Python's filters, and its entries, when a line showed a kind of warning."""
+
+
+def warn_caller(kind: str, details: str) -> None:
+    """Warn at the line that called this package, unless a `quiet` function did.
+
+    Python forgets what a line has shown whenever a filter changes, even if the filters are as
+    before again: after any call of pandas that uses `warnings.catch_warnings`. Lines that show a
+    kind once are therefore noted here as well, until the filters differ.
+
+    Parameters
+    ----------
+    kind : str
+        First sentence of the text, a literal that no other call has; see `DataWarning`.
+    details : str
+        Further sentences: names, numbers and the remedy.
+    """
     frame, level = sys._getframe(), 1
     package = str(Path(__file__).parent)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        if frame.f_code in QUIET:
+            return
         frame, level = frame.f_back, level + 1
-    warnings.warn(told, UserWarning, stacklevel=level)
+    place, filters = (frame.f_code.co_filename, frame.f_lineno, kind), warnings.filters
+    before, entries = SHOWN.get(place, (None, []))
+    # Within `catch_warnings` the list is another; after it, the same one.
+    if before is filters and entries == [*filters]:
+        return
+    text = _Text(f"{kind} {details}")
+    text.kind = kind
+    warnings.warn(text, DataWarning, stacklevel=level)
+    # Python notes the line only if the filters show a warning once.
+    if (text, DataWarning, frame.f_lineno) in frame.f_globals.get("__warningregistry__", ()):
+        SHOWN[place] = filters, [*filters]
 
 
 def plain_scalar(value: Any) -> Any:
@@ -337,6 +512,10 @@ def by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
     """Return an argument by row: the entries of an array or list, or a single value repeated."""
     # A column of pyarrow iterates over scalars that are no numbers.
     entries = value.to_pylist() if hasattr(value, "to_pylist") else value
+    if hasattr(value, "__array__"):
+        array = np.asarray(readable(value))
+        # The dates of Python lack the nanoseconds of a column of polars.
+        entries = array if array.dtype.kind == "M" else entries
     values = list(entries) if np.ndim(readable(value)) else [value] * n_rows
     if len(values) != n_rows:
         raise ValueError(
@@ -569,8 +748,10 @@ def check_weights(
     wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= largest)))
     if wrong.size:
         place = f" in row {wrong[0]}" if weights.ndim else ""
+        given = np.asarray(readable(w), dtype=object).flat[wrong[0]]
+        found = _found(given, float(weights.flat[wrong[0]]))
         raise ValueError(
-            f"{name} holds {weights.flat[wrong[0]]}{place}, expected weights of at least 0 and at "
+            f"{name} holds {found}{place}, expected weights of at least 0 and at "
             f"most {largest:g}. Pass 0 for rows that should not count, and divide all weights by "
             "one number if some are too large."
         )
@@ -584,7 +765,8 @@ def check_weights(
 
 def _weights_in(w: Any, name: str) -> Floats:
     """Return weights as floats; numbers that are too large as infinity."""
-    with suppress(ValueError):  # Of lists of different lengths.
+    # Of lists of different lengths, and of lists with masked integers.
+    with suppress(ValueError, np.ma.MaskError):
         weights = plain_array(name, w)
         if weights.dtype.kind == "O":
             weights = np.reshape([as_number(each) for each in weights.flat], weights.shape)

@@ -27,7 +27,7 @@ from onlinels.pipelines import (
     is_pipeline,
     last_step,
 )
-from onlinels.rows.batch import label_array
+from onlinels.rows.batch import label_array, matched_by_position
 
 try:
     # Here, since its first import within `config.set` would lose its settings.
@@ -206,7 +206,7 @@ def linear_part(model: Any) -> LinearModel:
                 "model has features that are not fixed yet, expected fixed features, equal for all "
                 "partitions. Let it learn some images first, then call its fix_features()."
             )
-        last = last._linear_layer
+        last = last._linear_layer()
     if not isinstance(last, LinearModel):
         raise TypeError(
             f"model is of type {type(last).__name__}, expected a linear model of this package, "
@@ -365,7 +365,13 @@ def given(batch: Any) -> tuple[Any, ...]:
     if not (isinstance(batch, (tuple, list)) and len(batch) in (2, 3)):
         fault = f"a batch is of type {type(batch).__name__}, expected a tuple (X, y) or (X, y, w)"
         raise TypeError(f"{fault}. Return one of these tuples from each delayed function.")
-    return tuple(batch)
+    return batch_given(*batch)
+
+
+@matched_by_position
+def batch_given(X: Any, y: Any, w: Any = None) -> tuple[Any, ...]:
+    """Return the rows of a batch with their targets and, if there are any, their weights."""
+    return (X, y) if w is None else (X, y, w)
 
 
 def answers(model: Any, batch: Any, none: Any = None) -> Any:

@@ -25,8 +25,16 @@ from onlinels.checks import (
     check_weights,
 )
 from onlinels.numerics import restore
-from onlinels.pipelines import FIXED_STEPS, steps_of
-from onlinels.rows.batch import as_numpy, check_aligned, part_of, samples_of, source_of
+from onlinels.pipelines import FIXED_STEPS, columns_of_rows, end_of, last_step, steps_of
+from onlinels.rows.batch import (
+    Name,
+    as_numpy,
+    form_of,
+    matched_by_position,
+    part_of,
+    samples_of,
+    source_of,
+)
 from onlinels.rows.labels import as_list, check_one_column
 
 # river.metrics and river.evaluate, which import scipy.stats and scikit-learn, are imported where
@@ -45,12 +53,13 @@ class LabelledTable:
     X: Any
     targets: list[Any]
     options: dict[str, Sequence[Any]]
+    timestamp: Name | None = None
 
     def samples(self, part: slice) -> Iterable[Any]:
         """Return rows as river samples."""
         X = part_of(self.X, part)
         of_images = isinstance(X, np.ndarray) and X.ndim > 2
-        return ({"image": image} for image in X) if of_images else samples_of(X)
+        return ({"image": image} for image in X) if of_images else samples_of(X, self.timestamp)
 
     def stream(self) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
         """Yield the rows as a river stream."""
@@ -63,7 +72,6 @@ class LabelledTable:
 
 def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     """Read an array, a sparse matrix, a frame or a list of dicts, with its targets."""
-    check_aligned(X, y=y, w=w, t=t)
     # Converted once: parts of them are read one after the other.
     X, y = as_numpy(X), as_numpy(y, "y")
     X = X.tocsr() if isinstance(X, SPARSE_TYPES) else X
@@ -81,7 +89,8 @@ def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     if len(targets) != n_rows:
         problem = f"y has {len(targets)} values, expected {n_rows}"
         raise ValueError(f"{problem}. Pass one for each row of X.")
-    return LabelledTable(X, targets, options)
+    # A `WindowedClassifier` reads times from the rows.
+    return LabelledTable(X, targets, options, getattr(last_step(model), "timestamp", None))
 
 
 # Loops over rows
@@ -134,6 +143,26 @@ def by_rows(
     if n_read > n_rows:
         # River yields nothing if there are fewer rows than one step.
         yield n_read
+
+
+def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
+    """Yield the ends of windows in which rows of a table are learnt one by one, as dicts.
+
+    A model that has learnt rows of a plain array rejects rows with other names afterwards.
+    """
+    layout, (steps, last) = columns_of_rows(model, X).layouts[-1], end_of(model)
+    formed = [(last, layout)] if hasattr(last, "_take_form") else []
+    # A hidden layer in front has the columns of the table.
+    formed += [(step, form_of(X)) for step in steps[:1] if hasattr(step, "_take_form")]
+    for step, form in formed:
+        step._columns.in_form(form)  # Raises if the step has learnt other names.
+    try:
+        yield from ends
+    finally:
+        for step, form in formed:
+            with step._lock:
+                if last.count:
+                    step._take_form(form)
 
 
 def by_batches(
@@ -346,6 +375,7 @@ def axes_at(place: Any, size: tuple[float, float], **settings: Any) -> Iterator[
         figure.savefig(place)
 
 
+@matched_by_position
 def progressive_val_score(
     model: Any,
     X: Any,
@@ -385,7 +415,7 @@ def progressive_val_score(
     w : float, or array, series or list of n_rows floats, optional
         Weights for learning, at least 0. As in river, models whose `learn_one` has no w ignore
         them, and so does the metric.
-    t : number or datetime, or array, series or list of n_rows of them, optional
+    t : number or date, or array, series or list of n_rows of them, optional
         Times of the rows, for models with a `half_life`.
     moment, delay : optional
         Time of a row, by default its number, and time after which its target is revealed, as in
@@ -449,6 +479,8 @@ def progressive_val_score(
     else:
         rows = X if table is None else table.stream()
         ends = by_rows(model, rows, counted, window, moment, delay)
+        if table is not None:
+            ends = in_form_of(model, table.X, ends)
     name = str(model) if name is None else name
     points, start = [], perf_counter()
     for end in ends:

@@ -143,7 +143,7 @@ def _without_each(
     If the model takes gaps, the feature is unknown in place of absent.
     """
     for name, value in x.items():
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and value.ndim:
             for place in np.ndindex(value.shape):
                 rest = value.copy()
                 rest[place] = 0

@@ -10,19 +10,19 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from onlinels.checks import Floats, Integers, check_values, readable
+from onlinels.checks import MAX_COUNT, Floats, Integers, check_values, readable
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.linear.ridge import KFold
 from onlinels.rows.batch import Columns, Name, plain_names, sorted_names
 from onlinels.rows.labels import Classes, as_list, read_label
-from onlinels.sums.audit import check_fits, check_sum
+from onlinels.sums.audit import check_sum
 from onlinels.sums.forms import GramSums
-from onlinels.sums.parts import Parts
 from onlinels.sums.removals import Prints, prints_of_counts, unknown_prints
 from onlinels.sums.rows import Mean
 from onlinels.sums.statistics import RowSums, Statistics
+from onlinels.sums.subsets import Subsets
 
 __all__ = ["classifier_from_sums", "regressor_from_sums"]
 
@@ -32,9 +32,6 @@ Regressor = TypeVar("Regressor", LeastSquaresRegressor, LeastSquaresMultiTargetR
 
 MAX_SUM = 1e280
 """Largest sum of products: multiplied by a number of rows, it still fits float64."""
-
-MAX_ROWS = 2.0**53
-"""Largest number of rows: up to it, float64 holds every whole number."""
 
 SYMMETRY_TOLERANCE = 1e-9
 """Relative difference of two entries of a symmetric matrix that rounding errors can cause."""
@@ -137,7 +134,7 @@ def classifier_from_sums(
         gram, by_class.T, by_class.sum(axis=0), counts, counts, counts.sum(), origin, none
     )
     n_rows = np.maximum(np.rint(counts), 1.0).astype(np.int64)
-    news = {"outputs": classes, "counts": n_rows}
+    news = {"outputs": classes, "counts": n_rows.astype(np.float64)}
     prints, order = prints_of_counts(n_rows), np.arange(n_classes)
     return _with_sums(model, sums, n_rows.sum(), feature_names, prints, order, news)
 
@@ -209,8 +206,8 @@ def regressor_from_sums(
     squares = _numbers("target_squares", target_squares, (n_targets,))
     given = RowSums(gram, products, row_sums, target_sums, squares, total, origin, target_origin)
     names: Any = model._known_names or _names("target_names", target_names, n_targets)
-    news: dict[str, Any] = {"outputs": tuple(sorted_names(names))}
-    order = np.array([names.index(name) for name in news["outputs"]])
+    outputs: Any = model._known_names or tuple(sorted_names(names))
+    news, order = {"outputs": outputs}, np.array([names.index(name) for name in outputs])
     prints, n_rows = unknown_prints(n_targets), max(1, round(total))
     return _with_sums(model, given, n_rows, feature_names, prints, order, news)
 
@@ -257,8 +254,8 @@ def _numbers(name: str, values: Any, shape: tuple[int | str, ...]) -> Floats:
 
 def _counts(name: str, values: Any, size: int) -> Floats:
     counts = _numbers(name, values, (size,))
-    if not counts.min() > 0.0 or counts.sum() > MAX_ROWS:
-        expected = f"numbers above 0, in all at most {MAX_ROWS:g}"
+    if not counts.min() > 0.0 or counts.sum() > MAX_COUNT:
+        expected = f"numbers above 0, in all at most {float(MAX_COUNT):g}"
         remedy = "Leave out classes without rows, and pass the numbers of rows."
         raise ValueError(f"{name}={counts.tolist()!r}, expected {expected}. {remedy}")
     return counts
@@ -350,7 +347,7 @@ def _with_sums(
     )
     learnt = learnt.reindexed(np.argsort(columns.locate(layout)), targets)
     new = model.empty()
-    check_fits(new._state.parts.bytes_for(n_features, n_targets), n_features, n_targets)
+    new._state.subsets.check_fits(n_features, n_targets)
     check_sum(new._statistics, learnt)
-    new._state = new._state.with_sums(Parts(learnt), columns=columns, **news)
+    new._state = new._state.with_sums(Subsets(learnt), columns=columns, **news)
     return new

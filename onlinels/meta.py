@@ -13,7 +13,6 @@ from river import base
 
 from onlinels.checks import (
     Floats,
-    Integers,
     by_row,
     check_between,
     check_mass,
@@ -35,9 +34,10 @@ from onlinels.linear.scoring import (
     log_losses,
     table_of,
 )
-from onlinels.numerics import Calls, Lock, all_held, zero_added
+from onlinels.numerics import Calls, Lock, all_held, is_array, read_whole, zero_added
 from onlinels.pipelines import (
     FIXED_STEPS,
+    columns_of_rows,
     emptied,
     is_pipeline,
     join,
@@ -47,18 +47,21 @@ from onlinels.pipelines import (
     steps_of,
 )
 from onlinels.rows.batch import (
+    Batch,
     Row,
-    check_aligned,
     labels_like,
+    matched_by_position,
     names_of,
     read_batch,
     read_sample,
     samples_of,
     source_of,
+    warn_of_other_columns,
 )
 from onlinels.rows.labels import Label, read_label, read_labels
 from onlinels.saving import (
     locked_copy,
+    locked_deepcopy,
     locked_state,
     locks_of,
     savable,
@@ -91,21 +94,35 @@ def aside(
     return copied, lambda: tuple((vars(mine).update, vars(other)) for mine, other in pairs)
 
 
-def learn_and_note(learn: Callable[[], Any], wrapper: Any, name: str, value: Any) -> None:
-    """Teach a wrapped model, and set its wrapper's attribute even if an interrupt comes between.
+def learn_and_note(learn: Callable[[], Any], wrapper: Any, added: Floats) -> None:
+    """Teach a wrapped model, and add losses to its wrapper's even if an interrupt comes between.
 
     A context manager cannot do this: an exception that is raised in it before its own code runs
     would be lost.
     """
-    last = last_step(wrapper.classifier)
+    last, losses = last_step(wrapper.classifier), None
     before = getattr(last, "count", None)
     try:
         learn()
-        setattr(wrapper, name, value)
+        # Code of the labels may have changed the losses meanwhile.
+        losses = wrapper._losses + added
+        wrapper._losses = losses
     except BaseException:
-        if getattr(last, "count", None) != before:
-            setattr(wrapper, name, value)
+        if getattr(last, "count", None) != before and wrapper._losses is not losses:
+            wrapper._losses = wrapper._losses + added
         raise
+
+
+def take_form(model: Any, batch: Batch) -> None:
+    """Note in a model that rows, which are then learnt one by one, come from a plain array."""
+    if len(batch) and hasattr(model, "_take_form"):
+        model._take_form(batch.layouts[-1])
+
+
+def warn_of_lacking(model: Any, batch: Batch) -> None:
+    """Warn of columns of a linear model that a frame or an array lacks."""
+    if isinstance(model, LinearModel):
+        warn_of_other_columns(model._state.columns, batch)
 
 
 class MetaClassifier(base.Classifier):
@@ -115,9 +132,8 @@ class MetaClassifier(base.Classifier):
     classifier: Any
 
     save = save_method
-    __copy__ = locked_copy
+    __copy__, __deepcopy__, __getstate__ = locked_copy, locked_deepcopy, locked_state
     __setattr__ = checked_assignment
-    __getstate__ = locked_state
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -130,14 +146,19 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
     classifier: Any
 
     save = save_method
-    __copy__ = locked_copy
+    __copy__, __deepcopy__, __getstate__ = locked_copy, locked_deepcopy, locked_state
     __setattr__ = checked_assignment
-    __getstate__ = locked_state
     _mutable_attributes = MetaClassifier._mutable_attributes
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"classifier": LeastSquaresClassifier()}
+
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states of the model differ; see `read_whole`."""
+        own = (each for name, each in vars(self).items() if name != "_lock")
+        return *own, *last_step(self.classifier)._version
 
     @property
     def _wrapped_model(self) -> Any:
@@ -166,12 +187,15 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
 
         Return the result of `ask` before each row, and the classes and the new state after all.
         """
-        check_aligned(X, y=y, w=w, **others)
         is_fixed = learning_step(self.classifier) is None
         if is_fixed:
             X = self._batch_features(X)
             # All rows are read first, so that errors name their places in the batch.
-            read_batch(X)
+            batch = read_batch(X)
+        else:
+            batch = columns_of_rows(self.classifier, X)
+        if ask is not None:
+            warn_of_lacking(last_step(self.classifier), batch)
         rows = list(samples_of(X))
         n_rows = len(rows)
         labels = read_labels(y, n_rows)
@@ -180,6 +204,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         later, parts_after = aside(self, lambda wrapper: wrapper._learning)
         if is_fixed:
             vars(later)["classifier"] = last_step(later.classifier)
+        take_form(last_step(later.classifier), batch)
         answers = []
         for row, each in enumerate(zip(rows, labels, weights, strict=True)):
             shares = later.predict_proba_one(each[0]) if ask == "predict_proba_one" else None
@@ -217,7 +242,8 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
             If the wrapped model rejects the sample. The model is then unchanged.
         """
         with self._lock:
-            self._learn_row(x, read_label(y), float(check_weights(w, 1)), kwargs)
+            label, weight = read_whole(lambda: (read_label(y), float(check_weights(w, 1))), self)
+            self._learn_row(x, label, weight, kwargs)
 
     @abstractmethod
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
@@ -225,13 +251,18 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
 
     def _answer_and_learn(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Any:
         """Learn rows; return the result of `ask` before each row, in the kind of `X`."""
-        with self._lock:
+
+        def read() -> tuple[Any, Calls]:
             answers, classes, calls = self._rows_learnt(ask, X, y, w, others)
             in_kind = labels_like if ask == "predict_one" else table_of
-            made = in_kind(source_of(X), answers, classes)
+            return in_kind(source_of(X), answers, classes), calls
+
+        with self._lock:
+            made, calls = read_whole(read, self)
             apply(calls)
             return made
 
+    @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
@@ -267,6 +298,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         """
         return self._answer_and_learn("predict_one", X, y, w, kwargs)
 
+    @matched_by_position
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
 
@@ -313,6 +345,9 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
 
     def _probabilities(self, scores: Floats) -> Floats:
         return np.asarray(last_step(self.classifier)._probabilities(scores))
+
+    def _unseen(self, n_known: int) -> dict[Label, float]:
+        return dict(last_step(self.classifier)._unseen(n_known))
 
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
@@ -398,22 +433,30 @@ class DriftAwareClassifier(WrappedClassifier):
         return self._n_alarms
 
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
-        predicted, alarm, last = None, False, last_step(self.classifier)
-        # Before the first row there is no error, and transformers may not return numbers yet.
-        if last.classes:
+        last = last_step(self.classifier)
+
+        def read() -> tuple[Label | None, bool | None]:
+            """Return the prediction, and whether it is wrong; None if nothing is learnt."""
+            # Before the first row there is no error, and transformers may not return numbers yet.
+            if not last.classes:
+                return None, None
             features = self._row_features(x)
             # Rows that the model rejects do not update the detector.
             predicted = last.predict_one(features)
             if w > 1.0:
                 row = read_sample(features)
                 check_mass(row.values, w, lambda: [*names_of(row.layouts[0])])
-            alarm = alarms(self.detector, predicted != y)
+            return predicted, bool(predicted != y)
+
+        predicted, is_wrong = read_whole(read, self)
+        alarm = is_wrong is not None and alarms(self.detector, is_wrong)
         if alarm:
             last.fade(self.keep)
         self._teach(x, y, w=w, **others)
         self._n_alarms += alarm
         return predicted
 
+    @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Learn a mini-batch, with the same result as `learn_one` in a loop, to rounding.
 
@@ -435,7 +478,7 @@ class DriftAwareClassifier(WrappedClassifier):
             If the wrapped model rejects a row. The model is then unchanged.
         """
         with self._lock:
-            apply(self._rows_learnt(None, X, y, w, kwargs)[-1])
+            apply(read_whole(lambda: self._rows_learnt(None, X, y, w, kwargs)[-1], self))
 
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""
@@ -458,7 +501,7 @@ def alarms(detector: Any, is_wrong: bool) -> bool:
     return bool(detector.drift_detected and (before is None or detector.estimation > before))
 
 
-@savable(lambda model: len(model._losses) == len(SOFTMAX_SCALES) and settings_hold(model))
+@savable(lambda model: is_array(model._losses, len(SOFTMAX_SCALES)) and settings_hold(model))
 class CalibratedClassifier(WrappedClassifier):
     """Calibrate the probabilities of a least-squares classifier while it learns.
 
@@ -534,9 +577,7 @@ class CalibratedClassifier(WrappedClassifier):
             return scores_of(last, read_batch(features))
         return np.asarray(last._batch_scores(features)[1])
 
-    def _calibrated(
-        self, found: Answers, y: Any, w: Any, counts: Integers
-    ) -> tuple[Floats, Floats]:
+    def _calibrated(self, found: Answers, y: Any, w: Any, counts: Floats) -> tuple[Floats, Floats]:
         """Return the probabilities of rows by the scale before each row, and the losses after all.
 
         `counts` are the numbers of rows that were learnt before the scores were computed.
@@ -562,10 +603,9 @@ class CalibratedClassifier(WrappedClassifier):
     ) -> tuple[list[Any], Sequence[Label], Calls]:
         if learning_step(self.classifier) is not None:
             return super()._rows_learnt(ask, X, y, w, others)
-        check_aligned(X, y=y, w=w, **others)
         last = last_step(self.classifier)
-        found = last._answered(self._batch_features(X), y, w, **others)
-        counts = last.count + np.arange(len(found.known))
+        found = last._answered(self._batch_features(X), y, w, are_asked=ask is not None, **others)
+        counts: Floats = float(last.count) + np.arange(float(len(found.known)))
         probabilities, losses = self._calibrated(found, y, w, counts)
         classes = found.model.classes
         answers: list[Any] = []
@@ -573,18 +613,29 @@ class CalibratedClassifier(WrappedClassifier):
             answers = labels_before(found)
         elif ask is not None:
             rows = zip(probabilities.tolist(), found.known.tolist(), strict=True)
-            answers = [dict(zip(classes[:n], row, strict=False)) for row, n in rows]
+            for row, n in rows:
+                shares, unseen = np.array(row[:n]), found.model._unseen(n)
+                shares *= 1.0 - sum(unseen.values())
+                answers.append(dict(zip(classes[:n], shares.tolist(), strict=True)) | unseen)
         calls = (vars(last).update, vars(found.model)), (vars(self).update, {"_losses": losses})
         return answers, classes, calls
 
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
-        scores, losses, classes = self._row_scores(x), self._losses, self.classes
-        if y in classes:
-            column = np.array([classes.index(y)])
-            losses = losses + log_losses(scores[None], column, w, self.count, len(classes))[0]
-        learn_and_note(partial(self._teach, x, y, w=w, **others), self, "_losses", losses)
-        return classes[scores.argmax()] if classes else None
 
+        def read() -> tuple[Label | None, Floats]:
+            """Return the prediction, and the losses of the scales in this row."""
+            scores, classes = self._row_scores(x), self.classes
+            added = np.zeros(len(SOFTMAX_SCALES))
+            if y in classes:
+                column = np.array([classes.index(y)])
+                added = log_losses(scores[None], column, w, float(self.count), len(classes))[0]
+            return classes[scores.argmax()] if classes else None, added
+
+        predicted, added = read_whole(read, self)
+        learn_and_note(partial(self._teach, x, y, w=w, **others), self, added)
+        return predicted
+
+    @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score every row of a mini-batch before it is learnt, then learn it.
 
@@ -608,18 +659,22 @@ class CalibratedClassifier(WrappedClassifier):
             # The linear layer of a network.
             linear = getattr(last, "classifier", last)
             if learning_step(self.classifier) is None and linear._state.settings.follows_rows:
-                apply(self._rows_learnt(None, X, y, w, kwargs)[-1])
+                apply(read_whole(lambda: self._rows_learnt(None, X, y, w, kwargs)[-1], self))
                 return
-            losses, n_rows = self._losses, X.shape[0] if hasattr(X, "shape") else len(X)
-            if n_rows and self.classes:
-                known = np.full(n_rows, len(self.classes))
-                found = Answers(self, X, self._scores_before(X), known)
-                _, losses = self._calibrated(found, y, w, np.full(n_rows, self.count))
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
-            learn_and_note(learn, self, "_losses", losses)
+            learn_and_note(learn, self, read_whole(lambda: self._losses_added(X, y, w), self))
+
+    def _losses_added(self, X: Any, y: Any, w: Any) -> Floats:
+        """Return the losses of rows that are all scored before the first of them is learnt."""
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if not (n_rows and self.classes):
+            return np.zeros(len(SOFTMAX_SCALES))
+        known = np.full(n_rows, len(self.classes))
+        found = Answers(self, X, self._scores_before(X), known)
+        return self._calibrated(found, y, w, np.full(n_rows, float(self.count)))[1] - self._losses
 
     def _probabilities(self, scores: Floats) -> Floats:
-        return calibrate(scores, self.scale, self.count) if scores.shape[1] else scores
+        return calibrate(scores, self.scale, float(self.count)) if scores.shape[1] else scores
 
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""
@@ -641,7 +696,7 @@ class CalibratedClassifier(WrappedClassifier):
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
             merge = partial(join, self.classifier, other.classifier)
-            learn_and_note(merge, self, "_losses", self._losses + other._losses)
+            learn_and_note(merge, self, other._losses)
         return self
 
     def __add__(self, other: Self) -> Self:

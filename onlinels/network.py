@@ -8,8 +8,11 @@ which is made anew whenever the number of held images has doubled.
 from __future__ import annotations
 
 import copy
+import numbers
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import count, groupby, pairwise
 from typing import Any, NamedTuple, Self, get_type_hints
 
@@ -18,13 +21,14 @@ import numpy as np
 from onlinels.checks import (
     Floats,
     Matrix,
-    by_row,
     check_choice,
     check_count,
     check_mergeable,
     check_part,
+    check_positive,
     check_room,
     check_weights,
+    read_only,
     same,
     settings_of,
     warn_caller,
@@ -37,6 +41,7 @@ from onlinels.features.images import (
     Images,
     Shape,
     block_means,
+    channels_hint,
     check_image_shape,
     of_images,
     one_of_a_batch,
@@ -55,23 +60,33 @@ from onlinels.linear.prequential import (
 )
 from onlinels.linear.scoring import Priors, ScoringClassifier
 from onlinels.meta import MetaClassifier
-from onlinels.numerics import Lock, all_held, shallow_copy, zero_added
-from onlinels.rows.batch import Name, as_numpy
-from onlinels.rows.labels import Label, read_label, read_labels
-from onlinels.saving import savable, settings_hold
+from onlinels.numerics import Lock, all_held, read_whole, shallow_copy, zero_added
+from onlinels.rows.batch import Name, as_numpy, matched_by_position
+from onlinels.rows.labels import Classes, Label, read_label, read_labels
+from onlinels.rows.times import ReadTimes, Time, exact, read_times, times_of
+from onlinels.saving import is_small, savable, settings_hold
+from onlinels.saving.description import SavedState
 
 BLOCK_IMAGES = 1000
 """Images whose activations are computed at once, to bound memory."""
 
 
-@savable()
+def _example_of(state: SavedState) -> Example:
+    time = state["time"]
+    if time is not None:
+        # Older versions wrote datetimes.
+        time = exact(read_times(time, 1, dates=isinstance(time, datetime))[0])
+    return Example(**state | {"time": time})
+
+
+@savable(make=_example_of)
 class Example(NamedTuple):
-    """A checked image (height, width, n_channels) with its label, weight and time."""
+    """A checked image (height, width, n_channels) with its label, weight and exact time."""
 
     image: Matrix
     label: Label
     weight: float
-    time: Any
+    time: Time | None
 
 
 FIRST_DRAFT = 100
@@ -81,7 +96,7 @@ Accuracy of pixels and network, in percent (demos/benchmarks/warm_up.py):
 
     images           50        100       300       1,000
     8x8 digits       81, 80    84, 89    90, 94    90, 98
-    MNIST            58, 67    74, 87    77, 93    81, 97
+    MNIST            58, 67    74, 91    77, 95    81, 98
 """
 
 FIRST_WHITENED = 400
@@ -94,6 +109,20 @@ UNITS_PER_IMAGE = 2
 """Number of hidden units of a draft per held image from which its features are made.
 
 Measured on MNIST: twice and four times as many units classify as well.
+"""
+
+FEW_IMAGES_PER_UNIT = 3
+"""Number of images per hidden unit from which `few_images_ridge` is no longer in force.
+
+With a ridge as small as 5e-7 a linear layer fits its images exactly until there are more of them
+than hidden units, and its errors are largest at equal numbers. Accuracy on photos of four parts,
+150 units, and errors on MNIST, 1,000 units (demos/benchmarks/README.md):
+
+    images per unit      1       1.5     2       3       4       8
+    photos, 5e-7         37%     49%     55%     61%     64%
+    photos, 1e-4         56%     59%     62%     63%     67%
+    MNIST, 5e-7          2.16%           1.34%           1.03%   0.75%
+    MNIST, 1e-4          1.67%           1.39%           1.20%   0.88%
 """
 
 PIXEL_RIDGE = 0.3
@@ -164,7 +193,7 @@ def batch_of(
     images, labels, weights, times = zip(*examples, strict=True)
     # One weight for all rows spares their multiplication.
     w = np.array(weights) if any(weight != 1.0 for weight in weights) else 1.0
-    t = None if times[0] is None else times
+    t = None if times[0] is None else ReadTimes(times_of(times))
     return rows_of(np.stack(images)), labels, w, t
 
 
@@ -177,6 +206,12 @@ class FixedNetwork:
     features: ConvolutionalFeatures
     hidden: HiddenLayer
     classifier: LeastSquaresClassifier
+
+    def __post_init__(self) -> None:
+        # Its columns are the numbers of features, also if it was made from outputs of stage 1.
+        if not self.hidden._columns.is_numbered:
+            self.hidden = copy.copy(self.hidden)
+            self.hidden._columns = self.hidden._columns.as_numbered()
 
     def fit_features(self, images: Matrix, labels: list[Label]) -> FixedNetwork:
         """Return a network with whitening, filters and input weights made from images.
@@ -213,16 +248,29 @@ class FixedNetwork:
         """Return the hidden activations (n, n_hidden) of images."""
         processed = self.preprocessing.transform_many(images)
         self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
-        return np.asarray(self.hidden.transform_many(self.features.transform_many(processed)))
+        features = np.asarray(self.features.transform_many(processed))
+        return np.asarray(self.hidden.transform_many(features))
 
     def learn(self, examples: Sequence[Example]) -> None:
         """Learn all images block by block, or none of them."""
         blocks = cut(examples)
+        if len(blocks) == 1:
+            self.classifier.learn_many(*batch_of(blocks[0], self.activations))
+            return
+
+        def learnt() -> LeastSquaresClassifier:
+            layer = copy.deepcopy(self.classifier)
+            for block in blocks:
+                layer.learn_many(*batch_of(block, self.activations))
+            return layer
+
         # A later block may be refused or interrupted, so several blocks are learnt in a copy.
-        layer = self.classifier if len(blocks) == 1 else copy.deepcopy(self.classifier)
-        for block in blocks:
-            layer.learn_many(*batch_of(block, self.activations))
-        self.classifier = layer
+        self.classifier = read_whole(learnt, self)
+
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states differ; see `read_whole`."""
+        return self.classifier, *self.classifier._version
 
 
 # Presets
@@ -235,7 +283,7 @@ KINDS: dict[str, Any] = get_type_hints(FixedNetwork)
 PART_PARAMETERS = {part: {*settings_of(kind)} - {"prefix"} for part, kind in KINDS.items()}
 # The preprocessing reads the images and knows the shape of those that it passes on.
 PART_PARAMETERS["features"].remove("image_shape")
-PART_PARAMETERS["network"] = {"warm_up", "image_shape"}
+PART_PARAMETERS["network"] = {"warm_up", "image_shape", "few_images_ridge"}
 """Settings of every part of the network; precision and seed belong to several parts."""
 
 COMMON_SETTINGS: PresetSettings = {
@@ -246,6 +294,7 @@ COMMON_SETTINGS: PresetSettings = {
     "activation": "square",
     "bias": False,
     "ridge": 5e-7,
+    "few_images_ridge": 1e-4,
     "scaling": None,
     "fit_intercept": False,
     "priors": "equal",
@@ -286,6 +335,8 @@ COLOUR_SETTINGS: PresetSettings = {"scale": 255.0, "grey_channel": True, "ridge"
 PAPER_FEATURES: PresetSettings = {"normalize": True, "input_weights": "difference"}
 PAPER_SETTINGS = PAPER_FEATURES | {"drop_ring": 0, "ridge": "paper", "priors": None}
 DIGIT_SETTINGS = PAPER_FEATURES | {"dtype": "float64", "warm_up": 200, "ridge": 5e-6}
+for _settings in (PAPER_SETTINGS, DIGIT_SETTINGS):
+    _settings["few_images_ridge"] = None
 
 PRESETS: dict[str, PresetSettings] = {
     # Tables 1, 2 and 4: C = 1, W = 7, Q = 8, D = 2, P = 60, M = 12,000.
@@ -330,7 +381,9 @@ def preset_settings(name: str, overrides: PresetSettings) -> dict[str, PresetSet
     for setting in overrides.keys() - known:
         problem = f"{setting!r} is not a setting of the network, expected one of"
         raise ValueError(f"{problem} {', '.join(sorted(known))}. Remove or rename it.")
-    chosen = PRESETS[name] | overrides
+    # A ridge of the caller's is in force whatever the number of images.
+    own = {"few_images_ridge": None} if "ridge" in overrides else {}
+    chosen = PRESETS[name] | own | overrides
     parts = {
         part: {setting: chosen[setting] for setting in chosen if setting in settings}
         for part, settings in PART_PARAMETERS.items()
@@ -338,6 +391,15 @@ def preset_settings(name: str, overrides: PresetSettings) -> dict[str, PresetSet
     # Images of another size than the preset's may come, but not of another than the caller's.
     del parts["network" if "image_shape" in overrides else "preprocessing"]["image_shape"]
     return parts
+
+
+def with_ridge(layer: LeastSquaresClassifier, ridge: Any) -> LeastSquaresClassifier:
+    """Return a linear layer with another ridge, which shares its sums."""
+    if layer.ridge == ridge:
+        return layer
+    new, state = shallow_copy(layer), layer._state
+    new._state = state.with_sums(state.subsets, settings=state.settings._replace(ridge=ridge))
+    return new
 
 
 def check_same_features(one: FixedNetwork, other: FixedNetwork) -> None:
@@ -348,7 +410,12 @@ def check_same_features(one: FixedNetwork, other: FixedNetwork) -> None:
         raise ValueError(f"{problem}, expected the same. {remedy}.")
 
 
-@savable(settings_hold)
+def _network_fits(model: Any) -> bool:
+    sizes = is_small(*(model.image_shape or ())) and is_small(*(model._image_shape or ()))
+    return sizes and settings_hold(model)
+
+
+@savable(_network_fits)
 class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 
@@ -373,11 +440,16 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     image_shape : (height, width) or (height, width, n_channels), optional
         Shape of images that come as rows of pixels before the first image comes as an array. An
         `image_shape` of a part applies to all images instead.
+    few_images_ridge : float, optional
+        Least ridge as long as the network has learnt fewer than three images per hidden unit, if
+        the ridge of the linear layer is a number; by default that number holds from the beginning.
+        Most presets set it. Assigning `ridge` sets it to None.
 
     Raises
     ------
     TypeError, ValueError
-        If `warm_up` is not an int of at least 2, or a part is not of its class.
+        If `warm_up` is not an int of at least 2, `few_images_ridge` is not a positive number, or a
+        part is not of its class.
 
     Notes
     -----
@@ -385,7 +457,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     `fix_features`. Until then, the network holds the images, and a smaller network predicts, which
     has learnt them: with features made from the first 100, 200, 400, … of them (from 400 on if
     images are whitened), and two hidden units for each. Before, a least-squares classifier of the
-    pixels (of means of blocks if there are more than 1,024) predicts. After the warm-up, the
+    pixels (of means of blocks if there are more than 1,024) predicts. No attribute tells of these
+    two: until the features are fixed, `classes` and `count` are those of the images held, and
+    `feature_names`, `output_weights` and `intercept` have no hidden units. After the warm-up, the
     network learns the held images like any others and drops them, except those whose features its
     input weights are differences of: files hold these images, and `load` makes the input weights
     again. From then on its result does not depend on the order of the stream or on its division
@@ -401,6 +475,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     The filters of the presets respond to differences between neighbouring pixels, and features are
     divided by their sum or length, so a network hardly sees overall brightness and flat colours. If
     classes differ only in these, use a `HiddenLayer` on the pixels.
+
+    With a very small ridge, a network makes most errors when it has learnt as many images as it has
+    hidden units. `few_images_ridge` prevents that, in the warm-up and after it. A ridge that you
+    pass to `from_preset` or assign is in force from the first image.
 
     ===========================  ==============================================================
     step                         cost
@@ -443,10 +521,13 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         warm_up: int = 1000,
         preprocessing: ImagePreprocessing | None = None,
         image_shape: Shape | None = None,
+        few_images_ridge: float | None = None,
     ) -> None:
         check_count("warm_up", warm_up, 2)
         if image_shape is not None:
             check_image_shape("image_shape", image_shape)
+        if few_images_ridge is not None:
+            check_positive("few_images_ridge", few_images_ridge)
         check_part("preprocessing", preprocessing, ImagePreprocessing)
         check_part("features", features, ConvolutionalFeatures)
         check_part("hidden", hidden, HiddenLayer)
@@ -459,6 +540,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         )
         self.warm_up = warm_up
         self.image_shape = image_shape
+        self.few_images_ridge = few_images_ridge
         self._image_shape: Shape | None = None
         self._fixed: FixedNetwork | None = None
         # During the warm-up: the images held, and a classifier of their pixels that predicts. It
@@ -507,8 +589,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         parts = {part: kind(**settings[part]) for part, kind in KINDS.items()}
         return cls(**parts, **settings["network"])
 
-    # Networks in files of earlier versions have no such setting.
+    # Networks in files of earlier versions have no such settings.
     image_shape: Shape | None = None
+    few_images_ridge: float | None = None
 
     # During the warm-up: the network that predicts, and the number of images it is made from.
     _draft: tuple[int, FixedNetwork] | None = None
@@ -516,9 +599,16 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _parts(self) -> FixedNetwork:
         return FixedNetwork(self.preprocessing, self.features, self.hidden, self.classifier)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _own_state(self) -> dict[str, Any]:
+        """Return the attributes that are copied, pickled and saved."""
         # The draft is made from the held images.
         return {name: each for name, each in vars(self).items() if name != "_draft"}
+
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states of the model differ; see `read_whole`."""
+        of_layer = () if self._fixed is None else self._fixed._version
+        return self._fixed, self._held, self._image_shape, *of_layer
 
     def __repr__(self) -> str:
         held = f"  # {self.count:,} of {self.warm_up:,} warm-up images"
@@ -529,9 +619,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Whether everything that depends on data is fixed: False during the warm-up."""
         return self._fixed is not None
 
-    @property
     def _answering(self) -> tuple[LeastSquaresClassifier, Callable[[Matrix], Matrix]]:
-        """The linear layer that predicts, and the function from images to its rows."""
+        """Return the linear layer that predicts, and the function from images to its rows.
+
+        During the warm-up, the layer learns the held images here.
+        """
         with self._lock:
             network = self._fixed or self._current_draft()
             layer = network.classifier if network else self._of_pixels
@@ -539,15 +631,24 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             # These settings can change at any time, and count when weights are computed.
             layer.priors = self.classifier.priors
             if network:
-                layer.ridge = self.classifier.ridge
+                self._set_ridge(network)
             for block in cut(self._held[layer.count :]):
                 layer.learn_many(*batch_of(block, rows_of))
             return layer, rows_of
 
-    @property
+    def _set_ridge(self, network: FixedNetwork) -> None:
+        """Set the ridge of a network's linear layer, by the number of images learnt."""
+        ridge, least = self.classifier.ridge, self.few_images_ridge
+        are_few = self.count < FEW_IMAGES_PER_UNIT * network.hidden.n_hidden
+        if are_few and least is not None and isinstance(ridge, numbers.Real):
+            ridge = max(ridge, least)
+        # Rows that were removed may leave too few digits for a smaller ridge.
+        with suppress(ValueError):
+            network.classifier.ridge = ridge
+
     def _linear_layer(self) -> LeastSquaresClassifier:
-        """The classifier of hidden activations, or of pixels at the beginning of the warm-up."""
-        return self._answering[0]
+        """Return the classifier of hidden activations, or of pixels early in the warm-up."""
+        return self._answering()[0]
 
     def _draft_size(self, n_held: int) -> int:
         whitens = not self.preprocessing.is_fixed
@@ -569,7 +670,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def ridge(self) -> Any:
-        """Ridge setting of the linear layer; it can be assigned at any time."""
+        """Ridge setting of the linear layer; it can be assigned at any time.
+
+        An assigned ridge is in force whatever the number of images.
+        """
         return self.classifier.ridge
 
     @ridge.setter
@@ -580,11 +684,12 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             if self._fixed is not None:
                 self._fixed.classifier.ridge = ridge
             self.classifier.ridge = ridge
+            vars(self)["few_images_ridge"] = None
 
     def select_ridge(self) -> None:
         """Select the ridge now; see `LeastSquaresClassifier.select_ridge`."""
         with self._lock:
-            self._linear_layer.select_ridge()
+            self._linear_layer().select_ridge()
 
     @property
     def priors(self) -> Any:
@@ -596,16 +701,22 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         self.classifier.priors = priors
 
     def _probabilities(self, scores: Floats) -> Floats:
-        return self._linear_layer._probabilities(scores)
+        return self._linear_layer()._probabilities(scores)
 
     @property
     def _mutable_attributes(self) -> set[str]:
         return {"classifier", "ridge", "priors"}
 
+    # What these properties say of the network is known without learning: during the warm-up, it has
+    # classes, but no hidden units yet.
+
     @property
     def classes(self) -> tuple[Label, ...]:
         """Labels learnt so far, in the order of their first occurrence."""
-        return self._linear_layer.classes
+        with self._lock:
+            if self._fixed is None:
+                return Classes().extended(each.label for each in self._held).labels
+            return self._fixed.classifier.classes
 
     @property
     def count(self) -> int:
@@ -614,23 +725,27 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
-        """Numbers of the hidden units (of pixels before 100 images), in the order of weights."""
-        return self._linear_layer.feature_names
+        """Numbers of the hidden units, in the order of weights; () during the warm-up."""
+        return () if self._fixed is None else self._fixed.classifier.feature_names
 
     @property
     def output_weights(self) -> Floats:
-        """Output weights (n_hidden, n_classes), read-only; during the warm-up of fewer units."""
-        return self._linear_layer.output_weights
+        """Output weights (n_hidden, n_classes), read-only; (0, n_classes) during the warm-up."""
+        if self._fixed is None:
+            return read_only(np.zeros((0, len(self.classes))))
+        return self._fixed.classifier.output_weights
 
     @property
     def intercept(self) -> Floats:
-        """Constants (n_classes,) added to the scores, read-only."""
-        return self._linear_layer.intercept
+        """Constants (n_classes,) added to the scores, read-only; zeros during the warm-up."""
+        if self._fixed is None:
+            return read_only(np.zeros(len(self.classes)))
+        return self._fixed.classifier.intercept
 
     @property
     def ridge_(self) -> float:
-        """The ridge in force."""
-        return self._linear_layer.ridge_
+        """The ridge in force; during the warm-up, that of a network that has learnt nothing."""
+        return (self.classifier if self._fixed is None else self._fixed.classifier).ridge_
 
     def transform_many(self, X: Any) -> Matrix:
         """Return the hidden activations (n, n_hidden) that the linear layer learns from.
@@ -681,11 +796,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             self._check_images(images)
         labels = read_labels(y, n_rows)
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
-        if self.classifier._state.clock.read(t, n_rows) is None:
-            t = None
-        times = by_row("t", t, n_rows)
+        read = self.classifier._state.clock.read(t, n_rows)
+        times = [None] * n_rows if read is None else [*map(exact, read.tolist())]
         if n_rows and self._fixed is None and not self._held:
-            n_bytes = self.classifier._state.parts.bytes_for(self.hidden.n_hidden, len({*labels}))
+            n_bytes = self.classifier._state.subsets.bytes_for(self.hidden.n_hidden, len({*labels}))
             what, remedy = "Learning {:,} hidden units", "Pass a smaller n_hidden."
             check_room(n_bytes, what, self.hidden.n_hidden, remedy=remedy)
         return list(map(Example, images, labels, weights, times))
@@ -710,7 +824,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _check_shape(self, shape: Shape | None) -> None:
         if None not in (shape, self._image_shape) and shape != self._image_shape:
             expected = f"{self._image_shape} like the images before: (height, width, channels)"
-            remedy = "Resize the image, or convert its channels."
+            remedy = f"Resize the image, or convert its channels.{channels_hint(shape or ())}"
             raise ValueError(f"An image has shape {shape}, expected {expected}. {remedy}")
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
@@ -725,15 +839,19 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _image_scores(self, images: Matrix) -> Floats:
         self._check_images(images)
-        layer, rows_of = self._answering
+        layer, rows_of = self._answering()
         return in_blocks(lambda block: layer.scores_many(rows_of(block)), images)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image: an array, {"image": array} or a dict of pixels; see `learn_many`."""
         with self._lock:
-            label = read_label(y)
-            self._learn(self._examples(self._read(x, read_image).values, [label], w, t))
+            self._learn(read_whole(lambda: self._one_example(x, y, w, t), self))
 
+    def _one_example(self, x: Any, y: Any, w: Any, t: Any) -> list[Example]:
+        label = read_label(y)
+        return self._examples(self._read(x, read_image).values, [label], w, t)
+
+    @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch of images, with the same result as learning them one by one.
 
@@ -745,7 +863,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             Labels of the images.
         w : float, or array, series or list of n floats, optional
             Weights of the images, at least 0; 1 by default.
-        t : number or datetime, or array, series or list of n of them, optional
+        t : number or date, or array, series or list of n of them, optional
             Times of the images, for classifiers with a `half_life`.
 
         Raises
@@ -754,8 +872,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             If the input cannot be learnt; the model is unchanged then.
         """
         with self._lock:
-            self._learn(self._examples(self._read(X).values, y, w, t))
+            read = read_whole(lambda: self._examples(self._read(X).values, y, w, t), self)
+            self._learn(read)
 
+    @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Predict every image of a mini-batch before it is learnt, then learn it.
 
@@ -796,6 +916,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             return label_and_learn(self, X, y, w, t)
 
+    @matched_by_position
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Return the probabilities of every image before it is learnt, then learn it.
 
@@ -805,7 +926,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             return tabulate_and_learn(self, X, y, w, t)
 
-    def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
+    def _answered(self, X: Any, y: Any, w: Any, t: Any = None, are_asked: bool = True) -> Answers:
         """Return the scores of images before each is learnt, and the network after learning."""
         with self._lock:
             images = self._read(X)
@@ -818,24 +939,24 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 new._draft = size, replace(draft, classifier=copy.copy(draft.classifier))
             parts = [Answers(None, None, np.zeros((0, len(self.classes))), none)]
             for block in self._cut_at_changes(examples):
-                layer, rows_of = new._answering
+                layer, rows_of = new._answering()
                 part = answered(layer, *batch_of(block, rows_of))
                 if new._fixed is None:
                     new._learn(block)
                 else:
                     new._fixed = replace(new._fixed, classifier=part.model)
                     new._image_shape = block[0].image.shape
+                    new._set_ridge(new._fixed)
                 # Intermediate models are not held.
                 parts.append(part._replace(model=None))
             return joined_answers(new, images.source, parts)
 
     def _cut_at_changes(self, examples: Sequence[Example]) -> list[list[Example]]:
-        """Cut images into blocks before each of which the same features predict."""
-        if self._fixed is not None:
-            return cut(examples)
-        n_held = self.count
-        counts = range(n_held + 1, min(n_held + len(examples), self.warm_up) + 1)
-        changes = {self._draft_size(n) for n in counts} | {self.warm_up}
+        """Cut images into blocks before each of which one network with one ridge predicts."""
+        n_held, changes = self.count, {FEW_IMAGES_PER_UNIT * self.hidden.n_hidden}
+        if self._fixed is None:
+            counts = range(n_held + 1, min(n_held + len(examples), self.warm_up) + 1)
+            changes |= {self._draft_size(n) for n in counts} | {self.warm_up}
         ends = [max(0, change - n_held) for change in sorted(changes)]
         parts = (examples[start:end] for start, end in pairwise([0, *ends, len(examples)]))
         return [block for part in parts for block in cut(part)]
@@ -844,18 +965,28 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Learn or hold all checked images, or none of them if one is refused."""
         if not examples:
             return
-        shape = examples[0].image.shape
+        news = read_whole(lambda: self._warming_up(examples), self)
         if self._fixed is not None:
             self._fixed.learn(examples)
-            self._image_shape = shape
-        elif self.count + len(examples) >= self.warm_up:
-            self._fix(examples)
-        else:
-            held = [each._replace(image=each.image.copy()) for each in examples]
-            vars(self).update(_held=(*self._held, *held), _image_shape=shape)
+        vars(self).update(news)
+        if self._fixed is not None:
+            self._set_ridge(self._fixed)
 
-    def _fix(self, new: Sequence[Example] = ()) -> None:
-        """Fix the features from the first `warm_up` of the held and new images; learn them all."""
+    def _warming_up(self, examples: Sequence[Example]) -> dict[str, Any]:
+        """Return the attributes after more images during the warm-up, or their shape after it."""
+        shape = examples[0].image.shape
+        if self._fixed is not None:
+            return {"_image_shape": shape}
+        if self.count + len(examples) >= self.warm_up:
+            return self._fixing(examples)
+        held = [each._replace(image=each.image.copy()) for each in examples]
+        return {"_held": (*self._held, *held), "_image_shape": shape}
+
+    def _fixing(self, new: Sequence[Example] = ()) -> dict[str, Any]:
+        """Fix the features from the first `warm_up` of the held and new images; learn them all.
+
+        Return the attributes that change.
+        """
         examples = (*self._held, *new)
         if len(examples) < 2:
             found = f"The network has learnt {self.count} images"
@@ -866,23 +997,26 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         # Input weights that are the difference of equal images are 0.
         dead = fixed.classifier._statistics.are_zero[: self.hidden.n_hidden]
         if dead.mean() > 0.5:
-            found = f"{dead.sum():,} of {len(dead):,} hidden units are 0 for all images so far"
-            reason = "too many of the warm-up images are equal, or have equal features"
-            remedy = "Start a new network with more varied images, or a larger warm_up."
-            warn_caller(f"{found}: {reason}. {remedy}")
-        self._end_warm_up(fixed, images[0].shape)
+            warn_caller(
+                "Most hidden units are 0 for all images so far.",
+                f"{dead.sum():,} of {len(dead):,} are, because too many of the warm-up images are "
+                "equal, or have equal features. Start a new network with more varied images, or a "
+                "larger warm_up.",
+            )
+        return self._warmed_up(fixed, images[0].shape)
 
-    def _end_warm_up(self, fixed: FixedNetwork, shape: Shape | None) -> None:
-        """Replace the held images by a fixed network that has learnt them."""
+    def _warmed_up(self, fixed: FixedNetwork, shape: Shape | None) -> dict[str, Any]:
+        """Return what replaces the held images by a fixed network that has learnt them."""
         pixels = self._of_pixels.empty()
         news = {"_fixed": fixed, "_image_shape": shape, "_held": (), "_of_pixels": pixels}
-        vars(self).update(news, _draft=None)
+        return news | {"_draft": None}
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Unlearn one image; see `unlearn_many`."""
         with self._lock:
             self._unlearn(self._read(x, read_image), [read_label(y)], w)
 
+    @matched_by_position
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Unlearn images, as `LeastSquaresClassifier.unlearn_many` does.
 
@@ -909,7 +1043,12 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Unlearn images that are read: all of them, or none if an error is raised."""
         if self._fixed is not None:
             self._fixed.classifier.unlearn_many(of_images(self._activations, images), y, w)
+            self._set_ridge(self._fixed)
             return
+        vars(self).update(read_whole(lambda: self._unheld(images, y, w), self))
+
+    def _unheld(self, images: Images, y: Any, w: Any) -> dict[str, Any]:
+        """Return the attributes without some images that are held during the warm-up."""
         held, forgets = [*self._held], self.classifier._state.clock.forgets
         for number, each in enumerate(self._examples(images.values, y, w, None)):
             same = (k for k, one in enumerate(held) if is_same_example(one, each, forgets))
@@ -920,7 +1059,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 raise ValueError(f"{problem} {expected}. Remove only images that were learnt.")
             del held[place]
         pixels = self._of_pixels.empty()
-        vars(self).update(_held=tuple(held), _of_pixels=pixels, _draft=None)
+        return {"_held": tuple(held), "_of_pixels": pixels, "_draft": None}
 
     def fix_features(self) -> None:
         """Fix everything that depends on data now, from the images held so far.
@@ -935,7 +1074,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
         Warns
         -----
-        UserWarning
+        DataWarning
             If the network has learnt fewer than 100 images (or `warm_up`, if that is smaller), or
             most hidden units are 0 for all of them. The latter is also reported when the warm-up
             ends.
@@ -943,10 +1082,16 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             least = min(FIRST_DRAFT, self.warm_up)
             if self._fixed is None and 2 <= self.count < least:
-                found = f"Features are made from {self.count} images, expected at least {least}"
-                warn_caller(f"{found}. Learn more images before fix_features().")
+                warn_caller(
+                    "Features are made from few images.",
+                    f"{self.count} images, expected at least {least}. Learn more images before "
+                    "fix_features().",
+                )
             if self._fixed is None:
-                self._fix()
+                vars(self).update(
+                    read_whole(lambda: self._fixing() if self._fixed is None else {}, self)
+                )
+                self._set_ridge(self._network)
 
     def empty(self) -> Self:
         """Return a network with the same settings and fixed features that has learnt nothing.
@@ -955,7 +1100,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """
         model = self.clone()
         if self._fixed is not None:
-            model._end_warm_up(self._fixed.empty(), self._image_shape)
+            vars(model).update(model._warmed_up(self._fixed.empty(), self._image_shape))
+            model._set_ridge(model._network)
         return model
 
     def merge(self, other: Self) -> Self:
@@ -984,14 +1130,21 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             if theirs is None:
                 self._learn(other._held)
             elif self._fixed is None:
-                fixed = copy.deepcopy(theirs)
-                fixed.learn(self._held)
-                self._end_warm_up(fixed, shape)
+                vars(self).update(read_whole(lambda: self._fixed_by(other), self, other))
             else:
                 check_same_features(self._fixed, theirs)
-                self._linear_layer.merge(other._linear_layer)
+                layer = self._linear_layer()
+                layer.merge(with_ridge(other._linear_layer(), layer.ridge))
                 self._image_shape = shape
+            if self._fixed is not None:
+                self._set_ridge(self._fixed)
         return self
+
+    def _fixed_by(self, other: Self) -> dict[str, Any]:
+        """Return the attributes with the features of another network, which learns the images."""
+        fixed = copy.deepcopy(other._network)
+        fixed.learn(self._held)
+        return self._warmed_up(fixed, self._image_shape or other._image_shape)
 
     def difference(self, other: Self) -> float:
         """Return how far another network is from this one; see `onlinels.difference`."""
@@ -999,7 +1152,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with all_held(self._lock, other._lock):
             if self._fixed is not None and other._fixed is not None:
                 check_same_features(self._fixed, other._fixed)
-            return self._linear_layer.difference(other._linear_layer)
+            layer = self._linear_layer()
+            return layer.difference(with_ridge(other._linear_layer(), layer.ridge))
 
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""

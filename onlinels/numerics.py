@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from scipy.linalg.blas import dgemm, dgemv, sgemm, sgemv
 
-from onlinels.checks import SPARSE_TYPES, Matrix, read_only
+from onlinels.checks import MAX_COUNT, SPARSE_TYPES, Matrix, read_only
 from onlinels.core.reference import apply
 
 Calls = tuple[tuple[Any, ...], ...]
@@ -58,6 +58,8 @@ def apply_in_blocks(blocks: Iterable[Any], plan: Callable[[Any], Calls]) -> None
     if raised is not None:
         raise raised
 
+
+Thing = TypeVar("Thing")
 
 LockOfPython: Any = type(RLock())
 
@@ -135,9 +137,15 @@ def _begin_fork() -> None:
 
 
 def _end_fork() -> None:
-    DURING_FORK.close()
-    Lock.acquire, Lock.__enter__ = LockOfPython.acquire, LockOfPython.__enter__
-    FORK_GATE.release()
+    # Wherever an interrupt comes, the locks are released: a closed stack may be closed again.
+    try:
+        DURING_FORK.close()
+    finally:
+        try:
+            DURING_FORK.close()
+            Lock.acquire, Lock.__enter__ = LockOfPython.acquire, LockOfPython.__enter__
+        finally:
+            FORK_GATE.release()
 
 
 def _end_fork_in_child() -> None:
@@ -177,6 +185,55 @@ def all_held(*locks: Lock, patience: float = -1.0) -> Iterator[None]:
                 yield
                 return
         order.insert(0, order.pop(len(held)))
+
+
+MAX_READINGS = 3
+"""Number of times that the arguments of a call are read while reading them changes the model."""
+
+
+def read_whole(read: Callable[[], Thing], *models: Any) -> Thing:
+    """Return what is read of a caller's objects, in a state of models that reading did not change.
+
+    Samples, labels and names may run code of the caller: `__getitem__`, `__hash__`, `__eq__`,
+    `__float__`, `__array__`. This code may call the model, although another thread would have to
+    wait for the lock, which is held. If it has changed a model, everything is read again: the
+    change comes before the call. What is read must not change the models.
+
+    Parameters
+    ----------
+    read : callable
+        Reads the arguments of a call, and computes from them and the models, in any order.
+    *models
+        The models, whose `_version` is a tuple of the objects by which their states differ.
+
+    Raises
+    ------
+    RuntimeError
+        If the arguments change a model each time they are read.
+    """
+    for n_left in reversed(range(MAX_READINGS)):
+        before = [part for model in models for part in model._version]
+        raised: Exception | None = None
+        try:
+            found = read()
+        except Exception as error:
+            raised = error
+        after = [part for model in models for part in model._version]
+        is_same = len(before) == len(after) and all(map(_is_same, before, after))
+        if raised is not None and (is_same or not n_left):
+            raise raised
+        if is_same:
+            return found
+    raise RuntimeError(
+        "The model was changed while it read the arguments of a call, each of "
+        f"{MAX_READINGS} times, by code of these arguments, such as __hash__ or __getitem__. "
+        "Expected arguments that do not call the model. Pass dicts of numbers and plain labels."
+    )
+
+
+def _is_same(before: Any, after: Any) -> bool:
+    # Counts are equal, and other objects are the same: they are replaced with every change.
+    return before is after or (type(before) is int and before == after)
 
 
 TYPES_WITHOUT_ARRAYS = frozenset((str, int, float, bool, bytes, type(None)))
@@ -229,13 +286,39 @@ def restore(self: Any, state: dict[str, Any]) -> None:
 
 restore.__name__ = restore.__qualname__ = "__setstate__"
 
-Thing = TypeVar("Thing")
-
 
 def are_columns(*arrays: Matrix) -> bool:
     """Return whether BLAS can write to matrices: float64 in Fortran order, not to a copy."""
     kinds = {(each.ndim, each.dtype, each.flags.f_contiguous) for each in arrays}
     return kinds == {(2, np.dtype(np.float64), True)}
+
+
+def is_array(value: Any, *shape: int, dtype: Any = np.float64) -> bool:
+    """Return whether a loaded value is an array of this shape and dtype, in C order.
+
+    Examples
+    --------
+    >>> is_array(np.zeros(2), 2), is_array(np.zeros(2), 3), is_array(np.zeros(2, int), 2)
+    (True, False, False)
+    """
+    is_known = type(value) is np.ndarray and value.shape == shape
+    return bool(is_known and value.dtype == dtype and value.flags.c_contiguous)
+
+
+def is_count(value: Any) -> bool:
+    """Return whether a loaded value is an int of at least 0 that float64 and int64 hold exactly."""
+    return type(value) is int and 0 <= value <= MAX_COUNT
+
+
+def are_counts(values: Matrix) -> bool:
+    """Return whether loaded floats are counts of rows, which merged models round beyond 2^53.
+
+    Examples
+    --------
+    >>> are_counts(np.array([0.0, 2.0**60])), are_counts(np.array([0.5, np.inf]))
+    (True, False)
+    """
+    return bool((np.isfinite(values) & (values >= 0.0) & (values == np.floor(values))).all())
 
 
 def shallow_copy(thing: Thing) -> Thing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -12,6 +13,17 @@ from river import base
 
 from onlinels.checks import same
 from onlinels.features.images import FixedTransformer
+from onlinels.rows.batch import (
+    ARRAY_TYPES,
+    Batch,
+    is_frame,
+    layout_of,
+    matched_by_position,
+    part_of,
+    plain_names,
+    samples_of,
+    source_of,
+)
 
 Model = TypeVar("Model")
 
@@ -33,6 +45,38 @@ def steps_of(model: Any) -> list[Any]:
 def last_step(model: Any) -> Any:
     """Return the last step of a pipeline, or the model itself."""
     return steps_of(model)[-1]
+
+
+def end_of(model: Any) -> tuple[list[Any], Any]:
+    """Return the steps before the model at the end of pipelines and wrappers, and this model."""
+    *steps, last = steps_of(model)
+    if not hasattr(last, "_wrapped_model"):
+        return steps, last
+    inner, end = end_of(last._wrapped_model)
+    return [*steps, *inner], end
+
+
+def columns_of_rows(model: Any, X: Any) -> Batch:
+    """Return the columns in which rows that are learnt one by one reach the end of a model.
+
+    They are those of a frame or an array if the steps before the end keep names; otherwise nothing
+    is known of them, as of a list of dicts. The batch has no values.
+    """
+    source, (steps, _) = source_of(X), end_of(model)
+    is_table = is_frame(source)
+    n_rows = source.shape[0] if hasattr(source, "shape") else len(source)
+    if not (n_rows and (is_table or (isinstance(source, ARRAY_TYPES) and source.ndim == 2))):
+        return Batch(n_rows, dict, ((),), [])
+    if steps:
+        row = next(iter(samples_of(part_of(source, slice(0, 1)))))
+        names = {*row}
+        with suppress(Exception):  # Some steps transform no row before they have learnt one.
+            for step in steps:
+                row = step.transform_one(row)
+        if {*row} != names:
+            return Batch(n_rows, dict, ((),), [])
+    layout = plain_names(source.columns) if is_table else layout_of(source)
+    return Batch(n_rows, dict, (layout,), source)
 
 
 def emptied(model: Any) -> Any:
@@ -264,6 +308,7 @@ def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> Non
     _unlearn(model, "one", x, y, w)
 
 
+@matched_by_position
 def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     """Unlearn rows in a model or pipeline, as if it had never learnt them.
 

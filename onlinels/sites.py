@@ -270,7 +270,7 @@ def _read_manifest(output: Path) -> tuple[list[str], Sites]:
         content = json.loads(path.read_bytes())
         sites = {name: Site(**site) for name, site in content["sites"].items()}
         return list(content["outputs"]), sites
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{path} cannot be read as a manifest: {error!r}. Move it away."
         ) from error

@@ -7,8 +7,8 @@ import numbers
 import re
 import reprlib
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -36,27 +36,28 @@ from onlinels.checks import (
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.model import checked, scores_of
+from onlinels.linear.model import checked, scores_of, teach
 from onlinels.linear.regressors import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     check_level,
 )
 from onlinels.linear.scoring import probabilities_of
-from onlinels.linear.state import in_force, learn_rows, without_choices
-from onlinels.numerics import Lock, all_held, restore, shallow_copy, zero_added
+from onlinels.linear.state import in_force, makes_no_choices, without_choices
+from onlinels.numerics import Lock, all_held, read_whole, restore, shallow_copy, zero_added
 from onlinels.rows.batch import (
     Batch,
     Layout,
     as_frame,
     as_numpy,
     label_array,
+    matched_by_position,
     read_batch,
     without_wide_integers,
 )
 from onlinels.rows.labels import read_label, read_labels
 from onlinels.saving import in_plain_types
-from onlinels.sums.rows import Targets
+from onlinels.sums.rows import Rows, Targets
 
 FIXED_PARAMETERS = {
     "fit_intercept": "fit_intercept",
@@ -151,6 +152,12 @@ class IncrementalModel(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states of the estimator differ; see `read_whole`."""
+        model = vars(self).get("_model")
+        return model, self._declared, *(() if model is None else model._version)
+
     def _checked_alpha(self) -> Any:
         """Return alpha; raise unless it is known."""
         alpha = self.alpha
@@ -176,6 +183,8 @@ class IncrementalModel(BaseEstimator):
                 )
         if model.ridge != alpha:
             model.ridge = alpha
+        if makes_no_choices(model._state):
+            model.select_ridge()  # A call that learnt rows was interrupted before it did.
         return model
 
     # Rows in and out.
@@ -220,28 +229,38 @@ class IncrementalModel(BaseEstimator):
         batch = self._batch(X) if issparse(X) else Batch(len(X), lambda: X, (self._layout,), X)
         return model, batch
 
+    @matched_by_position
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Discard everything learnt, then learn these rows; see `partial_fit`."""
         with held(self):
-            new = shallow_copy(self)
-            for name in ("_model", "_declared"):
-                vars(new).pop(name, None)
-            return self._learn(new, X, y, sample_weight)
+            return self._learn(self._forgotten, X, y, sample_weight)
 
-    def _learn(self, new: Self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Learn rows with a copy of this estimator, then take over its state."""
-        read = new._read(X, y, sample_weight)
-        model = new._current()
-        rows = checked(model, *read, None)
-        with ExitStack() as stack:
-            if self.alpha == "auto":
-                # Alpha is selected when weights are next needed, not at the model's checkpoints.
-                model._state = without_choices(model._state)
-                stack.callback(model.select_ridge)
-            learn_rows(model, rows)
+    def _forgotten(self) -> Self:
+        """Return a copy that has learnt nothing."""
+        new = shallow_copy(self)
+        for name in ("_model", "_declared"):
+            vars(new).pop(name, None)
+        return new
+
+    def _learn(self, make: Callable[[], Any], X: Any, y: Any, sample_weight: Any) -> Self:
+        """Learn rows with a copy of this estimator that is made, then take over its state."""
+
+        def read() -> tuple[Any, Any, Rows]:
+            new = make()
+            batch, targets, weights = new._read(X, y, sample_weight)
+            model = new._current()
+            return new, model, checked(model, batch, targets, weights, None)
+
+        new, model, rows = read_whole(read, self)
+        if self.alpha == "auto":
+            # Alpha is selected when weights are next needed, not at the model's checkpoints.
+            model._state = without_choices(model._state)
+        teach(model, rows)
+        model.select_ridge()
         publish(new, self)
         return self
 
+    @matched_by_position
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Remove learnt rows, as if the estimator had never learnt them.
 
@@ -270,7 +289,8 @@ class IncrementalModel(BaseEstimator):
         2
         """
         with held(self):
-            self._current()._unlearn(*self._read(X, y, sample_weight), keeps_features=True)
+            model = self._current()
+            model._unlearn(lambda: self._read(X, y, sample_weight), keeps_features=True)
         return self
 
     def merge(self, other: Self) -> Self:
@@ -465,6 +485,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     _river_classes = (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor)
 
+    @matched_by_position
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows in addition to the rows learnt before.
 
@@ -487,7 +508,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            return self._learn(shallow_copy(self), X, y, sample_weight)
+            return self._learn(lambda: shallow_copy(self), X, y, sample_weight)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         if np.ma.is_masked(y):
@@ -505,6 +526,11 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     def _shaped(self, values: Floats) -> Floats:
         return values[:, 0] if self._model._named is None else values
+
+    @matched_by_position
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2 of the predictions."""
+        return float(super().score(X, y, sample_weight))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations on request.
@@ -614,6 +640,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     _river_classes = (LeastSquaresClassifier,)
 
+    @matched_by_position
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows in addition to the rows learnt before.
 
@@ -638,11 +665,15 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            new = shallow_copy(self)
-            if classes is not None:
-                labels = (read_label(each, f"classes[{k}]") for k, each in enumerate(classes))
-                new._declared = (*self._declared, *labels)
-            return self._learn(new, X, y, sample_weight)
+
+            def make() -> Any:
+                new = shallow_copy(self)
+                if classes is not None:
+                    labels = (read_label(each, f"classes[{k}]") for k, each in enumerate(classes))
+                    new._declared = (*self._declared, *labels)
+                return new
+
+            return self._learn(make, X, y, sample_weight)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         y = as_numpy(readable(y), "y")
@@ -663,7 +694,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         declared = (*self._declared, *other._declared)
         exact_array("other", [*declared, *self._model.classes, *other._model.classes])
         super()._join(other)
-        self._declared = declared
+        self._declared = (*self._declared, *other._declared)
 
     @property
     def classes_(self) -> Matrix:
@@ -694,17 +725,22 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             )
         return scores_of(model, batch)
 
+    @matched_by_position
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predictions: the share of rows whose label is predicted."""
+        return float(super().score(X, y, sample_weight))
+
     def decision_function(self, X: Any) -> Floats:
         """Return scores (n_samples, n_classes), for two classes (n_samples,); the highest wins."""
         with held(self):
-            scores = self._shaped(self._scores(X))
+            scores = read_whole(lambda: self._shaped(self._scores(X)), self)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Matrix:
         """Return the label with the highest score for every row."""
         with held(self):
-            best = self._scores(X).argmax(axis=1)
-            return np.asarray(exact_array("y", self._model.classes)[best])
+            scores, classes = read_whole(lambda: (self._scores(X), self._model.classes), self)
+            return np.asarray(exact_array("y", classes)[scores.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> Floats:
         """Return probabilities (n_samples, n_classes), the projection of scores onto the simplex.
@@ -712,7 +748,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         See `onlinels.linear.scoring.probabilities_of`.
         """
         with held(self):
-            return probabilities_of(self._by_class(self._scores(X)))
+            return probabilities_of(read_whole(lambda: self._by_class(self._scores(X)), self))
 
 
 def exact_array(argument: str, labels: Iterable[Any]) -> Matrix:
@@ -721,10 +757,11 @@ def exact_array(argument: str, labels: Iterable[Any]) -> Matrix:
     array = label_array(labels)
     if labels and array.dtype == object:
         different = reprlib.repr(list(dict.fromkeys(labels)))
+        kinds = " and ".join(dict.fromkeys(type(label).__name__ for label in labels))
         raise ValueError(
-            f"{argument} holds the labels {different}, expected labels that one array stores "
-            "exactly: only texts, or only numbers of one type. Convert all labels to text first, "
-            "for instance with [repr(label) for label in labels]."
+            f"{argument} holds the labels {different} of type {kinds}, counting earlier rows, "
+            "expected labels that one array stores exactly: only texts, or only numbers of one "
+            "type. Convert all labels to one type first, such as int, or to text with repr."
         )
     return array
 
@@ -775,6 +812,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.standardize = standardize
         self.random_state = random_state
 
+    @matched_by_position
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the input weights, and compute the scales of columns."""
         labels = y if str(self.input_weights) in DIFFERENCE_KINDS else None

@@ -11,11 +11,9 @@ import reprlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import partial
+from fractions import Fraction
 from itertools import chain, islice
-from math import floor, isfinite
-from numbers import Real
+from math import floor, lcm
 from typing import Any
 
 import numpy as np
@@ -24,10 +22,9 @@ from river import base
 from onlinels.checks import Floats, check_choice, check_count, check_positive, check_room
 from onlinels.core.reference import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.forgetting import read_times
 from onlinels.linear.scoring import ScoringClassifier, table_of
-from onlinels.meta import MetaClassifier, aside, is_blank, learn_and_note
-from onlinels.numerics import Lock
+from onlinels.meta import MetaClassifier, aside, is_blank
+from onlinels.numerics import Lock, read_whole
 from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
 from onlinels.rows.batch import (
     Columns,
@@ -36,38 +33,56 @@ from onlinels.rows.batch import (
     check_mapping,
     holds_array,
     labels_like,
+    matched_by_position,
     read_batch,
     read_sample,
     samples_of,
     source_of,
 )
 from onlinels.rows.labels import Label, read_label, read_labels
+from onlinels.rows.times import (
+    DATES,
+    NUMBERS,
+    PER_SECOND,
+    Time,
+    elapsed,
+    exact,
+    from_seconds,
+    is_time,
+    rational,
+    read_times,
+)
 from onlinels.saving import savable, settings_hold
-
-DATE_TYPES = (datetime, np.datetime64)
+from onlinels.saving.description import SavedState
 
 MaybeLabel = tuple[Label, ...]
 """(label,), or () for no label."""
 
 
-def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Floats, bool]:
-    """Return readings without their times, the times in seconds, and whether they are dates.
+def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], list[Time], bool]:
+    """Return readings without their times, the exact times, and whether these are dates.
 
     The time of a reading is its entry `timestamp`. With timestamp=None all times are 0.
     """
     if timestamp is None or not all(isinstance(x, Mapping) for x in rows):
-        return rows, np.zeros(len(rows)), False
+        return rows, [0] * len(rows), False
     if not all(timestamp in x for x in rows):
         fault = f"x has no {timestamp!r}, expected the time of every reading under this name"
         raise ValueError(f"{fault}. Pass the time, or leave timestamp out.")
     rows = [dict(x) for x in rows]
     stamps = [x.pop(timestamp) for x in rows]
-    dates = isinstance(stamps[0], DATE_TYPES)
+    dates = isinstance(stamps[0], DATES)
     for stamp in stamps:
-        if not isinstance(stamp, DATE_TYPES if dates else Real) or isinstance(stamp, bool):
+        if not isinstance(stamp, DATES if dates else NUMBERS) or isinstance(stamp, bool):
             fault = f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}"
             raise TypeError(f"{fault}, expected only seconds, or only dates. Convert the time.")
-    return rows, read_times(stamps, len(stamps), dates), dates
+    times = read_times(stamps, len(stamps), dates, repr(timestamp)).tolist()
+    return rows, [rational(exact(time)) for time in times] if dates else times, dates
+
+
+def shown_time(time: Any, dates: bool | None) -> str:
+    """Return a time as messages show it."""
+    return str(np.datetime64(int(time), "ns")) if dates and abs(time) < 2**63 else repr(time)
 
 
 def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
@@ -94,20 +109,26 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
 
 def _state_fits(state: Any) -> bool:
     shape = (len(state.labels), len(state.columns)) if state.labels else (0, 0)
-    fits: bool = state.values.shape == shape and isfinite(state.start)
+    fits: bool = state.values.shape == shape and is_time(state.start)
     if state.time is not None:
         # Between two times lie no more samples than a call draws.
-        fits = fits and isfinite(state.time) and len(state.reading) == len(state.columns)
+        fits = fits and is_time(state.time) and len(state.reading) == len(state.columns)
     return fits
 
 
-@savable(_state_fits)
+def _state_of(saved: SavedState) -> StreamState:
+    times = {name: from_seconds(saved[name], bool(saved["dates"])) for name in ("time", "start")}
+    return StreamState(**saved | times)
+
+
+@savable(_state_fits, make=_state_of)
 @dataclass(frozen=True, eq=False)
 class StreamState:
     """The state of a stream after a reading. Every reading creates a new state.
 
-    `time` is the time of the last reading, if readings have times. `spacing` is the time between
-    the first two readings. Sample k has the time ``start + k / sample_rate``.
+    `time` is the exact time of the last reading, if readings have times; of dates in nanoseconds
+    since 1970, as is `start`. `spacing` is the number of seconds between the first two readings.
+    Sample k has the time ``start + k / sample_rate``.
 
     `values` and `labels` belong to the last samples. A label is (label,), or () for no label.
     `wait` is the number of samples before the next window is due.
@@ -116,9 +137,9 @@ class StreamState:
     columns: Columns = field(default_factory=Columns)
     n_windows: int = 0
     dates: bool | None = None
-    time: float | None = None
+    time: Time | None = None
     reading: Floats = field(default_factory=lambda: np.empty(0))
-    start: float = 0.0
+    start: Time = 0
     spacing: float | None = None
     values: Floats = field(default_factory=lambda: np.empty((0, 0)))
     labels: tuple[MaybeLabel, ...] = ()
@@ -131,7 +152,7 @@ MAX_SPACING_DIFFERENCE = 0.1
 MAX_LEAD = 1e-3
 """Share of a sampling period by which a reading may precede a sample and count as simultaneous.
 
-Times in seconds since 1970 are rounded to 2.4e-7 seconds.
+Seconds since 1970 in floating point are rounded to 2.4e-7 seconds.
 """
 
 LABEL_RULES: dict[str, Callable[[Sequence[MaybeLabel]], MaybeLabel]] = {
@@ -176,8 +197,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         Number of samples in a window, and the minimum number of samples from one learnt window to
         the next.
     timestamp : hashable, optional
-        Name of the entry of a reading that holds its time: a number of seconds, or a datetime.
-        Without it, readings count as evenly spaced, and every reading is a sample.
+        Name of the entry of a reading that holds its time: a number of seconds, or a date of
+        Python, numpy or pandas, which is read to its last digit. Without it, readings count as
+        evenly spaced, and every reading is a sample.
     sample_rate : float, optional
         Samples per second to which readings are resampled by linear interpolation. Without it,
         the spacing of readings with times must be regular to a tenth; other readings raise a
@@ -265,6 +287,11 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         return bool(self.classifier._multiclass)
 
     @property
+    def _version(self) -> tuple[Any, ...]:
+        """The objects by which states of the model differ; see `read_whole`."""
+        return self._state, *getattr(last_step(self.classifier), "_version", ())
+
+    @property
     def channels(self) -> tuple[Name, ...]:
         """Names of the channels, in the order of a window's columns; () before a reading."""
         return self._state.columns.names
@@ -312,6 +339,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         with self._lock:
             self._learn([x], [(read_label(y),)])
 
+    @matched_by_position
     def learn_many(self, X: Any, y: Any) -> None:
         """Add consecutive readings, all or none, with the same result as `learn_one` in a loop.
 
@@ -328,7 +356,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             Under the conditions of `learn_one`. The model is then unchanged.
         """
         with self._lock:
-            rows = list(samples_of(X))
+            rows = list(samples_of(X, self.timestamp))
             labels = read_labels(y, len(rows))
             self._learn(rows, [(label,) for label in labels])
 
@@ -356,7 +384,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     def predict_many(self, X: Any) -> Any:
         """Return the label of the window that ends in each reading, in the kind of `X`."""
         with self._lock:
-            labels = self._answers("predict", None, list(samples_of(X)))
+            labels = self._answers("predict", None, list(samples_of(X, self.timestamp)))
             return labels_like(source_of(X), labels, self._classes)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
@@ -370,7 +398,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         In a list of dicts, the dict is empty instead.
         """
         with self._lock:
-            rows = self._answers("predict_proba", {}, list(samples_of(X)))
+            rows = self._answers("predict_proba", {}, list(samples_of(X, self.timestamp)))
             return table_of(source_of(X), rows, self._classes)
 
     @property
@@ -379,10 +407,23 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         return tuple(getattr(last_step(self.classifier), "classes", ()))
 
     def _learn(self, rows: list[Any], labels: list[MaybeLabel]) -> None:
-        due: list[Labelled] = []
-        # Every state has a window of its own, so only the last state is kept.
-        (state,) = deque(chain([self._state], self._follow(rows, labels, due)), maxlen=1)
-        learn_and_note(partial(self._learn_windows, due), self, "_state", state)
+        def read() -> tuple[StreamState, list[Labelled]]:
+            due: list[Labelled] = []
+            # Every state has a window of its own, so only the last state is kept.
+            (state,) = deque(chain([self._state], self._follow(rows, labels, due)), maxlen=1)
+            return state, due
+
+        state, due = read_whole(read, self)
+        before, last = self._state, last_step(self.classifier)
+        count = getattr(last, "count", None)
+        try:
+            # Code of the labels may add readings while the windows are learnt.
+            self._state = state
+            self._learn_windows(due)
+        except BaseException:
+            if getattr(last, "count", None) == count and self._state is state:
+                self._state = before
+            raise
 
     def _follow(
         self, rows: list[Any], labels: list[MaybeLabel], due: list[Labelled]
@@ -400,7 +441,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         columns = channels_of(state.columns, batch.layouts)
         state = replace(state, columns=columns, dates=dates)
         readings = columns.place(batch.layouts, batch.values).astype(np.float64)
-        for now, reading, label in zip(times.tolist(), readings, labels, strict=True):
+        for now, reading, label in zip(times, readings, labels, strict=True):
             state, samples = self._sampled(state, now, reading)
             for sample in samples:
                 before = state.values.reshape(-1, len(sample))
@@ -417,15 +458,17 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             yield state
 
     def _sampled(
-        self, state: StreamState, now: float, reading: Floats
+        self, state: StreamState, now: Time, reading: Floats
     ) -> tuple[StreamState, Floats]:
         """Return the state after a reading, and the samples (none to several) that it completes."""
         rate, last, samples = self.sample_rate, state.time, reading[None]
         if self.timestamp is None:
             return state, samples
-        passed = np.inf if last is None else now - last
+        per_second = PER_SECOND if state.dates else 1
+        passed = np.inf if last is None else elapsed(now, last) / per_second
         if passed <= 0.0:
-            fault = f"{self.timestamp!r} is {now!r}, expected a later time than {last!r}"
+            shown, before = (shown_time(time, state.dates) for time in (now, last))
+            fault = f"{self.timestamp!r} is {shown}, expected a later time than {before}"
             remedy = "Leave out readings that are late, or call restart()."
             raise ValueError(f"{fault} of the reading before. {remedy}")
         if last is None or (rate and passed * rate > self.largest_gap * (1.0 + MAX_LEAD)):
@@ -434,17 +477,24 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             return StreamState(*known, time=now, reading=reading, start=now), samples
         spacing = state.spacing or passed
         if rate is not None:
-            # Sample k has the time start + k / rate and is interpolated between two readings.
-            before, up_to = (floor((time - state.start) * rate + MAX_LEAD) for time in (last, now))
+            # Sample k has the time start + k / rate and is interpolated between two readings,
+            # whose places among the samples are exact.
+            per_time = rational(exact(rate)) / Fraction(per_second)
+            places = [(rational(time) - rational(state.start)) * per_time for time in (last, now)]
+            first, stop = (floor(place + Fraction(MAX_LEAD)) + 1 for place in places)
             n_bytes, remedy = 8 * (2 + len(reading)), "Lower largest_gap, or sample_rate."
-            n_new = up_to - before
+            n_new = stop - first
             check_room(n_new * n_bytes, "A gap of {:,} samples", n_new, remedy=remedy)
-            times = state.start + np.arange(before + 1, up_to + 1) / float(rate)
-            share = np.clip((times - last) / passed, 0.0, 1.0)[:, None]
+            # In whole parts of the spacing of samples, of which the quotients are rounded once.
+            parts = lcm(*(place.denominator for place in places))
+            begin, end = (int(place * parts) for place in places)
+            shares = [(k * parts - begin) / (end - begin) for k in range(first, stop)]
+            share = np.clip(np.array(shares, dtype=np.float64), 0.0, 1.0)[:, None]
             # Both ends have a weight, so that a sample at a reading's time equals it exactly.
             samples = (1.0 - share) * state.reading + share * reading
         elif abs(passed - spacing) > MAX_SPACING_DIFFERENCE * spacing:
-            fault = f"{self.timestamp!r} is {now!r}, {passed:g} s after the reading before"
+            shown = shown_time(now, state.dates)
+            fault = f"{self.timestamp!r} is {shown}, {passed:g} s after the reading before"
             expected = f"{spacing:g} s as between the first two readings, within 10%"
             raise ValueError(f"{fault}, expected {expected}. Pass sample_rate, or call restart().")
         return replace(state, time=now, reading=reading, spacing=spacing), samples
@@ -467,6 +517,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
     def _answers(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
         """Return the prediction for each reading, and `nothing` if its window is not full."""
+        return read_whole(lambda: self._predicted(method, nothing, rows), self)
+
+    def _predicted(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
         followed = self._follow(rows, [()] * len(rows), [])
         given: list[Any] = []
         while block := [state.values for state in islice(followed, BLOCK_READINGS)]:

@@ -26,7 +26,7 @@ COMMON = {
     "print_blob": True,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
-settings.register_profile("default", **COMMON, derandomize=True, max_examples=15)
+settings.register_profile("default", **COMMON, derandomize=True, max_examples=10)
 settings.register_profile("thorough", **COMMON, derandomize=False, max_examples=500)
 PROFILE = os.environ.get("ONLINELS_PROFILE", "default")
 settings.load_profile(PROFILE)

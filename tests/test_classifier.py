@@ -94,7 +94,7 @@ def test_a_row_of_unknown_names_warns_once(recwarn):
         model.predict_one(x)
     assert model.unknown_features({"temp": 1.0, "new": 2.0}) == ("new",)
     assert not recwarn
-    with pytest.warns(UserWarning, match=r"none of the features of x: \['tenp'\].*'hum', 'temp'"):
+    with pytest.warns(UserWarning, match=r"none of the features of x\. \['tenp'\].*'hum', 'temp'"):
         model.predict_one({"tenp": 1.0})
     before = dumps(model)
     model.predict_proba_one({"tenp": 3.0})

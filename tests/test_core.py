@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tracemalloc
+import weakref
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from fractions import Fraction
@@ -413,9 +414,11 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0):
     penalties = np.full(n_features, 2.0)
     weights = np.asfortranarray(sums.solve(penalties, sums.diagonal))
     recursion = sums.products.recursion_of(weights, 2.0, penalties)
-    marks = np.array([30.0, 2000.0, due, 1.0, 0.0, 900.0, 0.05, 2.0 * (seed % 2)])
+    until_weight = 40.0 if due < 2000.0 else 0.0
+    marks = [30.0, 2000.0, due, 1.0, until_weight, 0.0, seed % 40, 900.0, 0.05, 2.0 * (seed % 2)]
+    marks = np.array(marks)
     names = {f"x{column}": column for column in range(n_features)}
-    counts = np.full(n_targets, 10) if targets == "labels" else None
+    counts = np.full(n_targets, 10.0) if targets == "labels" else None
     least = 0.5 if seed % 2 and decay != 1.0 else 0.0
     known = Following(recursion, marks), counts, constants if seed % 3 else None, decay, least
     values = np.zeros(n_features + n_targets)
@@ -488,6 +491,8 @@ def test_functions(targets, is_centred, monkeypatch):
 
 
 READ = [{"x0": value} for value in VALUES] + [{"h": value} for value in ARRAYS]
+READ += [{name: batch.as_outputs(value)} for name in "hu" for value in ARRAYS[:2]]
+READ += [{"u": value} for value in ARRAYS[:2]]
 READ += [{"x0": 1.0, "x1": 2}, {"x1": True}, {}, {"x2": 0.5, "x0": 1, "x1": 2.5}, {2: 1.0, "x2": 1}]
 READ += [{"h": ARRAYS[0], "x0": 1.0}, {Turning("x0"): 1.0}, {True: 1.0}, {1.0: 1.0}, {None: 1.0}]
 READ += [{np.str_("x0"): 1.0}, {"z": 1.0}, {"x0": 1.0, "z": 1.0}, {0: 1e75}, {("x", 0): 1.0}, None]
@@ -502,7 +507,7 @@ READ += [
 @compiled
 def test_readers():
     """A reader that has read anything reads what another in numpy reads."""
-    columns = {"x0": 0, "x1": 1, "x2": 2, 0: 0, 2: 2, "h": (0, 3)}
+    columns = {"x0": 0, "x1": 1, "x2": 2, 0: 0, 2: 2, "h": (0, 3), "u": (0, 3, batch.Outputs)}
     readers = [
         kind(columns, 3, batch.PLAIN_NUMBER_TYPES, np.ndarray)
         for kind in (COMPILED.Reader, reference.Reader)
@@ -706,3 +711,201 @@ def test_arrays_of_experts_that_do_not_fit_are_refused():
                 others = *arrays[:number], np.full_like(array, place), *arrays[number + 1 :]
                 with pytest.raises(ValueError, match="outside a row"):
                     core.Experts(others, 1.0, 0.99, 0.9)
+
+
+def experts_of(kind):
+    """Return experts with arrays of their own, and these arrays."""
+    model = StreamClassifier()
+    for row in range(8):
+        model.learn_one({"a": row % 3, "b": row % 2}, "xyz"[row % 3])
+    arrays = tuple(each.copy(order="K") for each in model._experts_arrays())
+    return kind(arrays, 1.0, 0.998, 0.99), arrays
+
+
+both = pytest.mark.parametrize(
+    "kind", [pytest.param(core.Experts, marks=compiled), reference.Experts]
+)
+HOSTILE = (-(10**12), -(2**40), -2, 3, 2**40, 2**62)
+
+
+@both
+def test_a_last_label_outside_counts_as_none(kind):
+    row, found = np.array([0.5, -0.5]), []
+    for last in (-1, *HOSTILE):
+        experts, arrays = experts_of(kind)
+        scores = np.zeros((reference.N_EXPERTS, 3))
+        experts.scores(row, last, scores)
+        assert experts.prepare(1.0)
+        apply(experts.plan(1, False, 1.0))
+        found.append([scores, *arrays])
+    for other in found[1:]:
+        for one, another in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, another)
+
+
+@both
+@pytest.mark.parametrize("column", HOSTILE)
+def test_a_class_without_a_score_is_refused(kind, column):
+    experts, arrays = experts_of(kind)
+    before = [each.copy() for each in arrays]
+    experts.scores(np.zeros(2), 0, np.zeros((reference.N_EXPERTS, 3)))
+    experts.prepare(1.0)
+    with pytest.raises(ValueError, match="no score"):
+        experts.plan(column, False, 1.0)
+    if kind is not reference.Experts:
+        with pytest.raises(ValueError, match="no score"):
+            experts.learn(column, False, 1.0)
+    with pytest.raises(ValueError, match="no score"):
+        (core if kind is core.Experts else reference).judge_row(
+            *(np.zeros(reference.N_EXPERTS), np.zeros(3), np.ones(2)),
+            *(np.zeros(reference.N_EXPERTS), np.zeros(2), column, 1.0, 1.0),
+        )
+    # `prepare` adds the pending product to an inverse; nothing else changes.
+    for one, other in zip(arrays[:14], before[:14], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@compiled
+@pytest.mark.parametrize("place", HOSTILE)
+def test_places_are_checked_again_when_they_are_used(place):
+    """Whoever has changed them since they were checked, memory of others is not touched."""
+    for number in range(14):
+        experts, arrays = experts_of(core.Experts)
+        if arrays[number].dtype.kind == "i":
+            arrays[number][:] = place
+            scores = np.zeros((reference.N_EXPERTS, 3))
+            experts.scores(np.array([0.5, -0.5]), 1, scores)
+            assert np.isfinite(scores).all()
+            if experts.prepare(1.0):
+                experts.learn(1, False, 1.0)
+
+
+@compiled
+def test_arrays_of_single_rows_that_do_not_fit_are_refused():
+    """A type that is as wide, a missing array, and what is no reader."""
+    model = LeastSquaresClassifier(ridge=1.0)
+    model.learn_many([{"a": 1.0}, {"a": 2.0, "b": 1.0}], ["x", "y"])
+    for _ in range(3):
+        model.predict_one({"a": 1.0, "b": 2.0})
+        model.learn_one({"a": 1.0, "b": 2.0}, "x")
+    made = []
+    with mock.patch.object(statistics, "SingleRows", lambda *args: made.append(args)):
+        model._single_rows()
+    (args,) = made
+    core.SingleRows(*args)
+    for number, array in enumerate(args[4]):
+        if array is None or not array.size:
+            continue
+        kind = np.float64 if array.dtype.kind in "iu" else np.int64
+        for wrong in (array.view(kind), array.astype(np.float32), array.ravel()[1:], "text"):
+            others = *args[4][:number], wrong, *args[4][number + 1 :]
+            with pytest.raises((ValueError, TypeError, BufferError)):
+                core.SingleRows(*args[:4], others, *args[5:])
+    for number in (1, 2, 5, 6, 8, 10, 11, 12, 13):
+        others = *args[4][:number], None, *args[4][number + 1 :]
+        with pytest.raises(ValueError, match=r"missing"):
+            core.SingleRows(*args[:4], others, *args[5:])
+    for number in (0, 1, 2, 3, 4):
+        with pytest.raises(TypeError):
+            core.SingleRows(*args[:number], object(), *args[number + 1 :])
+
+
+# Garbage.
+
+
+class Owner:
+    """A label or name that refers to its model, and compares like its name."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __eq__(self, other):
+        return isinstance(other, Owner) and self.name == other.name
+
+    def __repr__(self):
+        return self.name
+
+
+def owned_classifier(make):
+    label, model = Owner("a"), make()
+    for row in range(20):
+        model.predict_one({"a": row % 3 * 1.0})
+        model.learn_one({"a": row % 3 * 1.0}, (label, "b")[row % 2])
+    model.predict_one({"a": 1.0})
+    label.model = model
+    return label
+
+
+def owned_names():
+    name, model = Owner("a"), LeastSquaresRegressor(ridge=1.0)
+    for row in range(20):
+        model.predict_one({name: row % 3 * 1.0})
+        model.learn_one({name: row % 3 * 1.0}, 1.0 * row)
+    name.model = model
+    return name
+
+
+def owned_targets():
+    name, model = Owner("y"), LeastSquaresMultiTargetRegressor(ridge=1.0)
+    for row in range(20):
+        model.predict_one({"a": row % 3 * 1.0})
+        model.learn_one({"a": row % 3 * 1.0}, {name: 1.0 * row})
+    name.model = model
+    return name
+
+
+def owned_reader():
+    thing, columns = Owner("thing"), {}
+    thing.model = core.Reader(columns, 1, frozenset(), np.ndarray)
+    columns["thing"] = thing
+    return thing
+
+
+def owned_rows():
+    model = LeastSquaresRegressor(ridge=1.0)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], [1.0, 2.0])
+    made, thing, labels = [], Owner("thing"), {}
+    with mock.patch.object(statistics, "SingleRows", lambda *args: made.append(args)):
+        model._single_rows()
+    labels["thing"] = thing
+    thing.model = core.SingleRows(made[0][0], labels, *made[0][2:])
+    return thing
+
+
+CYCLES = {
+    "label": lambda: owned_classifier(lambda: LeastSquaresClassifier(ridge=1.0)),
+    "label, auto": lambda: owned_classifier(LeastSquaresClassifier),
+    "label, stream": lambda: owned_classifier(StreamClassifier),
+    "label, calibrated": lambda: owned_classifier(
+        lambda: onlinels.CalibratedClassifier(LeastSquaresClassifier(ridge=1.0))
+    ),
+    "label, drift": lambda: owned_classifier(
+        lambda: onlinels.DriftAwareClassifier(LeastSquaresClassifier(ridge=1.0))
+    ),
+    "label, hidden": lambda: owned_classifier(
+        lambda: onlinels.HiddenLayer(5) | LeastSquaresClassifier(ridge=1.0)
+    ),
+    "name": owned_names,
+    "target": owned_targets,
+    "reader": owned_reader,
+    "rows": owned_rows,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", CYCLES)
+def test_what_refers_to_its_model_is_collected(case):
+    left = [weakref.ref(CYCLES[case]()) for _ in range(3)]
+    gc.collect()
+    assert [reference() for reference in left] == [None] * 3
+
+
+@compiled
+def test_compiled_objects_take_part_in_garbage_collection():
+    for thing in (owned_reader().model, owned_rows().model, experts_of(core.Experts)[0]):
+        assert gc.is_tracked(thing)
+        assert type(thing) in gc.get_referents(thing)
+        assert any(type(each) is tuple for each in gc.get_referents(thing))

@@ -40,11 +40,27 @@ def essence(learner):
     return weights, waiting, learner.learnt, learner.right, list(learner.recent)
 
 
-def test_what_is_no_message_and_no_state_is_refused(tmp_path):
-    for content in (b"", b"[]", b"{}", b'{"sensor": "a", "number": -1}', b"[" * 10_000, b"\xff"):
-        for topic in (TOPICS.readings, TOPICS.labels, "another"):
-            with pytest.raises(ValueError, match=r"payload|sensor|number|topic"):
-                read_message(topic, content, TOPICS)
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"sensor": "a", "number": -1}',
+        b"[" * 10_000,
+        # As deep as JSON is read, but deeper than it is written by repr().
+        *(b'{"sensor":' * depth + b"1" + b"}" * depth for depth in (100, 300, 500, 700)),
+        b"\xff",
+    ],
+    ids=lambda content: repr(content[:20]),
+)
+def test_what_is_no_message_is_refused(content):
+    for topic in (TOPICS.readings, TOPICS.labels, "another"):
+        with pytest.raises(ValueError, match=r"payload|sensor|number|topic"):
+            read_message(topic, content, TOPICS)
+
+
+def test_what_is_no_state_is_refused(tmp_path):
     (tmp_path / "state").write_bytes(b"damaged")
     with pytest.raises(ValueError, match="move it away"):
         Learner.load(tmp_path / "state")

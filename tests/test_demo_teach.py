@@ -1,7 +1,9 @@
 """The demo of teaching by hand: drawings, lessons, the journal, and who may teach."""
 
+import io
 import itertools
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -19,9 +21,17 @@ from teach.drawing import digits, normalise
 from teach.server import make_app
 from teach.session import Session, blank
 
+from support.small_teach import small_network
+
 SEVEN = [[[200, 100], [700, 150], [400, 900]]]
 CROSS = [[[100, 100], [900, 900]], [[100, 900], [900, 150]]]
 ADDRESS = "http://127.0.0.1:8000"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    with small_network():
+        yield
 
 
 def drawing(seed):
@@ -231,12 +241,59 @@ def of_other_images():
     return model
 
 
+def deep(depth):
+    """Return a file whose description is lists in lists."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("model.json", "[" * depth + "]" * depth)
+    return file.getvalue()
+
+
 BAD_FILES = [
     (lambda: b"no model", "cannot be read"),
+    (lambda: deep(100_000), "cannot be read"),
+    (lambda: deep(300), "cannot be read"),
     (lambda: onlinels.dumps(onlinels.LeastSquaresClassifier()), "holds no model"),
     (lambda: onlinels.dumps({"a": 1}), "holds no model"),
     (lambda: onlinels.dumps(of_other_images()), "holds no model"),
     (lambda: onlinels.dumps(long_named()), "expected 1 to 30 readable characters"),
+]
+
+
+def nested(depth, opened=b"[", closed=b"]"):
+    return opened * depth + b"0" + closed * depth
+
+
+BAD_JSON = [
+    b"",
+    b"{",
+    b"\xff",
+    b'"\xed\xa0\x80"',
+    b"[" * 100_000,
+    b'{"a":' * 30_000,
+    b'{"do": "teach", "label": "a", "strokes": ' + b"[" * 90_000,
+    # As deep as JSON is read, but deeper than it is written by repr().
+    *(nested(depth) for depth in (5, 100, 200, 300, 400, 500, 600, 800)),
+    *(nested(depth, b'{"a":', b"}") for depth in (5, 100, 200, 300, 400, 500, 600, 800)),
+    *(
+        b'{"do": "teach", "label": "a", "strokes": ' + nested(depth) + b"}"
+        for depth in (5, 200, 400, 600)
+    ),
+    b"1" * 5000,
+    b"[[[" + b"9" * 5000 + b", 1]]]",
+    b"[[[" + b"9" * 4000 + b", 1]]]",
+    b"[[[NaN, 1]]]",
+    b"[[[1, -Infinity]]]",
+    b"[[[1e999, 1]]]",
+    b'[["\\ud800"]]',
+    b'{"strokes": 1, "strokes": 2}',
+    b"null",
+    b"[[1, [2, 3]]]",
+    b"[[[[1], [2]]]]",
+    b"[[{}]]",
+    b'{"do": "merge", "number": ' + b"9" * 4000 + b"}",
+    b'{"do": "part", "number": 1e999}',
+    b'{"do": {"a": 1}, "number": []}',
 ]
 
 
@@ -257,8 +314,12 @@ def test_bad_files_and_bad_requests_change_nothing(tmp_path):
         5,
     ):
         assert client.post("/api/change", json=data).status_code == 400
-    for content in (b"", b"{", b"[" * 9000, b"\xff"):
-        assert client.post("/api/change", content=content).status_code in (400, 500)
+    for content in BAD_JSON:
+        for path in ("/api/change", "/api/predict"):
+            answer = client.post(path, content=content)
+            assert (answer.status_code, bool(answer.json()["message"])) == (400, True), content[:50]
+    for last in (b"x", b"1" * 5000):
+        assert client.get(f"/api/state?last={last.decode()}").status_code == 400
     assert client.post("/api/change", content=b" " * 200_001).status_code == 413
     assert client.post("/api/model", content=itertools.repeat(b" " * 10**6, 21)).status_code == 413
     assert client.get("/api/state").json() == before

@@ -7,10 +7,12 @@ import math
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -21,9 +23,12 @@ pytest.importorskip("sklearn")
 pytest.importorskip("uvicorn", reason="needs uvicorn: pip install '.[demos]'")
 pytest.importorskip("playwright", reason="needs playwright: pip install '.[test]'")
 
+import uvicorn
 from playwright.sync_api import expect, sync_playwright
+from teach.server import make_app
 
 from support.processes import PATIENCE, started
+from support.small_teach import small_network
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
@@ -97,17 +102,40 @@ def lessons(page):
 
 
 @contextmanager
-def running(folder, port=0):
-    """Run the demo, and yield its address and its process."""
-    command = [sys.executable, DEMO, "--no-browser", "--port", str(port), "--data", folder]
+def process(folder):
+    """Run the demo as its user does, and yield its address and its process."""
+    command = [sys.executable, DEMO, "--no-browser", "--port", "0", "--data", folder]
     with started(command, stdout=subprocess.PIPE, text=True) as (server,), server.stdout:
         yield re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())[0], server
+
+
+@contextmanager
+def running(folder, port=0):
+    """Serve a folder from a thread of this process, and yield the address."""
+    folder.mkdir(exist_ok=True)
+    with socket.create_server(("127.0.0.1", int(port))) as listener:
+        config = uvicorn.Config(make_app(folder), log_level="error", lifespan="off")
+        server = uvicorn.Server(config)
+        thread = Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield "http://{}:{}".format(*listener.getsockname())
+        finally:
+            # Pages that are open keep their connections.
+            server.should_exit = server.force_exit = True
+            thread.join(PATIENCE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    with small_network():
+        yield
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     """Return the address of a server that tests share, each with browsers of its own."""
-    with running(tmp_path_factory.mktemp("lessons")) as (address, _):
+    with running(tmp_path_factory.mktemp("lessons")) as address:
         yield address
 
 
@@ -171,7 +199,7 @@ def test_a_sign_is_learnt_recognised_and_unlearnt(open_page, address):
 
 
 def test_a_killed_server_comes_back_with_all_lessons(open_page, tmp_path):
-    with running(tmp_path) as (address, server):
+    with process(tmp_path) as (address, server):
         page = open_page(address)
         teach(page, "7")
         teach(page, "heart")
@@ -180,7 +208,7 @@ def test_a_killed_server_comes_back_with_all_lessons(open_page, tmp_path):
         draw(page, by_hand("7", 1))
         row(page, "7").click()
         expect(page.get_by_role("status")).to_have_text(re.compile("The server does not answer"))
-    with running(tmp_path, address.rpartition(":")[2]) as (again, _):
+    with running(tmp_path, address.rpartition(":")[2]) as again:
         assert again == address
         page.reload()
         expect(lessons(page)).to_have_count(2)
@@ -189,7 +217,7 @@ def test_a_killed_server_comes_back_with_all_lessons(open_page, tmp_path):
 
 
 def test_two_clicks_teach_once_and_the_page_shows_whatever_server_answers(open_page, tmp_path):
-    with running(tmp_path / "one") as (address, _):
+    with running(tmp_path / "one") as address:
         page = open_page(address)
         teach(page, "7")
         draw(page, by_hand("7", 1))
@@ -205,7 +233,7 @@ def test_two_clicks_teach_once_and_the_page_shows_whatever_server_answers(open_p
 
 
 def test_two_browsers_merge_and_two_tabs_agree(open_page, tmp_path):
-    with running(tmp_path) as (address, _):
+    with running(tmp_path) as address:
         one, two = open_page(address), open_page(address)
         teach(one, "7")
         teach(two, "fish")
@@ -264,7 +292,7 @@ def test_the_keyboard_draws_and_a_phone_does_not_scroll_sideways(open_page, addr
 
 @pytest.mark.skipif(SCREENSHOT is None, reason="draws a picture if ONLINELS_SCREENSHOT names it")
 def test_screenshot(open_page, tmp_path):
-    with running(tmp_path) as (address, _):
+    with running(tmp_path) as address:
         size = {"width": 1280, "height": 760}
         page = open_page(address, viewport=size, reduced_motion="reduce")
         for seed in range(3):

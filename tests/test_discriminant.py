@@ -1,15 +1,21 @@
 """Priors: linear discriminant analysis from the statistics of least squares."""
 
+import copy
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from onlinels import (
+    CalibratedClassifier,
+    DriftAwareClassifier,
     LeastSquaresClassifier,
     ShallowConvClassifier,
     dumps,
+    export,
     loads,
 )
 from support import digits_network, laws, strategies
@@ -60,7 +66,9 @@ def test_without_a_ridge_it_is_that_of_scikit_learn(data, rows, accumulator, int
     laws.learn_in_batches(model, rows, data, ask=True, singly=True)
     expected = fitted_by_sklearn(rows, priors)
     order = [model.classes.index(label) for label in expected.classes_.tolist()]
+    # Without the share of a class that has no row yet.
     found, known = model.predict_proba_many(rows.X)[:, order], expected.predict_proba(rows.X)
+    found = found / found.sum(axis=1, keepdims=True)
     # Small ones too, as far as rounding lets them.
     allowed = 1e-5 * (1.0 + np.abs(model.scores_many(rows.X)).max())
     np.testing.assert_allclose(found, known, rtol=allowed, atol=1e-9 * allowed)
@@ -88,7 +96,7 @@ def test_views_scores_probabilities_and_labels_agree(case):
     np.testing.assert_allclose(np.array([*one.values()])[known], scores[0, known], atol=allowed)
     probabilities = model.predict_proba_many(rows.X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
-    assert not probabilities[:, ~known].any()
+    laws.assert_absent_have_priors(model, probabilities, known)
     assert f"{model.classes[0]}: probability" in model.debug_one(rows.dicts()[0])
     predicted = [model.classes[column] for column in found.argmax(axis=1)]
     assert list(model.predict_many(list(rows.dicts()))) == predicted
@@ -208,6 +216,83 @@ def test_a_class_that_has_faded_out_counts_until_its_digits_are_gone(fit_interce
     assert np.isfinite(model.output_weights).all()
     assert not model.output_weights[:, 1].any()
     assert model.predict_proba_one({0: 1.0}) == {0: 1.0, 1: 0.0}
+
+
+PRIOR = {"ok": 0.9, "fault": 0.1}
+
+
+def before_the_first_fault(model=None, n_rows=5):
+    """Return a model that has learnt rows of one of two classes of which it knows the priors."""
+    model = LeastSquaresClassifier(priors=PRIOR) if model is None else model
+    for value in range(n_rows):
+        model.learn_one({"rms": float(value)}, "ok")
+    return model
+
+
+def test_a_class_without_rows_has_its_prior():
+    model = before_the_first_fault()
+    x, rows = {"rms": 50.0}, pd.DataFrame({"rms": [1.0, 50.0]})
+    assert model.predict_proba_one(x) == PRIOR
+    assert model.predict_proba_many([x]) == [PRIOR]
+    assert model.predict_proba_many(rows).to_dict("list") == {"ok": [0.9] * 2, "fault": [0.1] * 2}
+    assert (model.classes, model.predict_one(x)) == (("ok",), "ok")
+    assert list(model.scores_one(x)) == ["ok"]
+    assert "ok: probability 0.90000" in model.debug_one(x)
+    for same in (loads(dumps(model)), copy.copy(model), export.answers_only(model), model + model):
+        assert same.predict_proba_one(x) == PRIOR
+        np.testing.assert_array_equal(same.predict_proba_many(rows), [[0.9, 0.1]] * 2)
+    for wrapper in (CalibratedClassifier, DriftAwareClassifier):
+        wrapped = before_the_first_fault(wrapper(model.empty()))
+        assert wrapped.predict_proba_one(x) == PRIOR
+        assert export.answers_only(wrapped).predict_proba_one(x) == pytest.approx(PRIOR)
+    with pytest.raises(ValueError, match=r"priors name 'fault', of which no row was learnt"):
+        export.to_sklearn(model)
+    # A row without weight tells nothing about its class either.
+    model.learn_one(x, "fault", w=0.0)
+    for same in (model, export.answers_only(model)):
+        assert same.predict_proba_one({"rms": 1.0}) == PRIOR
+    model.learn_one(x, "fault")
+    assert model.predict_proba_one(x)["fault"] > 0.9
+    model.unlearn_many([x, x], ["fault"] * 2, [0.0, 1.0])
+    assert (model.classes, model.predict_proba_one(x)) == (("ok",), PRIOR)
+    model.priors = "learnt"
+    assert model.predict_proba_one(x) == {"ok": 1.0}
+    # Nothing is learnt, or no prior is known.
+    for priors in (PRIOR, "equal", {}):
+        assert LeastSquaresClassifier(priors=priors).predict_proba_one(x) == {}
+        assert LeastSquaresClassifier(priors=priors).predict_proba_many(np.ones((2, 1))).size == 0
+
+
+def test_several_classes_without_rows_share_with_labels_that_count_as_one():
+    model = before_the_first_fault(LeastSquaresClassifier(priors={"a": 0.5, "b": 0.25, "ok": 0.25}))
+    assert model.predict_proba_one({"rms": 0.0}) == {"ok": 0.25, "a": 0.5, "b": 0.25}
+    model.learn_one({"rms": 9.0}, "unnamed")
+    found = model.predict_proba_one({"rms": 9.0})
+    assert list(found) == ["ok", "unnamed", "a", "b"]
+    assert (found["a"], found["b"]) == (0.25, 0.125)
+    assert sum(found.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("wrapper", [None, CalibratedClassifier, DriftAwareClassifier])
+def test_progressive_probabilities_of_classes_without_rows(wrapper):
+    """They are those of the loop: before its first row, a class has its prior."""
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(40, 2)), columns=["a", "b"])
+    y = np.where(np.arange(40) < 20, "ok", np.where(X["a"] > 0.0, "fault", "other"))
+    batch = LeastSquaresClassifier(1.0, priors=PRIOR | {"never": 0.5})
+    batch = batch if wrapper is None else wrapper(batch)
+    loop, expected = copy.copy(batch), []
+    for x, label in zip(X.to_dict("records"), y, strict=True):
+        expected.append(loop.predict_proba_one(x))
+        loop.learn_one(x, label)
+    for found in (
+        copy.copy(batch).predict_proba_learn_many(X.to_dict("records"), y),
+        copy.copy(batch).predict_proba_learn_many(X, y).to_dict("records"),
+    ):
+        for row, known in zip(found, expected, strict=True):
+            assert row == pytest.approx({label: known.get(label, 0.0) for label in row}, abs=1e-7)
+            assert known.keys() <= row.keys()
+            assert list(row)[-1:] in ([], ["never"])
 
 
 def test_classes_without_weight_and_of_one_row():

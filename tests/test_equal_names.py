@@ -11,15 +11,17 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import compose
+from river import compose, metrics
 
 import onlinels
 from onlinels import (
+    CalibratedClassifier,
     HiddenLayer,
     KFold,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
     StreamClassifier,
+    progressive_val_score,
 )
 from onlinels.checks import plain_value
 from onlinels.explain import feature_effects
@@ -112,6 +114,8 @@ def follow(model, kind, rows, questions, in_batch):
     return said
 
 
+# Drawn features often hold numbers and texts; where users are told is tested.
+@pytest.mark.filterwarnings("ignore:Texts among numbers:UserWarning")
 @pytest.mark.parametrize("kind", MODELS)
 @strategies.examples(10)
 @given(st.data())
@@ -271,3 +275,14 @@ def test_pixels_and_settings_are_named_by_any_equal_object():
     kind = enum.Enum("Kind", {"ONE": "gaussian"}, type=str).ONE
     plain = HiddenLayer(3).transform_one({"a": 1.0})
     assert HiddenLayer(3, kind).transform_one({"a": 1.0}) == plain
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, CalibratedClassifier])
+def test_a_hidden_layer_keeps_the_form_of_a_table_that_is_evaluated_row_by_row(wrap):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = wrap(HiddenLayer(5) | LeastSquaresClassifier(1.0))
+    progressive_val_score(model, X, X[:, 0] > 0, metrics.Accuracy(), delay=3)
+    for rows in (pd.DataFrame(X, columns=["a", "b"]), [{"a": 1.0}]):
+        with pytest.raises(ValueError, match="one form"):
+            model.predict_many(rows)
+    assert len(model.predict_many(X)) == 30

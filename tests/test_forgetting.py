@@ -1,6 +1,6 @@
 """Forgetting: the data decays, the ridge does not; equal to the batch with decayed weights."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -130,10 +130,9 @@ def test_a_ridge_that_fades_does_not_depend_on_how_rows_are_cut(data, rows, fact
         (1.0, 1, "noon", TypeError, "'noon'"),
         (1.0, 1, True, TypeError, "True"),
         (1.0, 1, datetime(2026, 1, 1), TypeError, "expected numbers"),
-        (timedelta(1), 1, 5.0, TypeError, "expected datetimes"),
-        (timedelta(1), 1, date(2026, 1, 1), TypeError, "expected datetimes"),
-        (timedelta(1), 1, None, ValueError, "t is None, expected datetimes"),
-        (timedelta(1), 1, pd.NaT, ValueError, "t holds nan"),
+        (timedelta(1), 1, 5.0, TypeError, "expected dates"),
+        (timedelta(1), 1, None, ValueError, "t is None, expected dates"),
+        (timedelta(1), 1, pd.NaT, ValueError, "t holds NaT"),
     ],
 )
 def test_bad_times(half_life, n_rows, t, error, message):
@@ -210,7 +209,7 @@ def test_times_that_leave_nothing_of_the_past_are_told():
     model = LeastSquaresRegressor(1.0, half_life=60.0)
     for second in range(9):
         model.learn_one({"a": second % 3}, second, t=30.0 * second)
-    with pytest.warns(UserWarning, match="t is 16,666,663 half-lives after"):
+    with pytest.warns(UserWarning, match="t is so late .* 16,666,663 half-lives after"):
         model.learn_one({"a": 1.0}, 1.0, t=1e9)
-    with pytest.warns(UserWarning, match="half-lives before .* does not count"):
+    with pytest.warns(UserWarning, match="t is so early .* does not count.* half-lives before"):
         model.learn_one({"a": 1.0}, 1.0, t=300.0)

@@ -145,11 +145,17 @@ def test_numbers_give_numbers_and_arrays_give_arrays():
     layer = HiddenLayer(3)
     out = layer.transform_one({"h": ROWS[0]})
     assert list(out) == ["h"]
-    numbers = layer.transform_one({f"h{k}": value for k, value in enumerate(ROWS[0])})
+    numbers = layer.transform_one({("h", k): value for k, value in enumerate(ROWS[0])})
     assert list(numbers) == ["h0", "h1", "h2"]
     np.testing.assert_array_equal(out["h"], list(numbers.values()))
     many = layer.transform_many([{"h": row} for row in ROWS])
-    np.testing.assert_allclose([x["h"] for x in many], layer.transform_many(ROWS))
+    np.testing.assert_allclose(many[0]["h"], out["h"])
+    # Outputs of another layer have one name in every form.
+    layer, behind = HiddenLayer(3), HiddenLayer(2)
+    of_arrays = behind.transform_many(layer.transform_many(ROWS))
+    for x, expected in zip(ROWS.tolist(), of_arrays, strict=True):
+        found = behind.transform_one(layer.transform_one(dict(enumerate(x))))
+        np.testing.assert_allclose(list(found.values()), expected)
 
 
 def test_weights_from_examples():

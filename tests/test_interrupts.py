@@ -3,11 +3,13 @@
 import copy
 import functools
 import pickle
+from itertools import cycle
 
 import numpy as np
 import pandas as pd
 import pytest
 from river.preprocessing import StandardScaler
+from sklearn.base import clone
 
 from onlinels import (
     CalibratedClassifier,
@@ -21,17 +23,18 @@ from onlinels import (
     StreamRegressor,
     WindowedClassifier,
 )
+from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 from support import laws, strategies
 from support.fault_injection import assert_before_or_after
 
-FEW = 2
-MANY = pytest.param(500, marks=pytest.mark.slow)
+FEW = 6
+MANY = pytest.param(10**9, marks=pytest.mark.slow)
 often = pytest.mark.parametrize("most", [FEW, MANY])
 
 # Between the opening of a file and the with-block that closes it Python itself has to close it.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore:Features are made from 7 images:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Features are made from few:UserWarning"),
 ]
 
 FORMS = {
@@ -115,9 +118,12 @@ def prepared_classifier(form):
     return pickle.dumps(prepared(LeastSquaresClassifier(**FORMS[form]), Y))
 
 
-@often
-@pytest.mark.parametrize("act", ACTS)
-@pytest.mark.parametrize("form", FORMS)
+# Each act with another form; in the slow form, with all.
+SOME = [(form, act, FEW) for form, act in zip(cycle(FORMS), ACTS, strict=False)]
+ALL = [pytest.param(form, act, 10**9, marks=pytest.mark.slow) for form in FORMS for act in ACTS]
+
+
+@pytest.mark.parametrize(("form", "act", "most"), [*SOME, *ALL])
 def test_classifiers(form, act, most):
     model = pickle.loads(prepared_classifier(form))
     if act == "a row after an answer":
@@ -125,7 +131,7 @@ def test_classifiers(form, act, most):
     assert_before_or_after(model, ACTS[act], go_on, tell, most, form + act)
 
 
-@often
+@pytest.mark.parametrize("most", [2, MANY])
 @pytest.mark.parametrize("form", ["auto", "recursive", "orthogonal"])
 @pytest.mark.parametrize("block", [False, True])
 def test_batches_of_several_blocks(form, block, most, monkeypatch):
@@ -161,14 +167,13 @@ def late_stream(n_rows):
 
 def takeover():
     """Return a stream whose short memory is about to do clearly better."""
-    rows, labels = strategies.turned_labels(400, 200, seed=5)
-    return laws.fitted(StreamClassifier(), rows[:260], labels[:260])
+    return laws.fitted(StreamClassifier(), *turned(0, 260))
 
 
 def turned(start, stop):
     """Return rows of that stream: the ridge is restored in them, and a memory is reset."""
     rows, labels = strategies.turned_labels(400, 200, seed=5)
-    return rows[start:stop], labels[start:stop]
+    return [dict(enumerate(row)) for row in rows[start:stop].tolist()], labels[start:stop]
 
 
 def many_texts():
@@ -211,6 +216,10 @@ STREAMS = {
     "new text": (many_texts, lambda m: m.learn_one({"id": "text 66"}, LABELS[0])),
     "turned": (takeover, lambda m: m.learn_one({0: 1e-3, 1: 1.0, 2: 1e6}, True)),
     "predictions": (lambda: stream(6), lambda m: m.predict_proba_many([SAMPLES[7], {"d": "x"}])),
+    "a prediction": (lambda: late_stream(9), lambda m: m.predict_one(SAMPLES[40])),
+    "before the first row": (StreamClassifier, lambda m: m.predict_one(SAMPLES[4])),
+    "a copy": (lambda: stream(5), copy.deepcopy),
+    "a file": (lambda: stream(5), laws.saved),
 }
 
 
@@ -252,6 +261,9 @@ NUMBERS = {
         forecast_early,
         lambda m: m.learn_many(SAMPLES[9:20], [float(row) for row in range(11)]),
     ),
+    "a prediction": (lambda: numbers(5), lambda m: m.predict_interval_one(SAMPLES[12])),
+    "predictions": (forecast_early, lambda m: m.predict_many(SAMPLES[9:12], with_dist=True)),
+    "a copy": (lambda: numbers(5), copy.copy),
     "growing batch": (
         lambda: numbers(4),
         lambda m: m.learn_many([SAMPLES[4], SAMPLES[5] | {"d": 2.0}], [1e6, 0.0]),
@@ -263,14 +275,14 @@ NUMBERS = {
 @pytest.mark.parametrize("name", NUMBERS)
 def test_streams_of_numbers(name, most):
     make, act = NUMBERS[name]
-    assert_before_or_after(make(), act, three_more_numbers, forecasts, 2 * most, name)
+    assert_before_or_after(make(), act, three_more_numbers, forecasts, most, name)
 
 
 @often
 @pytest.mark.parametrize("name", STREAMS)
 def test_streams(name, most):
     make, act = STREAMS[name]
-    assert_before_or_after(make(), act, three_more, proba, 2 * most, name)
+    assert_before_or_after(make(), act, three_more, proba, most, name)
 
 
 def merge_calibrated(model):
@@ -292,7 +304,7 @@ WRAPPERS = {
 }
 
 
-@often
+@pytest.mark.parametrize("most", [2, MANY])
 @pytest.mark.parametrize("n_rows", [11, 12])
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_wrappers(name, n_rows, most):
@@ -303,6 +315,7 @@ def test_wrappers(name, n_rows, most):
     if name != "windowed":
         acts.append(lambda m: m.predict_learn_many(SAMPLES[20:30], LABELS[20:30]))
         acts.append(lambda m: m.predict_proba_learn_many(SAMPLES[20:30], LABELS[20:30]))
+    acts += [copy.deepcopy, laws.saved, lambda m: m.predict_many(SAMPLES[20:24])]
     acts += [merge_calibrated] * (name == "calibrated")
     acts += [lambda m: m.observe_one(SAMPLES[12])] * (name == "windowed")
     for act in acts:
@@ -339,6 +352,8 @@ NETWORKS = {
     "over the edge": (8, lambda m: m.merge(network(8, 20))),
     "fixed in held": (3, lambda m: m.merge(network(14, 20))),
     "answers": (14, lambda m: m.predict_proba_many(IMAGES[:7])),
+    "a copy": (14, copy.deepcopy),
+    "a file": (3, laws.saved),
 }
 
 
@@ -355,3 +370,49 @@ def test_networks(name, most):
         model.learn_one({"image": IMAGES[54]}, DIGITS[54])
 
     assert_before_or_after(network(n_images), act, more, tell_images, most, name)
+
+
+TABLE, LABELLED = RANDOM.normal(size=(30, 3)), RANDOM.integers(0, 2, 30)
+ESTIMATORS = {
+    "fit": lambda m: m.fit(TABLE[:9], LABELLED[:9]),
+    "partial_fit": lambda m: m.partial_fit(TABLE[10:20], LABELLED[10:20]),
+    "unlearn": lambda m: m.unlearn(TABLE[:2], LABELLED[:2]),
+    "merge": lambda m: m.merge(fitted_estimator(m, 20)),
+    "predict": lambda m: m.predict(TABLE[:3]),
+    "a copy": copy.deepcopy,
+}
+
+
+def fitted_estimator(model, start=0):
+    return clone(model).partial_fit(TABLE[start : start + 10], LABELLED[start : start + 10])
+
+
+@often
+@pytest.mark.parametrize("act", ESTIMATORS)
+@pytest.mark.parametrize("kind", [IncrementalRidge, IncrementalRidgeClassifier])
+def test_estimators_of_scikit_learn(kind, act, most):
+    def tell_weights(model):
+        return [model.coef_, model.intercept_, model.alpha_, model.n_samples_seen_]
+
+    def more(model):
+        model.partial_fit(TABLE[25:], LABELLED[25:])
+
+    model = fitted_estimator(kind())
+    assert_before_or_after(model, ESTIMATORS[act], more, tell_weights, most, act)
+
+
+@often
+@pytest.mark.parametrize("act", ["transform_one", "transform_many"])
+def test_hidden_layers(act, most):
+    x = {"a": 1.0, "new": 2.0}
+    given = x if act == "transform_one" else [x]
+    layer = HiddenLayer(4)
+    layer.transform_one({"a": 1.0, "b": -1.0})
+    assert_before_or_after(
+        layer,
+        lambda m: getattr(m, act)(given),
+        lambda m: m.transform_one({"later": 1.0}),
+        lambda m: m.transform_one({"a": 0.5, "b": 2.0, "new": 3.0}),
+        most,
+        act,
+    )

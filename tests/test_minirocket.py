@@ -194,3 +194,7 @@ def test_what_does_not_fit():
             model.transform_many(np.ones((1, *shape)))
         with pytest.raises(ValueError, match=message):
             model.transform_one({"window": np.ones(shape)})
+    first = r"X looks channels first, \(n, 3, 30\): pass np\.moveaxis\(X, 1, -1\)"
+    for call in (model.transform_many, MiniRocketFeatures.from_examples):
+        with pytest.raises(ValueError, match=first):
+            call(np.ones((2, 3, 30)))

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -42,8 +43,8 @@ def test_answers_before_the_warm_up_is_full():
     assert not model.features_fixed
     assert (model.count, len(model.classes)) == (300, 10)
     assert np.mean(model.predict_many(IMAGES[300:600]) == LABELS[300:600]) > 0.75
-    assert model.output_weights.shape == (30, 10)
-    assert learn(small(warm_up=1000), 99).output_weights.shape == (64, 10)  # Of pixels.
+    assert (model.feature_names, model.output_weights.shape) == ((), (0, 10))
+    assert (model.intercept.tolist(), model.ridge_) == ([0.0] * 10, 1.0)
     fixed = small(n_hidden=7, ridge=2.0, learnt=40)
     assert fixed.feature_names == tuple(range(7))
     with pytest.raises(ValueError, match=r"300 of 1,000 warm-up images.*fix_features"):
@@ -61,7 +62,7 @@ def test_a_network_of_the_held_images_predicts_during_the_warm_up(count, size, n
             model.predict_one(IMAGES[0])
     for each in (model, loads(dumps(model)), copy.copy(model)):
         np.testing.assert_array_equal(each.predict_many(IMAGES), fixed.predict_many(IMAGES))
-        np.testing.assert_allclose(each.output_weights, fixed.output_weights, atol=1e-9)
+        np.testing.assert_allclose(each.scores_many(IMAGES), fixed.scores_many(IMAGES), atol=1e-9)
     whole = learn(small(warm_up=500, n_hidden=300), 600)
     learn(model, count, 600)
     np.testing.assert_array_equal(model.predict_many(IMAGES), whole.predict_many(IMAGES))
@@ -100,7 +101,7 @@ def test_a_forgetting_network_unlearns_images_of_their_current_weights(fixes):
     model = ShallowConvClassifier.from_preset("digits", **settings)
     learn(model, 60)
     if fixes:
-        with pytest.warns(UserWarning, match="made from 60 images, expected at least 100"):
+        with pytest.warns(UserWarning, match="from few images. 60 images, expected at least 100"):
             model.fix_features()
     model.unlearn_one(IMAGES[40], LABELS[40], 0.99**19)
     assert model.count == 59
@@ -286,6 +287,83 @@ def test_images_are_unlearnt():
     np.testing.assert_allclose(model.output_weights, kept.output_weights, atol=1e-8)
 
 
+# -- few images ----------------------------------------------------------------------------------
+
+
+def accuracies(draw, counts, **settings):
+    """Return accuracies after numbers of digits, of which a third have a wrong label."""
+    random = np.random.default_rng(draw)
+    order = random.permutation(len(IMAGES))
+    noisy = np.where(random.random(len(LABELS)) < 0.3, random.permutation(LABELS), LABELS)
+    model = ShallowConvClassifier.from_preset("digits", n_hidden=200, warm_up=150, **settings)
+    found = []
+    for start, end in itertools.pairwise([0, *counts]):
+        part = order[start:end]
+        model.learn_many(IMAGES[part], noisy[part])
+        found.append(np.mean(model.predict_many(IMAGES[order[-300:]]) == LABELS[order[-300:]]))
+    return np.array(found)
+
+
+def test_more_images_make_no_worse_network():
+    """Neither in the warm-up, as images become as many as hidden units, nor after it."""
+    counts = (100, 149, 150, 200, 300, 450)
+    small_ridge = accuracies(0, counts, ridge=1e-9)
+    assert small_ridge[0] - small_ridge[3] > 0.2
+    settings = {"ridge": 1e-9, "few_images_ridge": 1e-3}
+    mean = np.mean([accuracies(draw, counts, **settings) for draw in range(3)], axis=0)
+    assert (np.maximum.accumulate(mean) - mean).max() < 0.03
+    assert mean[-1] > mean[0] + 0.05
+
+
+def test_the_ridge_of_few_images():
+    """It is in force below three images a unit, in any order, and no part of exactness after it."""
+    settings = {"n_hidden": 20, "warm_up": 30, "ridge": 1e-3}
+    network = functools.partial(ShallowConvClassifier.from_preset, "digits", **settings)
+    model = learn(network(few_images_ridge=0.5), 59)
+    assert (model.ridge, model.ridge_, loads(dumps(model)).ridge_) == (1e-3, 0.5, 0.5)
+    same = learn(model.empty(), 59)
+    always, never = network(ridge=0.5), network()
+    for each in (always, never):
+        learn(each, 59)
+    np.testing.assert_array_equal(model.scores_many(IMAGES), always.scores_many(IMAGES))
+    for each in (model, same):
+        each.learn_one(IMAGES[59], LABELS[59])
+    learn(never, 59, 60)
+    assert model.ridge_ == 1e-3
+    np.testing.assert_allclose(model.scores_many(IMAGES), never.scores_many(IMAGES), atol=1e-9)
+    model.unlearn_one(IMAGES[59], LABELS[59])
+    assert model.ridge_ == 0.5
+    # Predicted, then learnt: as one by one.
+    one, many = (learn(same.empty(), 50) for _ in range(2))
+    labels = []
+    for image, label in zip(IMAGES[50:70], LABELS[50:70], strict=True):
+        labels.append(one.predict_one(image))
+        one.learn_one(image, label)
+    assert many.predict_learn_many(IMAGES[50:70], LABELS[50:70]).tolist() == labels
+    assert one.ridge_ == many.ridge_ == 1e-3
+    assert difference(one, many) < 1e-9
+    # One that has learnt few, and one that has learnt many.
+    few = learn(same.empty(), 70, 80)
+    assert difference(few, one) > 0.0
+    assert learn(one, 70, 80).difference(many.merge(few)) < 1e-9
+    assert few.ridge_ == 0.5
+    assert few.merge(many).ridge_ == 1e-3
+
+
+def test_a_ridge_of_the_user_holds_for_few_images_too():
+    for name in SHAPES:
+        preset = ShallowConvClassifier.from_preset(name)
+        assert preset.few_images_ridge == (None if name in ("digits", "mnist-paper") else 1e-4)
+        assert ShallowConvClassifier.from_preset(name, ridge=2.0).few_images_ridge is None
+    model = learn(small(warm_up=20, ridge=1e-3), 30)
+    vars(model)["few_images_ridge"] = 2.0
+    model.ridge = 1e-4
+    assert (model.ridge_, model.few_images_ridge) == (1e-4, None)
+    for bad, error in ((0.0, ValueError), (-1, ValueError), ("auto", TypeError)):
+        with pytest.raises(error, match="few_images_ridge"):
+            ShallowConvClassifier(few_images_ridge=bad)
+
+
 # -- frames of a camera ---------------------------------------------------------------------------
 
 
@@ -307,11 +385,11 @@ def network_of_frames(n=40, preset="svhn", **settings):
 
 def test_equal_frames_in_the_warm_up_are_reported():
     model = network_of_frames(0)
-    with pytest.warns(UserWarning, match=r"30 of 30 hidden units are 0 .*more varied images"):
+    with pytest.warns(UserWarning, match=r"hidden units are 0 .* 30 of 30 .*more varied images"):
         model.learn_many(np.zeros((40, 24, 24, 3), np.uint8), ["nothing"] * 40)
     assert model.features_fixed
     model = network_of_frames(29, warm_up=200)
-    with pytest.warns(UserWarning, match="made from 29 images, expected at least 100"):
+    with pytest.warns(UserWarning, match="from few images. 29 images, expected at least 100"):
         model.fix_features()
 
 

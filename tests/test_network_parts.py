@@ -23,8 +23,8 @@ from support.digits_network import IMAGES, LABELS
 
 # Features of two images, or of one image much brighter than the others, are often equal.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*hidden units are 0 for all images:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Features are made from:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Most hidden units are 0:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Features are made from few:UserWarning"),
 ]
 
 IN_SINGLE = HiddenLayer(10, "difference", dtype="float32")
@@ -59,10 +59,10 @@ class Chain:
         first = before.transform_many(first)
         features = ConvolutionalFeatures.from_examples(first, labels, **case.features)
         names = labels if len(set(labels)) > 1 else list(range(len(labels)))
-        rows = features.transform_many(first)
+        rows = np.asarray(features.transform_many(first))
         hidden = HiddenLayer.from_examples(rows, names, **case.hidden, standardize=False)
         processed = before.transform_many(case.images)
-        activations = hidden.transform_many(features.transform_many(processed))
+        activations = hidden.transform_many(np.asarray(features.transform_many(processed)))
         # Differences of images that are nearly the same are noise, another one in each batch.
         assume(np.abs(activations).max() > 1e-6 or not activations.any())
         ridge = case.ridge_share * float(np.square(activations).sum(axis=0).mean())
@@ -158,12 +158,13 @@ def test_large_images_are_made_small_for_answers_in_the_warm_up(shape, n_pixels)
     images = np.random.default_rng(0).integers(1, 256, (6, *shape)).astype(np.uint8)
     model = ShallowConvClassifier(ConvolutionalFeatures(padding=3))
     model.learn_many(images, list("ababab"))
-    assert model.output_weights.shape == (n_pixels, 2)
     assert list(model.predict_many(images)) == list("ababab")
+    layer = model._of_pixels
+    assert layer.output_weights.shape == (n_pixels, 2)
     if n_pixels == 768:
         means = images.reshape(6, 16, 2, 16, 2, 3).mean(axis=(2, 4))
         rows = means.reshape(6, -1) / np.linalg.norm(means.reshape(6, -1), axis=1, keepdims=True)
-        expected = rows @ model.output_weights + model.intercept
+        expected = rows @ layer.output_weights + layer.intercept
         np.testing.assert_allclose(model.scores_many(images), expected, atol=1e-9)
 
 
@@ -366,3 +367,37 @@ def test_networks_of_other_parts_or_warm_up_images_do_not_merge():
     twin.learn_many(IMAGES[:10], LABELS[:10])
     twin.learn_many(IMAGES[:30], LABELS[:30])
     assert mine.merge(twin).count == 80
+
+
+FIRST = np.random.default_rng(0).random((9, 3, 24, 24))
+"""Images with the channels first, as torch has them."""
+
+READERS = {
+    "patches": lambda X: ConvolutionalFeatures.from_examples(X, LABELS[:9], filters=Patches(2)),
+    "maps": lambda X: ConvolutionalFeatures(padding=0).transform_many(X),
+    "channels": lambda X: ConvolutionalFeatures(np.ones((1, 3, 3, 3)), padding=9).transform_many(X),
+    "shape": lambda X: ConvolutionalFeatures(image_shape=(24, 24, 3)).transform_many(X),
+    "one image": lambda X: ConvolutionalFeatures(padding=0).transform_one({"image": X[0]}),
+    "grey": lambda X: ImagePreprocessing(grey_channel=True).transform_many(X),
+    "blocks": lambda X: ImagePreprocessing(downsample=2).transform_many(X),
+    "whitening": lambda X: ImagePreprocessing.from_examples(
+        np.moveaxis(X, 1, -1), whitening=0.1
+    ).transform_many(X),
+    "network": lambda X: ShallowConvClassifier.from_preset("svhn").learn_many(X, LABELS[:9]),
+    "later images": lambda X: laws.fitted(
+        ShallowConvClassifier(), np.moveaxis(X, 1, -1), LABELS[:9]
+    ).predict_many(X),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("n_channels", [1, 3])
+def test_images_with_the_channels_first_are_told_how_to_move_them(reader, n_channels):
+    message = rf"\. X looks channels first, \(n, {n_channels}, 24, 24\): pass np\.moveaxis\(X, 1,"
+    with pytest.raises(ValueError, match=message):
+        READERS[reader](FIRST[:, :n_channels])
+
+
+def test_images_with_the_channels_last_are_not_told_so():
+    with pytest.raises(ValueError, match=r"Pass a smaller size\.$"):
+        ConvolutionalFeatures.from_examples(np.ones((9, 5, 24, 3)), LABELS[:9], filters=Patches(2))

@@ -200,7 +200,7 @@ def test_refused_rows_change_nothing(form):
     laws.assert_refused(lambda: model.predict_proba_learn_many(X[0], y), model, "X")
 
 
-@pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
+@pytest.mark.filterwarnings("ignore:A few rows dwarf:UserWarning")
 def test_a_row_that_outweighs_the_others_is_learnt_beside_the_sums():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(100, 2)), random.normal(size=100)
@@ -212,7 +212,7 @@ def test_a_row_that_outweighs_the_others_is_learnt_beside_the_sums():
     assert_same_state(model, single)
 
 
-@pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
+@pytest.mark.filterwarnings("ignore:A few rows dwarf:UserWarning")
 @strategies.examples(40)
 @given(
     strategies.lopsided_rows(),

@@ -99,7 +99,7 @@ def assert_same_linear(model, other):
     one, two = (each[-1] if isinstance(each, compose.Pipeline) else each for each in (one, two))
     if isinstance(one, ShallowConvClassifier):
         assert one.features_fixed == two.features_fixed
-        one, two = one._linear_layer, two._linear_layer
+        one, two = one._linear_layer(), two._linear_layer()
     one, two = (getattr(each, "classifier", each) for each in (one, two))
     assert (one.count, one.classes, one.feature_names) == (
         two.count,

@@ -29,6 +29,7 @@ def test_the_file_holds_the_entries_and_no_others():
     assert PATH.stat().st_size <= 2 << 20
 
 
+@pytest.mark.filterwarnings("ignore:Numbers as text:UserWarning")
 @pytest.mark.parametrize("name", ENTRIES)
 def test_models_answer_as_before(name):
     found = ENTRIES[name]()

@@ -84,10 +84,10 @@ def test_what_is_asked_leaves_no_trace():
 
 
 BAD_CALLS = [
-    ("learn_one", (ROW, None), ValueError, "y is None, expected a number. Leave"),
+    ("learn_one", (ROW, None), ValueError, "y is None.*row out until its target"),
     ("learn_one", (ROW, "high"), TypeError, "y is 'high' of type str, expected a number"),
     ("learn_one", ({"new": 1.0}, "3"), TypeError, "y is '3'"),
-    ("learn_one", (ROW, float("nan")), ValueError, "y is nan"),
+    ("learn_one", (ROW, float("nan")), ValueError, "y is nan.*row out until"),
     ("learn_one", (ROW, float("-inf")), ValueError, "y is -inf"),
     ("learn_one", (ROW, 1e151), ValueError, "magnitude at most 1e.150"),
     ("learn_one", (ROW, 1j), TypeError, "complex"),
@@ -104,10 +104,18 @@ BAD_CALLS = [
     ("learn_many", ([ROW], pd.DataFrame({"y": [1.0]})), ValueError, r"y has shape \(1, 1\)"),
     ("learn_many", ([ROW] * 2, [1.0, None]), ValueError, r"y\[1\] is None"),
     ("learn_many", ([ROW] * 2, [1.0, "x"]), TypeError, r"y\[1\] is 'x'"),
-    ("learn_many", ([ROW] * 2, np.array([1.0, np.nan])), ValueError, r"y holds nan.*\(1,\)"),
+    (
+        "learn_many",
+        ([ROW] * 2, np.array([1.0, np.nan])),
+        ValueError,
+        r"y holds nan.*\(1,\).*row out",
+    ),
     ("learn_many", ([ROW] * 2, pd.Series([1.0, np.inf])), ValueError, "inf"),
-    ("learn_many", ([ROW], np.ma.array([1.0], mask=[True])), TypeError, r"y\[0\] is masked"),
+    ("learn_many", ([ROW], np.ma.array([1.0], mask=[True])), ValueError, r"y\[0\] is masked"),
     ("learn_many", ([ROW], [1.0], [-1.0]), ValueError, "at least 0"),
+    ("learn_one", (ROW, 1.0, 10**400), ValueError, r"w holds a number beyond.*\(of type int\)"),
+    ("learn_many", ([ROW], [1.0], [-(10**400)]), ValueError, r"w holds a number beyond.*in row 0"),
+    ("learn_many", ([ROW], [1.0], [np.ma.array(1, mask=True)]), TypeError, "w is .*one number per"),
     ("unlearn_one", ({"a": 1.0, "new": 1.0}, 1.0), ValueError, "was learnt"),
     ("unlearn_one", (ROW, None), ValueError, "y is None"),
     ("unlearn_many", ([ROW] * 5, [1.0] * 5), ValueError, "at most the 4"),

@@ -1,5 +1,6 @@
 """The ridge: the paper's, selected at checkpoints or by folds, and solutions at any rank."""
 
+import copy
 import pickle
 import re
 from decimal import Decimal
@@ -14,7 +15,6 @@ from sklearn.linear_model import RidgeCV
 
 import onlinels
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
-from onlinels.core.reference import NEXT_DUE
 from onlinels.sums.folds import hashed_folds, name_hashes
 from support import laws, strategies
 from support.slow import the_rest_slow
@@ -158,6 +158,93 @@ def test_no_cutting_changes_the_counts_at_which_a_ridge_is_chosen(step, monkeypa
     assert cut.ridge_ == whole.ridge_
     assert cut._state.following.due == whole._state.following.due
     np.testing.assert_array_equal(cut.ridge_diagonal > 0.0, whole.ridge_diagonal > 0.0)
+
+
+def data_of(random, weights, n_rows):
+    X = random.normal(size=(n_rows, len(weights)))
+    return X, X @ weights + random.normal(size=n_rows)
+
+
+def forgot_by(way, model, X, y):
+    """Return a model of rows that hardly weigh anything, and the time of the next row."""
+    if way == "tiny weights":
+        model.learn_many(X, y, w=1e-6)
+        return model, 0.0
+    model.learn_many(X, y)
+    if way == "fade":
+        model.fade(2.0 / len(X))
+    elif way == "unlearning":
+        model.unlearn_many(X, y, w=1.0 - 1e-3)
+    elif way == "merging":
+        light = laws.fitted(model.empty(), X, y, np.full(len(X), 1e-3))
+        model = light.merge(laws.fitted(model.empty(), X[:2], y[:2]))
+    return model, 3000.0 if way == "a pause" else 0.0
+
+
+@pytest.mark.parametrize(
+    ("way", "settings"),
+    [
+        *((way, {}) for way in ("fade", "tiny weights", "unlearning", "merging")),
+        *(("fade", {"ridge": KFold(3)}), ("fade", {"scaling": None})),
+        *(("fade", {"forgetting_factor": 0.999}), ("fade", {"accumulator": "orthogonal"})),
+        ("a pause", {"half_life": 300.0}),
+    ],
+    ids=str,
+)
+def test_a_ridge_follows_rows_that_outweigh_the_past(way, settings):
+    """The past had hardly any signal, so its ridge is far too large for the rows that come."""
+    random = np.random.default_rng(0)
+    X, y = data_of(random, np.zeros(4), 2000)
+    model, now = forgot_by(way, LeastSquaresRegressor(**settings), X, y)
+    fresh, weights = LeastSquaresRegressor(**settings), np.array([3.0, -2.0, 1.0, 2.0])
+    A, b = data_of(random, weights, 60)
+    for row, (x, target) in enumerate(zip(A.tolist(), b.tolist(), strict=True)):
+        for each in (model, fresh):
+            t = now + 2000.0 + row if "half_life" in settings else None
+            each.learn_one(dict(enumerate(x)), target, t=t)
+    errors = [np.linalg.norm(each.output_weights[:, 0] - weights) for each in (model, fresh)]
+    assert errors[0] < 1.3 * errors[1]
+
+
+@pytest.mark.filterwarnings("ignore:t is:UserWarning")
+@strategies.examples(12)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    settings=st.sampled_from(
+        [
+            *({}, {"accumulator": "orthogonal"}, {"accumulator": "recursive"}, {"ridge": KFold(3)}),
+            *({"forgetting_factor": 0.95}, {"half_life": 20.0}, {"scaling": None}),
+            {"accumulator": "recursive", "forgetting_factor": 0.97},
+        ]
+    ),
+    weighed=st.sampled_from(["tenths", "a jump", "any", "whole"]),
+    keep=st.sampled_from([1.0, 0.5, 1e-3]),
+)
+def test_no_cutting_changes_the_ridge_of_weighted_rows(seed, settings, weighed, keep):
+    random = np.random.default_rng(seed)
+    first = data_of(random, random.normal(size=3), int(random.integers(1, 100)))
+    X, y = data_of(random, random.normal(size=3), 50)
+    w = {
+        "tenths": np.full(50, 0.1),
+        "a jump": np.where(np.arange(50) < 25, 1e-6, 1.0),
+        "any": 10.0 ** random.uniform(-6.0, 3.0, 50),
+        "whole": random.integers(0, 4, 50).astype(float),
+    }[weighed]
+    steps = random.exponential(size=50) * np.where(random.random(50) < 0.05, 100.0, 1.0)
+    t = np.cumsum(steps) if "half_life" in settings else None
+    start = LeastSquaresRegressor(**settings)
+    start.learn_many(*first, t=None if t is None else 0.0)
+    start.fade(keep)
+    one, cut, asked = (copy.deepcopy(start) for _ in range(3))
+    times = [None] * 50 if t is None else t.tolist()
+    for x, target, weight, time in zip(X.tolist(), y, w.tolist(), times, strict=True):
+        one.learn_one(dict(enumerate(x)), target, weight, time)
+    for part in np.array_split(np.arange(50), int(random.integers(1, 6))):
+        cut.learn_many(X[part], y[part], w[part], None if t is None else t[part])
+    asked.predict_learn_many(X, y, w, t)
+    for each in (cut, asked):
+        assert each.ridge_ == pytest.approx(one.ridge_, rel=1e-5)
+        assert each._state.following.due == one._state.following.due
 
 
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])

@@ -25,14 +25,17 @@ from support import models
 # River's StandardScaler scales a whole batch by its end, a row by what came before it.
 SCALER, WHOLE_BATCHES = preprocessing.StandardScaler(), {"check_learn_many_matches_learn_one"}
 
+LONG = {"check_bounded_memory_growth"}
+"""What the long run checks: it takes as long as half of the others (see also test_memory)."""
+
 
 def run_suite(model, left_out=frozenset()):
-    """Run every check of river's suite; none may be skipped by the model itself."""
+    """Run the checks of river's suite but the long one; none may be skipped by the model itself."""
     assert not model._unit_test_skips()
     ran = set()
     for check in checks.yield_checks(model):
         random.seed(0)
-        if check.__name__ not in left_out:
+        if check.__name__ not in left_out | LONG:
             check(model.clone())
         ran.add(check.__name__)
     return ran
@@ -71,10 +74,21 @@ def each_of(table):
 
 
 # River leaves out names: the date then counts as 0.
-@pytest.mark.filterwarnings("ignore:.*These rows decide the weights:UserWarning")
+@pytest.mark.filterwarnings("ignore:A few rows dwarf:UserWarning")
 @each_of(MODELS)
 def test_models(name):
     run_suite(MODELS[name](), WHOLE_BATCHES if name in SCALED else frozenset())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:A few rows dwarf:UserWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_memory_of_models_stays_bounded(name):
+    found = [each for each in checks.yield_checks(MODELS[name]()) if each.__name__ in LONG]
+    assert found
+    for check in found:
+        random.seed(0)
+        check(MODELS[name]())
 
 
 def digit_stream(n_images):

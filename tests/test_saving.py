@@ -3,6 +3,7 @@
 import functools
 import io
 import os
+import pickle
 import re
 from collections import defaultdict
 from datetime import date
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from river import compose, drift, feature_extraction, preprocessing, stats, utils
 
 import onlinels
-from onlinels import LeastSquaresClassifier, StreamClassifier
+from onlinels import CalibratedClassifier, LeastSquaresClassifier, StreamClassifier
+from onlinels.linear.model import LinearModel
+from onlinels.rows.batch import Columns
 from onlinels.saving.description import KINDS_BY_NAME, MODULES, RIVER
 from support import savable_models
 from support.laws import STEPS, assert_not_saved, saved, step
@@ -187,3 +190,44 @@ def test_other_formats_are_refused_by_their_version(tmp_path, number, version):
     expected = f"is of format {number}, expected 3. Load it with onlinels {version}, the version"
     with pytest.raises(ValueError, match=expected):
         onlinels.load(path)
+
+
+@pytest.mark.parametrize("stored", [pickle.dumps, saved])
+@pytest.mark.parametrize(
+    "make",
+    [
+        LeastSquaresClassifier,
+        lambda: LeastSquaresClassifier(1.0, accumulator="recursive"),
+        lambda: CalibratedClassifier(LeastSquaresClassifier()),
+        StreamClassifier,
+    ],
+)
+def test_states_of_earlier_versions(make, stored, monkeypatch):
+    """They have two marks less and integer counts, and columns without what is new in them."""
+    random = np.random.default_rng(0)
+    rows, labels = [{"a": a, "b": b} for a, b in random.normal(size=(60, 2)).tolist()], "xyz" * 20
+    model = make()
+    for x, label in zip(rows[:30], labels, strict=False):
+        model.predict_one(x)
+        model.learn_one(x, label)
+    own_state, state, pickled = LinearModel._own_state, Columns.state, Columns.__getstate__
+
+    def former(model):
+        parts = own_state(model)
+        counts = parts["_class_counts"].astype(np.int64)
+        return parts | {"_marks": parts["_marks"][:8], "_class_counts": counts}
+
+    def without_new(parts):
+        new = "is_numbered", "stems", "_stems"
+        return {name: part for name, part in parts.items() if name not in new}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LinearModel, "_own_state", former)
+        patch.setattr(Columns, "state", lambda columns: without_new(state(columns)))
+        patch.setattr(Columns, "__getstate__", lambda columns: without_new(pickled(columns)))
+        content = stored(model)
+    loaded = (pickle.loads if stored is pickle.dumps else onlinels.loads)(content)
+    for x, label in zip(rows[30:], labels[30:], strict=True):
+        assert loaded.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
+        model.learn_one(x, label)
+        loaded.learn_one(x, label)

@@ -15,6 +15,7 @@ from river import metrics
 import onlinels
 from onlinels import (
     CalibratedClassifier,
+    DataWarning,
     KFold,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
@@ -62,7 +63,7 @@ OWN = {
 }
 CLASSES = {ImagePreprocessing, Patches, ProgressiveScore}.union(
     filter(inspect.isclass, (getattr(onlinels, name) for name in onlinels.__all__))
-)
+) - {DataWarning}
 NAMES = sorted({name for kind in CLASSES for name in settings_of(kind)})
 """Settings of any public class: what users may take for a setting of this one."""
 

@@ -238,6 +238,7 @@ def test_what_does_not_fit_is_one_sentence_and_writes_nothing(folder, capsys):
     onlinels.save({"model": LeastSquaresClassifier()}, "state.npz")
     Path("text.npz").write_text("text")
     Path("bad.npz.json").write_text('{"outputs": 3}')
+    Path("deep.npz.json").write_text("[" * 100_000)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for words, names in [
         ("o.npz north.npz ridge.npz", ["ridge.npz", "ridge: 1.0 and 2.0", "empty()"]),
@@ -249,6 +250,7 @@ def test_what_does_not_fit_is_one_sentence_and_writes_nothing(folder, capsys):
         ("o.npz nowhere.npz", ["nowhere.npz"]),
         ("north.npz ridge.npz", ["north.npz was not written by this command", "Move it away"]),
         ("bad.npz north.npz", ["bad.npz.json cannot be read as a manifest"]),
+        ("deep.npz north.npz", ["deep.npz.json cannot be read as a manifest"]),
         ("nowhere/o.npz north.npz", ["expected an existing folder"]),
     ]:
         with pytest.raises(SystemExit) as ended:

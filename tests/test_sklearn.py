@@ -329,6 +329,21 @@ def test_who_asks_while_another_teaches_sees_the_rows_up_to_a_moment(copied, man
 
 # -- labels ----------------------------------------------------------------------------------------
 
+
+@pytest.mark.parametrize(("first", "later"), [([True, False], [0, 1]), ([0, 1], ["a", "b"])])
+def test_labels_of_two_types_are_refused_by_their_types(first, later):
+    types = " and ".join(type(labels[0]).__name__ for labels in (first, later))
+    model = IncrementalRidgeClassifier(1.0).partial_fit(np.eye(2), first)
+    other = IncrementalRidgeClassifier(1.0).partial_fit(np.eye(2), later)
+    for call in (
+        lambda: model.partial_fit(np.eye(2), later),
+        lambda: model.merge(other),
+        lambda: IncrementalRidgeClassifier(1.0).partial_fit(np.eye(2), later, classes=first),
+    ):
+        with pytest.raises(ValueError, match=f"of type {types}, .* labels that one array"):
+            call()
+
+
 LABELS = [
     *(np.array([False, True]), np.array([3, 1, 7], np.int8), np.array([-5, 7, 0])),
     *(np.array([2**63 + 1, 2**63 + 5, 2], np.uint64), np.array([2**53 + 1, 2**53, -(2**53) - 1])),

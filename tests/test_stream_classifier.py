@@ -5,7 +5,6 @@ It is compared with weighted ridge solutions. What it refuses changes nothing.
 
 import copy
 import datetime
-import warnings
 from functools import partial
 from itertools import repeat
 
@@ -51,7 +50,8 @@ def test_one_expert_is_plain_least_squares(stream):
         values = np.array([float(x.get(name, 0.0)) for name in names]) * units
         row = dict(enumerate(values.tolist()))
         found, expected = model._plain.model.scores_one(row), plain.scores_one(row)
-        assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
+        # The expert names classes by their columns.
+        assert [*found.values()] == pytest.approx([*expected.values()], rel=1e-6, abs=1e-6)
 
 
 def in_kind(stream, rows, kind):
@@ -239,8 +239,9 @@ def test_a_gap_leaves_all_columns_of_a_name_unknown(name):
     """As if they were at their means, which here are 0 in the rows that are asked."""
     x = {"array": np.array([1.0, -1.0]), "number": 1.0, "text": "x", "both": "x"}
     model = StreamClassifier()
-    model.learn_one(x | {"both": 2.0}, 0)
     model.learn_one(x, 1)
+    model.learn_one(x | {"both": 2.0}, 0)
+    x = x | {"both": 3.0}
     model.learn_one({key: value for key, value in x.items() if key != name}, 1)
     names = [each for each in model.feature_names if name in (each, each[0])]
     assert len(names) == {"array": 2, "both": 2}.get(name, 1)
@@ -260,10 +261,7 @@ BAD_SAMPLES = [
     ({"a": b"text"}, r"x\['a'\] is b'text'"),
     ({"a": np.array([1.0, np.inf])}, r"x\['a'\] holds inf"),
     ({"array": np.ones(3)}, r"x\['array'\] has 3 values, expected 2"),
-    ({"new": np.ones(1), "h3": 1.0, 3: 1.0}, "The names 'h3' and 3 stand for one feature"),
-    ({"h3": 7.0, 3: None}, "stand for one feature"),
-    ({"h3": "a", 3: 1.0}, "stand for one feature"),
-    ({1: "a", "h1": "b"}, "stand for one feature"),
+    ({"new": np.ones(1), ("new", 0): 1.0}, r"The names \('new', 0\) and .* stand for one feature"),
     ({np.nan: 1.0}, "name is NaN"),
     ({"new": "text", np.nan: "text"}, "name is NaN"),
     ({"new": 2.0, object(): 1.0}, "Feature name <object object"),
@@ -347,11 +345,9 @@ def test_a_table_that_lacks_columns_is_warned_of(make, table):
     model.learn_many(
         [{"a": 1.0, "b": "u", "h0": 2.0}, {"a": 2.0, "b": None, "h0": 3.0}], [1.0, 2.0]
     )
-    with pytest.warns(UserWarning, match=r"^X lacks 2 of the 3 .*'a', .*'b'\].*has \['A', 'B'\]"):
+    with pytest.warns(UserWarning, match=r"^X lacks .* 2 of 3 .*'a', .*'b'\].*has \['A', 'B'\]"):
         model.predict_many(table({"A": [1.0], "B": ["u"], "h0": [2.0]}))
-    with pytest.warns(
-        UserWarning, match=r"^X lacks 3 of the 3 columns|^X lacks 2 of the 3 columns"
-    ):
+    with pytest.warns(UserWarning, match=r"^X lacks columns .* 3 of 3 columns"):
         loads(dumps(model)).predict_many(np.ones((2, 1)))
     model.predict_many(table({"a": [1], "b": ["v"], "h0": [None]}))
     model.predict_many([{"A": 1.0}])
@@ -359,11 +355,11 @@ def test_a_table_that_lacks_columns_is_warned_of(make, table):
 
 def test_two_hundred_classes_are_told_apart():
     model = StreamClassifier()
+    rows = [{"tens": f"t{number // 10}", "ones": f"o{number % 10}"} for number in range(200)]
     for _ in range(2):
-        for number in range(200):
-            model.learn_one({"tens": str(number // 10), "ones": str(number % 10)}, number)
+        for number, x in enumerate(rows):
+            model.learn_one(x, number)
     assert len(model.classes) == 200
-    rows = [{"tens": str(number // 10), "ones": str(number % 10)} for number in range(200)]
     found = model.predict_many(rows)
     assert np.mean([label == number for number, label in enumerate(found)]) > 0.9
 
@@ -382,24 +378,6 @@ def test_the_last_label_may_be_of_any_type_that_equals_a_label():
     for label in np.array(["ok", "belt"]):
         model.learn_one({"a": 1.0}, label)
     assert loads(dumps(model)).classes == ("ok", "belt")
-
-
-def test_equal_rows_with_late_labels_find_their_forecasts_or_warn():
-    """Labels in order find the forecasts of equal rows in order; many at once cannot."""
-    random, found = np.random.default_rng(0), []
-    rows = [({"a": float(random.integers(3))}, row // 25 % 3) for row in range(1200)]
-    for wait in (1, 25):
-        model = StreamClassifier()
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
-            for row, (x, _) in enumerate(rows):
-                model.predict_one(x)
-                if row % wait == wait - 1 and row >= 24:
-                    for late in rows[row - 23 - wait : row - 23]:
-                        model.learn_one(*late)
-        found.append([str(each.message) for each in given])
-    assert found[0] == []
-    assert "equal other rows" in found[1][0]
 
 
 def test_no_row_is_kept_once_it_is_learnt():

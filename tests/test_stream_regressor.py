@@ -202,7 +202,7 @@ def test_plain_least_squares_inside_gives_no_warnings():
 GOOD = {"newer": 3.0, "newest": "text"}
 BAD_CALLS = [
     ({"a": np.inf}, 1.0, r"x\['a'\] is inf"),
-    ({"h3": "a", 3: 1.0}, 1.0, "stand for one feature"),
+    ({"h3": np.ones(1), ("h3", 0): 1.0}, 1.0, "stand for one feature"),
     (GOOD, None, "is None"),
     (GOOD, np.nan, "is nan"),
     (GOOD, np.inf, "is inf"),

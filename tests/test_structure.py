@@ -81,6 +81,13 @@ def test_a_module_imports_only_from_floors_below_and_from_its_own_package(path):
             assert below or beside, f"{own} imports {name}"
 
 
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_call_sets_what_it_resets_afterwards(path):
+    """An interrupt between the two would leave warnings or errors off; see `checks.ignoring`."""
+    code = path.read_text(encoding="utf-8")
+    assert not [each for each in ("errstate(", "catch_warnings(", "ContextVar(") if each in code]
+
+
 SAME_MEANING = (
     "__all__ ACTIVATIONS EPS ERROR_DECAY EXPERTS LEARNING_RATE MEMORIES MIN_BLOCK_ROWS Model PRIORS"
 )
@@ -107,6 +114,11 @@ def test_a_name_has_one_meaning():
 def test_the_ancestry_of_a_public_class_is_short(kind):
     own = [each.__name__ for each in kind.__mro__ if each.__module__.startswith("onlinels")]
     assert len(own) <= 3, own
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_no_setting_is_private(kind):
+    assert not [name for name in inspect.signature(kind).parameters if name.startswith("_")]
 
 
 @pytest.mark.parametrize("thing", CALLABLE, ids=lambda thing: thing.__name__)

@@ -1,5 +1,8 @@
 """Threads that predict while others learn: every answer is that of a model as it was at a time."""
 
+import copy
+import itertools
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -44,7 +47,7 @@ def asked(model, sample, done):
 
 
 SAMPLES = {
-    "stream": {"a": 0.3, "text": "1", "gap": None},
+    "stream": {"a": 0.3, "text": "t1", "gap": None},
     "network": {"image": np.eye(8)},
     "network that waits": {"image": np.eye(8)},
     "windowed": {"x": 0.5, "y": -0.5},
@@ -193,6 +196,59 @@ def test_a_wrapper_is_saved_while_it_is_taught(tmp_path):
         in_turns(
             lambda model=model: model.save(tmp_path / "model.npz"),
             lambda model=model: model.learn_one({"a": model.count % 7}, model.count % 2),
-            n_rounds=60,
+            n_rounds=30,
         )
-        assert model.classifier.count == 60
+        assert model.classifier.count == 30
+
+
+KINDS = "gram, {}", "folds", "recursive, {}", "regressor", "targets", "stream", "stream of numbers"
+KINDS = *KINDS, "late", "calibrated", "drift, ADWIN", "windowed", "network"
+KINDS = *KINDS, "network that waits", "hidden, drawn"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_a_pickler_takes_stays_as_it_was(name):
+    """A pickler writes what `__getstate__` returned while other threads go on learning."""
+    model, learn = savable_models.learnt(name), savable_models.MODELS[name][1]
+    taken, expected = model.__reduce_ex__(4), onlinels.dumps(model)
+    learn(model, np.random.default_rng(1))
+    assert onlinels.dumps(rebuilt(taken)) == expected
+
+
+def rebuilt(reduced):
+    make, arguments, state = pickle.loads(pickle.dumps(reduced[:3]))
+    made = make(*arguments)
+    made.__setstate__(state)
+    return made
+
+
+COPIES = {
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+    "dumps": lambda model: onlinels.loads(onlinels.dumps(model)),
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_a_copy_while_another_thread_learns_is_whole(how):
+    model, done = LeastSquaresClassifier(ridge=1.0), threading.Event()
+    model.learn_many(np.eye(4), list("xyxy"))
+
+    def teach():
+        for number in itertools.count():
+            model.learn_one({0: number % 7.0, 1: 1.0, 2: number % 3.0, 3: 0.0}, "xy"[number % 2])
+            if done.is_set():
+                return
+
+    with ThreadPoolExecutor(1) as pool:
+        teaching = pool.submit(teach)
+        try:
+            for _ in range(60):
+                copied = COPIES[how](model)
+                sums = copied.statistics()
+                weights = sums.weight, sums.target_sums.sum(), copied._state.counts.sum()
+                assert weights == pytest.approx((copied.count,) * 3, abs=1e-6)
+        finally:
+            done.set()
+        teaching.result()

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 import onlinels
 from onlinels import LeastSquaresClassifier, WindowedClassifier
+from onlinels.saving.description import KINDS_BY_NAME, RIVER
+from support.forged_numbers import all_forgeries, read_all
 from support.strategies import examples
 from support.untrusted_files import (
     DESCRIPTION,
@@ -34,6 +36,14 @@ from support.untrusted_files import (
     zip_oddity,
     zip_of,
 )
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="files are read in other processes")
+
+N_PARTS = 20
+"""Parts of the exhaustive forgery, which several processes can share."""
+
+CLASSES_WITHOUT_NUMBERS = {"Embedding", "FixedNetwork", "Lock", "PackedSymmetric"}
+"""Classes of the package that hold other objects and texts only."""
 
 # -- files that were changed on the disk ----------------------------------------------------------
 
@@ -118,6 +128,23 @@ CONTRADICTIONS = [
     ("answers only", "ClassPredictor", {"intercept": None}),
     ("answers only", "ClassPredictor", {"weights": None}),
     ("answers only", "ClassPredictor", {"softmax": {"tuple": [1.0]}}),
+    # A column is one of an array, whoever reads it.
+    *(
+        ("late", "StreamClassifier", {"_last": last})
+        for last in (-(10**12), -(2**40), -2, 5, 2**62, 2**63, 0.0, None, True)
+    ),
+    # Nothing is made of a size that no array bears out.
+    ("folds", "KFold", {"n_folds": 10**9}),
+    ("folds", "KFold", {"n_folds": 2}),
+    ("unfixed Patches", "Patches", {"n_filters": 10**9, "n_sample": 10**9}),
+    ("unfixed Patches", "Patches", {"size": 10**5}),
+    ("unfixed Patches 2", "Patches", {"n_iterations": 10**9}),
+    ("embedding", "IdentifiedFunction", {"probes": {"tuple": [10**5, 10**5]}}),
+    ("network that waits", "HiddenLayer", {"n_hidden": 10**12}),
+    ("network that waits", "ShallowConvClassifier", {"_image_shape": {"tuple": [10**5, 10**5, 1]}}),
+    ("network that waits", "ConvolutionalFeatures", {"padding": 10**6}),
+    ("after PolynomialExtender", "river.PolynomialExtender", {"degree": 10**9}),
+    ("gram, {}", "Columns", {"lengths": {"dict": [["a", 10**12]]}}),
     # A clock is that of its model.
     ("gram, {}", "Clock", {"forgetting_factor": 0.0}),
     ("gram, {}", "Clock", {"forgetting_factor": 0.5}),
@@ -214,7 +241,7 @@ def one_path(tmp_path_factory):
 
 
 @given(data=st.data())
-@examples(600)
+@examples(250)
 def test_hostile_files_are_read_or_refused_within_their_bounds(one_path, data):
     crafts = [lie] * 6 + [other_bytes] * 3 + [other_array] * 2 + [zip_oddity]
     craft = data.draw(st.sampled_from(crafts))
@@ -344,3 +371,30 @@ def test_members_that_are_no_arrays_of_the_model(one_path, content, monkeypatch)
     for name in [name for name in members if name.endswith(".npy")]:
         assert read(stored(members | {name: content}), one_path) == "refused"
     assert not Path("harm").exists()
+
+
+# -- every saved number of every class ------------------------------------------------------------
+
+
+def forged_files_are_read_or_refused(forgeries, is_short):
+    counts, faults = read_all(forgeries, is_short)
+    assert not faults, faults[:5]
+    assert counts.total() == len(forgeries)
+    # Neither reading nor refusing everything would be right.
+    assert min(counts["read"], counts["refused"]) > 0
+
+
+@needs_fork
+def test_every_saved_number_may_be_forged():
+    forgeries = all_forgeries(is_short=True)
+    classes = {each.name.rpartition(".")[0] for each in forgeries}
+    own = {name for name in KINDS_BY_NAME if not name.startswith(RIVER)}
+    assert own - classes == CLASSES_WITHOUT_NUMBERS
+    forged_files_are_read_or_refused(forgeries, is_short=True)
+
+
+@needs_fork
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(N_PARTS))
+def test_every_saved_number_may_be_forged_in_any_way(part):
+    forged_files_are_read_or_refused(all_forgeries(is_short=False)[part::N_PARTS], is_short=False)

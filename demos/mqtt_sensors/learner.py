@@ -17,6 +17,7 @@ and is handed the messages after that save again, becomes what it was.
 from __future__ import annotations
 
 import json
+import reprlib
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
@@ -103,25 +104,28 @@ def read_message(topic: str, payload: bytes | bytearray, topics: Topics) -> Read
     except (ValueError, RecursionError) as error:
         raise ValueError(f"a payload on {topic} is no JSON text: {error}") from error
     if not isinstance(fields, dict):
-        raise ValueError(f"a payload on {topic} is {fields!r}, expected a JSON object")
+        raise ValueError(f"a payload on {topic} is {reprlib.repr(fields)}, expected a JSON object")
     key = read_key(fields)
     if topic == topics.labels:
         label = fields.get("label")
         if isinstance(label, bool) or not isinstance(label, str | int):
-            raise ValueError(f"label of {key} is {label!r}, expected a text or a whole number")
+            raise ValueError(
+                f"label of {key} is {reprlib.repr(label)}, expected a text or a whole number"
+            )
         return Label(key, label)
     values = fields.get("values")
     if not isinstance(values, dict) or not values:
-        raise ValueError(f"values are {values!r}, expected an object of numbers")
+        raise ValueError(f"values are {reprlib.repr(values)}, expected an object of numbers")
     return Reading(key, {name: read_number(name, value) for name, value in values.items()})
 
 
 def read_key(fields: dict[str, Any]) -> Key:
     sensor, number = fields.get("sensor"), fields.get("number")
     if not isinstance(sensor, str):
-        raise ValueError(f"sensor is {sensor!r}, expected a text")
+        raise ValueError(f"sensor is {reprlib.repr(sensor)}, expected a text")
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise ValueError(f"number of {sensor!r} is {number!r}, expected a whole number, at least 0")
+        found = f"number of {sensor!r} is {reprlib.repr(number)}"
+        raise ValueError(f"{found}, expected a whole number, at least 0")
     return sensor, number
 
 
@@ -133,7 +137,7 @@ def read_number(name: str, value: Any) -> float:
             number = float("inf")
         if isfinite(number):
             return number
-    raise ValueError(f"value {name!r} is {value!r}, expected a finite number")
+    raise ValueError(f"value {name!r} is {reprlib.repr(value)}, expected a finite number")
 
 
 # -- each key once --------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,7 @@ def normalise(strokes: Any) -> Image:
     return _centred(np.asarray(distance_transform_edt(~touched) <= PEN * FINE, dtype=np.float64))
 
 
+@cache
 def digits() -> tuple[Image, list[str]]:
     """Return scikit-learn's 1,797 digits of 8x8 pixels, normalised like drawings, and labels."""
     data, margin, factor = load_digits(), (SIDE - BOX) // 2 * FINE, BOX * FINE / 8
@@ -83,4 +86,5 @@ def _read(strokes: Any) -> list[NDArray[np.float64]]:
         points = np.concatenate(paths)
         if 0 < len(points) <= MAX_POINTS and (abs(points) <= FARTHEST).all():
             return paths
-    raise ValueError(f"strokes={strokes!r:.50}, expected lists of points, 1 to {MAX_POINTS:,}.")
+    found = f"strokes={reprlib.repr(strokes):.50}"
+    raise ValueError(f"{found}, expected lists of points, 1 to {MAX_POINTS:,}.")

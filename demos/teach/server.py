@@ -198,6 +198,8 @@ def make_app(folder: Path, per_second: int = PER_SECOND) -> Starlette:
         ],
         exception_handlers={
             ValueError: lambda _, error: message(str(error), 400),
+            # Lists within lists within lists: of JSON that is read, or of an error message.
+            RecursionError: lambda _, error: message("The request nests too many lists.", 400),
             HTTPException: lambda _, error: message(error.detail, error.status_code),
             OSError: lambda _, error: message(f"Not saved: {error}", 500),
         },

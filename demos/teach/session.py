@@ -25,13 +25,20 @@ MAX_CLASSES, MAX_LABEL = 50, 30
 """Most classes, and most characters of a label."""
 
 
+SETTINGS: dict[str, Any] = {
+    "filters": "hand-designed",
+    "input_weights": "gaussian",
+    "n_hidden": 500,
+    "ridge": 100.0,
+    "priors": "equal",
+}
+"""Settings of the network that differ from those of the preset "mnist"."""
+
+
 @cache
 def blank() -> ShallowConvClassifier:
     """Return a network that predicts from the first image, because no feature is made of images."""
-    settings: dict[str, Any] = {"n_hidden": 500, "ridge": 100.0, "priors": "equal"}
-    model = ShallowConvClassifier.from_preset(
-        "mnist", filters="hand-designed", input_weights="gaussian", **settings
-    )
+    model = ShallowConvClassifier.from_preset("mnist", **SETTINGS)
     model.transform_many(np.zeros((1, SIDE, SIDE)))  # Draws the input weights, which empty() keeps.
     return model
 

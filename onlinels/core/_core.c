@@ -8,6 +8,9 @@
  * No Python code runs inside a call: names and labels of other types than Python's and numpy's own,
  * whose `__eq__` might be Python code, are handed back. So no other thread, and no interrupt, comes
  * between the first look at a row and its last number.
+ *
+ * Models come from files of strangers. So objects and arrays are checked when they are taken, and a
+ * number that is an index wherever it is used as one, whoever checked it before.
  */
 #define Py_LIMITED_API 0x030B0000 /* CPython 3.11 and later, with one binary */
 #define PY_SSIZE_T_CLEAN
@@ -23,7 +26,7 @@
 #include "stream.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
-#define LAYOUT 9
+#define LAYOUT 10
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
@@ -45,6 +48,7 @@ static PyObject *not_known(void)
 typedef struct {
     PyObject *key;             /* the name at this place of the last dict, */
     Py_ssize_t column, length; /* its (first) column, and the length of its array, 0 for a number */
+    PyObject *kind;            /* the type of the array, which is only compared */
     int64_t had_at;            /* number of the last dict that had the column of this place */
 } place_t;
 
@@ -52,7 +56,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *args;       /* the arguments, which own the next three */
     PyObject *columns;    /* dict: the column of every name that was met; the columns of an array's
-                             name are (first, length) */
+                             name are (first, length), and its type if that is not array_type */
     PyObject *types;      /* frozenset: the types of numpy's numbers */
     PyObject *array_type; /* numpy.ndarray */
     Py_ssize_t size;      /* number of columns */
@@ -77,11 +81,11 @@ static int read_number(PyObject *types, PyObject *value, real *out)
     return *out != -1.0 || !PyErr_Occurred();
 }
 
-/* Return 1 if a value is an array of `length` numbers, and store them. */
-static int read_array(const Reader *self, PyObject *value, Py_ssize_t length, real *out)
+/* Return 1 if a value is an array of a type, of `length` numbers, and store them. */
+static int read_array(const PyObject *kind, PyObject *value, Py_ssize_t length, real *out)
 {
     Py_buffer buffer;
-    if ((PyObject *)Py_TYPE(value) != self->array_type
+    if ((PyObject *)Py_TYPE(value) != kind
         || PyObject_GetBuffer(value, &buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS))
         return 0;
     const int is_float = !strcmp(buffer.format, "f"), is_known = is_float || !strcmp(buffer.format, "d");
@@ -100,18 +104,19 @@ static int read_array(const Reader *self, PyObject *value, Py_ssize_t length, re
 /* Find the columns of a name, and store both at a place. */
 static int find_column(const Reader *self, PyObject *key, place_t *place)
 {
-    PyObject *old = place->key, *found = NULL;
+    PyObject *old = place->key, *found = NULL, *kind = self->array_type;
     Py_ssize_t first = -1, length = 0;
     if (PyUnicode_CheckExact(key) || PyLong_CheckExact(key))
         found = PyDict_GetItemWithError(self->columns, key);
     if (found && PyTuple_Check(found))
-        PyArg_ParseTuple(found, "nn", &first, &length);
+        PyArg_ParseTuple(found, "nn|O", &first, &length, &kind);
     else if (found)
         first = PyLong_AsSsize_t(found);
-    if (first < 0 || length < 0 || first + (length ? length : 1) > self->size)
+    if (first < 0 || length < 0 || length > self->size || first > self->size - (length ? length : 1))
         return 0;
     place->column = first;
     place->length = length;
+    place->kind = kind;
     Py_INCREF(place->key = key);
     Py_XDECREF(old);
     return 1;
@@ -137,7 +142,7 @@ static Py_ssize_t read_dict(Reader *self, PyObject *x, real *out)
             return -1;
         *had_at = self->n_read;
         real *to = out + place->column;
-        if (place->length ? PyDict_Size(x) > 1 || !read_array(self, value, place->length, to)
+        if (place->length ? PyDict_Size(x) > 1 || !read_array(place->kind, value, place->length, to)
                           : !read_number(self->types, value, to))
             return -1;
     }
@@ -160,47 +165,80 @@ static PyObject *Reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (self && PyArg_ParseTuple(args, "O!nO!O", &PyDict_Type, &self->columns, &self->size, &PyFrozenSet_Type,
                                  &self->types, &self->array_type)) {
         Py_INCREF(self->args = args);
-        self->places = PyMem_Calloc(self->size + 1, sizeof(place_t));
-        if (self->places)
+        if (self->size < 0)
+            PyErr_SetString(PyExc_ValueError, "the number of columns is below 0");
+        else if ((self->places = PyMem_Calloc((size_t)self->size + 1, sizeof(place_t))))
             return (PyObject *)self;
-        PyErr_NoMemory();
+        else
+            PyErr_NoMemory();
     }
     Py_XDECREF((PyObject *)self);
     return NULL;
 }
 
-static void release(PyObject *self, PyObject *args)
+/* ---- Objects of the types of this file ---------------------------------------------------------- */
+
+/* What they all begin with. They take part in garbage collection, because a label, a name or a target may
+ * refer to its model. Like a tuple, they cannot be cleared: what they hold is older than they are, so that
+ * every cycle has an object of another type, and memory that they write to stays as long as they live. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *args; /* the arguments, which own all other objects */
+} object_t;
+
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((object_t *)self)->args);
+    return 0;
+}
+
+static void release(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(args);
-    PyObject_Free(self);
+    Py_XDECREF(((object_t *)self)->args);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
 static void Reader_dealloc(Reader *self)
 {
+    PyObject_GC_UnTrack(self);
     for (Py_ssize_t i = 0; self->places && i < self->size; i++)
-        Py_XDECREF(self->places[i].key);
+        Py_XDECREF(self->places[i].key); /* str or int, which are in no cycle */
     PyMem_Free(self->places);
-    release((PyObject *)self, self->args);
+    release((PyObject *)self);
+}
+
+static int is_reader(PyObject *object)
+{
+    return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == (void *)Reader_dealloc;
 }
 
 /* ---- Arrays ------------------------------------------------------------------------------------ */
 
-/* The memory of array i of a tuple, of `size` numbers of 8 bytes; NULL with an exception if it does not fit.
+/* Formats of the numbers of arrays, of 8 bytes each. */
+#define REALS "d"
+#define INTEGERS "lq"
+#define HASHES "LQ"
+
+/* The memory of array i of a tuple, of `size` numbers of a format; NULL with an exception if it does not fit.
  * An array of numpy keeps its memory as long as it lives. */
-static void *memory_of(PyObject *arrays, Py_ssize_t i, Py_ssize_t size, int flags)
+static void *memory_of(PyObject *arrays, Py_ssize_t i, Py_ssize_t size, const char *formats, int flags)
 {
     PyObject *array = PyTuple_GetItem(arrays, i);
     Py_buffer buffer;
-    if (!array || PyObject_GetBuffer(array, &buffer, flags))
+    if (!array || PyObject_GetBuffer(array, &buffer, flags | PyBUF_FORMAT))
         return NULL;
-    const Py_ssize_t found = buffer.len;
+    const Py_ssize_t n = buffer.len / (Py_ssize_t)sizeof(real);
+    const char *format = buffer.format ? buffer.format : "B";
+    const int is_known = buffer.itemsize == sizeof(real) && strchr(formats, format[0]) && format[0] && !format[1];
     void *memory = buffer.buf;
     PyBuffer_Release(&buffer);
-    if (found == size * (Py_ssize_t)sizeof(real))
+    if (is_known && n == size)
         return memory;
-    return PyErr_Format(PyExc_ValueError, "array %zd has %zd bytes, expected %zd numbers", i, found, size);
+    return PyErr_Format(PyExc_ValueError, "array %zd has %zd numbers%s, expected %zd", i, n,
+                        is_known ? "" : " of another type", size);
 }
 #define TO_READ PyBUF_C_CONTIGUOUS
 #define TO_WRITE (PyBUF_ANY_CONTIGUOUS | PyBUF_WRITABLE)
@@ -212,7 +250,7 @@ static PyObject *settle(PyObject *module, PyObject *arrays)
     const Py_ssize_t m = PyObject_Size(PyTuple_GetItem(arrays, 1)), sizes[] = {m * m, m, N_FACTORS, m};
     real *found[4];
     for (Py_ssize_t i = 0; i < 4; i++)
-        if (m < 0 || !(found[i] = memory_of(arrays, i, sizes[i], TO_WRITE)))
+        if (m < 0 || !(found[i] = memory_of(arrays, i, sizes[i], REALS, TO_WRITE)))
             return NULL;
     const recursion_t recursion = {found[0], found[1], found[2], NULL, NULL, NULL};
     multiply(m, &recursion, recursion.pending, found[3]);
@@ -222,7 +260,10 @@ static PyObject *settle(PyObject *module, PyObject *arrays)
 /* ---- A model ----------------------------------------------------------------------------------- */
 
 /* Marks of a model, counts of rows for the most part: see reference.py. */
-enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, BEGAN, DOUBLES_AT, GROWTH, SCALED, N_MARKS };
+enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
+       N_MARKS };
+#define DUE_TOLERANCE 1e-9
+#define LEAST_DUE_SHARE 0.25
 #define ROWS_SELECTED_ONE_BY_ONE 16.0
 #define MAX_UNITS_GROWTH 4.1
 
@@ -238,7 +279,7 @@ typedef struct SingleRows {
     recursion_t recursion;
     row_t row;
     double *marks;
-    int64_t *counts;           /* (n): rows of every class; or NULL */
+    double *counts;            /* (n): rows of every class; or NULL */
     real *constants;           /* (m): the only value of every feature, NaN if it varies; or NULL */
     double decay, most, least_share, patience;
     Py_ssize_t column;         /* of the label of the row */
@@ -259,21 +300,33 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
     const struct {
         void *place; /* of a pointer, NULL for None */
         Py_ssize_t size;
+        const char *formats;
     } wanted[] = {
-        {&row->values, size}, {&s->tally, 3}, {&s->origin, size}, {&s->offset, size},
-        {&s->cross, m * n}, {&target_squares, n}, {&s->prints, 2 * size},
-        {&r->inverse, m * m}, {&r->pending, m}, {&r->weights, m * n},
-        {&r->criterion, n}, {&r->factors, N_FACTORS}, {&r->penalties, m},
-        {&self->marks, N_MARKS}, {&self->counts, n}, {&self->constants, m},
+        {&row->values, size, REALS}, {&s->tally, 3, REALS}, {&s->origin, size, REALS}, {&s->offset, size, REALS},
+        {&s->cross, m * n, REALS}, {&target_squares, n, REALS}, {&s->prints, 2 * size, HASHES},
+        {&r->inverse, m * m, REALS}, {&r->pending, m, REALS}, {&r->weights, m * n, REALS},
+        {&r->criterion, n, REALS}, {&r->factors, N_FACTORS, REALS}, {&r->penalties, m, REALS},
+        {&self->marks, N_MARKS, REALS}, {&self->counts, n, REALS}, {&self->constants, m, REALS},
     };
     const Py_ssize_t n_wanted = sizeof(wanted) / sizeof(*wanted);
     Py_ssize_t start = 0;
+    if (PyErr_Occurred() || n < 0) {
+        PyErr_SetString(PyExc_ValueError, "a row has fewer numbers than features");
+        return -1;
+    }
     for (Py_ssize_t i = 0; i < n_wanted; i++) {
         const int is_none = PyTuple_GetItem(arrays, i) == Py_None;
-        void *found = is_none ? NULL : memory_of(arrays, i, wanted[i].size, TO_WRITE);
+        void *found = is_none ? NULL : memory_of(arrays, i, wanted[i].size, wanted[i].formats, TO_WRITE);
         if (!found && !is_none)
             return -1;
         memcpy(wanted[i].place, &found, sizeof(found));
+    }
+    /* Some arrays are of no use without others. */
+    const int has_sums = s->tally && target_squares && s->prints && !s->origin == !s->offset;
+    const int has_recursion = r->pending && r->weights && r->criterion && r->factors && r->penalties;
+    if (!has_sums || (r->inverse && !has_recursion) || (r->weights && !self->marks)) {
+        PyErr_SetString(PyExc_ValueError, "arrays are missing");
+        return -1;
     }
     s->panels = PyMem_Calloc(n_arrays, sizeof(panel_t));
     s->squares = PyMem_Calloc(size + 1, sizeof(real *));
@@ -284,8 +337,8 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
     }
     for (Py_ssize_t i = n_wanted; i < n_arrays; i += 2) {
         const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(arrays, i + 1));
-        real *above = memory_of(arrays, i, start * width, TO_WRITE);
-        real *corner = above ? memory_of(arrays, i + 1, width * width, TO_WRITE) : NULL;
+        real *above = memory_of(arrays, i, start * width, REALS, TO_WRITE);
+        real *corner = above ? memory_of(arrays, i + 1, width * width, REALS, TO_WRITE) : NULL;
         if (!corner || start + width > m)
             break;
         s->panels[s->n_panels++] = (panel_t){start, width, above, corner};
@@ -307,17 +360,30 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* Whether the sums beside are of the same columns. */
+static int has_fitting_sums(const SingleRows *self)
+{
+    const sums_t *s = &self->sums, *beside = self->beside ? &self->beside->sums : NULL;
+    return !beside || (beside->m == s->m && beside->n == s->n && beside->cross);
+}
+
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
     PyObject *arrays;
-    if (self && PyArg_ParseTuple(args, "OOOOO!ddddpp|O!", &self->features, &self->targets, &self->labels,
-                                 &self->label_types, &PyTuple_Type, &arrays, &self->decay, &self->most,
-                                 &self->least_share, &self->patience, &self->refines, &self->forgets, type,
-                                 &self->beside)) {
+    if (self && PyArg_ParseTuple(args, "OOO!O!O!ddddpp|O!", &self->features, &self->targets, &PyTuple_Type,
+                                 &self->labels, &PyFrozenSet_Type, &self->label_types, &PyTuple_Type, &arrays,
+                                 &self->decay, &self->most, &self->least_share, &self->patience, &self->refines,
+                                 &self->forgets, type, &self->beside)) {
         Py_INCREF(self->args = args);
-        if (!take_arrays(self, arrays))
-            return (PyObject *)self;
+        if (!is_reader((PyObject *)self->features)
+            || !(self->targets == Py_None || PyDict_CheckExact(self->targets) || is_reader(self->targets)))
+            PyErr_SetString(PyExc_TypeError, "features or targets are no reader");
+        else if (!take_arrays(self, arrays)) {
+            if (has_fitting_sums(self))
+                return (PyObject *)self;
+            PyErr_SetString(PyExc_ValueError, "the sums beside have other columns");
+        }
     }
     Py_XDECREF((PyObject *)self);
     return NULL;
@@ -325,10 +391,11 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
 
 static void SingleRows_dealloc(SingleRows *self)
 {
+    PyObject_GC_UnTrack(self);
     PyMem_Free(self->sums.panels);
     PyMem_Free(self->sums.squares);
     PyMem_Free(self->row.about);
-    release((PyObject *)self, self->args);
+    release((PyObject *)self);
 }
 
 /* Set the targets of the row to those of its label. Return 0 if no target has this column. */
@@ -348,7 +415,7 @@ static int read_target(SingleRows *self, PyObject *y)
 {
     real *targets = self->row.values + self->sums.m;
     if (self->targets == Py_None)
-        return read_number(self->features->types, y, targets);
+        return self->sums.n == 1 && read_number(self->features->types, y, targets);
     if (!PyDict_CheckExact(self->targets)) {
         Reader *reader = (Reader *)self->targets;
         return reader->size == self->sums.n && read_dict(reader, y, targets) == self->sums.n;
@@ -407,7 +474,7 @@ static PyObject *SingleRows_scores(SingleRows *self, PyObject *x)
 /* The scores of an array (m,) that Python code has checked. */
 static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
 {
-    if (!read_array(self->features, row, self->sums.m, self->row.values) || !answer(self, NULL))
+    if (!read_array(self->features->array_type, row, self->sums.m, self->row.values) || !answer(self, NULL))
         return not_known();
     return list_of(self->sums.n, self->row.scores, NULL);
 }
@@ -465,13 +532,21 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
 
 /* ---- Learning ---------------------------------------------------------------------------------- */
 
+/* Whether a choice of a ridge is due if all rows have this weight, and are far from equally weighted. */
+static int is_weight_beyond(const SingleRows *self, double weight)
+{
+    const double due = self->marks[DUE_WEIGHT];
+    return (due > 0.0 && weight >= due) || weight < LEAST_DUE_SHARE * due;
+}
+
 /* Whether k rows of weight w can be learnt here, for all that is known before they are read: no choice
  * of a ridge is due before the last of them. */
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
     const double past = self->sums.tally[1] * self->decay;
     return self->sums.cross && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
-           && self->sums.tally[0] + (double)k <= self->marks[NEXT_DUE];
+           && (double)k <= self->marks[NEXT_DUE] - self->sums.tally[0]
+           && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
 
 /* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
@@ -487,8 +562,7 @@ static int is_plain(SingleRows *self, double w)
     if (!beside)
         return !dwarfs(&self->sums, &self->row, w);
     prepare(&beside->sums, &beside->row, w, self->decay);
-    return w <= MUCH_HEAVIER * beside->sums.tally[1] * self->decay
-           && (self->decay == 1.0 || !dwarfs(&beside->sums, &beside->row, w));
+    return w <= MUCH_HEAVIER * beside->sums.tally[1] * self->decay;
 }
 
 /* Learn the prepared row: into the sums, and into the weights if these follow rows. */
@@ -506,6 +580,8 @@ static void learn(SingleRows *self, double w, int is_restored)
     add_row(&self->sums, &self->row);
     if (beside && !dwarfs(&beside->sums, &beside->row, w))
         add_row(&beside->sums, &beside->row);
+    else if (beside)
+        fade(&beside->sums, &beside->row);
 }
 
 /* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
@@ -521,17 +597,27 @@ static int are_units_alike(const SingleRows *self)
     return 1;
 }
 
-/* Pass a checkpoint if the ridge is kept; otherwise, a choice is due. */
-static void keep_ridge(SingleRows *self)
+/* Pass a checkpoint, if one is due, and the ridge is kept; otherwise, a choice is due. */
+static void pass_checkpoint(SingleRows *self)
 {
     double *marks = self->marks;
-    const double count = self->sums.tally[0], rows = count - marks[BEGAN];
-    if (!(marks[GROWTH] > 0.0 && count < marks[DOUBLES_AT] && count < marks[VALID_UNTIL])
-        || !self->recursion.inverse || self->refines || (marks[SCALED] > 0.0 && !are_units_alike(self)))
+    const double count = self->sums.tally[0], weight = self->sums.tally[1], squared = self->sums.tally[2];
+    /* The number of rows; of equally weighted rows, (sum w)^2 / sum w^2, if these are at most half as many */
+    const double rows = count - marks[BEGAN], square = weight * weight;
+    const double equal = 2.0 * square > rows * squared ? rows : floor(weight * (weight / (squared ? squared : 1.0)));
+    if (equal < rows && is_weight_beyond(self, weight))
+        marks[NEXT_DUE] = count;
+    if (count != marks[NEXT_DUE])
+        return;
+    if (!(marks[GROWTH] > 0.0 && equal >= marks[LEAST_ROWS] && equal < marks[DOUBLES_AT])
+        || !(self->recursion.inverse && count < marks[VALID_UNTIL]) || self->refines
+        || (marks[SCALED] > 0.0 && !are_units_alike(self)))
         return;
     self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
-    if (is_accepted(&self->sums, &self->recursion, self->row.image))
+    if (is_accepted(&self->sums, &self->recursion, self->row.image)) {
         marks[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(marks[GROWTH] * rows));
+        marks[DUE_WEIGHT] = weight * (1.0 + marks[GROWTH]) * (1.0 - DUE_TOLERANCE);
+    }
 }
 
 /* Learn a row that is read. */
@@ -543,10 +629,9 @@ static void learn_read(SingleRows *self, double w)
     if (self->least_share > 0.0)
         self->marks[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
-        self->counts[self->column]++;
+        self->counts[self->column] += 1.0;
     learn(self, w, is_restored);
-    if (self->sums.tally[0] == self->marks[NEXT_DUE])
-        keep_ridge(self);
+    pass_checkpoint(self);
 }
 
 static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
@@ -565,17 +650,15 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
 static PyObject *SingleRows_learn_loaded(SingleRows *self, PyObject *w)
 {
     const double weight = PyFloat_AsDouble(w);
+    if (!self->sums.cross && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "there are no sums to learn into");
+    if (PyErr_Occurred())
+        return NULL;
     prepare(&self->sums, &self->row, weight, self->decay);
     if (self->beside)
         prepare(&self->beside->sums, &self->beside->row, weight, self->decay);
     learn(self, weight, 0);
     Py_RETURN_NONE;
-}
-
-/* Return calls for one C loop that do the same. */
-static PyObject *SingleRows_plan_sample(PyObject *self, PyObject *w)
-{
-    return Py_BuildValue("((NO))", PyObject_GetAttrString(self, "learn_loaded"), w);
 }
 
 /* ---- Rows of arrays ---------------------------------------------------------------------------- */
@@ -589,9 +672,11 @@ static Py_ssize_t take_rows(const SingleRows *self, PyObject *arrays, Py_ssize_t
 {
     const Py_ssize_t n = self->sums.n, k = PyObject_Size(PyTuple_GetItem(arrays, X));
     const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n};
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (k < 0 || !(found[i] = memory_of(arrays, i, sizes[i], i == SCORES ? TO_WRITE : TO_READ)))
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const char *formats = i == TARGETS && self->counts ? INTEGERS : REALS;
+        if (k < 0 || !(found[i] = memory_of(arrays, i, sizes[i], formats, i == SCORES ? TO_WRITE : TO_READ)))
             return -1;
+    }
     return k;
 }
 
@@ -665,7 +750,7 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
         const Py_ssize_t at = i % ROWS_AT_ONCE;
         row.about = self->row.about + at * size;
         if (load_row(self, rows, i) && self->counts)
-            self->counts[self->column]++;
+            self->counts[self->column] += 1.0;
         prepare(&others, &row, 1.0, 1.0);
         add_row(&others, &row);
         weights[at] = row.weight;
@@ -676,6 +761,8 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
         self->marks[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
         self->marks[VALID_UNTIL] = 0.0;
     }
+    if (can)
+        pass_checkpoint(self);
     return PyBool_FromLong(can);
 }
 
@@ -685,8 +772,8 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
 static PyObject *scale(PyObject *module, PyObject *arrays)
 {
     const Py_ssize_t m = PyObject_Size(PyTuple_GetItem(arrays, 1));
-    real *state = m < 0 ? NULL : memory_of(arrays, 0, N_SCALE_PARTS * m, TO_READ), *x, *z;
-    if (!state || !(x = memory_of(arrays, 1, m, TO_READ)) || !(z = memory_of(arrays, 2, m, TO_WRITE)))
+    real *state = m < 0 ? NULL : memory_of(arrays, 0, N_SCALE_PARTS * m, REALS, TO_READ), *x, *z;
+    if (!state || !(x = memory_of(arrays, 1, m, REALS, TO_READ)) || !(z = memory_of(arrays, 2, m, REALS, TO_WRITE)))
         return NULL;
     scale_row(m, state, x, z);
     Py_RETURN_NONE;
@@ -696,8 +783,9 @@ static PyObject *scale(PyObject *module, PyObject *arrays)
 static PyObject *scale_after(PyObject *module, PyObject *arrays)
 {
     const Py_ssize_t m = PyObject_Size(PyTuple_GetItem(arrays, 1)), size = N_SCALE_PARTS * m;
-    real *state = m < 0 ? NULL : memory_of(arrays, 0, size, TO_READ), *x, *after;
-    if (!state || !(x = memory_of(arrays, 1, m, TO_READ)) || !(after = memory_of(arrays, 2, size, TO_WRITE)))
+    real *state = m < 0 ? NULL : memory_of(arrays, 0, size, REALS, TO_READ), *x, *after;
+    if (!state || !(x = memory_of(arrays, 1, m, REALS, TO_READ))
+        || !(after = memory_of(arrays, 2, size, REALS, TO_WRITE)))
         return NULL;
     learn_scale(m, state, x, after);
     Py_RETURN_NONE;
@@ -710,7 +798,7 @@ static PyObject *mix_scores(PyObject *module, PyObject *args)
     const Py_ssize_t sizes[] = {N_EXPERTS * n, N_EXPERTS, N_EXPERTS, N_EXPERTS, n};
     real *found[5];
     for (Py_ssize_t i = 0; i < 5; i++)
-        if (n < 0 || !(found[i] = memory_of(args, i, sizes[i], i < 3 ? TO_READ : TO_WRITE)))
+        if (n < 0 || !(found[i] = memory_of(args, i, sizes[i], REALS, i < 3 ? TO_READ : TO_WRITE)))
             return NULL;
     const double rate = PyFloat_AsDouble(PyTuple_GetItem(args, 5));
     if (PyErr_Occurred())
@@ -727,7 +815,8 @@ static PyObject *judge_row(PyObject *module, PyObject *args)
     const Py_ssize_t sizes[] = {N_EXPERTS, n, n_scales, N_EXPERTS, n_scales};
     real *found[5];
     for (Py_ssize_t i = 0; i < 5; i++)
-        if (n < 0 || n_scales < 0 || !(found[i] = memory_of(args, i, sizes[i], i < 3 ? TO_READ : TO_WRITE)))
+        if (n < 0 || n_scales < 0
+            || !(found[i] = memory_of(args, i, sizes[i], REALS, i < 3 ? TO_READ : TO_WRITE)))
             return NULL;
     const Py_ssize_t column = PyLong_AsSsize_t(PyTuple_GetItem(args, 5));
     const double count = PyFloat_AsDouble(PyTuple_GetItem(args, 6)), w = PyFloat_AsDouble(PyTuple_GetItem(args, 7));
@@ -748,7 +837,7 @@ typedef struct {
     int is_scored;  /* whether the row is scored, with nothing learnt since */
 } Experts;
 
-/* Whether n places lie from `least` to below `end`. */
+/* Whether n places lie from `least` to below `end`; a place outside counts for nothing where it is used. */
 static int are_places(Py_ssize_t n, const int64_t *places, int64_t least, int64_t end)
 {
     for (Py_ssize_t i = 0; i < n; i++)
@@ -777,11 +866,13 @@ static int take_experts(Experts *self, PyObject *arrays)
     const struct {
         void *place; /* of a pointer */
         Py_ssize_t size;
+        const char *formats;
     } wanted[] = {
-        {&e->input_weights, m * n_units}, {&e->biases, n_units}, {&e->seen, 3 * n_parts}, {&e->bins, 3 * n_parts},
-        {&e->shifts, 3 * n_parts}, {&e->decays, n_parts + 1}, {&e->cells, e->n_cells * (1 + n_labels)},
-        {&e->shares, n_parts}, {&e->features, m}, {&e->labels, n_labels}, {&e->mixture, n_labels},
-        {&e->narrow, n_narrow}, {&e->by_features, n_narrow * n}, {&e->by_units, size * n},
+        {&e->input_weights, m * n_units, REALS}, {&e->biases, n_units, REALS}, {&e->seen, 3 * n_parts, INTEGERS},
+        {&e->bins, 3 * n_parts, REALS}, {&e->shifts, 3 * n_parts, REALS}, {&e->decays, n_parts + 1, REALS},
+        {&e->cells, e->n_cells * (1 + n_labels), REALS}, {&e->shares, n_parts, REALS}, {&e->features, m, INTEGERS},
+        {&e->labels, n_labels, INTEGERS}, {&e->mixture, n_labels, INTEGERS}, {&e->narrow, n_narrow, INTEGERS},
+        {&e->by_features, n_narrow * n, REALS}, {&e->by_units, size * n, REALS},
     };
     const Py_ssize_t n_wanted = sizeof(wanted) / sizeof(*wanted);
     for (Py_ssize_t i = 0; i < n_wanted + 4 * N_MEMORIES; i++) {
@@ -789,14 +880,15 @@ static int take_experts(Experts *self, PyObject *arrays)
         void *places[] = {&r->inverse, &r->pending, &r->weights, &r->factors};
         const Py_ssize_t sizes[] = {size * size, size, size * n, N_FACTORS}, k = (i - n_wanted) & 3;
         const int order = i < n_wanted - 2 ? PyBUF_C_CONTIGUOUS : PyBUF_F_CONTIGUOUS;
-        void *found = memory_of(arrays, i, i < n_wanted ? wanted[i].size : sizes[k], PyBUF_WRITABLE | order);
+        void *found = memory_of(arrays, i, i < n_wanted ? wanted[i].size : sizes[k],
+                                i < n_wanted ? wanted[i].formats : REALS, PyBUF_WRITABLE | order);
         if (!found)
             return -1;
         memcpy(i < n_wanted ? wanted[i].place : places[k], &found, sizeof(found));
     }
     if (!are_places(3 * n_parts, e->seen, -1, m) || !are_places(m, e->features, 0, size)
         || !are_places(n_labels, e->labels, 0, size) || !are_places(n_labels, e->mixture, 0, size)
-        || !are_places(n_narrow, e->narrow, 0, size) || n_units + 1 > size) {
+        || !are_places(n_narrow, e->narrow, 0, size) || n_units + 1 > size || n_labels > n) {
         PyErr_SetString(PyExc_ValueError, "places of features or labels lie outside a row");
         return -1;
     }
@@ -831,8 +923,9 @@ static PyObject *Experts_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 static void Experts_dealloc(Experts *self)
 {
+    PyObject_GC_UnTrack(self);
     PyMem_Free(self->numbers);
-    release((PyObject *)self, self->args);
+    release((PyObject *)self);
 }
 
 /* Score a row of scaled features after a label: scores(features, last, out). */
@@ -841,8 +934,8 @@ static PyObject *Experts_scores(Experts *self, PyObject *args)
     const experts_t *e = &self->experts;
     stream_row_t *row = &self->row;
     const Py_ssize_t last = PyLong_AsSsize_t(PyTuple_GetItem(args, 1));
-    real *z = PyErr_Occurred() ? NULL : memory_of(args, 0, e->m, TO_READ);
-    real *out = z ? memory_of(args, 2, N_EXPERTS * e->n, TO_WRITE) : NULL;
+    real *z = PyErr_Occurred() ? NULL : memory_of(args, 0, e->m, REALS, TO_READ);
+    real *out = z ? memory_of(args, 2, N_EXPERTS * e->n, REALS, TO_WRITE) : NULL;
     if (!out)
         return NULL;
     const size_t size = (size_t)e->m * sizeof(real);
@@ -859,12 +952,28 @@ static PyObject *Experts_scores(Experts *self, PyObject *args)
 /* Prepare to learn the row that was scored last, with a weight. Return whether that is possible. */
 static PyObject *Experts_prepare(Experts *self, PyObject *w)
 {
-    return PyBool_FromLong(prepare_experts(&self->experts, &self->row, PyFloat_AsDouble(w)));
+    const double weight = PyFloat_AsDouble(w);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(prepare_experts(&self->experts, &self->row, weight));
+}
+
+/* Read the arguments of `learn`. Return 0 with an exception if they do not fit. */
+static int read_lesson(const Experts *self, PyObject *args, Py_ssize_t *column, int *is_new, double *w)
+{
+    if (!PyArg_ParseTuple(args, "npd", column, is_new, w))
+        return 0;
+    if (*column < 0 || *column >= self->experts.n)
+        PyErr_SetString(PyExc_ValueError, "the class has no score");
+    return !PyErr_Occurred();
 }
 
 /* Return calls for one C loop that learn the prepared row: plan(column, is_new, w). */
 static PyObject *Experts_plan(PyObject *self, PyObject *args)
 {
+    Py_ssize_t column;
+    int is_new;
+    double w;
+    if (!read_lesson((Experts *)self, args, &column, &is_new, &w))
+        return NULL;
     return Py_BuildValue("((NOOO))", PyObject_GetAttrString(self, "learn"), PyTuple_GetItem(args, 0),
                          PyTuple_GetItem(args, 1), PyTuple_GetItem(args, 2));
 }
@@ -875,7 +984,7 @@ static PyObject *Experts_learn(Experts *self, PyObject *args)
     Py_ssize_t column;
     int is_new;
     double w;
-    if (!PyArg_ParseTuple(args, "npd", &column, &is_new, &w))
+    if (!read_lesson(self, args, &column, &is_new, &w))
         return NULL;
     learn_experts(&self->experts, &self->row, column, is_new, w);
     self->is_scored = 0;
@@ -894,7 +1003,6 @@ static PyMethodDef rows_methods[] = {
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
     {"learn_loaded", (PyCFunction)SingleRows_learn_loaded, METH_O, NULL},
-    {"plan_sample", SingleRows_plan_sample, METH_O, NULL},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
@@ -912,18 +1020,18 @@ static PyMethodDef module_methods[] = {
     {"judge_row", judge_row, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot reader_slots[] = {
-    {Py_tp_new, Reader_new}, {Py_tp_dealloc, Reader_dealloc}, {Py_tp_methods, reader_methods}, {0, NULL}};
-static PyType_Slot rows_slots[] = {
-    {Py_tp_new, SingleRows_new}, {Py_tp_dealloc, SingleRows_dealloc}, {Py_tp_methods, rows_methods}, {0, NULL}};
-static PyType_Slot experts_slots[] = {
-    {Py_tp_new, Experts_new}, {Py_tp_dealloc, Experts_dealloc}, {Py_tp_methods, experts_methods}, {0, NULL}};
-static PyType_Spec experts_spec = {
-    "onlinels.core._core.Experts", sizeof(Experts), 0, Py_TPFLAGS_DEFAULT, experts_slots};
-static PyType_Spec reader_spec = {
-    "onlinels.core._core.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT, reader_slots};
-static PyType_Spec rows_spec = {
-    "onlinels.core._core.SingleRows", sizeof(SingleRows), 0, Py_TPFLAGS_DEFAULT, rows_slots};
+#define FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC)
+#define SLOTS(kind, methods)                                                                                  \
+    {                                                                                                         \
+        {Py_tp_new, kind##_new}, {Py_tp_dealloc, kind##_dealloc}, {Py_tp_traverse, traverse},                 \
+            {Py_tp_methods, methods}, {0, NULL}                                                               \
+    }
+static PyType_Slot reader_slots[] = SLOTS(Reader, reader_methods);
+static PyType_Slot rows_slots[] = SLOTS(SingleRows, rows_methods);
+static PyType_Slot experts_slots[] = SLOTS(Experts, experts_methods);
+static PyType_Spec experts_spec = {"onlinels.core._core.Experts", sizeof(Experts), 0, FLAGS, experts_slots};
+static PyType_Spec reader_spec = {"onlinels.core._core.Reader", sizeof(Reader), 0, FLAGS, reader_slots};
+static PyType_Spec rows_spec = {"onlinels.core._core.SingleRows", sizeof(SingleRows), 0, FLAGS, rows_slots};
 
 static int add_types(PyObject *module)
 {

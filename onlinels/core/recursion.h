@@ -53,6 +53,7 @@ typedef REAL real;
 #define ROWS_AT_ONCE 4
 #define COLUMNS_AT_ONCE 4
 #define ROWS_BETWEEN_ORIGINS 64
+#define MAX_COUNTED 9007199254740992.0 /* 2^53: later rows are not told apart */
 #define MIN_SCALE (1.0 / 4294967296.0)
 #define EPS 2.220446049250313e-16 /* of double */
 #define CONSTANT_SHARE (4.0 * EPS * EPS)
@@ -379,7 +380,7 @@ static void move_mean(const sums_t *s, const row_t *row)
 {
     const real share = (real)(row->w / row->total);
     add_outer(s->m + s->n, 1, 1, 1, row->about, &share, s->offset);
-    if ((int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
+    if (s->tally[0] > 0.0 && s->tally[0] < MAX_COUNTED && (int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
         return;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
         const volatile real mean = mean_of(s, i), way = mean - s->origin[i];
@@ -388,10 +389,10 @@ static void move_mean(const sums_t *s, const row_t *row)
     }
 }
 
-/* Add a prepared row to the sums. */
-static void add_row(const sums_t *s, const row_t *row)
+/* Decay all products, and add those of a prepared row, with a weight. */
+static void add_products(const sums_t *s, const row_t *row, real weight)
 {
-    const real decay = (real)row->decay, weight = (real)row->weight;
+    const real decay = (real)row->decay;
     const real *z = row->about, *v = row->about + s->m;
     for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++) { /* A'A = decay A'A + w z z' */
         add_outer(p->start, p->width, decay, weight, z, z + p->start, p->above);
@@ -400,6 +401,22 @@ static void add_row(const sums_t *s, const row_t *row)
     add_outer(s->m, s->n, decay, weight, z, v, s->cross); /* A'Y = decay A'Y + w z v' */
     for (ptrdiff_t j = 0; j < s->n; j++)
         *s->squares[s->m + j] = decay * *s->squares[s->m + j] + weight * v[j] * v[j];
+}
+
+/* Decay the sums as a prepared row does, which is not added. */
+static void fade(const sums_t *s, const row_t *row)
+{
+    if (row->decay == 1.0)
+        return;
+    add_products(s, row, 0);
+    s->tally[1] *= row->decay;
+    s->tally[2] *= row->decay * row->decay;
+}
+
+/* Add a prepared row to the sums. */
+static void add_row(const sums_t *s, const row_t *row)
+{
+    add_products(s, row, (real)row->weight);
     add_hashes(s->m + s->n, row->values, s->prints);
     s->tally[0] += 1.0;
     s->tally[1] = row->total;

@@ -6,21 +6,20 @@ The tests compare both. Equations and sources stand in recursion.h.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import starmap
-from math import ceil, sqrt
-from operator import call, itemgetter
-from struct import Struct
+from math import sqrt
+from operator import call
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsyr, dsyrk
+from scipy.linalg.blas import ddot, dger, dsymv, dsyr
 
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 9
+LAYOUT = 10
 """Number of the arguments and arrays of the classes below, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -65,13 +64,24 @@ PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)
 """Marks of a model: counts of rows at the last prediction, from which the weights no longer answer,
 and at which a ridge is chosen; and the share of the ridge that decay has left."""
 
-BEGAN, DOUBLES_AT, GROWTH, SCALED = range(4, 8)
-"""Marks for checkpoints of the ridge, which `SingleRows` passes while the ridge is kept: counts of
-rows from which other counts begin, and up to which it may be kept; the growth of the number of rows
-from one checkpoint to the next, 0.0 if other code must choose; and the ridge if it acts on scaled
-features, else 0.0."""
+DUE_WEIGHT = 4
+"""Mark of a model: weight of all rows at which a ridge is chosen, also before the count of rows
+says so, if the rows are far from equally weighted; 0.0 if the weight does not matter."""
 
-N_MARKS = 8
+BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED = range(5, 10)
+"""Marks for checkpoints of the ridge, which `SingleRows` passes while the ridge is kept: count of
+rows from which other counts begin; numbers of equally weighted rows from which, and up to which, it
+may be kept; the growth of the number of rows from one checkpoint to the next, 0.0 if other code
+must choose; and the ridge if it acts on scaled features, else 0.0."""
+
+N_MARKS = 10
+
+DUE_TOLERANCE = 1e-9
+"""Rounding of the weight of all rows, relative to it, that does not make a ridge due or not."""
+
+LEAST_DUE_SHARE = 0.25
+"""Share of the weight at which a ridge is due, below which it is due, too: from a half to a quarter
+of the weight at the last choice is left."""
 
 ROWS_SELECTED_ONE_BY_ONE = 16
 """Number of rows up to which every row is a checkpoint."""
@@ -94,6 +104,9 @@ MIN_NOISE = 1e-8
 
 MIN_INFORMATION = 1e-12
 """Information about the ridge, relative to the trace of K^2, below which rounding prevails."""
+
+PLAIN_NAMES = frozenset({str, int})
+"""Types of names that are compared without Python code."""
 
 PYTHON_NUMBER_TYPES = frozenset({float, int, bool})
 """Python's own types of numbers."""
@@ -163,6 +176,27 @@ def weights_of_errors(mean_weight: float, forgets: bool) -> tuple[float, float]:
     if not forgets or mean_weight >= 1.0:
         return 1.0, 1.0
     return (mean_weight, mean_weight) if mean_weight > MAX_MEAN_WEIGHT else (0.0, 1.0)
+
+
+def equal_rows(rows: float, weight: float, squared: float) -> float:
+    """Return the number of rows, or of equally weighted rows if these are at most half as many.
+
+    Equally weighted rows that determine as much are (sum w)^2 / sum w^2.
+
+    Examples
+    --------
+    >>> equal_rows(3.0, 0.75, 0.1875), equal_rows(3.0, 4.0, 6.0), equal_rows(30.0, 4.0, 2.1)
+    (3.0, 3.0, 7.0)
+    """
+    if 2.0 * weight * weight > rows * squared:
+        return rows
+    return float(np.floor(weight * (weight / (squared or 1.0))))
+
+
+def is_weight_due(rows: float, weight: float, squared: float, due: float) -> bool:
+    """Return whether a ridge is due because of the weight of all rows, given the mark of it."""
+    is_beyond = weight >= due > 0.0 or weight < LEAST_DUE_SHARE * due
+    return is_beyond and equal_rows(rows, weight, squared) < rows
 
 
 def is_accepted(recursion: tuple[Numbers, ...], freedom: float, squares: float) -> bool:
@@ -321,6 +355,8 @@ def judge_row(
 
     `onlinels.linear.scoring.calibrate` defines the probabilities of the scales.
     """
+    if not 0 <= column < len(mixture):
+        raise ValueError("the class has no score")
     errors *= ERROR_DECAY
     errors += w * (best != column)
     likelihoods = np.exp((mixture - mixture.max())[:, None] * scales)
@@ -355,6 +391,11 @@ class Experts:
         self._softmaxes = arrays[12:14]
         self._memories = [arrays[k : k + 4] for k in range(14, 14 + 4 * N_MEMORIES, 4)]
         self._forgetting = forgetting
+        size = len(self._memories[0][1])
+        # A place below 0 would be one from the end. -1 stands for no feature.
+        ranges = (self._parts, -1, len(self._features)), *((each, 0, size) for each in arrays[8:12])
+        if not all(((least <= each) & (each < end)).all() for each, least, end in ranges):
+            raise ValueError("places of features or labels lie outside a row")
         self._starts = CELLS_OF_PARTITION * np.arange(len(self._decays))
         self._strides = np.cumprod(np.vstack((np.ones_like(self._bins[0]), self._bins)), axis=0)[:3]
         self._starts[-1] = CELLS_OF_PARTITION * len(self._shares)
@@ -369,11 +410,12 @@ class Experts:
         bins = np.append(features, 0.0)[self._parts] * (self._bins / DEVIATIONS_IN_BINS)
         bins = np.clip(bins + self._shifts, 0.0, self._bins - 1.0).astype(np.intp)
         found = (bins * self._strides).sum(axis=0).astype(np.intp)
-        self._found = np.append(found, 1 + last if last < n_labels else 0) + self._starts
+        is_known = 0 <= last < n_labels
+        self._found = np.append(found, 1 + last if is_known else 0) + self._starts
         sums = self._cells[self._found]
         self._known = (sums[:, 1:] + 1.0 / n_labels) / (sums[:, :1] + 1.0)
         wide[self._places] = self._shares @ self._known[:-1] - 1.0 / n_labels
-        if 0 <= last < n_labels:
+        if is_known:
             wide[self._labels[last]] = 1.0
         self._seen = wide[self._narrow]
         for row, (_, _, weights, _) in zip(out, self._memories, strict=False):
@@ -409,6 +451,8 @@ class Experts:
     def plan(self, column: int, is_new: bool, w: float) -> tuple[Call, ...]:
         """Return calls that learn the prepared row; no expert could predict a new class."""
         targets, calls = np.zeros(self._scores.shape[1]), list[Call]()
+        if not 0 <= column < len(targets):
+            raise ValueError("the class has no score")
         targets[column] = 1.0
         errors = targets - self._scores
         for r, (base, _, weights, factors) in enumerate(self._memories):

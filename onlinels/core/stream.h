@@ -112,6 +112,12 @@ INLINE real share_of(const experts_t *e, int64_t cell, ptrdiff_t label)
     return (sums[1 + label] + 1.0 / (real)e->n_labels) / (sums[0] + 1.0);
 }
 
+/* Whether a place from an array lies from 0 to below `end`, checked wherever a place is used. */
+INLINE int is_place(int64_t place, ptrdiff_t end) { return place >= 0 && place < end; }
+
+/* A number within [0, most]; 0 for NaN. */
+INLINE real within(real x, real most) { return x > 0.0 ? (x < most ? x : most) : 0.0; }
+
 /* The cells of a row: one of each partition, and one of the last label. */
 static void find_cells(const experts_t *e, const stream_row_t *row)
 {
@@ -119,15 +125,14 @@ static void find_cells(const experts_t *e, const stream_row_t *row)
     for (ptrdiff_t part = 0; part < n; part++) {
         int64_t cell = 0, stride = 1;
         for (ptrdiff_t k = part; k < 3 * n; k += n) {
-            const real z = e->seen[k] < 0 ? 0.0 : row->z[e->seen[k]], last = e->bins[k] - 1.0;
-            real bin = z * (e->bins[k] / DEVIATIONS_IN_BINS) + e->shifts[k];
-            bin = bin > 0.0 ? bin : 0.0;
-            cell += stride * (int64_t)(bin < last ? bin : last);
-            stride *= (int64_t)e->bins[k];
+            const real z = is_place(e->seen[k], e->m) ? row->z[e->seen[k]] : 0.0;
+            const real last = within(e->bins[k] - 1.0, CELLS_OF_PARTITION - 1.0);
+            cell += stride * (int64_t)within(z * (e->bins[k] / DEVIATIONS_IN_BINS) + e->shifts[k], last);
+            stride *= (int64_t)last + 1;
         }
-        row->cells[part] = CELLS_OF_PARTITION * part + cell;
+        row->cells[part] = CELLS_OF_PARTITION * part + (is_place(cell, CELLS_OF_PARTITION) ? cell : 0);
     }
-    row->cells[n] = CELLS_OF_PARTITION * n + (row->last < e->n_labels ? 1 + row->last : 0);
+    row->cells[n] = CELLS_OF_PARTITION * n + (is_place(row->last, e->n_labels) ? 1 + row->last : 0);
 }
 
 /* tanh(z'V + b), for units. */
@@ -162,18 +167,20 @@ static void score(const experts_t *e, const stream_row_t *row)
     activate(e, row);
     row->wide[e->n_units] = 1.0;
     for (ptrdiff_t j = 0; j < e->m; j++)
-        row->wide[e->features[j]] = row->z[j];
-    if (row->last >= 0 && row->last < n_labels)
+        if (is_place(e->features[j], e->size))
+            row->wide[e->features[j]] = row->z[j];
+    if (is_place(row->last, n_labels) && is_place(e->labels[row->last], e->size))
         row->wide[e->labels[row->last]] = 1.0;
     find_cells(e, row);
     for (ptrdiff_t k = 0; k < n_labels; k++) {
         real mixture = -1.0 / (real)n_labels;
         for (ptrdiff_t part = 0; part < e->n_parts; part++)
             mixture += e->shares[part] * share_of(e, row->cells[part], k);
-        row->wide[e->mixture[k]] = mixture;
+        if (is_place(e->mixture[k], e->size))
+            row->wide[e->mixture[k]] = mixture;
     }
     for (ptrdiff_t i = 0; i < e->n_narrow; i++)
-        row->seen[i] = row->wide[e->narrow[i]];
+        row->seen[i] = is_place(e->narrow[i], e->size) ? row->wide[e->narrow[i]] : 0.0;
     for (ptrdiff_t k = 0; k < e->n; k++) {
         for (ptrdiff_t r = 0; r < N_MEMORIES; r++)
             row->scores[r * e->n + k] = dot(e->size, e->memories[r].weights + k * e->size, row->wide);
@@ -238,7 +245,7 @@ static void learn_experts(const experts_t *e, stream_row_t *row, ptrdiff_t colum
     find_errors(e, row, BY_UNITS, column);
     add_outer(size, n, 1, (real)(w * GRADIENT_RATE), row->wide, row->errors, e->by_units);
     /* A partition of loss L weighs exp(-L), where L decays. */
-    for (ptrdiff_t part = 0; column < e->n_labels && !is_new && part < e->n_parts; part++) {
+    for (ptrdiff_t part = 0; is_place(column, e->n_labels) && !is_new && part < e->n_parts; part++) {
         row->likelihoods[part] = share_of(e, row->cells[part], column);
         most = row->likelihoods[part] > most ? row->likelihoods[part] : most;
     }

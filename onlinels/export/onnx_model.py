@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import Floats, Matrix, check_flag, check_path
-from onlinels.export.predictor import ClassPredictor, Parts, labels_of, parts_of
+from onlinels.checks import Floats, Matrix, check_flag, check_path, ignoring
+from onlinels.export.predictor import ClassPredictor, Parts, check_seen, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
     N_SQUARE_ROOTS,
@@ -30,7 +30,7 @@ from onlinels.features.input_weights import FixedWeights
 from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
 from onlinels.linear.scoring import SPREAD_PROBABILITY
-from onlinels.rows.batch import OUTPUT_NAME, Name, feature_key
+from onlinels.rows.batch import OUTPUT_NAME, Name
 from onlinels.saving import files
 
 # -- the graph -------------------------------------------------------------------------------------
@@ -42,10 +42,10 @@ IR_VERSION = 8
 """Version of the file format, that of ONNX 1.12 too."""
 
 
+@ignoring("over")
 def single(values: Matrix, what: str) -> Matrix:
     """Return numbers in single precision; raise ValueError if one is too large for it."""
-    with np.errstate(over="ignore"):
-        rounded: Matrix = values.astype(np.float32)
+    rounded: Matrix = values.astype(np.float32)
     if (np.isfinite(values) & ~np.isfinite(rounded)).any():
         largest = np.abs(values[np.isfinite(values)]).max()
         problem = f"{what} as large as {largest:g} do not fit float32, expected numbers that do"
@@ -152,9 +152,8 @@ class TableValue(NamedTuple):
 
     def arranged(self, names: Sequence[Name], rows: Floats) -> Floats:
         """Return rows (n_names, ...) of a model's features as rows for these columns."""
-        places = {feature_key(name): k for k, each in enumerate(self.names) for name in each}
-        keys = {name: feature_key(name) for name in names}
-        unknown = next((name for name, key in keys.items() if key not in places), None)
+        places = {name: k for k, each in enumerate(self.names) for name in each}
+        unknown = next((name for name in names if name not in places), None)
         if unknown is not None:
             problem = f"The model has learnt the feature {unknown!r}, which no step before it makes"
             raise ValueError(
@@ -163,7 +162,7 @@ class TableValue(NamedTuple):
             )
         # A column that the model does not know counts as 0.
         arranged = np.zeros((len(self.names), *rows.shape[1:]), rows.dtype)
-        arranged[[places[key] for key in keys.values()]] = rows
+        arranged[[places[name] for name in names]] = rows
         return arranged
 
     def as_table(self) -> TableValue:
@@ -589,6 +588,7 @@ def _scores(table: TableValue, parts: Parts) -> GraphValue:
 def _classify(scores: GraphValue, predictor: ClassPredictor) -> None:
     """Add the outputs of a classifier: label, probabilities and scores."""
     labels = labels_of(predictor.outputs, "an ONNX file")
+    check_seen(predictor, "an ONNX file")
     if predictor.softmax is None:
         probabilities = _projected(scores, len(labels))
     else:

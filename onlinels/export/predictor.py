@@ -9,6 +9,7 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,12 @@ from onlinels.checks import Floats, Matrix, checked_assignment, read_only
 from onlinels.features.images import Shape
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel
-from onlinels.linear.scoring import ScoringClassifier, posteriors, probabilities_of
+from onlinels.linear.scoring import (
+    ScoringClassifier,
+    posteriors,
+    probabilities_of,
+    unseen_classes,
+)
 from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
 from onlinels.network import ShallowConvClassifier
 from onlinels.numerics import Lock, all_held, product
@@ -37,6 +43,9 @@ from onlinels.rows.labels import Label
 from onlinels.saving import files, in_plain_types, savable, save_method
 from onlinels.windowed import WindowedClassifier
 
+OF_PRIORS = 1.0, 1.0, 0.0
+"""The setting `softmax` of posterior probabilities: the softmax of the outputs itself."""
+
 
 @dataclass(eq=False, repr=False)
 class Predictor(base.Estimator):
@@ -52,6 +61,8 @@ class Predictor(base.Estimator):
     intercept : ndarray (n_outputs,)
     softmax : (scale, share, least), optional
         Probabilities are share * softmax(scale * outputs) + least; by default the nearest ones.
+    priors : dict, optional
+        Priors by label, for classes without rows.
     """
 
     save = save_method
@@ -62,6 +73,7 @@ class Predictor(base.Estimator):
     weights: Matrix
     intercept: Floats
     softmax: tuple[float, ...] | None = None
+    priors: dict[Any, float] | None = None
 
     def __post_init__(self) -> None:
         self._lock = Lock()
@@ -126,6 +138,8 @@ class ClassPredictor(Predictor, ScoringClassifier):
     def _probabilities(self, scores: Floats) -> Floats:
         if self.softmax is None:
             return probabilities_of(scores)
+        if self.softmax == OF_PRIORS:
+            return posteriors(scores, self.priors, self.outputs)
         scale, share, least = self.softmax
         return share * posteriors(scale * scores) + least
 
@@ -158,9 +172,24 @@ def predictor_of(model: Any) -> Predictor:
             raise ValueError(f"{problem}. Call learn_one or learn_many first.")
         weights, intercept = (each.copy() for each in model._weights())
         if isinstance(model, LeastSquaresClassifier):
-            softmax = None if model.priors is None else (1.0, 1.0, 0.0)
-            return ClassPredictor(model._state.columns, model.classes, weights, intercept, softmax)
+            priors = model.priors
+            softmax = None if priors is None else OF_PRIORS
+            priors = priors if isinstance(priors, dict) else None
+            parts = model._state.columns, model.classes, weights, intercept, softmax, priors
+            return ClassPredictor(*parts)
         return NumberPredictor(model._state.columns, model._named or (), weights, intercept)
+
+
+def check_seen(predictor: Predictor, output: str) -> None:
+    """Raise ValueError if a classifier has priors of classes without rows."""
+    # Classes without weight have the score -inf.
+    seen = compress(predictor.outputs, np.isfinite(predictor.intercept))
+    unseen = unseen_classes(predictor.priors, tuple(seen))
+    if unseen:
+        raise ValueError(
+            f"priors name {next(iter(unseen))!r}, of which no row was learnt, expected rows of "
+            f"every class for {output}. Learn rows of it, or assign priors without it before."
+        )
 
 
 def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
@@ -214,13 +243,16 @@ def parts_of(model: Any) -> Parts:
         if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._statistics.feature_mean)
         if isinstance(model, ShallowConvClassifier):
-            layer, shape = model._linear_layer, model._image_shape
+            layer, shape = model._linear_layer(), model._image_shape
             network = model._fixed or model._current_draft() or model._network
             # It refuses images of other shapes, also if it returns images as they are.
             first = network.preprocessing.clone({"image_shape": shape})
             steps = ("preprocessing", first), ("features", network.features)
-            steps = *steps, ("hidden", network.hidden)
-            return parts_of(layer)._replace(steps=steps, shape=shape)
+            parts, hidden = parts_of(layer), copied(network.hidden)
+            # In the network, columns are numbers; in a pipeline, outputs of the step before.
+            hidden._columns = hidden._columns.as_numbered()
+            vars(parts.predictor).update(columns=parts.predictor.columns.as_numbered())
+            return parts._replace(steps=(*steps, ("hidden", hidden)), shape=shape)
         if not isinstance(model, WRAPPERS):
             raise ValueError(
                 f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
@@ -394,6 +426,7 @@ def _classifier(predictor: Predictor, settings: dict[str, Any]) -> Any:
     from sklearn.preprocessing import LabelBinarizer
 
     labels = labels_of(predictor.outputs, "scikit-learn")
+    check_seen(predictor, "scikit-learn")
     if len(labels) < 2:
         problem = f"The model knows only the class {labels[0].item()!r}, expected at least two"
         raise ValueError(f"{problem}. Learn rows of another class first.")

@@ -24,6 +24,7 @@ from onlinels.checks import (
     check_count,
     check_positive,
     check_room,
+    ignoring,
     same,
 )
 from onlinels.features.filters import (
@@ -39,6 +40,7 @@ from onlinels.features.images import (
     ImageTransformer,
     Kind,
     Shape,
+    channels_hint,
     check_image_shape,
     check_pixels,
     check_some,
@@ -48,7 +50,8 @@ from onlinels.features.images import (
     slices,
 )
 from onlinels.numerics import MAX_SINGLE_THREAD_PRODUCT, Scratch, even_parts, in_threads
-from onlinels.saving import savable
+from onlinels.rows.batch import matched_by_position
+from onlinels.saving import is_small, savable
 
 N_SQUARE_ROOTS = {1.0: 0, 0.5: 1, 0.25: 2}
 """Number of square roots of an absolute value that make a power, by its exponent."""
@@ -247,7 +250,7 @@ def convolve(images: Matrix, filters: Matrix, stage: ConvolutionalFeatures) -> M
                 in_order = pool(by_image, scratch, *pooling).transpose(0, 3, 2, 1, 4)
                 features[block, group, tile].reshape(in_order.shape)[:] = in_order
 
-    @np.errstate(over="ignore", invalid="ignore")
+    @ignoring("over", "invalid")
     def work(part: slice) -> None:
         whole = part.stop - (part.stop - part.start) % per_product
         # The remaining images, too few for a product, are processed one by one.
@@ -274,8 +277,14 @@ NORMALIZATIONS = {True: "map", False: None, "map": "map", "image": "image"}
 """Divisors of features: the sum of their map, nothing, or the length of all features."""
 
 
+MAX_MARGIN = 1000
+"""Largest padding and pooling window of a file, in pixels: an image takes the square as memory."""
+
+
 def _bank_fits(features: Any) -> bool:
-    return same(features._bank, type(features)(**features._get_params())._bank)
+    sizes = max(features.padding, features.pool_size) <= MAX_MARGIN
+    sizes = sizes and is_small(*(features.image_shape or ()))
+    return sizes and same(features._bank, type(features)(**features._get_params())._bank)
 
 
 @savable(_bank_fits)
@@ -395,6 +404,7 @@ class ConvolutionalFeatures(ImageTransformer):
         self._bank = None if unmade else make_bank(self.filters)
 
     @classmethod
+    @matched_by_position
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
         """Return a transformer whose filters are made from examples.
 
@@ -503,11 +513,12 @@ class ConvolutionalFeatures(ImageTransformer):
         check_image_shape("shape", shape)
         height, width, n_channels = full_shape(shape, None)
         bank = make_bank(self.filters, n_channels) if self._bank is None else self._bank
-        filters = for_channels(bank, n_channels)
+        filters = for_channels(bank, n_channels, channels_hint(shape))
         n_positions = prod(self._sides(side, filters.shape[1])[1] for side in (height, width))
         if not n_positions:
             problem = f"Images of {height} x {width} pixels have empty pooled maps"
-            raise ValueError(f"{problem} with these filters. Raise padding, or lower drop_ring.")
+            remedy = f"Raise padding, or lower drop_ring.{channels_hint(shape)}"
+            raise ValueError(f"{problem} with these filters. {remedy}")
         n_groups = 1 if self.channels == "joint" else n_channels
         return n_groups * len(filters) * n_positions
 
@@ -544,6 +555,6 @@ class ConvolutionalFeatures(ImageTransformer):
         return self.n_features(shape)
 
     def _transform(self, images: Matrix) -> Matrix:
-        bank = for_channels(self.bank, images.shape[3])
+        bank = for_channels(self.bank, images.shape[3], channels_hint(images.shape[1:]))
         self.check_images(images)
         return convolve(images.astype(PRECISIONS[self.dtype], copy=False), bank, self)

@@ -12,7 +12,7 @@ import numpy as np
 from onlinels.checks import Floats, Matrix, check_kind, check_values, dense, same
 from onlinels.features.images import FixedTransformer
 from onlinels.rows.batch import as_numpy, output_row, output_table, source_of
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import is_small, savable, settings_hold
 
 PROBE_TEXTS = (
     "The train to the coast leaves at nine in the morning.",
@@ -34,8 +34,13 @@ Networks in float32 differ by about 1e-6 between processors, and in bfloat16 by 
 """
 
 
+def _probes_are_small(embed: Any) -> bool:
+    # The images of a shape are made again for the function that `load` is given.
+    return not isinstance(embed.probes, tuple) or is_small(N_PROBE_IMAGES, *embed.probes)
+
+
 # A file holds no functions.
-@savable(take=lambda embed: vars(embed) | {"function": None})
+@savable(_probes_are_small, take=lambda embed: vars(embed) | {"function": None})
 class IdentifiedFunction:
     """A function that embeds items, and the fingerprint that identifies it in a file.
 
@@ -209,7 +214,10 @@ def _item_of(x: Any, argument: str) -> Any:
     if not isinstance(x, Mapping) or len(x) != 1:
         found = f"{len(x)} values" if isinstance(x, Mapping) else f"the type {type(x).__name__}"
         expected = 'a dict with one item to embed, such as {"text": "..."}'
-        remedy = "Select one with river's compose.Select(name) | Embedding(...)."
+        remedy = (
+            f"Convert a row with {argument}.to_dict() or {argument}._asdict(), and select one item "
+            "with river's compose.Select(name) | Embedding(...)."
+        )
         raise ValueError(f"{argument} has {found}, expected {expected}. {remedy}")
     return next(iter(x.values()))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,13 +23,13 @@ from onlinels.checks import (
     frozen_copy,
     read_only,
 )
-from onlinels.features.images import Shape
+from onlinels.features.images import Shape, channels_hint
 from onlinels.features.preprocessing import GREY_WEIGHTS, fit_whitening
 from onlinels.rows.labels import Classes, Label, read_labels
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import is_small, savable, settings_hold
 
 
-def for_channels(bank: Floats, n_channels: int) -> Floats:
+def for_channels(bank: Floats, n_channels: int, hint: str = "") -> Floats:
     """Return filters (n_filters, height, width, channels) for images of so many channels.
 
     =================  ==================  ====================================================
@@ -41,6 +40,8 @@ def for_channels(bank: Floats, n_channels: int) -> Floats:
     3 (RGB)            1 or 2              the grey version 0.299 R + 0.587 G + 0.114 B
     3 (RGB)            4 (RGB and grey)    the three channels and the grey version
     =================  ==================  ====================================================
+
+    `hint` ends the message for any other number of channels.
     """
     own = bank.shape[3]
     if own == n_channels:
@@ -52,7 +53,8 @@ def for_channels(bank: Floats, n_channels: int) -> Floats:
         parts = [bank, grey] if n_channels == 4 else [grey] * n_channels
         return np.concatenate(parts, axis=3)
     problem = f"Images have {n_channels} channels, expected {'1 to 4' if own == 3 else own}"
-    raise ValueError(f"{problem}, since the filters have {own}. Pass other images or filters.")
+    remedy = f"Pass other images or filters.{hint}"
+    raise ValueError(f"{problem}, since the filters have {own}. {remedy}")
 
 
 def zero_mean(bank: Floats) -> Floats:
@@ -102,7 +104,17 @@ def draw(random: Generator, n_available: int, n_wanted: int) -> Integers:
     return random.choice(n_available, n_wanted, replace=n_wanted > n_available)
 
 
-@savable(settings_hold)
+MAX_ITERATIONS = 10_000
+"""Most iterations of k-means that a file may ask for."""
+
+
+def _recipe_is_small(patches: Any) -> bool:
+    """Return whether what a file asks for, without an array to show for it, is small."""
+    fits = settings_hold(patches) and patches.n_iterations <= MAX_ITERATIONS
+    return fits and is_small(patches.n_filters, patches.size, patches.size)
+
+
+@savable(_recipe_is_small)
 @dataclass(frozen=True)
 class Patches:
     """Make filters of patches of example images.
@@ -182,7 +194,8 @@ class Patches:
         """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
         if self.size > min(shape[:2]):
             problem = f"size={self.size} exceeds images of {shape[0]} x {shape[1]} pixels"
-            raise ValueError(f"{problem}, expected at most {min(shape[:2])}. Pass a smaller size.")
+            remedy = f"Pass a smaller size.{channels_hint(shape)}"
+            raise ValueError(f"{problem}, expected at most {min(shape[:2])}. {remedy}")
 
     def make(self, images: Matrix, labels: Any, random: Generator, joint: bool = False) -> Floats:
         """Return filters (n_filters, size, size, n_channels) made from images of this many axes.
@@ -240,14 +253,8 @@ class Patches:
         rows -= rows.mean(axis=1, keepdims=True)
         mean, matrix = fit_whitening(rows, float(self.whitening or 0.0))
         if self.n_iterations:
-            # Imported here, because it takes a tenth of the time of importing this package.
-            from scipy.cluster.vq import kmeans2
-
             whitened = (rows - mean) @ matrix
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "One of the clusters is empty")
-                starts = whitened[chosen]
-                directions, _ = kmeans2(whitened, starts, self.n_iterations, minit="matrix")
+            directions = means_of_clusters(whitened, whitened[chosen], self.n_iterations)
         else:
             directions = (rows[chosen] - mean) @ matrix
         lengths = np.linalg.norm(directions, axis=1, keepdims=True)
@@ -255,6 +262,31 @@ class Patches:
         # Rows have mean 0, so the mean of a filter is nothing but rounding errors.
         filters -= filters.mean(axis=1, keepdims=True)
         return filters.reshape(-1, *patches.shape[1:])
+
+
+def means_of_clusters(points: Floats, centres: Floats, n_iterations: int) -> Floats:
+    """Return the means of k-means clusters; the centre of a cluster without points stays.
+
+    scipy's `kmeans2` does the same and warns of such a cluster, and Python's filters of warnings,
+    by which it could be silenced, belong to all threads.
+
+    Examples
+    --------
+    >>> points, centres = np.array([[0.0], [1.0], [8.0]]), np.array([[0.0], [9.0], [99.0]])
+    >>> means_of_clusters(points, centres, n_iterations=3).ravel()
+    array([ 0.5,  8. , 99. ])
+    """
+    # Imported here, because it takes a tenth of the time of importing this package.
+    from scipy.cluster.vq import vq
+    from scipy.sparse import csr_array
+
+    places = np.arange(len(points))
+    for _ in range(n_iterations):
+        nearest, _ = vq(points, centres)
+        members = csr_array((np.ones(len(points)), (nearest, places)), (len(centres), len(points)))
+        counts = np.bincount(nearest, minlength=len(centres))[:, None]
+        centres = np.where(counts > 0, (members @ points) / np.maximum(counts, 1), centres)
+    return centres
 
 
 def banks_of(filters: Any) -> list[Floats | Patches]:
@@ -291,8 +323,8 @@ def frozen_filters(filters: Any) -> Any:
 
 
 def outline(patches: Patches, place: int) -> Floats:
-    """Return ones in place of the filters that patches will be."""
-    return np.ones((patches.n_filters, patches.size, patches.size, 1))
+    """Return ones in place of the filters that patches will be, which take no memory."""
+    return np.broadcast_to(1.0, (patches.n_filters, patches.size, patches.size, 1))
 
 
 def make_bank(

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
 from onlinels.checks import (
     PRECISIONS,
+    Floats,
     Integers,
     Matrix,
     check_choice,
     check_count,
     check_flag,
     check_not_empty,
+    ignoring,
     plain_value,
 )
 from onlinels.features.convolution import ConvolutionalFeatures, convolution_bytes
@@ -27,6 +29,7 @@ from onlinels.features.input_weights import (
     DISTRIBUTIONS,
     FixedWeights,
     InputWeights,
+    are_places,
     check_units,
     draw_pairs,
     draw_row,
@@ -38,10 +41,11 @@ from onlinels.numerics import Frozen, Lock
 from onlinels.rows.batch import (
     Batch,
     Columns,
+    Layout,
     Name,
-    feature_key,
     holds_array,
-    key_text,
+    matched_by_position,
+    name_text,
     names_of,
     output_row,
     output_table,
@@ -49,11 +53,24 @@ from onlinels.rows.batch import (
     read_sample,
 )
 from onlinels.rows.labels import read_labels
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import is_small, locked_deepcopy, locked_state, savable, settings_hold
 from onlinels.saving.description import SavedState, state_of
 
 
-@savable(lambda landmarks: landmarks.images.ndim == 4)
+@ignoring("over", "invalid")
+def standardized(made: Any, means: Floats, factors: Floats, dtype: Any) -> Any:
+    """Return input weights for rows that are not standardised, in a precision."""
+    return made.of_standardized(means, factors).astype(dtype)
+
+
+def _pairs_fit(landmarks: Any) -> bool:
+    pairs, offsets = (landmarks.first, landmarks.second), landmarks.offsets
+    fits = are_places(len(landmarks.images), len(landmarks.first), *pairs)
+    fits = fits and (offsets is None or offsets.shape == landmarks.first.shape)
+    return fits and landmarks.images.ndim == 4
+
+
+@savable(_pairs_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageLandmarks(Frozen):
     """Pairs of images of distinct classes, one for each hidden unit.
@@ -85,6 +102,7 @@ class ImageLandmarks(Frozen):
     offsets: Matrix | None = None
 
     @classmethod
+    @ignoring("invalid")
     def draw(
         cls,
         preprocessing: ImagePreprocessing,
@@ -98,8 +116,7 @@ class ImageLandmarks(Frozen):
         """Return pairs of images with distinct labels, and only the images in these pairs."""
         used, places = np.unique(draw_pairs(labels, n_hidden, seed), return_inverse=True)
         images, dtype = images[used], str(images.dtype)
-        with np.errstate(invalid="ignore"):
-            as_bytes = images.astype(np.uint8)
+        as_bytes = images.astype(np.uint8)
         if np.array_equal(as_bytes, images):
             images = as_bytes
         first, second = places.reshape(2, -1)
@@ -153,6 +170,9 @@ ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
 def _layer_fits(layer: Any) -> bool:
     made = layer._made
     fits = (len(made.names), made.n_hidden) == (len(layer._columns), layer.n_hidden)
+    if not made.names:
+        # No number has been drawn, so no array bears the size out.
+        fits = fits and is_small(layer.n_hidden)
     if layer.input_weights in DISTRIBUTIONS:
         # Checked before `settings_hold`, which draws n_hidden numbers for a layer with a bias.
         fits = fits and (made.offsets is None) == (layer.bias is False)
@@ -227,10 +247,12 @@ def _with_made(state: SavedState) -> Any:
     vars(layer).update(state)
     if isinstance(layer.input_weights, ImageLandmarks):
         made = layer.input_weights.weights(layer.dtype)
-        vars(layer).update(input_weights=made, _made=made, _columns=Columns(made.names))
+        vars(layer).update(
+            input_weights=made, _made=made, _columns=Columns(made.names).as_numbered()
+        )
     if isinstance(held, DrawnWeights):
         none = np.empty((0, layer.n_hidden), dtype=PRECISIONS[layer.dtype])
-        layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), held.names)
+        layer._made = layer._drawn(FixedWeights((), none, offsets=held.offsets), layer._columns)
         if _digest(layer._made.weights) != held.sha256:
             raise ValueError(
                 f"it leaves out input weights, which numpy {np.__version__} draws otherwise than "
@@ -321,9 +343,13 @@ class HiddenLayer(FixedTransformer):
     prefix: str = ""
 
     # The last known row and its output: a pipeline transforms a row to predict and to learn it.
-    _last = None
+    # It has no annotation, which would make it a setting.
+    _last = cast("tuple[Any, dict[Any, Any]] | None", None)
 
-    def __getstate__(self) -> dict[str, Any]:
+    __deepcopy__, __getstate__ = locked_deepcopy, locked_state
+
+    def _own_state(self) -> dict[str, Any]:
+        """Return the attributes that are copied, pickled and saved."""
         return {name: value for name, value in vars(self).items() if name != "_last"}
 
     def __post_init__(self) -> None:
@@ -343,9 +369,12 @@ class HiddenLayer(FixedTransformer):
             problem, own = f"n_hidden={self.n_hidden} does not fit {given}", given.n_hidden
             raise ValueError(f"{problem}, expected {own}. Pass n_hidden={own}.")
         self._lock, self._columns = Lock(), Columns(given.names)
+        if given.origin is not None:  # The columns are those of image features.
+            self._columns = self._columns.as_numbered()
         self._made = given.astype(PRECISIONS[self.dtype])
 
     @classmethod
+    @matched_by_position
     def from_examples(
         cls,
         X: Any,
@@ -429,14 +458,13 @@ class HiddenLayer(FixedTransformer):
         scaling = standardization(features) if standardize else None
         made: Any = layer._made
         if layer.is_fixed:
-            made = layer._drawn(made, columns.names)
+            made = layer._drawn(made, columns)
         else:
             if scaling is not None:
                 features = (features - scaling[0]) * scaling[1]
             made = layer._differences(columns.names, features.astype(dtype, copy=False), labels)
         if scaling is not None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                made = made.of_standardized(*scaling).astype(dtype)
+            made = standardized(made, *scaling, dtype)
             if not made.is_finite:
                 found = f"standard deviations down to {1.0 / scaling[1].max():g}"
                 problem = f"Input weights for {found} overflow {layer.dtype}"
@@ -467,13 +495,12 @@ class HiddenLayer(FixedTransformer):
         with self._lock:
             row = self._columns.row(x)
             if row is not None:
-                as_array = len(x) == 1 and type(next(iter(x.values()))) is np.ndarray
+                as_array = len(x) == 1 and isinstance(next(iter(x.values())), np.ndarray)
                 key = as_array, row.tobytes()
                 if self._last is None or self._last[0] != key:
-                    with np.errstate(over="ignore", invalid="ignore"):
-                        found = self._activated(self._made, row[None])[0]
-                        # An activation that is not finite has no finite square.
-                        fits = found.dot(found) < np.inf
+                    found = self._activated(self._made, row[None])[0]
+                    # An activation that is not finite has no finite square.
+                    fits = found.dot(found) < np.inf
                     self._last = (key, output_row(found, as_array, self.prefix)) if fits else None
                 if self._last is not None:
                     output = self._last[1]
@@ -484,6 +511,10 @@ class HiddenLayer(FixedTransformer):
             activations = self._activate(batch)[0]
             self._columns.note(batch.layouts[0])
         return output_row(activations, holds_array(batch.layouts[0]), self.prefix)
+
+    def _take_form(self, layout: Layout) -> None:
+        """Note whether rows that are transformed one by one, as dicts, come from a plain array."""
+        vars(self).update(_columns=self._columns.in_form(layout))
 
     def transform_many(self, X: Any) -> Any:
         """Return the activations of a mini-batch, in the kind of `X`."""
@@ -496,13 +527,12 @@ class HiddenLayer(FixedTransformer):
             raise not_made(f"input_weights={self.input_weights!r} is", "HiddenLayer")
         if not len(batch):
             return np.zeros((0, self.n_hidden), PRECISIONS[self.dtype])
-        # Overflow inside is allowed, as in e^(-u^2): only the activations must be finite.
-        with self._lock, np.errstate(over="ignore", invalid="ignore"):
+        with self._lock:
             columns, made = self._columns, self._made
             if isinstance(made, FixedWeights) and isinstance(self.input_weights, str):
                 columns = self._columns.extended(batch.layouts)
                 if len(columns) > len(made.names):
-                    made = self._drawn(made, columns.names)
+                    made = self._drawn(made, columns)
             features = columns.place(batch.layouts, batch.values)
             activations = self._activated(made, features)
             # Minimum and maximum are NaN if any activation is.
@@ -516,6 +546,8 @@ class HiddenLayer(FixedTransformer):
             vars(self).update(_columns=columns, _made=made)
             return activations
 
+    # Overflow inside is allowed, as in e^(-u^2): only the activations must be finite.
+    @ignoring("over", "invalid")
     def _activated(self, made: InputWeights, features: Matrix) -> Matrix:
         """Return the activations of features in the columns of input weights."""
         projections = made.project(features.astype(PRECISIONS[self.dtype], copy=False))
@@ -556,12 +588,12 @@ class HiddenLayer(FixedTransformer):
         offsets = spread * draw_row("gaussian", self.seed, BIAS_KEY, self.n_hidden)
         return np.asarray(offsets, PRECISIONS[self.dtype])
 
-    def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
+    def _drawn(self, made: FixedWeights, columns: Columns) -> FixedWeights:
         """Return the random input weights extended by a row for every new name."""
-        kind, n_made = plain_value(self.input_weights), len(made.names)
+        kind, n_made, names = plain_value(self.input_weights), len(made.names), columns.names
         check_units(self.n_hidden, len(names))
         weights = np.empty((len(names), self.n_hidden), dtype=made.weights.dtype)
         weights[:n_made] = made.weights
         for row, name in zip(weights[n_made:], names[n_made:], strict=True):
-            row[:] = draw_row(kind, self.seed, key_text(feature_key(name)), self.n_hidden)
+            row[:] = draw_row(kind, self.seed, name_text(columns.key_of(name)), self.n_hidden)
         return FixedWeights(names, weights, offsets=made.offsets)

@@ -61,7 +61,8 @@ class Kind(NamedTuple):
         """Raise TypeError unless a sample is an array or a mapping; do not read its values."""
         if not isinstance(x, (Mapping, np.ndarray)):
             problem = f"x is of type {type(x).__name__}, expected an array or {self.example}"
-            raise TypeError(f"{problem}. Pass an array, np.asarray({self.name}).")
+            remedy = f"Pass an array, np.asarray({self.name}), or a row of named {self.pixel}s as "
+            raise TypeError(f"{problem}. {remedy}x.to_dict() or x._asdict().")
 
 
 IMAGE_SIZES = "(height, width) or (height, width, n_channels)"
@@ -122,6 +123,21 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
         raise ValueError(f"{found}, expected one shape. Resize them.")
     values = np.concatenate([image.values for image in images])
     return Images(values, X, has_channels=any(image.has_channels for image in images))
+
+
+def channels_hint(shape: Shape, kind: Kind = IMAGE) -> str:
+    """Return a remedy for images of a shape (n_channels, height, width), as in torch, else "".
+
+    It ends the messages of images that do not fit.
+    """
+    if len(shape) != kind.n_axes + 1 or not shape[0] <= MAX_CHANNELS < min(shape[1:]):
+        return ""
+    one = f"np.moveaxis({kind.name}, 0, -1) for a single {kind.name}"
+    return f" X looks channels first, (n, {str(shape)[1:]}: pass np.moveaxis(X, 1, -1), or {one}."
+
+
+MAX_CHANNELS = 4
+"""Number of channels of most images, at most, and less than their height and width."""
 
 
 def of_images(function: Callable[[Matrix], Matrix], images: Images) -> Matrix:
@@ -185,7 +201,7 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
             found, expected = f"{shape[0]} {kind.pixel}s", f"the {prod(full)} of {image_shape}"
             problem = f"A row has {found}, expected {expected}"
         remedy = f"Resize it, convert its channels, or set {kind.name}_shape."
-        raise ValueError(f"{problem}. {remedy}")
+        raise ValueError(f"{problem}. {remedy}{channels_hint(shape, kind)}")
     return full
 
 

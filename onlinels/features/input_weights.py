@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from onlinels.checks import Floats, Integers, Matrix, check_room
 from onlinels.core.reference import EPS
 from onlinels.features.images import slices
-from onlinels.numerics import Frozen, product
+from onlinels.numerics import Frozen, is_array, product
 from onlinels.rows.batch import Name
 from onlinels.rows.labels import Classes
 from onlinels.saving import savable
@@ -149,9 +149,17 @@ BLOCK_UNITS = 64
 """Hidden units whose differences are computed at once, to bound memory."""
 
 
+def are_places(size: int, n: int, *arrays: Any) -> bool:
+    """Return whether loaded arrays hold n places each, from 0 to below `size`."""
+    fits = all(is_array(each, n, dtype=np.intp) for each in arrays)
+    return fits and all(bool(((each >= 0) & (each < size)).all()) for each in arrays)
+
+
 def _landmarks_fit(made: Any) -> bool:
-    alike = len({each.shape for each in (made.first, made.second, made.scales)}) == 1
-    return alike and made.landmark_offsets.shape == made.landmarks.shape[:1]
+    n_landmarks, n_features = made.landmarks.shape
+    fits = made.scales.shape == (made.n_hidden,) and n_features == len(made.names)
+    fits = fits and made.landmark_offsets.shape == (n_landmarks,)
+    return fits and are_places(n_landmarks, made.n_hidden, made.first, made.second)
 
 
 @savable(_landmarks_fit)

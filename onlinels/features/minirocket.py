@@ -25,14 +25,16 @@ from onlinels.features.images import (
     ImageTransformer,
     Kind,
     Shape,
+    channels_hint,
     check_pixels,
     check_some,
     not_made,
     read_images,
     slices,
 )
-from onlinels.numerics import Frozen, in_threads
-from onlinels.saving import savable, settings_hold
+from onlinels.numerics import Frozen, in_threads, is_array
+from onlinels.rows.batch import matched_by_position
+from onlinels.saving import is_small, savable, settings_hold
 
 Flags = NDArray[np.bool_]
 
@@ -63,8 +65,14 @@ GOLDEN_RATIO = (np.sqrt(5.0) + 1.0) / 2.0
 
 def _kernels_fit(kernels: Any) -> bool:
     # Windows are padded for longer kernels.
-    lengths = 2 * KERNEL_RADIUS * kernels.dilations
-    return bool(((lengths > 0) & (lengths < kernels.length)).all())
+    lengths, n_dilations = 2 * KERNEL_RADIUS * kernels.dilations, len(kernels.dilations)
+    fits = is_array(kernels.dilations, n_dilations, dtype=np.intp)
+    fits = fits and is_array(kernels.n_biases, n_dilations, dtype=np.intp)
+    fits = fits and is_array(kernels.biases, N_KERNELS * int(kernels.n_biases.sum()))
+    shape = n_dilations, N_KERNELS, kernels.channels.shape[2]
+    fits = fits and is_array(kernels.channels, *shape, dtype=np.bool_)
+    fits = fits and bool((kernels.n_biases >= 0).all() and kernels.channels.any(axis=2).all())
+    return fits and bool(((lengths > 0) & (lengths < kernels.length)).all())
 
 
 @savable(_kernels_fit)
@@ -215,7 +223,7 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
     return np.transpose(counts.reshape(-1, n_kernels, n) / length, (2, 1, 0))
 
 
-@savable(settings_hold)
+@savable(lambda features: is_small(*(features.window_shape or ())) and settings_hold(features))
 @dataclass(eq=False, repr=False)
 class MiniRocketFeatures(ImageTransformer):
     """Turn windows of sensor values into proportions of positive responses to dilated kernels.
@@ -288,6 +296,7 @@ class MiniRocketFeatures(ImageTransformer):
         self._check_settings()
 
     @classmethod
+    @matched_by_position
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
         """Return a transformer whose biases are quantiles of responses to examples.
 
@@ -322,7 +331,8 @@ class MiniRocketFeatures(ImageTransformer):
         windows = model._values(check_some(read_images(X, model.window_shape, WINDOW), WINDOW))
         if windows.shape[1] < MINIROCKET_SIZE:
             problem = f"Windows have {windows.shape[1]} samples, expected at least"
-            raise ValueError(f"{problem} {MINIROCKET_SIZE}. Pass longer windows.")
+            remedy = f"Pass longer windows.{channels_hint(windows.shape[1:], WINDOW)}"
+            raise ValueError(f"{problem} {MINIROCKET_SIZE}. {remedy}")
         made = make_kernels(windows, model.n_features, model.seed)
         return cls(**{**settings, "kernels": made})
 
@@ -337,7 +347,8 @@ class MiniRocketFeatures(ImageTransformer):
         windows = self._values(images)
         expected = (self.kernels.length, self.kernels.channels.shape[2])
         if windows.shape[1:] != expected:
-            found, remedy = windows.shape[1:], "Resize it, or use from_examples again."
+            found, hint = windows.shape[1:], channels_hint(windows.shape[1:], WINDOW)
+            remedy = f"Resize it, or use from_examples again.{hint}"
             raise ValueError(f"A window has shape {found}, expected {expected}. {remedy}")
         return proportions(windows, self.kernels)
 

@@ -26,6 +26,7 @@ from onlinels.features.images import (
     Images,
     Shape,
     block_means,
+    channels_hint,
     check_image_shape,
     check_pixels,
     check_some,
@@ -36,8 +37,8 @@ from onlinels.features.images import (
     read_images,
 )
 from onlinels.numerics import Frozen
-from onlinels.rows.batch import output_table
-from onlinels.saving import savable, settings_hold
+from onlinels.rows.batch import matched_by_position, output_table
+from onlinels.saving import is_small, savable, settings_hold
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)
 """Weights of red, green and blue in perceived brightness (ITU-R BT.601)."""
@@ -113,7 +114,7 @@ class FixedZCA(Frozen):
         return np.ascontiguousarray(np.moveaxis(by_channel, 0, 3), images.dtype)
 
 
-@savable(settings_hold)
+@savable(lambda steps: is_small(*(steps.image_shape or ())) and settings_hold(steps))
 @dataclass(eq=False, repr=False)
 class ImagePreprocessing(FixedTransformer):
     """Downsample images, scale them, add a grey channel and whiten, in this order.
@@ -218,6 +219,7 @@ class ImagePreprocessing(FixedTransformer):
             self.output_shape(self.image_shape)
 
     @classmethod
+    @matched_by_position
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
         """Return a preprocessing whose whitening is fitted to a warm-up sample.
 
@@ -298,17 +300,17 @@ class ImagePreprocessing(FixedTransformer):
         height, width, n_channels = (*image_shape, 1)[:3]
         if height % self.downsample or width % self.downsample:
             found = f"{height} x {width} pixels, expected multiples of downsample={self.downsample}"
-            raise ValueError(f"Images have {found}. Crop or pad them.")
+            raise ValueError(f"Images have {found}. Crop or pad them.{channels_hint(image_shape)}")
         if self.grey_channel and n_channels != 3:
             problem = f"Images have {n_channels} channels, expected 3 (RGB) to add grey"
-            raise ValueError(f"{problem}. Pass grey_channel=False.")
+            raise ValueError(f"{problem}. Pass grey_channel=False.{channels_hint(image_shape)}")
         sides = height // self.downsample, width // self.downsample
         shape = (*sides, n_channels + self.grey_channel)
         fixed = self.whitening
         if isinstance(fixed, FixedZCA) and shape != (*fixed.image_shape, len(fixed.means)):
             found = f"{sides[0]} x {sides[1]} pixels and {shape[2]} channels"
             problem = f"Images to whiten have {found}, expected those of {fixed}"
-            raise ValueError(f"{problem}. Use from_examples again.")
+            raise ValueError(f"{problem}. Use from_examples again.{channels_hint(image_shape)}")
         return shape[: len(image_shape)]
 
     def check_images(self, images: Matrix) -> Shape:

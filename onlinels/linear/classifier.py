@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-
-from dataclasses import replace
 
 from onlinels.checks import Floats, read_only
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LinearModel, linear_is_sound, read_asked
-from onlinels.linear.state import Settings, solve
 from onlinels.linear.prequential import Answers, answered, label_and_learn, tabulate_and_learn
 from onlinels.linear.ridge import Ridge, Scaling
 from onlinels.linear.scoring import (
@@ -23,17 +21,29 @@ from onlinels.linear.scoring import (
     discriminant,
     posteriors,
     read_priors,
+    unseen_classes,
 )
+from onlinels.linear.settings import Settings
 from onlinels.numerics import product
-from onlinels.rows.batch import Batch, check_mapping, read_sample, table_like
+from onlinels.rows.batch import (
+    Batch,
+    check_mapping,
+    matched_by_position,
+    read_sample,
+    table_like,
+)
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
-from onlinels.sums.rows import Targets
 from onlinels.sums.audit import held_targets
+from onlinels.sums.rows import Targets
 from onlinels.sums.statistics import RowSums
 
 
-@savable(linear_is_sound)
+def _labels_are_sound(model: Any) -> bool:
+    return linear_is_sound(model) and model._state.counts is not None
+
+
+@savable(_labels_are_sound)
 class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     """Classify by ridge regression on one-hot labels, learnt online and exactly.
 
@@ -68,9 +78,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     forgetting_factor : float
         Factor in (0, 1] by which every row learnt multiplies the weight of all earlier rows.
     half_life : float or timedelta, optional
-        Time in which the weight of a row halves, in units of the times `t` of the rows. A row
-        without `t` lets one unit pass. The ridge does not decay, except with
-        accumulator="recursive" (see the notes). See also `onlinels.linear.forgetting.Clock`.
+        Time in which the weight of a row halves, in units of the times `t` of the rows; a timedelta
+        of Python, numpy or pandas if these are dates. A row without `t` lets one unit pass. The
+        ridge does not decay, except with accumulator="recursive" (see the notes). See also
+        `onlinels.linear.forgetting.Clock`.
     priors : None, "learnt", "equal" or dict
         Prior probabilities of the classes, for linear discriminant analysis from the same
         statistics. The setting can be changed at any time.
@@ -81,7 +92,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         - "equal": all priors are equal. The means of classes with few rows are also shrunk, so that
           a new class is predicted after a few rows.
         - A dict {label: prior}: the priors need not sum to 1, and a label that is not in the dict
-          counts as 1. ``{}`` gives equal priors without shrinkage.
+          counts as 1. A class of the dict that has no rows yet has its prior as probability,
+          whatever the row. ``{}`` gives equal priors without shrinkage.
     scaling : "auto", "standard" or None
         The units s_j of the features on which the ridge acts.
 
@@ -125,7 +137,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     by more, up to doublings), unless the restricted likelihood accepts the ridge that was selected
     at the last doubling. With forgetting, also each time that four times the memory has
     passed; the memory is the number of rows, or the time, in which weights fall to 1/e. Merging,
-    unlearning, `fade` and a change of the ridge also lead to a new selection. The guide's page
+    unlearning, `fade` and a change of the ridge also lead to a new selection. Where a few rows
+    outweigh all others, the growth of the weight of all rows counts, too. The guide's page
     "Choose a model and its settings" has the details.
 
     **Units of features.** With scaling="standard", multiplying a feature by a constant changes no
@@ -201,7 +214,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ) -> None:
         priors = read_priors(priors)
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, priors, scaling
-        super().__init__(Settings(*settings), Classes(), np.zeros(0, dtype=np.int64))
+        super().__init__(Settings(*settings), Classes(), np.zeros(0))
 
     @property
     def priors(self) -> Any:
@@ -211,12 +224,12 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     @priors.setter
     def priors(self, priors: Priors) -> None:
         priors = read_priors(priors)
+        if priors == self._state.settings.priors:
+            return
         with self._lock:
-            state, following = self._state, copy.copy(self._state.following)
-            if priors != state.settings.priors:
-                following.solution = following.solution and following.solution._replace(rule=None)
-                settings = state.settings._replace(priors=priors)
-                self._state = replace(state, settings=settings, following=following)
+            state = self._state
+            state.following.forget_rule()
+            self._state = replace(state, settings=state.settings._replace(priors=priors))
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -274,8 +287,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             explained = statistics.products.explained_products(solution.output_weights)
             known = held_targets(statistics), statistics.target_mean
             rule = discriminant(explained, *known, self._state.settings.priors, self.classes)
-            solution = self._state.following.solution = solution._replace(rule=rule)
-        assert solution.rule is not None
+            # The labels are compared with those of the priors by code of their own.
+            self._state.following.keep_rule(solution, rule)
+            return rule
         return solution.rule
 
     def _weights(self) -> tuple[Floats, Floats]:
@@ -289,17 +303,24 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return outputs if self._state.settings.priors is None else self._rule().scores(outputs)
 
     def _probabilities(self, scores: Floats) -> Floats:
-        probabilities = super()._probabilities if self._state.settings.priors is None else posteriors
-        return probabilities(scores)
+        priors = self._state.settings.priors
+        if priors is None:
+            return super()._probabilities(scores)
+        return posteriors(scores, priors, self.classes[: scores.shape[1]])
+
+    def _unseen(self, n_known: int) -> dict[Label, float]:
+        return unseen_classes(self._state.settings.priors, self.classes[:n_known])
 
     def _shown(self, scores: Floats) -> list[str]:
-        return [f"probability {each:.5f}, " for each in self._probabilities(scores[None])[0]]
+        shares = self._with_unseen(scores[None])[1][0, : len(scores)]
+        return [f"probability {each:.5f}, " for each in shares]
 
-    def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
+    def _answered(self, X: Any, y: Any, w: Any, t: Any = None, are_asked: bool = True) -> Answers:
         """Return the scores of every row before it is learnt, and a model that has learnt all."""
         with self._lock:
-            return answered(self, X, y, w, t)
+            return answered(self, X, y, w, t, are_asked=are_asked)
 
+    @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
@@ -345,6 +366,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         with self._lock:
             return label_and_learn(self, X, y, w, t)
 
+    @matched_by_position
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
 
@@ -355,6 +377,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         table (n_rows, n_classes)
             In the kind of `X`, with a column for each class that is known after the batch: 0 in
             rows before the first row of the class. Dicts hold only the classes known at their row.
+            A class that a dict of `priors` names is known from the first row on, with its prior;
+            without rows in the batch, its column comes last.
 
         Examples
         --------

@@ -2,87 +2,52 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dtbsv
 
-from onlinels.checks import Floats, as_number, check_number, equals_itself, readable, warn_caller
+from onlinels.checks import Floats, by_row, check_number, ignoring, warn_caller
+from onlinels.rows.times import (
+    NANOSECONDS,
+    Duration,
+    ReadTimes,
+    Time,
+    Times,
+    elapsed,
+    exact,
+    from_seconds,
+    is_time,
+    nanoseconds_in,
+    rational,
+    read_duration,
+    read_times,
+    since,
+    times_of,
+)
 from onlinels.saving import savable
+from onlinels.saving.description import SavedState
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def read_times(t: Any, n_rows: int, dates: bool) -> Floats:
-    """Return the times of rows, (n_rows,): numbers unchanged, dates as seconds since 1970.
-
-    Parameters
-    ----------
-    t : number, datetime, or array, series or list of n_rows of them
-        Times of the rows, or one time for all rows.
-    n_rows : int
-        Number of rows.
-    dates : bool
-        Whether dates are expected; dates without a time zone count as UTC.
-
-    Raises
-    ------
-    TypeError
-        If `t` has dates where numbers are expected, or numbers where dates are expected.
-    ValueError
-        If a time is NaN, infinite or missing, or the number of times is not `n_rows`.
-
-    Examples
-    --------
-    >>> read_times([3, 4.5], n_rows=2, dates=False)
-    array([3. , 4.5])
-    >>> read_times(datetime(1970, 1, 2), n_rows=2, dates=True)
-    array([86400., 86400.])
-    """
-    if np.ma.is_masked(t):
-        raise ValueError("t holds masked times, expected finite times. Leave out the masked rows.")
-    values = np.asarray(readable(t))
-    if values.dtype.kind == "M":
-        values = values.astype("datetime64[us]").astype(object)
-    if values.ndim and values.shape != (n_rows,):
-        raise ValueError(
-            f"t has shape {values.shape}, expected ({n_rows},). Pass one time per row, or one time "
-            "for all rows."
-        )
-    times = np.array([_time(value, dates) for value in values.ravel().tolist()], dtype=np.float64)
-    if not np.isfinite(times).all():
-        raise ValueError(
-            f"t holds {times[~np.isfinite(times)][0]}, expected finite times. Leave out rows "
-            "without a time."
-        )
-    return np.broadcast_to(times, n_rows) if values.ndim == 0 else times
-
-
-def _time(value: Any, dates: bool) -> float | None:
-    """Return a time as a number; a missing date as None."""
-    if dates and (value is None or not equals_itself(value)):
-        return None
-    if isinstance(value, bool) or not isinstance(value, datetime if dates else numbers.Real):
-        raise TypeError(
-            f"t holds {value!r} of type {type(value).__name__}, expected "
-            f"{'datetimes' if dates else 'numbers'} to match half_life. Pass half_life as "
-            "a timedelta if times are datetimes, otherwise as a number."
-        )
-    if not isinstance(value, datetime):
-        return as_number(value)
-    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-    return (aware - EPOCH).total_seconds()
-
-
-HalfLife = float | timedelta | None
+HalfLife = float | timedelta | np.timedelta64 | None
 
 MAX_HALF_LIVES = 40.0
 """Half-lives after which the weight of a row, 1e-12, no longer counts."""
 
 
-@savable()
+def _clock_of(state: SavedState) -> Clock:
+    clock = Clock(**state)
+    return replace(clock, now=from_seconds(clock.now, clock.counts_dates))
+
+
+def _clock_fits(clock: Clock) -> bool:
+    if clock.now is None:
+        return clock.timed is False
+    return clock.half_life is not None and type(clock.timed) is bool and is_time(clock.now)
+
+
+@savable(_clock_fits, make=_clock_of)
 @dataclass(frozen=True)
 class Clock:
     """The time of a stream, in rows or timestamps, and the decay of weights with time.
@@ -101,10 +66,11 @@ class Clock:
     ----------
     forgetting_factor : float
         Factor on all earlier weights with every row, above 0 and at most 1.
-    half_life : float, timedelta or None
-        Time in which weights halve, in units of the timestamps; a timedelta if these are dates.
-    now : float or None
-        Time of the latest row; None before the first row.
+    half_life : float, timedelta, timedelta64 or None
+        Time in which weights halve, in units of the timestamps; a duration if these are dates.
+    now : int, float, Fraction or None
+        Time of the latest row, exactly, of dates in nanoseconds since 1970; None before the first
+        row.
     timed : bool
         Whether any row had a timestamp.
 
@@ -120,7 +86,7 @@ class Clock:
 
     forgetting_factor: float = 1.0
     half_life: HalfLife = None
-    now: float | None = None
+    now: Time | None = None
     timed: bool = False
 
     @property
@@ -139,32 +105,45 @@ class Clock:
         return float(self._unit / np.log(2.0))
 
     @property
+    def counts_dates(self) -> bool:
+        """Whether timestamps are dates."""
+        return isinstance(self.half_life, Duration)
+
+    @property
     def _unit(self) -> float:
         """The half-life in the units of `read_times`."""
         half_life: Any = self.half_life
-        return half_life.total_seconds() if isinstance(half_life, timedelta) else half_life
+        return float(nanoseconds_in(half_life) if self.counts_dates else half_life)
 
-    def latest(self, n_rows: int, times: Floats | None) -> Floats | None:
-        """Return the latest time after each of some rows, (n_rows,); None without a half-life."""
-        if self.half_life is None:
+    def passed(self, n_rows: int, times: Times | None, origin: Time | None = None) -> Floats | None:
+        """Return the time from an origin to the latest time after each of some rows, (n_rows,).
+
+        None without a half-life. The default origin is any time.
+        """
+        if self.half_life is None or not n_rows:
             return None
         if times is None:
             times = self._counted(n_rows)
-        start = -np.inf if self.now is None else self.now
-        latest: Floats = np.maximum(np.maximum.accumulate(times), start)
+        origin = exact(times[0]) if origin is None else origin
+        passed = np.maximum.accumulate(since(times, origin))
+        earlier = -np.inf if self.now is None else elapsed(self.now, origin)
+        latest: Floats = np.maximum(passed, earlier)
         return latest
 
-    def _counted(self, n_rows: int) -> Floats:
+    def _counted(self, n_rows: int) -> Times:
         """Return the times of rows without timestamps."""
-        return (self.now or 0.0) + np.arange(1.0, n_rows + 1.0)
+        now: Any = 0 if self.now is None else self.now
+        if isinstance(now, float) or abs(now) + n_rows < 2**53:
+            return float(now) + np.arange(1.0, n_rows + 1.0)
+        return times_of([now + row for row in range(1, n_rows + 1)])
 
-    def read(self, t: Any, n_rows: int) -> Floats | None:
-        """Return the times of rows as numbers, (n_rows,), or None if rows are counted instead.
+    def read(self, t: Any, n_rows: int) -> Times | None:
+        """Return the exact times of rows, (n_rows,), or None if rows are counted instead.
 
         Parameters
         ----------
-        t : number, datetime, or array of them (n_rows,), or None
-            Times of the rows, ignored without a half-life. None lets one unit pass per row.
+        t : number, date, or array of them (n_rows,), or None
+            Times of the rows, which only count with a half-life. None lets one unit pass per row.
         n_rows : int
             Number of rows.
 
@@ -173,18 +152,19 @@ class Clock:
         TypeError, ValueError
             If times cannot be read, or `t` is None and the half-life is a timedelta.
         """
-        dates = isinstance(self.half_life, timedelta)
-        if dates and t is None:
+        if self.counts_dates and t is None:
             raise ValueError(
-                f"t is None, expected datetimes, because half_life={self.half_life!r} is a "
-                "timedelta. Pass the datetime of every row, or make the model with a number as "
-                "half_life."
+                f"t is None, expected dates, because half_life={self.half_life!r} is a duration. "
+                "Pass the date of every row, or make the model with a number as half_life."
             )
+        if self.half_life is None and t is not None and not isinstance(t, ReadTimes):
+            by_row("t", t, n_rows)  # Raises if the number of times is wrong.
         if self.half_life is None or t is None:
             return None
-        times = read_times(t, n_rows, dates)
+        is_read = isinstance(t, ReadTimes)
+        times: Times = t.times if is_read else read_times(t, n_rows, self.counts_dates)
         if self.now is not None and len(times):
-            self._warn_of_gap((times - self.now) / self._unit)
+            self._warn_of_gap(self._half_lives(since(times, self.now)))
         return times
 
     def _warn_of_gap(self, ages: Floats) -> None:
@@ -192,17 +172,19 @@ class Clock:
         earliest, latest = float(ages.min()), float(ages.max())
         if earliest > MAX_HALF_LIVES:
             warn_caller(
-                f"t is {latest:,.0f} half-lives after the latest time learnt, so the rows learnt "
-                "before no longer count. Check the unit of t and of half_life."
+                "t is so late that the rows learnt before no longer count.",
+                f"It is {latest:,.0f} half-lives after the latest time learnt. Check the unit of t "
+                "and of half_life.",
             )
         elif earliest < -MAX_HALF_LIVES:
             warn_caller(
-                f"t is {-earliest:,.0f} half-lives before the latest time learnt, so the row does "
-                "not count. Check t, also that of the rows learnt before."
+                "t is so early that the row does not count.",
+                f"It is {-earliest:,.0f} half-lives before the latest time learnt. Check t, also "
+                "that of the rows learnt before.",
             )
 
     def tick(
-        self, w: float | Floats, n_rows: int, times: Floats | None = None
+        self, w: float | Floats, n_rows: int, times: Times | None = None
     ) -> tuple[Clock, float, float | Floats]:
         """Return the clock and the weights after a batch of rows.
 
@@ -232,22 +214,61 @@ class Clock:
         timed = self.timed or times is not None
         if times is None:
             times = self._counted(n_rows)
-        latest = float(times.max())
-        now = latest if self.now is None else max(self.now, latest)
-        past = 1.0 if self.now is None else float(self._decay(now - self.now))
-        return replace(self, now=now, timed=timed), past, w * self._decay(now - times)
+        now = exact(times.max())
+        if self.counts_dates:
+            now = rational(now)  # In files, a float is of an older version, in seconds.
+        past = 1.0
+        if self.now is not None:
+            now = max(now, self.now)
+            past = float(self._decay(elapsed(now, self.now)))
+        return replace(self, now=now, timed=timed), past, w * self._decay(-since(times, now))
 
-    def factors(self, n_rows: int, times: Floats | None = None) -> Floats:
+    def factors(self, n_rows: int, times: Times | None = None) -> Floats:
         """Return the factor by which each row of a batch multiplies the past, (n_rows,)."""
-        latest = self.latest(n_rows, times)
-        if latest is None:
+        if self.half_life is None or not n_rows:
             return np.full(n_rows, self.forgetting_factor)
-        start = latest[0] if self.now is None else self.now
-        factors: Floats = self._decay(np.diff(latest, prepend=start))
+        if times is None:
+            times = self._counted(n_rows)
+        latest = np.maximum.accumulate(times)
+        steps = np.append(np.inf, np.diff(latest).astype(np.float64))
+        # A late row makes no step, nor does the part of a step that lies before now.
+        after = since(latest, exact(times[0]) if self.now is None else self.now)
+        factors: Floats = self._decay(np.minimum(steps, np.maximum(after, 0.0)))
         return factors
 
+    @ignoring("over")
+    def totals(
+        self,
+        before: tuple[float, float],
+        w: float | Floats,
+        n_rows: int,
+        times: Times | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Return the sums of weights, and of squared weights, after each row of a batch.
+
+        `before` are the sums before the batch; see `tick` for the other parameters.
+
+        Examples
+        --------
+        >>> Clock(forgetting_factor=0.5).totals((2.0, 1.0), 1.0, 3)
+        (array([2., 2., 2.]), array([1.25    , 1.3125  , 1.328125]))
+        """
+        own = np.array(np.broadcast_to(np.asarray(w, dtype=np.float64), n_rows))
+        if self.half_life is not None:
+            times = self._counted(n_rows) if times is None else times
+            origin = exact(times[0])
+            passed: Any = self.passed(n_rows, times, origin)
+            own *= self._decay(passed - since(times, origin))  # Late rows.
+        factors = self.factors(n_rows, times)
+        squares = running_sums(before[1], own**2, factors**2)
+        return running_sums(before[0], own, factors), squares
+
     def _decay(self, age: Any) -> Any:
-        return np.exp2(-age / self._unit)
+        return np.exp2(-self._half_lives(age))
+
+    @ignoring("over")
+    def _half_lives(self, age: Any) -> Any:
+        return age / np.float64(self._unit)
 
     def joined(self, other: Clock) -> tuple[Clock, float, float]:
         """Return the clock of merged models, and the factors on the weights of both.
@@ -257,28 +278,56 @@ class Clock:
         """
         if self.now is None or other.now is None:
             return (other if self.now is None else self), 1.0, 1.0
-        now: float = max(self.now, other.now)
+        now: Time = max(self.now, other.now)
         clock = replace(self, now=now, timed=self.timed or other.timed)
         if not clock.timed:
             return clock, 1.0, 1.0
-        return clock, float(self._decay(now - self.now)), float(self._decay(now - other.now))
+        ages = elapsed(now, self.now), elapsed(now, other.now)
+        return clock, float(self._decay(ages[0])), float(self._decay(ages[1]))
 
 
-def check_decay(forgetting_factor: Any, half_life: Any) -> None:
-    """Raise unless both settings are in their ranges, and at most one makes weights decay.
+def running_sums(before: float, added: Floats, factors: Floats) -> Floats:
+    """Return the sums T_i = f_i T_(i-1) + a_i, given the sum before.
+
+    Examples
+    --------
+    >>> running_sums(8.0, np.array([1.0, 2.0]), np.array([0.5, 1.0]))
+    array([5., 7.])
+    """
+    # A matrix with ones on its diagonal, and -f_i below it, times T is a.
+    band = np.zeros((2, len(added)))
+    band[1, :-1] = -factors[1:]
+    first = np.append(added[0] + factors[0] * before, added[1:])
+    sums: Floats = dtbsv(1, band, first, lower=1, diag=1)
+    return sums
+
+
+def read_decay(forgetting_factor: Any, half_life: Any) -> HalfLife:
+    """Return the half-life; raise unless both settings are in their ranges, and at most one is set.
 
     Raises
     ------
     TypeError
-        If the factor is not a number, or the half-life is not a number, timedelta or None.
+        If the factor is not a number, or the half-life is not a number, a duration or None.
     ValueError
         If the factor is not in (0, 1], the half-life is not positive, or both are set.
     """
     expected = "above 0 and at most 1, where 1 forgets nothing"
     check_number("forgetting_factor", forgetting_factor, lambda f: 0.0 < f <= 1.0, expected)
     if half_life is None:
-        return
-    length = half_life.total_seconds() if isinstance(half_life, timedelta) else half_life
+        return None
+    read: HalfLife = read_duration(half_life)
+    length: Any = read
+    if isinstance(read, timedelta):
+        length = nanoseconds_in(read)
+    elif isinstance(read, np.timedelta64) and not np.isnat(read):
+        unit = np.datetime_data(read.dtype)[0]
+        if unit not in NANOSECONDS:
+            raise ValueError(
+                f"half_life={half_life!r} has no fixed length, expected weeks or a shorter unit. "
+                "Pass a timedelta."
+            )
+        length = nanoseconds_in(read)
     expected = "positive and finite, in units of t, or a timedelta if t are dates"
     check_number("half_life", length, lambda h: 0.0 < h < np.inf, expected)
     if forgetting_factor != 1.0:
@@ -286,3 +335,4 @@ def check_decay(forgetting_factor: Any, half_life: Any) -> None:
             f"forgetting_factor={forgetting_factor!r} and half_life={half_life!r} are both set, "
             "expected at most one of the two. Leave the other at its default."
         )
+    return read

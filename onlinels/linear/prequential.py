@@ -7,17 +7,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import Floats, Integers, by_row, row_blocks, uncast
-from onlinels.core import IN_USE
-from onlinels.core.reference import VALID_UNTIL
+from onlinels.checks import Floats, Integers, row_blocks, uncast
+from onlinels.core import SingleRows
 from onlinels.linear.following import MIN_SHARE
-from onlinels.linear.model import LinearModel, checked, read_rows
-from onlinels.linear.ridge import changes_in
+from onlinels.linear.model import LinearModel, checked, read_rows, teach
+from onlinels.linear.ridge import changes_in, totals_after
 from onlinels.linear.scoring import discriminant
-from onlinels.linear.state import chosen, learn_rows, rows_of
-from onlinels.numerics import enlarged
-from onlinels.rows.batch import Batch, labels_like, names_of, table_like
+from onlinels.linear.single import rows_of
+from onlinels.linear.state import chosen
+from onlinels.numerics import enlarged, read_whole
+from onlinels.rows.batch import (
+    Batch,
+    labels_like,
+    names_of,
+    table_like,
+    warn_of_other_columns,
+)
 from onlinels.rows.labels import Label
+from onlinels.rows.times import ReadTimes
 from onlinels.sums.audit import held_targets
 from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Recursion
 from onlinels.sums.rows import Rows
@@ -71,11 +78,18 @@ class Answers(NamedTuple):
 
 
 def answered(
-    model: LinearModel, X: Any, y: Any, w: Any, t: Any, with_dist: bool = False
+    model: LinearModel,
+    X: Any,
+    y: Any,
+    w: Any,
+    t: Any,
+    with_dist: bool = False,
+    are_asked: bool = True,
 ) -> Answers:
     """Return the scores of every row of a batch before it is learnt, and the model after the batch.
 
-    The model itself does not change; its lock is held.
+    The model itself does not change; its lock is held. If the scores are asked for, a frame that
+    lacks columns causes a warning.
 
     Raises
     ------
@@ -84,8 +98,12 @@ def answered(
     """
     batch, read, weights = read_rows(model, X, y, w, t)
     rows = checked(model, batch, read, weights, t)
+    if are_asked:
+        warn_of_other_columns(model._state.columns, batch)
     own: Any = model._independent()
-    n_rows, times = len(batch), by_row("t", t, len(batch))
+    if len(batch):
+        own._take_form(batch.layouts[-1])
+    n_rows = len(batch)
     weights_by_row = np.broadcast_to(weights, n_rows).tolist()
     scores = np.zeros((n_rows, rows.shape[1]))
     variances = np.full(scores.shape, np.inf) if with_dist else None
@@ -102,7 +120,8 @@ def answered(
             scores[start, : len(found)] = found
             if variances is not None:
                 variances[start, : len(found)] = own._variances(own._read_one(sample), own=1.0)[0]
-            own.learn_one(sample, own._target_of(read, start), weights_by_row[start], times[start])
+            time = None if rows.times is None else ReadTimes(rows.times[start : start + 1])
+            own.learn_one(sample, own._target_of(read, start), weights_by_row[start], time)
         start += n_answered
     return Answers(own, batch.source, scores, known_before(model, rows), variances)
 
@@ -132,29 +151,43 @@ def labels_before(answers: Answers) -> list[Label | None]:
 
 def label_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     """Return the label of every row before it is learnt, in the kind of `X`, and learn the rows."""
-    answers = model._answered(X, y, w, t)
-    predicted = labels_like(answers.source, labels_before(answers), answers.model.classes)
+
+    def read() -> tuple[Any, Answers]:
+        answers = model._answered(X, y, w, t)
+        labels = labels_before(answers)
+        return labels_like(answers.source, labels, answers.model.classes), answers
+
+    predicted, answers = read_whole(read, model)
     put_in_place(model, answers)
     return predicted
 
 
 def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
     """Return the probabilities of every row before it is learnt, and learn the rows."""
-    answers = model._answered(X, y, w, t)
+    table, answers = read_whole(lambda: tabulated(model._answered(X, y, w, t)), model)
+    put_in_place(model, answers)
+    return table
+
+
+def tabulated(answers: Answers) -> tuple[Any, Answers]:
+    """Return the probabilities of every row before it is learnt, and the answers again."""
     classes, known = answers.model.classes, answers.known
+    classes = (*classes, *answers.model._unseen(len(classes)))
+    columns = {label: column for column, label in enumerate(classes)}
     # Rows before which the same number of classes was known; other classes have 0.
-    probabilities = np.zeros(answers.scores.shape)
+    probabilities = np.zeros((len(known), len(classes)))
+    labels: dict[int, tuple[Label, ...]] = {0: ()}
     for n_known in np.unique(known[known > 0]).tolist():
-        rows = known == n_known
-        of_known = answers.model._probabilities(answers.scores[rows, :n_known])
-        probabilities[rows, :n_known] = of_known
+        rows = np.flatnonzero(known == n_known)
+        labels[n_known], shares = answers.model._with_unseen(answers.scores[rows, :n_known])
+        places = np.array([columns[label] for label in labels[n_known]], dtype=np.intp)
+        probabilities[np.ix_(rows, places)] = shares
     table = table_like(answers.source, classes, probabilities)
     if isinstance(answers.source, (list, tuple)):
         # Dicts hold the classes that were known at their row.
         met = zip(table, known.tolist(), strict=True)
-        table = [{label: row[label] for label in classes[:n]} for row, n in met]
-    put_in_place(model, answers)
-    return table
+        table = [{label: row[label] for label in labels[n]} for row, n in met]
+    return table, answers
 
 
 def sample_of(batch: Batch, row: int) -> Any:
@@ -189,12 +222,16 @@ def _block_length(model: LinearModel, rows: Rows, start: int) -> int:
         return 0
     size = statistics.n_features + statistics.n_targets
     most = min(max(size // 2, BLOCK_ENTRIES // size), state.following.due - statistics.count)
+    if most < 1:  # Beyond the rows that are counted one by one.
+        return 0
     rows = rows.some(slice(start, start + int(most)))
     n_rows = len(rows.targets)
     ends = [n_rows]
+    totals = totals_after(penalty.began, statistics, clock, rows)
+    ends.append(totals.first_due(state.following.due_weight, 0, n_rows) + 1)
     if penalty.until_time is not None:
-        latest: Any = clock.latest(n_rows, rows.times)
-        ends.append(int(np.searchsorted(latest, penalty.until_time)) + 1)
+        passed: Any = clock.passed(n_rows, rows.times, penalty.until_time)
+        ends.append(int(np.searchsorted(passed, 0.0)) + 1)
     if penalty.units is not None:
         firsts = changes_in(penalty, statistics, rows)[1]
         ends.append(int(firsts[firsts >= 0].min(initial=n_rows)))
@@ -210,7 +247,7 @@ def _are_few_features(model: LinearModel) -> bool:
     """Return whether rows are better learnt one by one, by compiled code, than in blocks."""
     recursion = model._state.following.recursion
     is_plain = model._state.settings.priors is None and (recursion is None or recursion.trust == 1.0)
-    return IN_USE == "compiled" and is_plain and len(model._state.columns) < FEATURES_IN_BLOCKS
+    return SingleRows is not None and is_plain and len(model._state.columns) < FEATURES_IN_BLOCKS
 
 
 def _answer_rows(model: LinearModel, rows: Rows, start: int, scores: Floats) -> int:
@@ -239,7 +276,7 @@ def _answer_block(model: LinearModel, rows: Rows, start: int, scores: Floats) ->
     current = _current_recursion(model) if n_rows >= MIN_BLOCK_ROWS else None
     if current is None:
         return 0
-    trust, valid_until = current.trust, model._state.following.marks[VALID_UNTIL]
+    trust, valid_until = current.trust, model._state.following.valid_until
     # The names of the targets become known with the first row.
     outputs = model._state.outputs
     rows = rows.some(slice(start, start + n_rows))._replace(outputs=outputs)
@@ -263,7 +300,7 @@ def _answer_block(model: LinearModel, rows: Rows, start: int, scores: Floats) ->
     scores[start : start + n_answered, : len(outputs)] = found
     rows = rows.some(slice(0, n_answered))
     _, past, _ = model._state.clock.tick(rows.w, n_answered, rows.times)
-    learn_rows(model, rows)
+    teach(model, rows)
     if past != 1.0:
         after = after.scaled(past)
     trust = min(trust, model._statistics.products.refine(after))

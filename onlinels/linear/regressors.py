@@ -6,23 +6,27 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import starmap
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, Integers, check_number, check_values, read_number
+from onlinels.checks import Floats, check_number, check_values, read_number
 from onlinels.core.reference import ends_of, sum_of_powers
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LinearModel, linear_is_sound, read_asked, scores_of
-from onlinels.linear.state import ONE_TARGET, Settings, Spread, spread_of
-from onlinels.linear.prequential import answered, put_in_place
+from onlinels.linear.prequential import Answers, answered, put_in_place
 from onlinels.linear.ridge import Ridge, Scaling
+from onlinels.linear.settings import Settings
+from onlinels.linear.single import ONE_TARGET
+from onlinels.linear.solving import Spread, spread_of
+from onlinels.numerics import read_whole
 from onlinels.rows.batch import (
     ARRAY_TYPES,
     Batch,
     Name,
     check_mapping,
+    matched_by_position,
     numbers_like,
     plain_names,
     read_batch,
@@ -38,6 +42,8 @@ TARGET_REMEDY = (
     "Pass one number; for labels use a classifier, for several targets "
     "LeastSquaresMultiTargetRegressor."
 )
+
+MISSING_TARGET_REMEDY = "Leave the row out until its target is known."
 
 
 Ends = tuple[float, float]
@@ -68,11 +74,16 @@ def check_level(level: Any) -> float:
     return float(level)
 
 
+def _targets_are_sound(model: Any) -> bool:
+    outputs = model._state.outputs
+    return linear_is_sound(model) and type(outputs) is type(model._known_names)
+
+
 class RealValuedModel(LinearModel):
     """Linear least squares on real-valued targets; every row has the same targets."""
 
     # Names of targets that are known before the first row.
-    _known_names: tuple[Name, ...] = ()
+    _known_names: tuple[Name, ...] | str = ()
 
     def __init__(
         self,
@@ -96,7 +107,7 @@ class RealValuedModel(LinearModel):
 
     def _normals(self, batch: Batch) -> tuple[Floats, Floats]:
         """Return means and variances of new targets, (n, n_targets) each."""
-        return scores_of(self, batch), self._variances(batch, own=1.0)
+        return read_whole(lambda: (scores_of(self, batch), self._variances(batch, own=1.0)), self)
 
     def _spread_one(self, x: Any) -> tuple[list[float], list[float], float]:
         """Return the means and variances of new targets for a sample, and degrees of freedom."""
@@ -105,10 +116,14 @@ class RealValuedModel(LinearModel):
         if known is not NotImplemented:
             means, variances, free = known
             return means, variances, free
-        batch = self._read_one(x)
-        # As a prediction, which lets the weights follow the next rows.
-        means, variances = self._row_scores(x).tolist(), self._variances(batch, own=1.0)[0].tolist()
-        return means, variances, self._spread().free
+
+        def read() -> tuple[list[float], list[float], float]:
+            batch = self._read_one(x)
+            # As a prediction, which lets the weights follow the next rows.
+            means, variances = self._row_scores(x), self._variances(batch, own=1.0)[0]
+            return means.tolist(), variances.tolist(), self._spread().free
+
+        return read_whole(read, self)
 
     def _ends(self, batch: Batch, level: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of prediction intervals, (n, n_targets) each."""
@@ -220,6 +235,7 @@ class RealValuedModel(LinearModel):
             batch = read_asked(self, X)
             return normals_like(batch.source, *self._normals(batch), self._named)
 
+    @matched_by_position
     def predict_learn_many(
         self, X: Any, y: Any, w: Any = None, t: Any = None, with_dist: bool = False
     ) -> Any:
@@ -264,14 +280,19 @@ class RealValuedModel(LinearModel):
         array([0.        , 4.        , 6.66666667])
         """
         with self._lock:
-            answers = answered(self, X, y, w, t, with_dist)
-            model, source, means, known, variances = answers
-            if variances is None:
-                predicted = model._many(source, means)
-            else:
-                predicted = normals_like(source, means, variances, model._named)
-            if isinstance(source, (list, tuple)):
-                predicted = [row if n else {} for row, n in zip(predicted, known, strict=True)]
+
+            def read() -> tuple[Any, Answers]:
+                answers = answered(self, X, y, w, t, with_dist)
+                model, source, means, known, variances = answers
+                if variances is None:
+                    predicted = model._many(source, means)
+                else:
+                    predicted = normals_like(source, means, variances, model._named)
+                if isinstance(source, (list, tuple)):
+                    predicted = [row if n else {} for row, n in zip(predicted, known, strict=True)]
+                return predicted, answers
+
+            predicted, answers = read_whole(read, self)
             put_in_place(self, answers)
             return predicted
 
@@ -350,7 +371,7 @@ class RealValuedModel(LinearModel):
             return intervals_like(batch.source, *self._ends(batch, level), self._named)
 
 
-@savable(linear_is_sound)
+@savable(_targets_are_sound)
 class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     """Predict a number by ridge regression, learnt online and exactly.
 
@@ -399,7 +420,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         if n_rows is None:
-            values = np.array([[read_number("y", y, TARGET_REMEDY)]])
+            values = np.array([[read_target("y", y)]])
         else:
             values = read_numbers(y, n_rows)[:, None]
         return Targets(values, self._state.outputs)
@@ -408,7 +429,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         return float(read.values[row, 0])
 
 
-@savable(linear_is_sound)
+@savable(_targets_are_sound)
 class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegressor):
     """Predict several numbers by ridge regression, learnt online and exactly.
 
@@ -531,18 +552,23 @@ def quantile_terms(level: float) -> tuple[float, tuple[float, ...]]:
     return MIN_INTERPOLATED_FREEDOM, tuple(found.convert(kind=Polynomial).coef.tolist())
 
 
+def read_target(name: str, value: Any) -> float:
+    """Return a target as a float; see `onlinels.checks.read_number`."""
+    return read_number(name, value, TARGET_REMEDY, MISSING_TARGET_REMEDY)
+
+
 def read_numbers(y: Any, n_rows: int) -> Floats:
     """Return the targets (n_rows,) of a batch: an array, a series or a list of numbers."""
     check_one_column(y)
     values = y
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
         entries = enumerate(as_list(y, each="target per row"))
-        values = np.array([read_number(f"y[{i}]", value, TARGET_REMEDY) for i, value in entries])
+        values = np.array([read_target(f"y[{i}]", value) for i, value in entries])
     if len(values) != n_rows:
         raise ValueError(
             f"y has {len(values)} targets, expected {n_rows}. Pass one target per row."
         )
-    check_values("y", values)
+    check_values("y", values, missing=MISSING_TARGET_REMEDY)
     numbers: Floats = values.astype(np.float64)
     return numbers
 
@@ -605,7 +631,7 @@ def read_named_targets(
         raise ValueError(
             f"{argument} holds no target, expected at least one. Leave out rows without a target."
         )
-    values = [read_number(f"{argument}[{name!r}]", y[name], TARGET_REMEDY) for name in y]
+    values = [read_target(f"{argument}[{name!r}]", y[name]) for name in y]
     return arranged(plain_names(y), np.array([values]), known)
 
 

@@ -1,13 +1,16 @@
 """The ridge, from its setting to the penalty of every feature, step by step.
 
 1. The setting is a number, "paper", "auto" or a `KFold`; `scaling` is "auto", "standard" or None.
-2. "auto" and a `KFold` choose a ridge at checkpoints: counts of rows that grow by a sixteenth.
-3. Whenever the number of rows has doubled, the ridge is selected from the statistics, and whether
-   it acts on raw or on standardised features. In between, both are kept if the restricted
-   likelihood accepts them; otherwise both are selected again. So a choice depends on the
-   statistics at two counts of rows, and on nothing else. With forgetting, the number of rows is
-   that of equally weighted rows, and every choice is a selection. A `KFold` selects by the errors
-   on held-out folds (`onlinels.sums.folds`).
+2. "auto" and a `KFold` choose a ridge at checkpoints: counts of rows that grow by a sixteenth. A
+   few rows may outweigh all earlier rows, if these were faded, learnt with small weights or learnt
+   long ago. So if the rows are worth at most half as many equally weighted rows, which are
+   (sum w)^2 / sum w^2, a checkpoint comes also when their weight has grown by a sixteenth, or has
+   fallen to between a half and a quarter.
+3. Whenever the number of rows, or of the equally weighted rows, has doubled, the ridge is selected
+   from the statistics, and whether it acts on raw or on standardised features. In between, both are
+   kept if the restricted likelihood accepts them; otherwise both are selected again. So a choice
+   depends on the statistics at two checkpoints, and on nothing else. With forgetting, every choice
+   is a selection. A `KFold` selects by the errors on held-out folds (`onlinels.sums.folds`).
 4. The ridge in force is the selected ridge, the number, or the paper's.
 5. A batch is cut at its last checkpoints. A feature that begins to vary in it has a unit of its own
    until the next choice.
@@ -18,24 +21,39 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, as_number, check_count, dense
+from onlinels.checks import (
+    BLOCK_BYTES,
+    MAX_COUNT,
+    Floats,
+    Integers,
+    Matrix,
+    as_number,
+    check_count,
+    dense,
+    ignoring,
+)
 from onlinels.core.reference import (
     CONSTANT_TOLERANCE,
+    DUE_TOLERANCE,
+    LEAST_DUE_SHARE,
     MAX_MEAN_WEIGHT,
     MAX_UNITS_GROWTH,
     ROWS_SELECTED_ONE_BY_ONE,
+    equal_rows,
     is_accepted,
 )
-from onlinels.linear.forgetting import Clock
 from onlinels.linear.following import Following, recursion_at
+from onlinels.linear.forgetting import Clock
+from onlinels.numerics import is_array
+from onlinels.rows.times import Time, is_time, rational
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.folds import select_ridge_from_folds
 from onlinels.sums.packed import gathered, origins
-from onlinels.sums.parts import Parts
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
 from onlinels.sums.selection import (
@@ -51,6 +69,7 @@ from onlinels.sums.selection import (
     varying_only,
 )
 from onlinels.sums.statistics import Statistics
+from onlinels.sums.subsets import Subsets
 
 # ---- 1. The setting ------------------------------------------------------------------------------
 
@@ -187,6 +206,11 @@ MEMORIES_BETWEEN_SELECTIONS = 4
 """Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
 
 
+def time_between_selections(clock: Clock) -> float:
+    """Return the time after a choice in which a ridge is due; infinite without a half-life."""
+    return np.inf if clock.half_life is None else MEMORIES_BETWEEN_SELECTIONS * clock.lasting
+
+
 def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds: int = 1) -> int:
     """Return the count of rows at which a ridge is chosen next, given the count at a choice.
 
@@ -223,6 +247,43 @@ def growth_between(n_varying: int, n_folds: int = 1) -> float:
     return float(min(1.0, max(least, share, 0.5 * share**0.5)))
 
 
+def due_weight(weight: float, n_varying: int, n_folds: int = 1) -> float:
+    """Return the mark `DUE_WEIGHT`, given the weight of all rows at a choice.
+
+    Rows of equal weight do not reach it before the count of the next checkpoint.
+    """
+    return weight * (1.0 + growth_between(n_varying, n_folds)) * (1.0 - DUE_TOLERANCE)
+
+
+class Totals(NamedTuple):
+    """The numbers, weights and squared weights of all rows after each row of a batch, (n,)."""
+
+    rows: Floats
+    weights: Floats
+    squares: Floats
+
+    @ignoring("over")
+    def first_due(self, due: float, start: int, stop: int) -> int:
+        """Return the first of some rows after which the weight makes a ridge due, `stop` if none.
+
+        `due` is the mark `DUE_WEIGHT`; see `onlinels.core.reference.is_weight_due`.
+        """
+        rows, weights, squares = (each[start:stop] for each in self)
+        is_due = ((weights >= due) & (due > 0.0)) | (weights < LEAST_DUE_SHARE * due)
+        is_due &= 2.0 * weights**2 <= rows * squares
+        return start + int(is_due.argmax()) if is_due.any() else stop
+
+
+def totals_after(began: int, statistics: Statistics, clock: Clock, rows: Rows) -> Totals:
+    """Return the totals after each row of a batch, given how many rows do not count.
+
+    `statistics` and `clock` are those before the batch.
+    """
+    before, n_rows = (statistics.weight, statistics.squared_weight), len(rows.targets)
+    numbers = float(statistics.count - began) + np.arange(1.0, n_rows + 1.0)
+    return Totals(numbers, *clock.totals(before, rows.w, n_rows, rows.times))
+
+
 def next_doubling(count: int) -> int:
     """Return the next power of two above a count of rows.
 
@@ -234,20 +295,31 @@ def next_doubling(count: int) -> int:
     return max(MIN_SELECTION_ROWS, 1 << count.bit_length())
 
 
+def is_doubling(count: int, doubles_at: int) -> bool:
+    """Return whether a number of rows has doubled, or has fallen to between a half and a quarter.
+
+    Examples
+    --------
+    >>> is_doubling(17, 32), is_doubling(7, 32), is_doubling(32, 32), is_doubling(2, 0)
+    (False, True, True, True)
+    """
+    return not 0.25 * doubles_at <= count < doubles_at
+
+
 def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock: Clock) -> None:
     """Let `onlinels.core` pass checkpoints while the ridge is kept."""
     n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
-    keeps = following.due - penalty.began >= MIN_ROWS_PER_FEATURE * n_varying
-    keeps = keeps and is_base and depends_on_doublings(n_folds, clock)
+    least = max(MIN_ROWS_PER_FEATURE * n_varying, 0.25 * penalty.doubles_at)
+    keeps = is_base and depends_on_doublings(n_folds, clock)
     growth = growth_between(n_varying) if keeps else 0.0
     scaled = 0.0 if penalty.units is None or penalty.ridge is None else penalty.ridge
-    following.watch(penalty.began, penalty.doubles_at, growth, scaled)
+    following.watch(penalty.began, least, penalty.doubles_at, growth, scaled)
 
 
 # ---- 3. What of: the statistics ------------------------------------------------------------------
 
 
-@savable()
+@savable(lambda made: made.until_time is None or is_time(made.until_time))
 class Penalty(NamedTuple):
     """The ridge in force, the units that it acts on, and the choice that may be kept.
 
@@ -262,9 +334,10 @@ class Penalty(NamedTuple):
     base_ridge, base_units
         The same, as they were selected when the number of rows last doubled.
     doubles_at : int
-        Count of rows from which they are selected again, whatever they are.
-    until_time : float or None
-        Time of the stream at which a choice is due.
+        Number of equally weighted rows from which they are selected again, whatever they are, and
+        below a quarter of which.
+    until_time : int, float, Fraction or None
+        Time of the stream at which a choice is due, as `Clock.now`.
     constants : ndarray (n_features,), or None
         The only value of every feature so far, NaN if it had several; None if not known.
     began : int
@@ -277,7 +350,7 @@ class Penalty(NamedTuple):
     base_ridge: float | None = None
     base_units: Floats | None = None
     doubles_at: int = 0
-    until_time: float | None = None
+    until_time: Time | None = None
     constants: Floats | None = None
     began: int = 0
 
@@ -312,7 +385,7 @@ class Penalty(NamedTuple):
 
     def fits(self, n_features: int) -> bool:
         """Return whether the arrays have `n_features` entries."""
-        return all(len(each) == n_features for _, each in self._arrays())
+        return all(is_array(each, n_features) for _, each in self._arrays())
 
     def _arrays(self) -> list[tuple[str, Floats]]:
         arrays = ((name, getattr(self, name)) for name in ("units", "base_units", "constants"))
@@ -336,16 +409,16 @@ def choose_penalty(
     penalty: Penalty,
     ridge: Any,
     scaling: Any,
-    parts: Parts,
+    subsets: Subsets,
     clock: Clock,
     running: Recursion | None = None,
-) -> tuple[Penalty, int]:
-    """Choose the ridge and units; return the penalty, and the count of rows at the next checkpoint.
+) -> tuple[Penalty, int, float]:
+    """Choose the ridge and units; return the penalty, and two marks: `NEXT_DUE` and `DUE_WEIGHT`.
 
     `running` is a recursion with the choice in force that has followed all rows, if there is one.
     """
-    check_folds(ridge, parts)
-    statistics = parts.whole
+    check_folds(ridge, subsets)
+    statistics = subsets.whole
     constants = only_values(statistics) if penalty.constants is None else penalty.constants
     penalty = penalty._replace(constants=constants)
     n_varying = penalty.n_varying
@@ -356,18 +429,24 @@ def choose_penalty(
     if scaling == "auto" and deviations is not None:
         tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
-    doubles, are_few = count >= penalty.doubles_at, count < MIN_ROWS_PER_FEATURE * n_varying
-    is_new = doubles or number is None or not depends_on_doublings(parts.n_folds, clock)
+    equal = int(equal_rows(count, statistics.weight, statistics.squared_weight))
+    doubles = is_doubling(equal, penalty.doubles_at)
+    are_few = equal < MIN_ROWS_PER_FEATURE * n_varying
+    is_new = doubles or number is None or not depends_on_doublings(subsets.n_folds, clock)
     if are_few and not is_new:
         tried = [None if units is None else deviations]
     if is_new or are_few or not is_kept(penalty, statistics, running):
-        number, units = select_ridge_and_units(parts, tried, clock.forgets)
+        number, units = select_ridge_and_units(subsets, tried, clock.forgets)
     if doubles:
-        at = next_doubling(count)
+        at = next_doubling(equal)
         penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
-    until = None if clock.now is None else clock.now + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
-    rows = next_checkpoint(count, n_varying, clock.memory, parts.n_folds)
-    return penalty._replace(ridge=number, units=units, until_time=until, began=began), began + rows
+    rows = next_checkpoint(count, n_varying, clock.memory, subsets.n_folds)
+    until = None
+    if clock.now is not None:
+        until = rational(clock.now) + Fraction(time_between_selections(clock))
+    until_weight = due_weight(statistics.weight, n_varying, subsets.n_folds)
+    penalty = penalty._replace(ridge=number, units=units, until_time=until, began=began)
+    return penalty, float(min(began + rows, MAX_COUNT)), until_weight
 
 
 def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
@@ -408,7 +487,7 @@ def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None)
 
 
 def select_ridge_and_units(
-    parts: Parts, tried: Sequence[Floats | None], forgets: bool
+    subsets: Subsets, tried: Sequence[Floats | None], forgets: bool
 ) -> tuple[float | None, Floats | None]:
     """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
 
@@ -416,14 +495,14 @@ def select_ridge_and_units(
     their number is that of equally weighted rows, (sum w)^2 / sum w^2, unless a full memory is
     short.
     """
-    statistics = parts.whole
+    statistics = subsets.whole
     diagonal = statistics.diagonal
     # Rounding errors left by removed rows are not features to choose a ridge for.
     can_select = diagonal.any() and statistics.target_squares.sum() > 0.0
     if not can_select or statistics.weight < MIN_SELECTION_ROWS:
         return None, None
-    if parts.folds:
-        known = statistics, [fold.whole for fold in parts.folds]
+    if subsets.folds:
+        known = statistics, [fold.whole for fold in subsets.folds]
         choices = [select_ridge_from_folds(*known, each is not None) for each in tried]
         which = first_best(choices)
         return choices[which].ridge, tried[which]
@@ -494,9 +573,9 @@ def select(
     return select_ridge(in_units(sums, units[which]), n_rows, is_short), which
 
 
-def check_folds(ridge: Any, parts: Parts) -> None:
+def check_folds(ridge: Any, subsets: Subsets) -> None:
     """Raise unless the statistics have the number of folds that the ridge is chosen from."""
-    if isinstance(ridge, KFold) and ridge.n_folds != parts.n_folds:
+    if isinstance(ridge, KFold) and ridge.n_folds != subsets.n_folds:
         raise ValueError(
             f"ridge={ridge!r} needs statistics in {ridge.n_folds} folds, which must be kept from "
             "the first row on. Make a new model with this ridge."
@@ -587,17 +666,17 @@ The only value is NaN if a feature had several, and the row negative if the feat
 
 
 def events_in(
-    penalty: Penalty, due: float, parts: Parts, clock: Clock, rows: Rows
-) -> tuple[tuple[int, ...], Changes]:
+    penalty: Penalty, following: Following, subsets: Subsets, clock: Clock, rows: Rows
+) -> tuple[dict[int, bool], Changes]:
     """Return the events in a batch: checkpoints, and the rows in which features begin to vary.
 
     Parameters
     ----------
     penalty : Penalty
         Penalty before the batch, with nothing due.
-    due : float
-        Count of rows at which a ridge is chosen next.
-    parts : Parts
+    following : Following
+        What says when a ridge is due.
+    subsets : Subsets
         Statistics before the batch.
     clock : Clock
         Clock before the batch.
@@ -606,34 +685,43 @@ def events_in(
 
     Returns
     -------
-    due_at : tuple of int
-        Numbers of rows of the batch after which a ridge must be chosen, ascending: the last
-        doubling and the last checkpoint. The choice at the last checkpoint depends on the choice at
-        the last doubling. All others leave no trace.
+    due_at : dict
+        Numbers of rows of the batch after which a ridge must be chosen, ascending, and whether it
+        must be selected there: the last doubling and the last checkpoint. The choice at the last
+        checkpoint depends on the choice at the last doubling. All others leave no trace.
     changes : Changes
     """
-    changes = changes_in(penalty, parts.whole, rows)
-    n_rows, before, n_folds = len(rows.targets), parts.whole.count, parts.n_folds
-    latest, begun = clock.latest(n_rows, rows.times), np.sort(changes[1])
+    statistics, n_rows, n_folds = subsets.whole, len(rows.targets), subsets.n_folds
+    changes, before = changes_in(penalty, statistics, rows), statistics.count
+    passed, begun = clock.passed(n_rows, rows.times, penalty.until_time), np.sort(changes[1])
+    began = began_at(penalty.began, before, begun, n_rows)
+    totals = totals_after(began, statistics, clock, rows)
+    due, until_weight = following.due, following.due_weight
     last = doubled = 0
-    doubles_at, until_time = penalty.doubles_at, penalty.until_time
+    doubles_at = penalty.doubles_at
+    until = np.inf if penalty.until_time is None else 0.0
     while True:
         at = int(min(due - before, n_rows + 1))
-        if latest is not None and until_time is not None:
-            at = min(at, int(np.searchsorted(latest, until_time)) + 1)
-        # A time of 1e18 plus a few units is the same float: the next checkpoint is the next row.
+        if passed is not None:
+            at = min(at, int(np.searchsorted(passed, until)) + 1)
+        # A long time plus a short one may be the same float: the next checkpoint is the next row.
         at = max(at, last + 1)
+        at = min(at, totals.first_due(until_weight, last, at) + 1)
         if at > n_rows:
-            ats = {doubled, last} if depends_on_doublings(n_folds, clock) else {last}
-            return tuple(sorted(ats - {0})), changes
+            ats = (doubled, last) if depends_on_doublings(n_folds, clock) else (last,)
+            return {each: each == doubled for each in ats if each}, changes
         last = at
         began = began_at(penalty.began, before, begun, at)
         count, n_varying = before + at - began, int(np.searchsorted(begun, at))
-        if count >= doubles_at:
-            doubled, doubles_at = at, next_doubling(count)
+        # With forgetting, doublings do not matter.
+        weight, squared = float(totals.weights[at - 1]), float(totals.squares[at - 1])
+        equal = int(equal_rows(count, weight, squared))
+        if is_doubling(equal, doubles_at):
+            doubled, doubles_at = at, next_doubling(equal)
         due = began + next_checkpoint(count, n_varying, clock.memory, n_folds)
-        if latest is not None:
-            until_time = float(latest[at - 1]) + MEMORIES_BETWEEN_SELECTIONS * clock.lasting
+        until_weight = due_weight(weight, n_varying, n_folds)
+        if passed is not None:
+            until = float(passed[at - 1]) + time_between_selections(clock)
 
 
 def penalty_after(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, Integers, check_positive
+from onlinels.checks import Floats, Integers, check_positive, ignoring
 from onlinels.numerics import Lock
 from onlinels.rows.batch import labels_like, numbers_like, table_like
 from onlinels.rows.labels import Label, read_label
@@ -95,7 +95,7 @@ SCALE_PENALTIES: Floats = 0.5 * np.log(SOFTMAX_SCALES / DEFAULT_SCALE) ** 2
 
 
 def calibrate(
-    scores: Floats, scale: float | Floats, count: int | Integers, n_classes: Any = None
+    scores: Floats, scale: float | Floats, count: float | Integers | Floats, n_classes: Any = None
 ) -> Floats:
     """Return probabilities from scores by a scaled softmax and Laplace's rule of succession.
 
@@ -135,7 +135,7 @@ def log_losses(
     scores: Floats,
     columns: Integers,
     weights: float | Floats,
-    counts: int | Integers,
+    counts: float | Integers | Floats,
     n_classes: int | Integers,
 ) -> Floats:
     """Return the log-loss of every row at every scale in `SOFTMAX_SCALES`.
@@ -217,10 +217,28 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def _probabilities(self, scores: Floats) -> Floats:
         return probabilities_of(scores)
 
+    def _unseen(self, n_known: int) -> dict[Label, float]:
+        """Return the probabilities of unseen classes, if the first `n_known` classes are known."""
+        return unseen_classes(getattr(self, "priors", None), self.classes[:n_known])
+
+    def _with_unseen(self, scores: Floats) -> tuple[tuple[Label, ...], Floats]:
+        """Return labels, also of unseen classes, and the probability of each, (n, n_labels).
+
+        The columns of the scores are those of the first classes.
+        """
+        labels, known = self.classes[: scores.shape[1]], self._probabilities(scores)
+        unseen = self._unseen(len(labels))
+        if not unseen:
+            return labels, known
+        fixed = np.tile([*unseen.values()], (len(known), 1))
+        known = known * (1.0 - sum(unseen.values()))
+        return (*labels, *unseen), np.hstack((known, fixed))
+
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the score of every class for one sample; see `scores_many`."""
         with self._lock:
-            return dict(zip(self.classes, self._row_scores(x).tolist(), strict=True))
+            scores = self._row_scores(x).tolist()
+            return dict(zip(self.classes, scores, strict=True))
 
     def scores_many(self, X: Any) -> Any:
         """Return the scores, a column per class, in the kind of `X`.
@@ -269,16 +287,23 @@ class ScoringClassifier(base.MiniBatchClassifier):
             return numbers_like(source, margins(scores))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample, {} before anything is learnt."""
+        """Return the probability of every class for one sample, {} before anything is learnt.
+
+        See `predict_proba_many` for classes without rows.
+        """
         with self._lock:
-            probabilities = self._probabilities(self._row_scores(x)[None])
-            return dict(zip(self.classes, probabilities[0].tolist(), strict=True))
+            labels, probabilities = self._with_unseen(self._row_scores(x)[None])
+            return dict(zip(labels, probabilities[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return probabilities, a column per class, in the kind of `X`."""
+        """Return probabilities, a column per class, in the kind of `X`.
+
+        The first columns are those of `classes`. A column follows for each label of a dict of
+        `priors` that no row has had so far, in the order of the dict.
+        """
         with self._lock:
             source, scores = self._batch_scores(X)
-            return table_like(source, self.classes, self._probabilities(scores))
+            return table_like(source, *self._with_unseen(scores))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
@@ -441,6 +466,7 @@ def discriminant(
     return Discriminant(matrix, constant + log_priors(priors, labels, weights, present))
 
 
+@ignoring("divide", "over", "invalid")
 def shrinkage(products: Floats, weights: Floats) -> Floats:
     """Return shrunken means of classes, a column each, as combinations of the means.
 
@@ -481,22 +507,22 @@ def shrinkage(products: Floats, weights: Floats) -> Floats:
     squares = np.diagonal(products, axis1=-2, axis2=-1)
     distances = np.maximum(squares[..., :, None] + squares[..., None, :] - 2.0 * products, 0.0)
     # With fewer than two classes, the distances are unknown: NaN.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        shares = np.nan_to_num(weights / weights.sum(axis=-1, keepdims=True))
-        pairs = shares[..., :, None] * shares[..., None, :] * (1.0 - unit)
-        inverses = np.where(pairs > 0.0, pairs / distances, 0.0)
-        means = pairs.sum(axis=-1) / inverses.sum(axis=-1)
-        typical = (pairs.sum(axis=(-2, -1)) / inverses.sum(axis=(-2, -1)))[..., None]
-        noise = np.minimum(means - typical, MAX_ROW_NOISE * typical / weights)
-        # The squared distance from the mean of all rows.
-        lengths = (distances @ shares[..., None])[..., 0]
-        lengths -= 0.5 * (shares * lengths).sum(axis=-1, keepdims=True)
-        factors = 1.0 - np.clip(np.nan_to_num(noise / lengths), 0.0, 1.0)
+    shares = np.nan_to_num(weights / weights.sum(axis=-1, keepdims=True))
+    pairs = shares[..., :, None] * shares[..., None, :] * (1.0 - unit)
+    inverses = np.where(pairs > 0.0, pairs / distances, 0.0)
+    means = pairs.sum(axis=-1) / inverses.sum(axis=-1)
+    typical = (pairs.sum(axis=(-2, -1)) / inverses.sum(axis=(-2, -1)))[..., None]
+    noise = np.minimum(means - typical, MAX_ROW_NOISE * typical / weights)
+    # The squared distance from the mean of all rows.
+    lengths = (distances @ shares[..., None])[..., 0]
+    lengths -= 0.5 * (shares * lengths).sum(axis=-1, keepdims=True)
+    factors = 1.0 - np.clip(np.nan_to_num(noise / lengths), 0.0, 1.0)
     shrunken: Floats = factors[..., None, :] * unit
     shrunken += (1.0 - factors)[..., None, :] * shares[..., :, None]
     return shrunken
 
 
+@ignoring("divide", "invalid")
 def log_priors(priors: Priors, labels: Sequence[Label], weights: Floats, present: Any) -> Floats:
     """Return the logarithms of priors that sum to 1 over the classes that are present."""
     if isinstance(priors, Mapping):
@@ -505,23 +531,60 @@ def log_priors(priors: Priors, labels: Sequence[Label], weights: Floats, present
     elif priors == "equal":
         weights = np.ones(present.shape)
     weights = np.where(present, weights, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logarithms = np.log(weights / weights.sum(axis=-1, keepdims=True))
+    logarithms = np.log(weights / weights.sum(axis=-1, keepdims=True))
     # If no class has weight, all priors are unknown.
     known: Floats = np.where(present.any(axis=-1, keepdims=True), logarithms, 0.0)
     return known
 
 
-def posteriors(scores: Floats) -> Floats:
+def posteriors(scores: Floats, priors: Priors = None, labels: Sequence[Label] = ()) -> Floats:
     """Return posterior probabilities (n, n_classes): the softmax of discriminant scores.
+
+    A class without weight, whose score is -inf, has its prior if `priors` name it, otherwise 0.
 
     Examples
     --------
     >>> posteriors(np.log([[1.0, 3.0]]))
     array([[0.25, 0.75]])
+    >>> posteriors(np.array([[0.0, -np.inf]]), {"a": 0.9, "b": 0.1}, ("a", "b"))
+    array([[0.9, 0.1]])
     """
     if not scores.shape[1]:
         return scores
     likelihoods = np.exp(scores - scores.max(axis=1, keepdims=True))
     probabilities: Floats = likelihoods / likelihoods.sum(axis=1, keepdims=True)
+    absent = np.isneginf(scores)
+    if isinstance(priors, Mapping) and absent.any():
+        named = np.array([label in priors for label in labels])
+        fixed = np.where(absent & named, normalized(priors, labels), 0.0)
+        probabilities = probabilities * (1.0 - fixed.sum(axis=1, keepdims=True)) + fixed
     return probabilities
+
+
+def normalized(priors: Mapping[Label, float], labels: Sequence[Label]) -> Floats:
+    """Return the priors of labels, which sum to 1."""
+    given = np.array([priors.get(label, 1.0) for label in labels])
+    given /= given.max()  # The sum may exceed float64.
+    shares: Floats = given / given.sum()
+    return shares
+
+
+def unseen_classes(priors: Priors, labels: Sequence[Label]) -> dict[Label, float]:
+    """Return the probabilities of the labels in a dict of priors that are not among `labels`.
+
+    The mean of a class without rows is not known, so its probability is its prior for every row.
+    The priors are divided by the sum of those of all labels. There is none before the first row.
+
+    Examples
+    --------
+    >>> unseen_classes({"ok": 3.0, "fault": 1.0}, ("ok",)), unseen_classes({"ok": 3.0}, ())
+    ({'fault': 0.25}, {})
+    """
+    if not (isinstance(priors, Mapping) and labels):
+        return {}
+    known = {*labels}
+    unseen = {label: prior for label, prior in priors.items() if label not in known}
+    if not unseen:
+        return {}
+    shares = normalized(priors, (*unseen, *labels)).tolist()
+    return dict(zip(unseen, shares, strict=False))

@@ -8,9 +8,10 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
+from inspect import signature
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,9 @@ from onlinels.checks import (
     Matrix,
     Place,
     at_position,
+    by_row,
     check_two_dimensional,
+    check_unstructured,
     check_values,
     dense,
     equals_itself,
@@ -35,7 +38,7 @@ from onlinels.checks import (
     within_bounds,
 )
 from onlinels.core import Reader
-from onlinels.numerics import shallow_copy
+from onlinels.numerics import is_count, restore, shallow_copy
 from onlinels.rows.labels import PLAIN_LABEL_TYPES
 from onlinels.saving import in_plain_types, is_plain, savable
 
@@ -83,15 +86,15 @@ def plain_names(names: Iterable[Name]) -> tuple[Name, ...]:
     return plain
 
 
-def feature_key(name: Name) -> Name:
-    """Return the key of a feature, which is the same for all its names.
+def numbered(name: Name) -> Name:
+    """Return 3 for the names "h3", ("h", 3) and 3; return any other name as a plain value.
 
-    Output 3 of a transformer is one feature, with the names "h3", ("h", 3) as an entry of an array,
-    and 3 as a column of a plain array. So pipelines can learn from arrays and predict from dicts.
+    In files of earlier versions, and in parts of an image network, these three are one feature
+    (`Columns.is_numbered`).
 
     Examples
     --------
-    >>> feature_key("h3"), feature_key(("h", 3)), feature_key(3), feature_key("3")
+    >>> numbered("h3"), numbered(("h", 3)), numbered(3), numbered("3")
     (3, 3, 3, '3')
     """
     name = plain_value(name)
@@ -102,39 +105,44 @@ def feature_key(name: Name) -> Name:
     return name
 
 
-def check_distinct(names: Iterable[Name]) -> list[Name]:
-    """Return the keys of the names of one row; raise ValueError if two names have one key."""
-    by_key: dict[Name, Name] = {}
-    for name in plain_names(names):
-        key = feature_key(name)
-        if key in by_key:
-            raise ValueError(
-                f"The names {by_key[key]!r} and {name!r} stand for one feature, expected different "
-                'features. Pass prefix="u_" to one of the transformers, or rename one feature with '
-                "river's compose.Prefixer."
-            )
-        by_key[key] = name
-    return list(by_key)
+def check_distinct(
+    names: Iterable[Name], key_of: Callable[[Name], Name] | None = None
+) -> list[Name]:
+    """Return the names of one row; raise ValueError if two of them are equal, or have one key."""
+    plain = plain_names(names)
+    keys = plain if key_of is None else tuple(map(key_of, plain))
+    if len(set(keys)) < len(keys):
+        first: dict[Name, Name] = {}
+        for key, name in zip(keys, plain, strict=True):
+            if key in first:
+                raise ValueError(
+                    f"The names {first[key]!r} and {name!r} stand for one feature, expected "
+                    'different features. Pass prefix="u_" to one of the transformers, or rename '
+                    "one feature with river's compose.Prefixer."
+                )
+            first[key] = name
+    return list(keys)
 
 
-def key_text(key: Name) -> str:
-    """Return a text for the key of a feature, the same in every process and for equal keys.
+def name_text(name: Name) -> str:
+    """Return a text for the name of a feature, the same in every process and for equal names.
 
     Raises
     ------
     TypeError
-        If the key is, or contains, anything but a text, a number or None.
+        If the name is, or contains, anything but a text, a number or None.
     """
-    if not is_plain(key):
+    plain = plain_value(name)
+    if not is_plain(plain):
         raise TypeError(
-            f"Feature name {key!r} of type {type(key).__name__} has no fixed spelling, expected "
+            f"Feature name {name!r} of type {type(name).__name__} has no fixed spelling, expected "
             "text or a number. Rename the feature."
         )
-    return f"{type(key).__name__}:{key!r}"
+    return f"{type(plain).__name__}:{plain!r}"
 
 
 def sorted_names(names: Iterable[Name]) -> list[Name]:
-    """Sort names of any hashable types: outputs by number, other names by type and text.
+    """Sort names of any hashable types: numbered names by number, others by type and text.
 
     Examples
     --------
@@ -145,33 +153,95 @@ def sorted_names(names: Iterable[Name]) -> list[Name]:
 
 
 def _sorting_key(name: Name) -> tuple[Any, ...]:
-    key = feature_key(name)
+    key = numbered(name)
     if isinstance(key, int):
-        return (0, key)
+        return (0, key, type(name).__name__)
     if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int):
         return (1, repr(key[0]), key[1])
-    return (2, type(key).__name__, repr(key))
+    if isinstance(key, str) and (match := re.fullmatch(rf"(.+{OUTPUT_NAME})(0|[1-9]\d*)", key)):
+        return (2, "str", repr(match[1]), int(match[2]))  # Outputs with a prefix.
+    return (2, type(key).__name__, repr(key), -1)
+
+
+class Outputs(np.ndarray[Any, Any]):
+    """An array that a transformer returns: column k is the feature "h<k>", as in its dicts.
+
+    The columns of any other array are the features 0, 1, …, and the entries of an array in a dict
+    are ("h", 0), ("h", 1), …. By this class, outputs of a transformer have one name in every form,
+    and pipelines can learn from arrays and predict from dicts. Arrays that are computed from
+    outputs are outputs too; `numpy.asarray` returns a plain array.
+
+    Attributes
+    ----------
+    stem : str
+        What the names of columns begin with: the prefix of the transformer and "h".
+
+    Examples
+    --------
+    >>> as_outputs(np.eye(2), "u_h")[:1].stem
+    'u_h'
+    """
+
+    stem = OUTPUT_NAME
+
+    def __array_finalize__(self, made_of: Any) -> None:
+        stem = getattr(made_of, "stem", OUTPUT_NAME)
+        if stem is not OUTPUT_NAME:
+            self.stem = stem
+
+    def __reduce__(self) -> Any:
+        return as_outputs, (np.asarray(self), self.stem)
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+
+def as_outputs(values: Matrix, stem: str = OUTPUT_NAME) -> Outputs:
+    """Return an array as the outputs of a transformer; the two share memory."""
+    outputs = values.view(Outputs)
+    if stem != OUTPUT_NAME:
+        outputs.stem = stem
+    return outputs
 
 
 @dataclass(frozen=True)
 class ArrayFeature:
-    """An array value of a sample: `length` features named (name, 0) to (name, length - 1)."""
+    """An array value of a sample: `length` features named (name, 0), (name, 1), ….
+
+    The outputs of a transformer are named as in its dicts of numbers: name + "0", name + "1", ….
+    """
 
     name: Name
     length: int
+    are_outputs: bool = False
+
+    def names(self) -> Iterator[Name]:
+        """Yield the name of every entry."""
+        if self.are_outputs:
+            return (f"{self.name}{index}" for index in range(self.length))
+        return ((self.name, index) for index in range(self.length))
 
 
 Layout = range | tuple[Name | ArrayFeature, ...]
-"""The columns of a batch: a range for a plain array, else names and array features in order."""
+"""The columns of a batch: a range for a plain array, else names and array features in order.
+
+`layout[:0]` has no columns, and says whether they are those of a plain array.
+"""
 
 
 def names_of(layout: Layout) -> Iterator[Name]:
     """Yield the feature names of a layout, with a name for each entry of an array feature."""
     for entry in layout:
         if isinstance(entry, ArrayFeature):
-            yield from ((entry.name, index) for index in range(entry.length))
+            yield from entry.names()
         else:
             yield entry
+
+
+def layout_of(X: Any) -> Layout:
+    """Return the layout of an array or a sparse matrix (n_rows, n_columns)."""
+    n_columns = X.shape[1]
+    return (ArrayFeature(X.stem, n_columns, True),) if isinstance(X, Outputs) else range(n_columns)
 
 
 def _arrays_of(layout: Layout) -> list[ArrayFeature]:
@@ -229,9 +299,11 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
     Raises
     ------
     TypeError
-        If numpy cannot read the tensor: it needs a gradient, is on another device, or not dense.
+        If numpy cannot read the tensor: it needs a gradient, is on another device, or not dense. If
+        an array has named fields.
     """
     if isinstance(values, np.ndarray):
+        check_unstructured(argument, values)
         return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
     if not hasattr(values, "__array__") and not hasattr(values, "__dlpack__"):
         return values
@@ -257,8 +329,10 @@ def check_mapping(x: Any, argument: str = "x") -> None:
     """Raise TypeError unless a sample is a mapping; do not read its values."""
     if not isinstance(x, Mapping):
         raise TypeError(
-            f"{argument} is of type {type(x).__name__}, expected a dict of features. Pass a single "
-            "row as dict(enumerate(x)), and a batch of rows to the *_many method with np.asarray."
+            f"{argument} is of type {type(x).__name__}, expected a dict of features. Pass a row "
+            f"with names as {argument}.to_dict(), {argument}._asdict(), "
+            f"dataclasses.asdict({argument}), dict({argument}) or dict(zip(names, {argument})), a "
+            f"row without names as dict(enumerate({argument})), and a batch to the *_many method."
         )
 
 
@@ -288,7 +362,8 @@ def read_row(x: Row, argument: str = "x") -> tuple[Layout, Floats]:
             value = as_numpy(value, f"{argument}[{name!r}]")
         if isinstance(value, np.ndarray) and value.ndim:
             check_values(f"{argument}[{name!r}]", value)
-            layout.append(ArrayFeature(name, value.size))
+            are_outputs = isinstance(value, Outputs) and isinstance(name, str)
+            layout.append(ArrayFeature(name, value.size, are_outputs))
             parts.append(value.astype(np.float64).ravel())
         else:
             layout.append(name)
@@ -322,10 +397,10 @@ def read_batch(X: Any, argument: str = "X") -> Batch:
         rows = _finite_rows(X, argument, at_position)
     else:
         # The dtype of an array without values says nothing: pandas and numpy make it up.
-        X = X if len(X) else np.zeros(X.shape)
-        check_values(argument, X)
-        rows = X = np.asarray(X)
-    return Batch(X.shape[0], lambda: rows, (range(X.shape[1]),), X)
+        rows = X if len(X) else np.zeros(X.shape)
+        check_values(argument, rows)
+        rows = np.asarray(rows)
+    return Batch(X.shape[0], lambda: rows, (layout_of(X),), X)
 
 
 def _read_samples(X: Sequence[Any]) -> Batch:
@@ -447,8 +522,17 @@ def holds_sparse(frame: nw.DataFrame[Any]) -> bool:
     return any(str(kind) == "Unknown" for kind in frame.schema.values())
 
 
-def samples_of(X: Any) -> Iterator[Row]:
+def form_of(X: Any) -> Layout:
+    """Return the layout, without columns, of rows that are learnt one by one, as dicts."""
+    X = as_numpy(X)
+    return layout_of(X)[:0] if isinstance(X, ARRAY_TYPES) and X.ndim == 2 else ()
+
+
+def samples_of(X: Any, timestamp: Name | None = None) -> Iterator[Row]:
     """Iterate over the rows of a mini-batch as river samples, without converting values.
+
+    Only the dates of the column `timestamp` of a frame are those of numpy: the dates of Python, as
+    polars gives them, lack the nanoseconds.
 
     Examples
     --------
@@ -458,11 +542,17 @@ def samples_of(X: Any) -> Iterator[Row]:
     X = dense(as_numpy(X))
     if isinstance(X, np.ndarray):
         check_two_dimensional("X", X)
+        if isinstance(X, Outputs):
+            return ({X.stem: row} for row in X)
         return (dict(enumerate(row)) for row in X.tolist())
     if isinstance(X, (list, tuple)):
         return iter(X)
-    rows: Iterator[Row] = as_frame(X).iter_rows(named=True)
-    return rows
+    frame = as_frame(X)
+    rows: Iterator[Row] = frame.iter_rows(named=True)
+    if timestamp is None or timestamp not in frame.columns:
+        return rows
+    times = by_row(repr(timestamp), frame.get_column(timestamp).to_native(), len(frame))
+    return ({**row, timestamp: time} for row, time in zip(rows, times, strict=True))
 
 
 def part_of(X: Any, rows: slice) -> Any:
@@ -478,39 +568,82 @@ def part_of(X: Any, rows: slice) -> Any:
     return X[rows] if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)[rows].to_native()
 
 
-def check_aligned(X: Any, **columns: Any) -> None:
-    """Raise ValueError if a pandas series has the index of the frame `X` in another order.
+Called = TypeVar("Called", bound=Callable[..., Any])
 
-    Any other index is ignored: rows, targets, weights and times are matched by position.
+
+def matched_by_position(called: Called) -> Called:
+    """Decorate a method or function that takes rows `X` with targets, weights or times.
+
+    If one of these arguments is a pandas object that has the index of the frame `X` in another
+    order, a ValueError is raised. Any other index is ignored: rows are matched by position. Every
+    public method with an argument `X` and one for its rows has this decorator.
     """
-    for name, y in columns.items():
-        ours: Any = getattr(X, "index", None)
-        theirs: Any = getattr(y, "index", None)
-        # Lists have a method of this name.
-        if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or ours.equals(theirs):
-            continue
-        if len(y) and Counter(ours.tolist()) == Counter(theirs.tolist()):
-            raise ValueError(
-                f"{name} has the index of X in another order, expected one order for both. Pass "
-                f"{name}.reindex(X.index) to match rows by index, or {name}.to_numpy() to match "
-                "rows by position."
-            )
+    names = tuple(signature(called).parameters)
+    place = names.index("X")
+
+    @wraps(called)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        X = args[place] if len(args) > place else kwargs.get("X")
+        if is_index(getattr(X, "index", None)):
+            for name, given in (*zip(names, args, strict=False), *kwargs.items()):
+                check_order(name, X, given)
+        return called(*args, **kwargs)
+
+    made: Any = checked
+    return cast("Called", made)
+
+
+def is_index(index: Any) -> bool:
+    """Return whether the attribute `index` of an object is that of a pandas object."""
+    # Lists have a method of this name, and the index of Dask knows its entries only when computed.
+    return hasattr(index, "equals") and hasattr(index, "tolist")
+
+
+def check_order(name: str, X: Any, given: Any) -> None:
+    """Raise ValueError if an argument has the index of `X` in another order."""
+    ours: Any = X.index
+    theirs: Any = getattr(given, "index", None)
+    if given is X or not is_index(theirs) or not len(given) or ours.equals(theirs):
+        return
+    if _entries(ours) == _entries(theirs):
+        raise ValueError(
+            f"{name} has the index of X in another order, expected one order for both. Pass "
+            f"{name}.reindex(X.index) to match rows by index, or {name}.to_numpy() to match "
+            "rows by position."
+        )
+
+
+def _entries(index: Any) -> Counter[Any]:
+    """Return how often every entry of an index occurs; missing entries count as equal."""
+    entries = index.tolist()
+    if getattr(index, "hasnans", False):
+        entries = [entry if equals_itself(entry) else None for entry in entries]
+    return Counter(entries)
 
 
 # Columns of a model
 
 
-@savable(
-    take=lambda made: {"names": made.names, "lengths": made._lengths, "plain": made._plain},
-    make=lambda state: Columns(**state),
-)
+def _lengths_fit(columns: Columns) -> bool:
+    # Entries are counted up to the length of their array.
+    lengths = columns._lengths.values()
+    return all(is_count(length) and length <= len(columns) for length in lengths)
+
+
+def _columns_of_state(state: dict[str, Any]) -> Columns:
+    # Files of earlier versions do not say whether columns are numbered: all were.
+    return Columns(**{"is_numbered": True, **state})
+
+
+@savable(_lengths_fit, take=lambda made: made.state(), make=_columns_of_state)
 class Columns:
     """The columns of a model: features in the order in which they became known.
 
     Names that arrive together are sorted, so the order of dict keys and of frame columns changes
-    nothing, not even the last bit. A plain array has positions instead of names: its columns are
-    the features 0, 1, … (see `feature_key` for other names of these features). Plain arrays and
-    names that are not numbers cannot be mixed, because matching the columns would be a guess.
+    nothing, not even the last bit. Names are one feature if they are equal in Python. A plain array
+    has positions instead of names: its columns are the features 0, 1, …. Columns that have been
+    those of a plain array reject names that are not numbers, and columns with such names reject
+    plain arrays, because matching the columns would be a guess.
 
     Columns never change: `extended` makes new columns. The last layout is cached for speed.
 
@@ -519,6 +652,14 @@ class Columns:
     names : iterable, optional
         Names in the order of the columns, which are not sorted: weights that are already fixed
         need this order.
+    lengths : dict, optional
+        Lengths of arrays in dicts, by name.
+    plain : bool
+        Whether the columns have been those of a plain array.
+    stems : iterable of str
+        What the names of outputs of transformers begin with; see `Outputs`.
+    is_numbered : bool
+        Whether "h3", ("h", 3) and 3 are one feature; see `numbered`.
 
     Examples
     --------
@@ -532,15 +673,20 @@ class Columns:
         names: Iterable[Name] = (),
         lengths: dict[Name, int] | None = None,
         plain: bool = False,
+        stems: Iterable[str] = (),
+        is_numbered: bool = False,
     ) -> None:
         self.names = plain_names(names)
         """First names of the features, in the order of the columns."""
-        self._lengths, self._plain = lengths or {}, plain
-        self._index = {feature_key(name): column for column, name in enumerate(self.names)}
+        self._lengths, self._plain, self._stems = lengths or {}, plain, frozenset(stems)
+        self.is_numbered = is_numbered
+        """Whether "h3", ("h", 3) and 3 are one feature; see `numbered`."""
+        self._index = {self.key_of(name): column for column, name in enumerate(self.names)}
         if len(self._index) < len(self.names):
             raise ValueError("two of its columns have one name")
         self._last: tuple[Layout, Integers] | None = None
-        # The column of every name that dicts had; of an array, (first column, length).
+        # The column of every name that dicts had; of an array, (first column, length), and its type
+        # if that is not numpy's.
         self.met: dict[Name, Any] = {}
         self._reader: Reader | None = None
 
@@ -550,6 +696,19 @@ class Columns:
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_last": None, "met": {}, "_reader": None}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # As in files of earlier versions; see `_columns_of_state`.
+        restore(self, {"is_numbered": True, "_stems": frozenset()} | state)
+
+    def state(self) -> dict[str, Any]:
+        """Return the arguments that make equal columns."""
+        said = {"names": self.names, "lengths": self._lengths, "plain": self._plain}
+        return said | {"stems": tuple(sorted(self._stems)), "is_numbered": self.is_numbered}
+
+    def key_of(self, name: Name) -> Name:
+        """Return what identifies a feature: its plain name."""
+        return numbered(name) if self.is_numbered else plain_value(name)
+
     def row(self, x: Any) -> Floats | None:
         """Return a dict of names that were met as a row of all columns; None for anything else."""
         if self._reader is None and Reader is not None:
@@ -557,11 +716,11 @@ class Columns:
         known = self._reader.row(x) if len(self) and self._reader is not None else None
         return None if known is None else np.frombuffer(known)
 
-    @property
-    def are_positions(self) -> bool:
-        """Whether the columns are those of a plain array, in its order."""
-        layout = range(len(self))
-        return self._plain and _is_in_place(self.locate(layout), len(self))
+    def are(self, layout: Layout) -> bool:
+        """Whether the columns are those of an array of this layout, in its order."""
+        if isinstance(layout, range) and not self._plain:
+            return False
+        return _is_in_place(self.locate(layout), len(self))
 
     def note(self, layout: Layout) -> None:
         """Note the columns of the names of a dict that is read, for `onlinels.core`."""
@@ -572,16 +731,40 @@ class Columns:
             for name, column in zip(layout, located.tolist(), strict=True):
                 if column >= 0 and type(name) in PLAIN_NAME_TYPES:
                     self.met[name] = column
-        # Rows of an array with another name are to be learnt by `extended`, which keeps its length.
-        elif len(layout) == 1 and type(arrays[0].name) is str and self._lengths.get(arrays[0].name):
-            first = int(located[0])
+        # Rows of an array with another name are to be learnt by `extended`, which keeps its name.
+        elif len(layout) == 1 and type(arrays[0].name) is str and self._knows(arrays[0]):
+            first = int(located[0]) if len(located) else -1
             if first >= 0 and (located == np.arange(first, first + len(located))).all():
-                self.met[arrays[0].name] = first, arrays[0].length
+                kind = (Outputs,) if arrays[0].are_outputs else ()
+                self.met[arrays[0].name] = first, arrays[0].length, *kind
+
+    def _knows(self, feature: ArrayFeature) -> bool:
+        return feature.name in (self._stems if feature.are_outputs else self._lengths)
 
     def layouts(self) -> tuple[Layout, ...]:
         """Return layouts with all these features, for extending other columns."""
-        features = tuple(ArrayFeature(name, length) for name, length in self._lengths.items())
-        return (*((range(0),) if self._plain else ()), features, self.names)
+        arrays = tuple(ArrayFeature(name, length) for name, length in self._lengths.items())
+        outputs = tuple(ArrayFeature(stem, 0, True) for stem in self._stems)
+        return (*((range(0),) if self._plain else ()), arrays, outputs, self.names)
+
+    def joined(self, other: Columns) -> Columns:
+        """Return columns with all features of other columns too."""
+        mine = self.as_numbered() if other.is_numbered else self
+        return mine.extended(other.layouts())
+
+    def as_numbered(self) -> Columns:
+        """Return these columns, with "h3", ("h", 3) and 3 as one feature.
+
+        For columns that are known to be those of a transformer.
+        """
+        return self if self.is_numbered else Columns(**(self.state() | {"is_numbered": True}))
+
+    def in_form(self, layout: Layout) -> Columns:
+        """Return these columns as those of a plain array if a layout is one; no feature is added.
+
+        For rows of an array that are learnt one by one, as dicts.
+        """
+        return self.extended((layout[:0],))
 
     def extended(self, layouts: Iterable[Layout]) -> Columns:
         """Return columns with all features of the layouts too; `self` if there are no new features.
@@ -591,17 +774,18 @@ class Columns:
         """
         columns = self
         for layout in layouts:
-            is_new = columns.locate(layout) < 0
-            lengths = {feature.name: feature.length for feature in _arrays_of(layout)}
+            is_new, arrays = columns.locate(layout) < 0, _arrays_of(layout)
+            lengths = {each.name: each.length for each in arrays if not each.are_outputs}
             plain = columns._plain or isinstance(layout, range)
-            says_more = lengths.keys() - columns._lengths.keys() or plain > columns._plain
+            says_more = plain > columns._plain or not all(map(columns._knows, arrays))
             if is_new.any() or says_more:
                 columns = shallow_copy(columns)
                 names = plain_names(sorted_names(compress(names_of(layout), is_new)))
-                places = {feature_key(name): at for at, name in enumerate(names, len(columns))}
+                places = {columns.key_of(name): at for at, name in enumerate(names, len(columns))}
                 columns.names, columns._index = (*columns.names, *names), columns._index | places
                 now = {name: lengths[name] for name in sorted_names(lengths)}
                 columns._lengths, columns._plain = columns._lengths | now, plain
+                columns._stems |= {str(each.name) for each in arrays if each.are_outputs}
                 columns.met = columns.met.copy()
                 columns._last = columns._reader = None
         return columns
@@ -609,19 +793,26 @@ class Columns:
     def staying(self, gone: NDArray[np.bool_]) -> Integers:
         """Return the columns that stay when features that no row has left are removed.
 
-        The entries of an array are removed together, and so are features named h0, h1, …, the
-        outputs of a transformer. The columns of a plain array stay: a position is not a name.
+        The entries of an array are removed together, and so are outputs of a transformer that came
+        as an array. The columns of a plain array stay: a position is not a name.
         """
         groups = [self._group(name) for name in self.names]
         stay = {group for group, is_gone in zip(groups, gone.tolist(), strict=True) if not is_gone}
         return np.flatnonzero([self._plain or group in stay for group in groups])
 
     def _group(self, name: Name) -> tuple[str, Name]:
-        key = feature_key(name)
         if isinstance(name, tuple) and len(name) == 2 and name[0] in self._lengths:
             return "array", name[0]
-        is_output = isinstance(key, int) and not isinstance(name, int)
-        return ("output", OUTPUT_NAME) if is_output else ("name", key)
+        stem = self._stem_of(name)
+        return ("name", self.key_of(name)) if stem is None else ("outputs", stem)
+
+    def _stem_of(self, name: Name) -> str | None:
+        """Return what the name of an output begins with; None for any other name."""
+        stems = (OUTPUT_NAME,) if self.is_numbered else self._stems
+        if not isinstance(name, str):
+            return None
+        found = (stem for stem in stems if name.startswith(stem) and name[len(stem) :].isdecimal())
+        return next(found, None)
 
     def only(self, kept: Integers) -> Columns:
         """Return columns of the features at the given places; `self` if these are all."""
@@ -629,14 +820,20 @@ class Columns:
             return self
         names = [self.names[place] for place in kept.tolist()]
         arrays = {name[0] for name in names if isinstance(name, tuple) and name}
+        arrays = {name for name in arrays if self._lengths.get(name, 0) <= len(names)}
         lengths = {name: length for name, length in self._lengths.items() if name in arrays}
-        return Columns(names, lengths, self._plain)
+        stems = self._stems & set(map(self._stem_of, names))
+        return Columns(names, lengths, self._plain, stems, self.is_numbered)
 
     def columns_of(self, name: Name) -> Integers:
         """Return the columns of a name, or of all entries of an array; none if it is unknown."""
         entries = ((name, index) for index in range(self._lengths.get(name, 0)))
-        keys = map(feature_key, (name, *entries))
+        keys = map(self.key_of, (name, *entries))
         return np.array([self._index[key] for key in keys if key in self._index], dtype=np.intp)
+
+    def has(self, name: Name) -> bool:
+        """Return whether a name, of a number or of an array, has a column."""
+        return name in self._lengths or self.key_of(name) in self._index
 
     def locate(self, layout: Layout) -> Integers:
         """Return the column of every feature of a layout; -1 if the feature is unknown."""
@@ -645,18 +842,18 @@ class Columns:
         if last is None or layout != last[0]:
             for feature in _arrays_of(layout):
                 now, before = feature.length, self._lengths.get(feature.name, feature.length)
-                if now != before:
+                if now != before and not feature.are_outputs:
                     raise ValueError(
                         f"x[{feature.name!r}] has {now} values, expected {before} as in other "
                         "rows. Pass arrays of one size in every row."
                     )
-            keys = check_distinct(names_of(layout))
+            keys = check_distinct(names_of(layout), numbered if self.is_numbered else None)
             if self._plain or isinstance(layout, range):
                 fault = "Columns are those of a plain array, expected names as before, such as"
                 if self._plain:
                     fault = "Columns have names, expected those of a plain array as before, not"
                 for key in (*self._index, *keys):
-                    if not isinstance(key, int):
+                    if not _is_position(key):
                         raise ValueError(f"{fault} {key!r}. Learn and predict in one form.")
             located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
             self._last = last = layout, located
@@ -711,7 +908,7 @@ class Columns:
         would count as 0.
         """
         texts = (name for name in compress(names_of(layout), located < 0) if isinstance(name, str))
-        output = next((name for name in texts if isinstance(feature_key(name), int)), None)
+        output = next((name for name in texts if isinstance(numbered(name), int)), None)
         if output is None:
             return
         renamed = re.compile(rf".+{output}|{output}\D.*")
@@ -729,10 +926,12 @@ def warn_of_other_columns(columns: Columns, batch: Batch) -> None:
     """Warn that a frame or an array lacks columns of the model, or that an array has others."""
     absent, unknown = columns.differences(batch)
     warn_of_absent(len(columns), absent, unknown)
-    if unknown and not absent and isinstance(batch.source, np.ndarray) and columns.are_positions:
+    if unknown and not absent and isinstance(batch.source, np.ndarray):
         warn_caller(
-            f"X has {len(columns) + len(unknown)} columns, and the model has learnt "
-            f"{len(columns)}: the others do not count. Pass the columns that were learnt, in order."
+            "X has more columns than the model has learnt.",
+            f"It has {len(columns) + len(unknown)} columns, and the model has learnt "
+            f"{len(columns)}: the others do not count. Pass the columns that were learnt, in "
+            "order.",
         )
 
 
@@ -742,10 +941,17 @@ def warn_of_absent(n_known: int, absent: Sequence[Name], unknown: Sequence[Name]
         return
     others = f" (X also has {reprlib.repr(unknown)})" if unknown else ""
     warn_caller(
-        f"X lacks {len(absent)} of the {n_known} columns that the model has learnt: "
-        f"{reprlib.repr(absent)}. They count as 0. Check the spelling{others}; if 0 is intended, "
-        "add columns of 0, or pass a list of dicts."
+        "X lacks columns that the model has learnt.",
+        f"{len(absent)} of {n_known} columns count as 0: {reprlib.repr(absent)}. Check the "
+        f"spelling{others}; if 0 is intended, add columns of 0, or pass a list of dicts.",
     )
+
+
+def _is_position(key: Name) -> bool:
+    """Return whether a name may be a column of a plain array; (column, text) is one in streams."""
+    if isinstance(key, tuple) and len(key) == 2:
+        return isinstance(key[0], int) and isinstance(key[1], str)
+    return isinstance(key, int)
 
 
 def _is_in_place(located: Integers, n_columns: int) -> bool:
@@ -858,14 +1064,17 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
 def output_row(values: Matrix, as_array: bool, prefix: str = "") -> dict[Hashable, Any]:
     """Return the output of a transformer for one sample: {"h0": …} or {"h": array}, prefixed."""
     if as_array:
-        return {prefix + OUTPUT_NAME: values}
+        return {prefix + OUTPUT_NAME: as_outputs(values)}
     return dict(zip(_output_names(len(values), prefix), values.tolist(), strict=True))
 
 
 def output_table(source: Any, values: Matrix, as_array: bool, prefix: str = "") -> Any:
     """Return the output of a transformer for a mini-batch, in the kind of its input."""
+    stem = prefix + OUTPUT_NAME
     if as_array and isinstance(source, (list, tuple)):
-        return [{prefix + OUTPUT_NAME: row} for row in values]
+        return [{stem: row} for row in as_outputs(values)]
+    if isinstance(source, ARRAY_TYPES):
+        return as_outputs(values, stem)
     return table_like(source, _output_names(values.shape[1], prefix), values)
 
 

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Integers, equals_itself, plain_scalar
+from onlinels.checks import (
+    Integers,
+    check_unstructured,
+    equals_itself,
+    is_missing,
+    plain_scalar,
+)
 from onlinels.saving import savable
 
 Label = Any
@@ -41,6 +47,10 @@ class Classes:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Classes:
+        """Return the object itself, which never changes."""
+        return self
 
     def extended(self, labels: Iterable[Label]) -> Classes:
         """Return classes with these labels added, or this object if it already has all of them."""
@@ -90,9 +100,12 @@ def read_label(y: Any, argument: str = "y") -> Label:
     Raises
     ------
     TypeError, ValueError
-        If the label is missing (None, NaN, pandas.NA), is not hashable or does not equal itself.
+        If the label is missing (`onlinels.checks.is_missing`), or a tuple with NaN, or is not
+        hashable.
     """
     label = None if y is np.ma.masked else plain_label(y)
+    if is_missing(label):
+        raise _no_label(label, argument)
     if isinstance(label, (np.datetime64, np.timedelta64)):
         raise TypeError(f"{argument} is {label!r}, expected a label. Convert dates to text.")
     try:
@@ -103,12 +116,14 @@ def read_label(y: Any, argument: str = "y") -> Label:
             "Several labels per row are out of scope: make a tuple of them, or use "
             "river.multioutput."
         ) from error
-    if label is None or not equals_itself(label):
-        raise ValueError(
-            f"{argument} is {label!r}, expected a label. Leave the row out until its label is "
-            "known."
-        )
+    if not equals_itself(label):
+        raise _no_label(label, argument)
     return label
+
+
+def _no_label(label: Any, argument: str) -> ValueError:
+    remedy = "Leave the row out until its label is known."
+    return ValueError(f"{argument} is {label!r}, expected a label. {remedy}")
 
 
 def read_labels(y: Any, n_rows: int | None = None) -> list[Label]:
@@ -144,7 +159,8 @@ def as_list(y: Any, each: str = "label per row", argument: str = "y") -> list[An
 
 
 def check_one_column(y: Any) -> None:
-    """Raise ValueError if targets are a table."""
+    """Raise ValueError if targets are a table, TypeError if they have named fields."""
+    check_unstructured("y", y)
     # A frame has columns; pyarrow's shape of a table is its own.
     is_table = hasattr(type(y), "columns")
     if is_table or len(getattr(y, "shape", (0,))) != 1:

@@ -6,6 +6,7 @@ imports only from `checks` and `numerics`.
 
 from onlinels.saving.description import in_plain_types as in_plain_types
 from onlinels.saving.description import is_plain as is_plain
+from onlinels.saving.description import is_small as is_small
 from onlinels.saving.description import savable as savable
 from onlinels.saving.description import settings_hold as settings_hold
 from onlinels.saving.files import PathLike as PathLike
@@ -13,6 +14,7 @@ from onlinels.saving.files import dumps as dumps
 from onlinels.saving.files import load as load
 from onlinels.saving.files import loads as loads
 from onlinels.saving.files import locked_copy as locked_copy
+from onlinels.saving.files import locked_deepcopy as locked_deepcopy
 from onlinels.saving.files import locked_state as locked_state
 from onlinels.saving.files import locks_of as locks_of
 from onlinels.saving.files import save as save

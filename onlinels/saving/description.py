@@ -13,10 +13,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
+from fractions import Fraction
 from functools import cache, partial
 from importlib import import_module
 from io import BytesIO
 from itertools import count
+from operator import index
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,6 +89,20 @@ MAX_COMPUTED_BYTES = 1 << 28
 So a small file cannot take much memory. Arrays beyond are written.
 """
 
+
+def is_small(*sides: Any) -> bool:
+    """Return whether sizes that no array of a file bears out may be obeyed later, when it is used.
+
+    An array of float64 with these sides must not take more than `MAX_COMPUTED_BYTES`.
+
+    Examples
+    --------
+    >>> is_small(40_000), is_small(4096, 4096), is_small(10**9), is_small(2**62, 4)
+    (True, True, False, False)
+    """
+    return 8 * math.prod(map(int, sides)) <= MAX_COMPUTED_BYTES
+
+
 KINDS_BY_NAME: dict[str, SavableClass] = {}
 """The classes of the package, and those of river's that were needed so far."""
 
@@ -94,7 +110,12 @@ Declared = TypeVar("Declared", bound=type)
 
 
 def state_of(value: Any) -> SavedState:
-    """Return the state of an object, as it is pickled."""
+    """Return the state of an object, which shares its arrays; of a model, the locks are held.
+
+    Other objects are taken as they are pickled.
+    """
+    if hasattr(value, "_lock"):
+        return dict(getattr(value, "_own_state", vars(value).copy)())
     return dict(getattr(value, "_asdict", value.__getstate__)() or {})
 
 
@@ -209,6 +230,9 @@ MAX_SIZE = 10_000
 SIZES = {"clock", "max_buckets", "min_window_length", "grace_period", "ngram_range"}
 """Parameters that decide how much memory compiled code allocates, or how long a sample takes."""
 
+MAX_DEGREE = 10
+"""Largest degree of a PolynomialExtender: a sample takes the time of all products."""
+
 SHARES = {"q_inf", "q_sup", "fading_factor"}
 """Parameters that compiled code takes for a number from 0 to 1."""
 
@@ -258,6 +282,8 @@ def _check(state: SavedState) -> None:
         sizes = state[name] if type(state[name]) is tuple else (state[name],)
         if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in sizes):
             raise ValueError(f"{name}={state[name]!r}, which is not at most {MAX_SIZE}")
+    if "degree" in state and not (type(state["degree"]) is int and state["degree"] <= MAX_DEGREE):
+        raise ValueError(f"degree={state['degree']!r}, which is not at most {MAX_DEGREE}")
     for name in SHARES & state.keys():
         if not (isinstance(state[name], (int, float)) and 0 <= state[name] <= 1):
             raise ValueError(f"{name}={state[name]!r}, which is not from 0 to 1")
@@ -368,8 +394,9 @@ class Writer:
             raise TypeError(f"{place} holds {error}. {SAVING_REMEDY}") from error
 
     def _other(self, value: Any, path: str) -> Node:
-        # All numbers of numpy are of one kind, and so are all types.
-        several = (kind for kind in (np.generic, type) if isinstance(value, kind))
+        # All numbers of numpy are of one kind, and so are all durations and all types.
+        kinds = np.timedelta64, np.generic, type
+        several = (kind for kind in kinds if isinstance(value, kind))
         made = next(several, type(value))
         if made is np.ndarray:
             # Paths are unique, because keys are.
@@ -422,6 +449,11 @@ def _moment(value: datetime) -> str:
         # For a time zone with rules, isoformat keeps only the offset at this moment.
         raise ValueError(f"{value!r}, expected UTC, a fixed offset or no time zone")
     return value.isoformat()
+
+
+def _number_and_unit(value: np.timedelta64) -> list[Any]:
+    unit, n_units = np.datetime_data(value.dtype)
+    return [int(value.astype(np.int64)) * n_units, unit]
 
 
 class Builder:
@@ -506,6 +538,9 @@ def read_npy(content: bytes) -> Matrix:
     if math.prod(shape) * dtype.itemsize != len(content) - n_header:
         stated = f"the shape {shape} and dtype {dtype}"
         raise ValueError(f"it states {stated}, and holds {len(content) - n_header} bytes")
+    if 0 in shape and not is_small(*(side or 1 for side in shape)):
+        # Code that goes through its rows would not end.
+        raise ValueError(f"it states the shape {shape} without numbers to show for it")
     return np.ndarray(shape, dtype, content, n_header, order="F" if by_column else "C")
 
 
@@ -531,6 +566,16 @@ CONTAINERS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] =
     "set": (set, lambda value: sorted(_keys(value), key=repr), lambda said: set(_keys(said))),
     "deque": (deque, lambda value: [list(value), value.maxlen], lambda said: deque(*said)),
     "timedelta": (timedelta, lambda t: t // timedelta.resolution, lambda n: timedelta(0, 0, n)),
+    "timedelta64": (
+        np.timedelta64,
+        _number_and_unit,
+        lambda said: np.timedelta64(index(said[0]), said[1]),
+    ),
+    "fraction": (
+        Fraction,
+        lambda value: [value.numerator, value.denominator],
+        lambda said: Fraction(*map(index, said)),
+    ),
     "date": (date, date.isoformat, date.fromisoformat),
     "datetime": (datetime, _moment, datetime.fromisoformat),
     "bytes": (bytes, bytes.hex, bytes.fromhex),

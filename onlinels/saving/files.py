@@ -23,7 +23,7 @@ import numpy as np
 
 from onlinels.checks import check_path
 from onlinels.numerics import Lock, all_held
-from onlinels.saving.description import Builder, Writer, kind_of, read_npy
+from onlinels.saving.description import Builder, Writer, kind_of, read_npy, state_of
 
 FORMAT_VERSION = 3
 """Version of the file format; it changes whenever the description changes."""
@@ -206,10 +206,28 @@ def locked_copy(model: Model) -> Model:
         return copy.deepcopy(model)
 
 
-def locked_state(model: Any) -> dict[str, Any]:
-    """Return the state for copies and pickles, never in the middle of a call."""
-    with model._lock:
-        return dict(vars(model))
+def locked_deepcopy(self: Model, memo: dict[int, Any]) -> Model:
+    """Return an independent copy of a model between two calls: the `__deepcopy__` of all models."""
+    with all_held(*locks_of(self)):
+        new = object.__new__(type(self))
+        memo[id(self)] = new
+        state = copy.deepcopy(state_of(self), memo)
+        getattr(new, "__setstate__", vars(new).update)(state)
+        return new
+
+
+def locked_state(self: Any) -> dict[str, Any]:
+    """Return a copy of a model's state between two calls: the `__getstate__` of all models.
+
+    A pickler reads the state after this call, without the lock, while another thread may write to
+    the arrays of the model. The copy takes as much memory as the model, until it is pickled.
+    """
+    with all_held(*locks_of(self)):
+        return copy.deepcopy(state_of(self))
+
+
+locked_deepcopy.__name__ = locked_deepcopy.__qualname__ = "__deepcopy__"
+locked_state.__name__ = locked_state.__qualname__ = "__getstate__"
 
 
 def locks_of(model: Any) -> list[Lock]:

@@ -27,18 +27,31 @@ from onlinels.linear.scoring import (
     calibrate,
     table_of,
 )
-from onlinels.numerics import enlarged, shallow_copy
-from onlinels.rows.batch import check_mapping, labels_like, samples_of, source_of
+from onlinels.numerics import are_columns, enlarged, is_array, read_whole, shallow_copy
+from onlinels.rows.batch import (
+    check_mapping,
+    labels_like,
+    matched_by_position,
+    samples_of,
+    source_of,
+)
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
-from onlinels.saving import savable, settings_hold
+from onlinels.saving import savable
 from onlinels.stream.base import (
     Found,
     PlainExpert,
     StreamModel,
     Waiting,
     sample_key,
+    stream_is_sound,
 )
-from onlinels.stream.features import Cells, Sample, StreamColumns, StreamRow
+from onlinels.stream.features import (
+    MAX_REMEMBERED_LABELS,
+    Cells,
+    Sample,
+    StreamColumns,
+    StreamRow,
+)
 from onlinels.sums.recursion import Recursion
 
 MEMORIES = {1.0: 30.0, 0.998: 1.0, 0.99: 1.0}
@@ -123,7 +136,33 @@ def unpredicted(features: Floats, is_scaled: bool = False) -> Prediction:
     return Prediction(features, -1, is_scaled, NONE, NONE)
 
 
-@savable(settings_hold)
+def _packed_fits(packed: Floats, n_features: int, n_classes: int) -> bool:
+    """Return whether packed numbers are a forecast of a model of so many features and classes."""
+    n, last, is_scaled, n_experts = packed[:4].tolist()
+    n_scores = len(packed) - 4 - n - n_experts
+    fits = n in range(n_features + 1) and last in range(-1, n_classes) and is_scaled in (0, 1)
+    return fits and n_experts in (0, N_EXPERTS) and n_scores in range(n_classes + 1)
+
+
+def _experts_are_sound(model: Any) -> bool:
+    n_features, n = len(model._columns.names), len(model._classes)
+    n_labels, made = min(n, MAX_REMEMBERED_LABELS), model._activations
+    fits = stream_is_sound(model, LeastSquaresClassifier, n_labels)
+    fits = fits and (model._cells.n_features, model._cells.n_labels) == (n_features, n_labels)
+    shapes = [each.weights.shape for each in model._memories]
+    fits = fits and shapes == [(made.n_wide, n)] * len(MEMORIES)
+    shapes = [each.shape for each in model._softmaxes]
+    fits = fits and shapes == [(made.n_narrow, n), (made.n_wide, n)]
+    fits = fits and are_columns(*model._softmaxes)
+    fits = fits and is_array(model._errors, len(EXPERTS))
+    fits = fits and is_array(model._losses, len(SOFTMAX_SCALES))
+    # Rows that were watched before the first label may have other features.
+    most = max(n_features, len(model._waiting.columns.names))
+    waiting = model._waiting.fits(model._count, lambda packed: _packed_fits(packed, most, n))
+    return fits and waiting and type(model._last) is int and -1 <= model._last < n
+
+
+@savable(_experts_are_sound)
 class StreamClassifier(StreamModel, ScoringClassifier):
     """Classify a stream of dicts with numbers, texts and gaps, and adapt to drift.
 
@@ -149,15 +188,18 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     Notes
     -----
-    **Features** are numbers, bools, arrays of numbers without NaN, or texts.
+    **Features** are numbers, bools, arrays of numbers without NaN, or texts. The type decides: a
+    text is a category, also if it looks like a number.
 
     =====================  =======================================================================
     value                  how it enters
     =====================  =======================================================================
     text                   the first 64 texts of a name are a feature each, called (name, text);
                            later texts count as no text
+    text after a number    unknown, as None: a mark of missing values such as "n/a", or a number
+                           that was not converted; the model warns once for each feature
     absent                 0, as in river's linear models
-    None, NaN              unknown: the mean of the feature, or no text
+    None, NaN, NaT, …      unknown: the mean of the feature, or no text
     new feature or class   may arrive at any time; at most 4,096 features
     =====================  =======================================================================
 
@@ -174,8 +216,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     share. While labels are late, the scale follows the predicted rows, from the first one on, so a
     prediction changes later predictions. Rows that were not predicted count as late as the last row
     that was. Pass the same sample to `predict_one` and `learn_one`: a sample that has changed since
-    it was predicted, for example by a scaler before the model, is not recognised. After 500 such
-    rows the model warns.
+    it was predicted, for example by a scaler before the model, is not recognised. The model warns
+    if a tenth of the last 500 labels finds no forecast or may have found that of an equal sample.
 
     **Weights and ridge.** The weights of each recursive expert are the exact ridge solution on the
     rows so far, with the features as they were when each row was learnt. A row weighs 1, or 0.998
@@ -271,6 +313,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         """Return the learning rate of the shares."""
         return LEARNING_RATE / sqrt(1.0 + self._delay / RATE_DELAY)
 
+    @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
@@ -309,6 +352,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         """
         return self._answer_and_learn(StreamClassifier.predict_one, labels_like, X, y, w)
 
+    @matched_by_position
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
 
@@ -334,11 +378,21 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._activations.grown(columns.names, len(self._classes.extended(labels)))
         return labels
 
+    def _read_target(self, y: Any) -> tuple[Classes, int]:
+        """Return the classes with that of a label, and its column."""
+        column = self._classes.column_of(y)
+        if column is not None:
+            return self._classes, column
+        label = read_label(y)
+        classes = self._classes.extended([label])
+        return classes, int(classes.columns([label])[0])
+
     def _learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> None:
         self._catch_up()
+        classes, column = y
         found = self._waiting.find(key, self._count, self._delay)
         delay, n_known = self._delay if found is None else found.delay, len(self._classes)
-        model, column = self._with_room(columns, y, delay)
+        model = self._with_room(columns, classes, delay)
         forecast = model._forecast_before(row, found, delay)
         model, scores = model._prepared(forecast, w)
         plain = self._plain.knowing(row.values)
@@ -355,29 +409,27 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         else:
             # No expert could predict a class that was unknown.
             errors *= ERROR_DECAY
-        news = self._matched(found) | {"_delay": delay, "_errors": errors, "_losses": losses}
-        owing = plain.owing(raw, model._classes.labels[column], w)
+        news: dict[str, Any] = {"_delay": delay, "_errors": errors, "_losses": losses}
+        owing = plain.owing(raw, column, w)
         news |= {"_plain": owing, "_count": self._count + 1, "_last": column}
         if not forecast.is_scaled:
             news["_scaler"] = model._scaler.learnt(row.values, row.gaps)
         calls = model._experts().plan(column, column >= n_known, w)
-        if found is not None:
-            calls = *calls, *model._waiting.plan_take(found.number)
+        calls = *calls, *model._waiting.plan_label(key, found, delay)
         changed = news if model is self else vars(model) | news
         apply((*calls, (vars(self).update, changed)))
-        self._warn_of_unmatched()
+        self._warn_of_matches()
 
-    def _with_room(self, columns: StreamColumns, y: Any, delay: int) -> tuple[Self, int]:
-        """Return the model, or a draft with room for a row, and the column of the row's class."""
-        model, column = self, self._classes.column_of(y)
-        if column is None or columns is not self._columns:
-            model, label = shallow_copy(self), read_label(y)
-            model._grow(columns, self._classes.extended([label]))
-            (column,) = model._classes.columns([label]).tolist()
+    def _with_room(self, columns: StreamColumns, classes: Classes, delay: int) -> Self:
+        """Return the model, or a draft with room for a row."""
+        model = self
+        if classes is not self._classes or columns is not self._columns:
+            model = shallow_copy(self)
+            model._grow(columns, classes)
         if delay and self._waiting.scaler.n_rows:
             model = shallow_copy(model)
             model._take_watched_scale()
-        return model, column
+        return model
 
     def _forecast_before(self, row: StreamRow, found: Found | None, delay: int) -> Prediction:
         """Return the forecast for a row that is learnt, or what is known of it without one."""
@@ -471,16 +523,19 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if not self._count:
             check_mapping(x)
             self._waiting.watch(x, unpredicted)
+        # Code of the sample may have taught the first row.
+        if not self._count:
             return np.zeros(0)
         # Read the row first: this raises for samples that have no key.
-        row, key, is_scaled = self._columns.row(x), sample_key(x), False
+        row, key, n_names = read_whole(lambda: (self._row(x), sample_key(x), len(x)), self)
+        is_scaled = False
         again = self._waiting.latest(key, self._count) if self._delay else None
         if again is not None:
             # The scaler has learnt this row.
-            self._count_equal(key)
+            self._waiting.count_again()
             return Prediction.of(again).mixture
         features, last, values = self._scaler.transform(row.values), self._last, row.values
-        news: dict[str, Any] = {"_asked": (self._count, len(x), values.tobytes(), key)}
+        news: dict[str, Any] = {"_asked": (self._count, n_names, values.tobytes(), key)}
         if self._delay:
             is_scaled = True
             news["_scaler"] = self._scaler.learnt(values, row.gaps)
@@ -493,11 +548,16 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return mixture
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        samples, draft = self._read_asked(X), shallow_copy(self)
-        draft._waiting = copy.deepcopy(self._waiting)
-        scores = [draft._row_scores(x) for x in samples_of(X)]
+        def read() -> tuple[Any, Any, Floats]:
+            samples, draft = self._read_asked(X), shallow_copy(self)
+            draft._waiting = copy.deepcopy(self._waiting)
+            scores = [draft._row_scores(x) for x in samples_of(X)]
+            made = np.array(scores).reshape(len(samples), len(self.classes))
+            return draft, source_of(X), made
+
+        draft, source, scores = read_whole(read, self)
         self._become(draft)
-        return source_of(X), np.array(scores).reshape(len(samples), len(self.classes))
+        return source, scores
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores

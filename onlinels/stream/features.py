@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count, groupby, islice
 from operator import itemgetter
@@ -9,11 +10,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from onlinels.checks import Floats, Integers, check_room, is_unknown, plain_value
+from onlinels.checks import Floats, Integers, check_room, is_missing, plain_value, unwrapped
 from onlinels.core import scale, scale_after
 from onlinels.core.reference import CELLS_OF_PARTITION, SCALE_DECAY
 from onlinels.features.input_weights import generator_of
-from onlinels.numerics import enlarged, shallow_copy
+from onlinels.numerics import enlarged, is_array, is_count, shallow_copy
 from onlinels.rows.batch import (
     ARRAY_TYPES,
     Columns,
@@ -22,9 +23,10 @@ from onlinels.rows.batch import (
     as_frame,
     check_distinct,
     check_mapping,
-    feature_key,
     holds_sparse,
-    key_text,
+    layout_of,
+    name_text,
+    names_of,
     read_batch,
     read_row,
     samples_of,
@@ -48,10 +50,12 @@ class StreamRow(NamedTuple):
     values: Floats
     # Names of its gaps, also of names without a value so far.
     gaps: Sequence[Name] = ()
+    # Those of them whose value is a text, where earlier values are numbers.
+    texts: Sequence[Name] = ()
 
 
 def read_stream_row(x: Any, argument: str = "x") -> Sample:
-    """Read one river sample of numbers, arrays and texts; None, NaN and pandas.NA are gaps.
+    """Read one river sample of numbers, arrays, texts and gaps (`onlinels.checks.is_missing`).
 
     `argument` is the name of the sample in messages.
 
@@ -62,11 +66,11 @@ def read_stream_row(x: Any, argument: str = "x") -> Sample:
     """
     check_mapping(x, argument)
     numbers, texts, gaps = {}, [], []
-    for name, value in x.items():
+    for name, given in x.items():
+        value = plain_content(given)
         if isinstance(value, str):
-            # Not `str`, which returns another text for some subclasses, such as enumerations.
-            texts.append((plain_value(name), str.__str__(value)))
-        elif is_gap(value):
+            texts.append((plain_value(name), value))
+        elif value is None:
             gaps.append(plain_value(name))
         else:
             numbers[name] = value
@@ -80,6 +84,7 @@ def read_stream_batch(X: Any) -> list[Sample]:
     try:
         batch = read_batch(X)
         if len(batch.layouts) == 1:
+            # The form of an array counts where rows are learnt (`StreamColumns.in_form`).
             layout = tuple(batch.layouts[0])
             return [(layout, row, [], []) for row in batch.values.astype(np.float64)]
     except (TypeError, ValueError):
@@ -87,20 +92,59 @@ def read_stream_batch(X: Any) -> list[Sample]:
     return [read_stream_row(x, f"X[{row}]") for row, x in enumerate(samples_of(X))]
 
 
-def is_gap(value: Any) -> bool:
-    """Tell whether a value is missing."""
-    if isinstance(value, (float, np.floating)):
-        return bool(value != value)
-    return value is None or is_unknown(value)
+def plain_content(value: Any) -> Any:
+    """Return a text as a plain str, None for a gap, and any other value of a sample as it is."""
+    value = unwrapped(value)
+    if isinstance(value, str):
+        # Not `str`, which returns another text for some subclasses, such as enumerations.
+        return str.__str__(value)
+    return None if is_missing(value) else value
 
 
-@savable()
+NUMBER_TEXT = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
+"""A number as text; the decimal separator may be a comma."""
+
+WHOLE_NUMBER_TEXT = re.compile(r"\s*[+-]?\d+\s*")
+"""A number as text that may be the code of a category as well."""
+
+IDENTIFIER_TEXT = re.compile(r"\s*0\d+\s*")
+"""A text that would lose its zeros as a number, such as "007"."""
+
+
+def are_numbers(texts: Iterable[str], whole: bool) -> bool:
+    """Return whether the texts of a feature are numbers, but for marks of missing values.
+
+    At least three texts, and more than three quarters of all, must be numbers, and none an
+    identifier with leading zeros. Of two texts, a number says no more than a category. `whole`
+    tells whether whole numbers alone count, which may be codes.
+
+    Examples
+    --------
+    >>> are_numbers(["1.5", "n/a", "2", "3", "4"], whole=False), are_numbers(["7", "007"], True)
+    (True, False)
+    """
+    texts = list(texts)
+    numbers = [*filter(NUMBER_TEXT.fullmatch, texts)]
+    if len(numbers) < 3 or 4 * len(numbers) <= 3 * len(texts):
+        return False
+    is_whole = all(map(WHOLE_NUMBER_TEXT.fullmatch, numbers))
+    return (whole or not is_whole) and not any(map(IDENTIFIER_TEXT.fullmatch, numbers))
+
+
+def _texts_fit(columns: Any) -> bool:
+    pairs = [(name, each) for name, texts in columns._texts.items() for each in texts.items()]
+    located = [columns._columns.columns_of((name, text)).tolist() for name, (text, _) in pairs]
+    return located == [[column] for _, (_, column) in pairs]
+
+
+@savable(_texts_fit)
 class StreamColumns:
     """The columns of a stream of samples: numbers, entries of arrays, and texts.
 
     A text is a column of its own, named (name, text): 1 in samples with this text, else 0. The
     first 64 texts of a name have a column, later texts have none. An absent feature is 0, as in
-    river's linear models; a gap is NaN.
+    river's linear models; a gap is NaN. From the first number of a name on, its texts are gaps:
+    they are marks of missing values, such as "n/a", or numbers that nobody converted.
 
     Examples
     --------
@@ -140,15 +184,15 @@ class StreamColumns:
         (`onlinels.rows.batch.Columns.differences`).
         """
         if isinstance(X, ARRAY_TYPES):
-            given: Sequence[Any] = range(X.shape[1])
+            given: Iterable[Any] = names_of(layout_of(X))
         elif isinstance(X, (list, tuple)) or holds_sparse(as_frame(X)):
             return 0, [], []
         else:
             given = as_frame(X).columns
         texts = {(name, text) for name, columns in self._texts.items() for text in columns}
         named = (*(name for name in self.names if name not in texts), *self._texts)
-        known = {feature_key(name): name for name in named}
-        keys = {feature_key(name): name for name in given}
+        known = {self._columns.key_of(name): name for name in named}
+        keys = {self._columns.key_of(name): name for name in given}
         absent = [name for key, name in known.items() if key not in keys]
         return len(known), absent, [name for key, name in keys.items() if key not in known]
 
@@ -171,6 +215,7 @@ class StreamColumns:
             known = layout
             new = [(name, text) for name, text in named if text not in texts.get(name, {})]
             new = [each for each in new if len(texts.get(each[0], {})) < MAX_CATEGORIES]
+            new = [each for each in new if not columns.has(each[0])]
             # Together and sorted, so that the order of a dict's keys does not matter.
             columns = columns.extended([(*layout, *new)])
             for name, text in sorted(new, key=repr):
@@ -182,9 +227,20 @@ class StreamColumns:
             fault = f"x raises the number of features to {len(columns)}"
             remedy = "Hash them with river's FeatureHasher(n_features=1024)."
             raise ValueError(f"{fault}, expected at most {MAX_FEATURES}. {remedy}")
+        return self._with(columns, texts)
+
+    def _with(self, columns: Columns, texts: dict[Name, dict[str, int]]) -> StreamColumns:
         made = StreamColumns()
         made._columns, made._texts = columns, texts
         return made
+
+    def in_form(self, form: Layout) -> StreamColumns:
+        """Return these columns as those of a plain array if a form is that of one.
+
+        Raises ValueError if they have other names (`onlinels.rows.batch.Columns.in_form`).
+        """
+        columns = self._columns.in_form(form)
+        return self if columns is self._columns else self._with(columns, self._texts)
 
     def placed(self, samples: Sequence[Sample]) -> list[StreamRow]:
         """Return samples as rows (n_columns,); features without a column are ignored."""
@@ -201,14 +257,21 @@ class StreamColumns:
         _, _, texts, gaps = sample
         if not texts and not gaps:
             return StreamRow(row)
+        among_numbers = [name for name, _ in texts if self._columns.has(name)]
         for name, text in texts:
             column = self._texts.get(name, {}).get(text)
             if column is not None:
                 row[column] = 1.0
+        gaps = [*gaps, *among_numbers]
         for name in gaps:
             row[self.columns_of(name)] = np.nan
         # Sorted, so that the order of a dict's keys does not matter.
-        return StreamRow(row, sorted(gaps, key=repr))
+        return StreamRow(row, sorted(gaps, key=repr), sorted(among_numbers, key=repr))
+
+    def numbers_as_text(self, whole: bool) -> list[Name]:
+        """Return the names of which all values are texts, and these are numbers (`are_numbers`)."""
+        names = [name for name, texts in self._texts.items() if are_numbers(texts, whole)]
+        return [name for name in names if not self._columns.has(name)]
 
 
 MIN_RELATIVE_DEVIATION = 1e-9
@@ -218,7 +281,13 @@ MAX_GAP_NAMES = 4096
 """Maximum number of names whose gaps are counted: the first ones."""
 
 
-@savable()
+def _scale_fits(scaler: Any) -> bool:
+    n_features = scaler._state.shape[1]
+    are_before = [0.0 <= n_rows <= scaler.n_rows for n_rows, _ in scaler._known.values()]
+    return is_array(scaler._state, 4, n_features) and is_count(scaler.n_rows) and all(are_before)
+
+
+@savable(_scale_fits)
 class RunningScaler:
     """Standardise rows by the mean and variance of the rows learnt before them.
 
@@ -332,7 +401,17 @@ MAX_REMEMBERED_LABELS = 32
 """Number of classes, the first ones, whose shares and last labels are stored separately."""
 
 
-@savable()
+def _cells_fit(cells: Any) -> bool:
+    n_labels, n_features, seen = cells.n_labels, cells.n_features, cells._seen
+    size = CELLS_OF_PARTITION * N_PARTITIONS + 1 + n_labels
+    fits = is_array(cells.sums, size, 1 + n_labels) and is_array(cells.weights, N_PARTITIONS)
+    fits = fits and is_array(cells._ranks, n_features, N_PARTITIONS)
+    fits = fits and is_array(seen, *BINS.shape, dtype=np.int64)
+    fits = fits and is_array(cells._shifts, *BINS.shape) and n_labels <= MAX_REMEMBERED_LABELS
+    return fits and bool(seen.min() >= -1 and seen.max() < n_features)
+
+
+@savable(_cells_fit)
 class Cells:
     """The shares of the classes among the latest rows in every cell of a stream.
 
@@ -367,6 +446,16 @@ class Cells:
         self._seen: Integers = np.full(BINS.shape, -1, dtype=np.int64)
         self.sums = np.zeros((CELLS_OF_PARTITION * N_PARTITIONS + 1, 1))
         self.weights = np.full(N_PARTITIONS, 1.0 / N_PARTITIONS)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self._ranks)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of classes whose shares are stored."""
+        return self.sums.shape[1] - 1
 
     @property
     def arrays(self) -> tuple[Floats | Integers, ...]:
@@ -408,7 +497,20 @@ MAX_SPARSE_INPUTS = 2
 """Maximum number of features of a sparse unit; the unit is as steep in them as a rule."""
 
 
-@savable()
+def _activations_fit(made: Any) -> bool:
+    n_features, n_labels = made.n_features, made.n_labels
+    features, labels, mixture, narrow = made.places
+    fits = is_array(made._biases, N_UNITS) and is_array(made._weights, n_features, N_UNITS)
+    fits = fits and is_array(made._drawn, n_features, N_UNITS + N_SPARSE)
+    fits = fits and is_array(made._n_seen, N_SPARSE, dtype=np.int64) and len(mixture) == n_labels
+    fits = fits and all(is_array(each, len(each), dtype=np.int64) for each in made.places)
+    # Every activation is that of one unit, feature or label.
+    known = [N_UNITS, *features.tolist(), *labels.tolist()]
+    of_all = sorted((*known, *mixture.tolist())) == [*range(N_UNITS, made.n_wide)]
+    return fits and of_all and narrow.tolist() == sorted(known)
+
+
+@savable(_activations_fit)
 class Activations:
     """Arrange rows as [units, 1, then features, last labels and shares in order of arrival].
 
@@ -440,6 +542,16 @@ class Activations:
         self._features: Integers = np.zeros(0, dtype=np.int64)
         self._labels = self._mixture = self._features
         self._narrow: Integers = np.array([N_UNITS], dtype=np.int64)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self._features)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of last labels."""
+        return len(self._labels)
 
     @property
     def n_wide(self) -> int:
@@ -505,4 +617,4 @@ class Activations:
 
 def generators_of(seed: int, what: str, names: Sequence[Name]) -> list[np.random.Generator]:
     """Return the random generator of every name."""
-    return [generator_of(seed, f"{what} {key_text(feature_key(name))}") for name in names]
+    return [generator_of(seed, f"{what} {name_text(name)}") for name in names]

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, read_number
+from onlinels.checks import Floats
 from onlinels.core.reference import MIN_RIDGE_SHARE, shares_of
 from onlinels.linear.regressors import (
-    TARGET_REMEDY,
     Ends,
     LeastSquaresRegressor,
     check_level,
@@ -22,10 +21,17 @@ from onlinels.linear.regressors import (
     intervals_like,
     normals_like,
     read_numbers,
+    read_target,
 )
-from onlinels.numerics import enlarged, shallow_copy
-from onlinels.rows.batch import check_mapping, numbers_like, samples_of, source_of
-from onlinels.saving import savable, settings_hold
+from onlinels.numerics import enlarged, is_array, is_count, read_whole, shallow_copy
+from onlinels.rows.batch import (
+    check_mapping,
+    matched_by_position,
+    numbers_like,
+    samples_of,
+    source_of,
+)
+from onlinels.saving import savable
 from onlinels.stream.base import (
     MAX_PLAIN_VALUE,
     Found,
@@ -33,10 +39,12 @@ from onlinels.stream.base import (
     StreamModel,
     Waiting,
     sample_key,
+    stream_is_sound,
     units_of,
 )
 from onlinels.stream.features import (
     N_UNITS,
+    Activations,
     RunningScaler,
     Sample,
     StreamColumns,
@@ -208,7 +216,21 @@ def median_of(values: Floats, shares: Floats) -> float:
     return float(np.interp(0.5, ordered.cumsum() - ordered / 2.0, values[order]))
 
 
-@savable(settings_hold)
+def _forecasts_are_sound(model: Any) -> bool:
+    n_features, sizes = len(model._columns.names), sizes_of(model._activations)
+    fits = stream_is_sound(model, LeastSquaresRegressor) and len(model._targets.means) == 2
+    shapes = [each.weights.shape for each in model._memories]
+    fits = fits and shapes == [(sizes[name], of.stop - of.start) for name, of, _ in MEMORIES]
+    fits = fits and is_array(model._losses, len(EXPERTS)) and is_count(model._n_errors)
+    lengths = range(N_HEADER_NUMBERS, N_HEADER_NUMBERS + n_features + 1)
+    waiting = model._waiting.fits(model._count, lambda packed: len(packed) in (0, *lengths))
+    for past in (model._past, model._late):
+        fits = fits and len(past) <= N_LAGS and all(len(row) <= n_features for _, row in past)
+        fits = fits and all(is_array(row, len(row)) for _, row in past)
+    return fits and waiting
+
+
+@savable(_forecasts_are_sound)
 class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     """Predict numbers from a stream of dicts with numbers, texts and gaps, and adapt to drift.
 
@@ -228,10 +250,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     Notes
     -----
     **Features** are those of `StreamClassifier`: numbers, bools, arrays, and texts, of which the
-    first 64 of a name are a feature each; None and NaN are unknown values. New features may arrive
-    at any time. If a feature or the targets are multiplied by a factor or shifted from the first
-    row on, forecasts change accordingly; those of plain least squares do so approximately unless
-    the factor is a power of 2. Before the first row is learnt, the prediction is 0.0.
+    first 64 of a name are a feature each; None, NaN and texts after a number are unknown values.
+    New features may arrive at any time. If a feature or the targets are multiplied by a factor or
+    shifted from the first row on, forecasts change accordingly; those of plain least squares do so
+    approximately unless the factor is a power of 2. Before the first row is learnt, the prediction
+    is 0.0.
 
     The last two targets are also features, and the model forecasts the change from the last target
     beside the target itself: where successive targets are similar, this is more informative than
@@ -245,7 +268,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     targets. A sample that is predicted again before it is learnt is stored once, with the later
     forecast. If its features equal those of another row, a late row may have no stored forecast: it
     counts as late as the row before. A late row is not recognised if a step before the model, such
-    as a scaler that learns, has changed its features since; after 500 such rows the model warns.
+    as a scaler that learns, has changed its features since. The model warns if a tenth of the last
+    500 labels finds no forecast or may have found that of another row.
     With a delay of d rows, errors count ``sqrt(1 + d / 5)`` times longer, because overlapping
     forecasts have similar errors. Until the first error is known, the forecast is the weighted
     median of the experts. The width of intervals follows the latest known errors. Where the size of
@@ -336,6 +360,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def _shares(self) -> Floats:
         return shares_of(self._losses, LEARNING_RATE * pace_of(self._delay), PRIORS)
 
+    @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, with_dist: bool = False) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
@@ -483,8 +508,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         True
         """
         with self._lock:
-            half_width = self._half_width(check_level(level))
+            level = check_level(level)
             forecast = self._forecast_one(x)
+            half_width = self._half_width(level)
             return forecast - half_width, forecast + half_width
 
     def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
@@ -502,8 +528,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         [(-inf, inf)]
         """
         with self._lock:
-            half_width = self._half_width(check_level(level))
+            level = check_level(level)
             forecasts = self._forecast_many(X)
+            half_width = self._half_width(level)
             return intervals_like(source_of(X), forecasts - half_width, forecasts + half_width)
 
     def _forecast_one(self, x: Any) -> float:
@@ -512,24 +539,29 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             check_mapping(x)
             # Values are not checked before the first learnt row.
             with suppress(Exception):
-                self._waiting.add(sample_key(x), EMPTY_PAST, 0)
+                key = read_whole(lambda: sample_key(x), self)
+                self._waiting.add(key, EMPTY_PAST, 0)
             return 0.0
-        given, key = self._next_forecast(self._columns.row(x).values), sample_key(x)
-        if self._delay and self._waiting.latest(key, self._count) is not None:
-            self._count_equal(key)
+        row, key = read_whole(lambda: (self._row(x), sample_key(x)), self)
+        given = self._next_forecast(row.values)
         self._waiting.add(key, given.packed(), self._count)
         return given.value
 
     def _forecast_many(self, X: Any) -> Floats:
         """Return the forecasts for the rows of a batch (n_rows,), and store them."""
-        rows, waiting = self._columns.placed(self._read_asked(X)), copy.deepcopy(self._waiting)
-        forecasts = []
-        for x, row in zip(samples_of(X), rows, strict=True):
-            given = self._forecast(row.values, self._past)
-            forecasts.append(given.value)
-            waiting.add(sample_key(x), given.packed(), self._count)
-        self._waiting = waiting
-        return np.array(forecasts)
+
+        def read() -> tuple[Waiting, Floats]:
+            rows, waiting = self._columns.placed(self._read_asked(X)), copy.deepcopy(self._waiting)
+            self._warn_of_texts([name for row in rows for name in row.texts])
+            forecasts = []
+            for x, row in zip(samples_of(X), rows, strict=True):
+                given = self._forecast(row.values, self._past)
+                forecasts.append(given.value)
+                waiting.add(sample_key(x), given.packed(), self._count)
+            return waiting, np.array(forecasts)
+
+        self._waiting, forecasts = read_whole(read, self)
+        return forecasts
 
     def _next_forecast(self, row: Floats) -> Forecast:
         """Return the current forecast for a row; it is reused if the row is learnt next."""
@@ -587,8 +619,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         # Infinity times the quantile of a level near 0 would be NaN.
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
+    def _read_target(self, y: Any) -> float:
+        return read_target("y", y)
+
     def _learn(self, columns: StreamColumns, known: StreamRow, y: Any, key: int, w: float) -> None:
-        row, target, draft = known.values, read_number("y", y, TARGET_REMEDY), shallow_copy(self)
+        row, target, draft = known.values, y, shallow_copy(self)
         if columns is not self._columns:
             draft._grow(columns)
         found = self._waiting.find(key, self._count, self._delay)
@@ -601,7 +636,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             draft._judge(judged, target, w)
         both = np.array([target, target - past[-1][0] if past else math.nan])
         scaled = self._targets.transform(both)
-        calls = () if found is None else self._waiting.plan_take(found.number)
+        calls = self._waiting.plan_label(key, found, delay)
         of_memories = zip(MEMORIES, draft._memories, forecast.given, strict=True)
         for (_, of, decay), memory, (seen, scores) in of_memories:
             calls += memory.plan(seen, scaled[of] - scores, w, decay)
@@ -615,9 +650,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         draft._targets = self._targets.learnt(both)
         draft._past = (*self._past, (target, row))[-2:]
         draft._count, draft._seen = self._count + 1, None
-        vars(draft).update(self._matched(found))
         self._become(draft, calls)
-        self._warn_of_unmatched()
+        self._warn_of_matches()
 
     def _before(self, found: Found | None) -> tuple[Forecast | None, tuple[Past, ...], int]:
         """Return the stored forecast of a late row, the last rows known then, and the delay.
@@ -656,13 +690,18 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """Make room in a draft of the model for new features."""
         self._extend_columns(columns)
         self._activations = self._activations.grown(columns.names, 0)
-        n_wide = self._activations.n_wide
-        n_narrow = n_wide - N_UNITS
-        sizes = {"units": N_LAGS + n_wide, "features": n_narrow, "changes": N_LAGS + n_narrow}
+        sizes = sizes_of(self._activations)
         pairs = zip(self._memories, MEMORIES, strict=True)
         self._memories = [
             each.grown(sizes[name], of.stop - of.start) for each, (name, of, _) in pairs
         ]
+
+
+def sizes_of(activations: Activations) -> dict[str, int]:
+    """Return the number of features of every input of the recursive models."""
+    n_wide = activations.n_wide
+    n_narrow = n_wide - N_UNITS
+    return {"units": N_LAGS + n_wide, "features": n_narrow, "changes": N_LAGS + n_narrow}
 
 
 def pace_of(delay: int) -> float:

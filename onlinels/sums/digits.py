@@ -7,7 +7,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from onlinels.checks import Floats
+from onlinels.checks import Floats, ignoring
 from onlinels.core.reference import EPS
 from onlinels.sums.forms import GramSums
 from onlinels.sums.removals import MAX_LOST, n_additions
@@ -60,20 +60,20 @@ def are_negligible(statistics: Statistics, most: float = MAX_LOST) -> bool:
     takes a solution: with W unknown, |W| is at most the length of the targets divided by sqrt(s).
     """
     # The errors of the sums of squares if the rows were learnt in one batch.
-    of_rows = EPS * np.sqrt(n_additions(statistics.count)) * np.abs(statistics.squares)
+    of_rows = EPS * np.sqrt(float(n_additions(statistics.count))) * np.abs(statistics.squares)
     if (statistics.rounding.squares <= MAX_EXCESS * of_rows).all():
         return True
     return _largest_loss(statistics, 0.0, statistics.diagonal)[0] <= most
 
 
+@ignoring("over", "invalid")
 def _largest_loss(
     statistics: Statistics, ridge: float | Floats, diagonal: Floats, weights: Floats | None = None
 ) -> tuple[float, int]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        losses = [
-            (float(np.nan_to_num(error, nan=np.inf)), column)
-            for error, column in _losses(statistics, ridge, diagonal, weights)
-        ]
+    losses = [
+        (float(np.nan_to_num(error, nan=np.inf)), column)
+        for error, column in _losses(statistics, ridge, diagonal, weights)
+    ]
     return max(losses, key=itemgetter(0))
 
 

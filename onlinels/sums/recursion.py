@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpotrf
 from onlinels.checks import Floats, Integers
 from onlinels.core import settle
 from onlinels.core.reference import KEPT, MAX_ROW_LEVERAGE, MIN_SCALE, SCALE, apply
-from onlinels.numerics import Calls, are_columns, shallow_copy
+from onlinels.numerics import Calls, are_columns, is_array, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, is_growth, symmetric
 
@@ -34,8 +34,8 @@ It keeps 12 digits in every direction.
 def _is_sound(recursion: Any) -> bool:
     size, n_targets = recursion.weights.shape
     fits = recursion.inverse.shape == (size, size)
-    fits = fits and recursion.full_penalties.shape == recursion.pending.shape == (size,)
-    fits = fits and recursion.criterion.shape == (n_targets,) and recursion.factors.shape == (3,)
+    fits = fits and is_array(recursion.full_penalties, size) and is_array(recursion.pending, size)
+    fits = fits and is_array(recursion.criterion, n_targets) and is_array(recursion.factors, 3)
     return bool(fits and are_columns(recursion.inverse, recursion.weights))
 
 

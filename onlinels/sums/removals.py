@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.core.reference import EPS, numbers_of
+from onlinels.numerics import is_array
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered
 
@@ -35,7 +36,7 @@ ROWS_PER_PRODUCT = 256
 """Number of rows whose products BLAS sums up, about, before it adds them to the sums."""
 
 
-@savable(lambda rounding: rounding.squares.shape == rounding.sums.shape)
+@savable(lambda rounding: is_array(rounding.sums, *rounding.squares.shape))
 class Rounding(NamedTuple):
     """Rounding errors of sums from which rows were removed: estimates of their largest size.
 
@@ -55,7 +56,7 @@ class Rounding(NamedTuple):
     weight : float
         Error of the weight of the rows.
     offset : float
-        Number of additions to the sums since the last removal, minus the number of rows. So a
+        Number of roundings of the sums since the last removal, minus the number of rows. So a
         single row, which is one addition, changes nothing here.
     """
 
@@ -81,7 +82,7 @@ class Rounding(NamedTuple):
     def relative(self, count: int, n_rows: int) -> float:
         """Return the relative error of sums of `count` rows after `n_rows` are removed at once."""
         # A row about the mean, its products and the sums: four roundings of up to EPS / 2 each.
-        return float(EPS * np.sqrt(max(0.0, count + self.offset) + n_additions(n_rows)))
+        return float(EPS * np.sqrt(max(0.0, count + self.offset) + float(n_additions(n_rows))))
 
     def hides(self, left: float, past: float, count: int, n_rows: int) -> bool:
         """Tell whether a weight that is left has too few digits beside the weight of the past."""
@@ -128,10 +129,15 @@ class Rounding(NamedTuple):
             float(n_rows - count),
         )
 
-    def joined(self, other: Rounding) -> Rounding:
-        """Return the errors of the sum of two sums."""
+    def joined(self, other: Rounding, count: int, other_count: int) -> Rounding:
+        """Return the errors of the sum of two sums of so many rows.
+
+        The sum is rounded once more than the sum that was rounded more often.
+        """
         squares, sums = self.squares + other.squares, self.sums + other.sums
-        return Rounding(squares, sums, self.weight + other.weight, self.offset + other.offset + 1.0)
+        n_rounded = max(count + self.offset, other_count + other.offset) + 1.0
+        offset = n_rounded - (count + other_count)
+        return Rounding(squares, sums, self.weight + other.weight, offset)
 
     def reindexed(self, columns: Integers) -> Rounding:
         """Return the errors of the given columns; 0 for the column -1."""
@@ -204,5 +210,5 @@ def are_constant(prints: Prints, count: int) -> NDArray[np.bool_]:
     array([ True,  True, False])
     """
     sums, squares = prints
-    equal: NDArray[np.bool_] = np.uint64(count) * squares == sums * sums
+    equal: NDArray[np.bool_] = np.uint64(count % (1 << 64)) * squares == sums * sums
     return equal

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dgeqrf, dormqr, dpstrf, dpttrf, dpttrs, dsyevd, dsytrd, dtrtrs
 
-from onlinels.checks import Floats, Integers
+from onlinels.checks import Floats, Integers, ignoring
 from onlinels.numerics import product
 
 
@@ -267,9 +267,7 @@ def select_ridge(sums: Sums, n_rows: int, is_short: bool = False) -> Choice:
     >>> round(select_ridge(Sums(np.array([[20.0]]), cross, squares, 4.0), 4).ridge, 3)
     0.067
     """
-    # Squares may exceed float64; the ridges do not.
-    with np.errstate(over="ignore"):
-        largest = float(np.linalg.norm(sums.gram.diagonal()))
+    largest = length_of(sums.gram.diagonal())
     first, last = exponents(largest)
     if not (largest >= 10.0**-MAX_RIDGE_EXPONENT and sums.target_squares.sum() > 0.0):
         return no_choice(last)
@@ -288,6 +286,12 @@ def select_ridge(sums: Sums, n_rows: int, is_short: bool = False) -> Choice:
 def no_choice(power: int) -> Choice:
     """Return a choice for sums that favour no ridge; its criterion is infinite."""
     return Choice(10.0 ** (power / RIDGES_PER_DECADE), np.inf, TIE_TOLERANCE)
+
+
+@ignoring("over")  # Squares may exceed float64; the ridges do not.
+def length_of(diagonal: Floats) -> float:
+    """Return the Euclidean norm of a diagonal."""
+    return float(np.linalg.norm(diagonal))
 
 
 def exponents(largest: float) -> tuple[int, int]:

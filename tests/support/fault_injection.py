@@ -5,10 +5,11 @@ import pickle
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from queue import Queue
 from types import CodeType
@@ -52,23 +53,31 @@ def exits(code: CodeType) -> frozenset[int]:
 
 
 class Points:
-    """Count the bytecodes of the package in a call, and raise an error before one of them."""
+    """Note the lines of the package that a call executes, and raise an error before one of them.
+
+    A line stands for its first time and, if it is executed again, for its last time.
+    """
 
     def __init__(self, at: int = 0, error: type[BaseException] = KeyboardInterrupt) -> None:
         self.at, self.error, self.count, self.where = at, error, 0, ""
+        self._times: dict[tuple[CodeType, int], list[int]] = {}
+
+    @property
+    def places(self) -> list[int]:
+        """The numbers of the first and the last time of each line, in order."""
+        return sorted({place for times in self._times.values() for place in times})
 
     def _enter(self, frame: Any, event: str, arg: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._step
+        return self._step if frame.f_code.co_filename.startswith(PACKAGE) else None
 
     def _step(self, frame: Any, event: str, arg: Any) -> Any:
-        if event == "opcode" and frame.f_lasti not in exits(frame.f_code):
+        if event == "line" and frame.f_lasti not in exits(frame.f_code):
             self.count += 1
+            times = self._times.setdefault((frame.f_code, frame.f_lineno), [self.count])
+            times[1:] = [self.count]
             if self.count == self.at:
                 self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
-                raise self.error(f"at bytecode {self.at}")
+                raise self.error(f"at line {self.at}")
         return self._step
 
     def run(self, call: Callable[[], Any]) -> bool:
@@ -79,6 +88,29 @@ class Points:
         except self.error:
             return True
         return False
+
+
+NUMBERS = count()
+
+
+@cache
+def _model_that_warns() -> Any:
+    model = onlinels.LeastSquaresRegressor(ridge=1.0)
+    model.learn_one({"known": 1.0}, 1.0)
+    return model
+
+
+def assert_not_silenced() -> None:
+    """Fail unless warnings and errors still come: of this package, and of numpy."""
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        # The model warns once of the same names.
+        _model_that_warns().predict_one({f"unknown {next(NUMBERS)}": 1.0})
+        np.float64(1e308) * np.float64(10.0)
+    assert len(given) == 2, "warnings are silenced"
+    with suppress(TypeError):
+        _model_that_warns().learn_one({"known": "text"}, 1.0)
+        raise AssertionError("a text is learnt as a number")
 
 
 def plain(answer: Any) -> Any:
@@ -126,7 +158,7 @@ def assert_before_or_after(
     most: int,
     seed: Any = 0,
 ) -> int:
-    """Interrupt an act at bytecodes that are drawn; return at how many.
+    """Interrupt an act at some of its lines; return at how many.
 
     Afterwards the model tells what it would have told before the act, or after it, from another
     thread too, and goes on so. If nothing was raised it is as after it.
@@ -146,16 +178,20 @@ def assert_before_or_after(
     outcomes = [outcome(pickle.loads(begun)), outcome(learn(pickle.loads(begun)))]
     twin, counted = pickle.loads(begun), Points()
     counted.run(lambda: act(twin))
-    places: Iterable[int] = range(1, counted.count + 1)
-    if most < counted.count:
-        places = random.Random(str(seed)).sample(places, most)
+    places: Sequence[int] = counted.places
+    if most < len(places):
+        # Evenly, from another line on in each test.
+        step = len(places) / most
+        first = random.Random(str(seed)).random()
+        places = [places[int((first + k) * step)] for k in range(most)]
     for number, at in enumerate(places):
         twin, points = pickle.loads(begun), Points(at, ERRORS[number % len(ERRORS)])
         raised = points.run(lambda twin=twin: act(twin))
         where = f"{points.error.__name__} at {at} of {counted.count} in {points.where}"
+        assert_not_silenced()
         try:
             found = outcome(twin)
         except Exception as error:
             raise AssertionError(f"works on no more: {where}") from error
         assert any(alike(found, each) for each in outcomes[1 - raised :]), where
-    return min(most, counted.count)
+    return len(places)

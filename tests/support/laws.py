@@ -102,6 +102,19 @@ def prior_of(priors, label, share):
     return priors.get(label, 1.0)
 
 
+def assert_absent_have_priors(model, probabilities, present):
+    """Assert that classes without weight have the prior that a dict gives them, or else 0."""
+    labels, given = list(model.classes), model.priors if isinstance(model.priors, dict) else {}
+    labels += [label for label in given if label not in labels]
+    total = sum(given.get(label, 1.0) for label in labels)
+    absent = np.append(~present, np.ones(len(labels) - len(present), dtype=bool))
+    expected = [given.get(label, 0.0) / total for label in labels]
+    assert probabilities.shape[1] == len(labels)
+    np.testing.assert_allclose(
+        probabilities[:, absent], np.tile(np.array(expected)[absent], (len(probabilities), 1))
+    )
+
+
 def shrunken_means(means, mean, root, weights, rounding=0.0):
     """Return means of classes (n_features, n_classes) shrunk towards the mean of all rows.
 
@@ -153,7 +166,7 @@ def assert_is_discriminant(model, rows, columns=None, size=0.0):
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     if not present.any():
         return
-    assert not probabilities[:, ~present].any()
+    assert_absent_have_priors(model, probabilities, present)
     Y, V, weights = Y[:, present], V[:, present], weights[present]
     x_mean = rows.w @ X / total if model.fit_intercept else np.zeros(X.shape[1])
     means = ((rows.w[:, None] * Y).T @ X / weights[:, None]).T

@@ -86,7 +86,7 @@ def mixed(random, n_rows):
     X, y = rows(random, n_rows)
     gaps = (None if row[2] > 0 else 1.0 for row in X)
     return [
-        {"a": row[0], "text": str(label), "gap": gap}
+        {"a": row[0], "text": f"t{label}", "gap": gap}
         for row, label, gap in zip(X, y, gaps, strict=True)
     ], y.tolist()
 

@@ -462,12 +462,37 @@ def _stream_value(kind, class_number, random):
         return f"t{random.integers(4) if random.random() < 0.3 else class_number}"
     if kind == "bool":
         return bool(near > 1.0)
+    if kind == "mixed":
+        return "n/a" if random.random() < 0.3 else float(near)
     if kind == "whole":
         return int(5 * near)
     if kind == "constant":
         return 0.1
     return np.array([near, -3.0]) if kind == "array" else float(near)
 
+
+GAPS = {
+    "None": None,
+    "nan": float("nan"),
+    "-nan": -float("nan"),
+    "float16": np.float16("nan"),
+    "long double": np.longdouble("nan"),
+    "Decimal": Decimal("NaN"),
+    "signalling": Decimal("sNaN"),
+    "NaT": pd.NaT,
+    "date of numpy": np.datetime64("NaT", "s"),
+    "duration of numpy": np.timedelta64("NaT", "ns"),
+    "NA": pd.NA,
+    "masked": np.ma.masked,
+    "masked array": np.ma.array(1.0, mask=True),
+    "array": np.array(np.nan),
+    "array of an object": np.array(None),
+    "pyarrow": pa.scalar(None),
+    "pyarrow number": pa.scalar(None, pa.float64()),
+    "pyarrow text": pa.scalar(None, pa.string()),
+    "pyarrow nan": pa.scalar(float("nan")),
+}
+"""Missing values and labels of every kind."""
 
 STREAM_KINDS = "number", "number", "text", "bool", "whole", "constant", "array"
 
