@@ -19,7 +19,7 @@ from scipy.linalg.blas import ddot, dger, dsymv, dsyr
 Numbers = NDArray[Any]
 Call = tuple[Any, ...]
 
-LAYOUT = 10
+LAYOUT = 11
 """Number of the arguments and arrays of the classes below, as in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
