@@ -4,8 +4,8 @@ import os
 from contextlib import suppress
 from typing import Any
 
+from onlinels.core.constants import LAYOUT
 from onlinels.core.reference import (
-    LAYOUT,
     Experts,
     judge_row,
     mix_scores,

@@ -25,7 +25,7 @@
 #include "recursion.h"
 #include "stream.h"
 
-/* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
+/* The number of this file's arguments and arrays (see `onlinels/core/constants.py`). */
 #define LAYOUT 11
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
@@ -264,7 +264,7 @@ static PyObject *settle(PyObject *module, PyObject *arrays)
 
 /* ---- A model ----------------------------------------------------------------------------------- */
 
-/* Marks of a model, counts of rows for the most part: see reference.py. */
+/* Marks of a model, counts of rows for the most part: see constants.py. */
 enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
        N_MARKS };
 #define DUE_TOLERANCE 1e-9
@@ -293,13 +293,21 @@ typedef struct {
     int forgets;           /* whether the weights of rows decay */
 } SingleRows;
 
-/* The attribute of an object, which a list keeps alive; NULL with an exception if there is none. */
-static PyObject *kept_attribute(PyObject *kept, PyObject *owner, const char *name)
+/* An object that a list keeps alive; NULL with an exception if there is none. */
+static PyObject *kept_in(PyObject *kept, PyObject *found)
 {
-    PyObject *found = owner ? PyObject_GetAttrString(owner, name) : NULL;
     const int failed = !found || PyList_Append(kept, found);
     Py_XDECREF(found);
     return failed ? NULL : found;
+}
+
+/* The attribute of an object, which a list keeps alive; NULL with an exception if there is none. */
+static PyObject *kept_attribute(PyObject *kept, PyObject *owner, const char *name)
+{
+    PyObject *key = owner ? PyUnicode_InternFromString(name) : NULL; /* types remember what they are asked for */
+    PyObject *found = key ? PyObject_GetAttr(owner, key) : NULL;
+    Py_XDECREF(key);
+    return kept_in(kept, found);
 }
 
 /* Take an array that is an attribute. Return 0 with an exception if it does not fit. */
@@ -316,13 +324,14 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssiz
 {
     const Py_ssize_t size = m + n;
     PyObject *mean = kept_attribute(kept, statistics, "mean");
-    PyObject *products = kept_attribute(kept, statistics, "products"), *arrays;
+    PyObject *products = kept_attribute(kept, statistics, "products");
+    PyObject *row_arrays = kept_attribute(kept, products, "row_arrays"), *arrays;
     real *target_squares;
     Py_ssize_t start = 0;
     s->m = m;
     s->n = n;
     s->origin = s->offset = nowhere;
-    if (!mean || !products || !take(kept, statistics, "tally", 3, REALS, &s->tally)
+    if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
         || !take(kept, statistics, "prints", 2 * size, HASHES, &s->prints)
         || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares))
         return 0;
@@ -330,12 +339,8 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssiz
     if (s->is_centred && !(take(kept, mean, "origin", size, REALS, &s->origin)
                            && take(kept, mean, "offset", size, REALS, &s->offset)))
         return 0;
-    arrays = PyObject_CallMethod(products, "row_arrays", NULL);
-    if (!arrays || PyList_Append(kept, arrays)) {
-        Py_XDECREF(arrays);
+    if (!(arrays = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
         return 0;
-    }
-    Py_DECREF(arrays);
     const Py_ssize_t n_arrays = PyTuple_Size(arrays);
     s->panels = PyMem_Calloc((size_t)n_arrays + 1, sizeof(panel_t));
     s->squares = PyMem_Calloc((size_t)size + 1, sizeof(real *));

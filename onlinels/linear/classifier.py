@@ -25,13 +25,8 @@ from onlinels.linear.scoring import (
 )
 from onlinels.linear.settings import Settings
 from onlinels.numerics import product
-from onlinels.rows.batch import (
-    Batch,
-    check_mapping,
-    matched_by_position,
-    read_sample,
-    table_like,
-)
+from onlinels.rows.answers import table_like
+from onlinels.rows.batch import Batch, check_mapping, matched_by_position, read_sample
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
 from onlinels.sums.audit import held_targets

@@ -16,13 +16,8 @@ from onlinels.linear.scoring import discriminant
 from onlinels.linear.single import rows_of
 from onlinels.linear.state import chosen
 from onlinels.numerics import enlarged, read_whole
-from onlinels.rows.batch import (
-    Batch,
-    labels_like,
-    names_of,
-    table_like,
-    warn_of_other_columns,
-)
+from onlinels.rows.answers import labels_like, table_like
+from onlinels.rows.batch import Batch, names_of, warn_of_other_columns
 from onlinels.rows.labels import Label
 from onlinels.rows.times import ReadTimes
 from onlinels.sums.audit import held_targets
@@ -246,7 +241,9 @@ def _block_length(model: LinearModel, rows: Rows, start: int) -> int:
 def _are_few_features(model: LinearModel) -> bool:
     """Return whether rows are better learnt one by one, by compiled code, than in blocks."""
     recursion = model._state.following.recursion
-    is_plain = model._state.settings.priors is None and (recursion is None or recursion.trust == 1.0)
+    is_plain = model._state.settings.priors is None and (
+        recursion is None or recursion.trust == 1.0
+    )
     return SingleRows is not None and is_plain and len(model._state.columns) < FEATURES_IN_BLOCKS
 
 

@@ -37,16 +37,15 @@ from onlinels.checks import (
     dense,
     ignoring,
 )
-from onlinels.core.reference import (
+from onlinels.core.constants import (
     CONSTANT_TOLERANCE,
     DUE_TOLERANCE,
     LEAST_DUE_SHARE,
     MAX_MEAN_WEIGHT,
     MAX_UNITS_GROWTH,
     ROWS_SELECTED_ONE_BY_ONE,
-    equal_rows,
-    is_accepted,
 )
+from onlinels.core.reference import equal_rows, is_accepted
 from onlinels.linear.following import Following, recursion_at
 from onlinels.linear.forgetting import Clock
 from onlinels.numerics import is_array

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.checks import Floats, ignoring
-from onlinels.core.reference import EPS, weights_of_errors
+from onlinels.core.constants import EPS, MIN_FREE
+from onlinels.core.reference import weights_of_errors
 from onlinels.linear.ridge import is_selected, penalties_of
 from onlinels.linear.scoring import Discriminant
 from onlinels.linear.state import State, chosen, in_force
@@ -31,9 +32,6 @@ MAX_INTERCEPT_ERROR = 1e-10
 
 MIN_NOISE_SHARE = EPS
 """Residual sum of squares, relative to that of the targets, below which rounding prevails."""
-
-MIN_DEGREES_OF_FREEDOM = 1e-9
-"""Degrees of freedom, relative to the weight of the rows, below which they count as 0."""
 
 
 class Spread(NamedTuple):
@@ -135,7 +133,7 @@ def spread_of(state: State) -> Spread:
     residual = np.maximum(squares - explained, MIN_NOISE_SHARE * np.abs(squares))
     counts, factor = weights_of_errors(statistics.mean_weight, state.clock.forgets)
     free = statistics.weight - counts * covariance.n_parameters
-    is_known = free > MIN_DEGREES_OF_FREEDOM * statistics.weight > 0.0
+    is_known = free > MIN_FREE * statistics.weight > 0.0
     noise = residual / free if is_known else np.full(len(residual), np.inf)
     spread = Spread(noise, covariance.times(factor), free)
     state.following.solution = solution._replace(spread=spread)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import FEATURE_COUNT_REMEDY, Integers, check_room
-from onlinels.core.reference import EPS, MUCH_LARGER, numbers_of
+from onlinels.core.constants import EPS, MUCH_LARGER
+from onlinels.core.reference import numbers_of
 from onlinels.numerics import Calls, is_array
 from onlinels.rows.batch import Name
 from onlinels.saving import savable
