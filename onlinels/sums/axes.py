@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,17 +14,31 @@ Axis = Literal["features", "targets", "columns", "pair"]
 """An axis of features, of targets, of features followed by targets, or one that never changes."""
 
 
-AxesOf = Mapping[str, tuple[Axis, ...]]
-"""The axes of the arrays of an object, by attribute; () for objects with a table of their own."""
+Thing = TypeVar("Thing")
+
+AXES: dict[type, dict[str, tuple[Axis, ...]]] = {}
+"""The axes of the arrays of every class that is moved, by attribute."""
 
 
-class HasAxes(Protocol):
-    """An object that declares the axes of its arrays."""
+def has_axes(**axes: tuple[Axis, ...]) -> Callable[[type[Thing]], type[Thing]]:
+    """Declare the axes of the arrays of a class; () of objects whose classes declare their own."""
 
-    AXES: ClassVar[AxesOf]
+    def declare(kind: type[Thing]) -> type[Thing]:
+        AXES[kind] = axes
+        return kind
+
+    return declare
 
 
-Moved = TypeVar("Moved", bound=HasAxes)
+class HasShape(Protocol):
+    """An object that knows its numbers of features and of targets."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of features and of targets."""
+
+
+Shaped = TypeVar("Shaped", bound=HasShape)
 
 
 class Places(NamedTuple):
@@ -74,32 +88,46 @@ class Places(NamedTuple):
         return np.concatenate((self.features, targets))
 
 
-def reindexed(thing: Moved, places: Places) -> Moved:
+def reindexed(thing: Thing, places: Places) -> Thing:
     """Return an object of other features and targets, whose new entries are 0.
 
     It shares arrays in which nothing changes with the old object, so that only one of both may
-    learn afterwards. An attribute of which the table names no axes is an object with a table, or
-    with a method `reindexed`, which more than moving needs. None stays None.
+    learn afterwards. None stays None. A class for which moving entries is not enough has a method
+    `reindexed` of its own.
     """
+    own = getattr(thing, "reindexed", None)
+    moved: Thing = moved_by_axes(thing, places) if own is None else own(places)
+    return moved
+
+
+def moved_by_axes(thing: Thing, places: Places) -> Thing:
+    """Return an object whose arrays are moved along the axes that its class declares."""
     changes: dict[str, Any] = {}
-    for name, axes in thing.AXES.items():
+    for name, axes in AXES[type(thing)].items():
         old = getattr(thing, name)
         if old is None:
             continue
-        if axes:
-            changes[name] = gathered(old, *map(places.of, axes))
-            if axes[0] == "pair":
-                # `onlinels.core` writes to each row.
-                changes[name] = np.ascontiguousarray(changes[name])
-        elif hasattr(old, "reindexed"):
-            changes[name] = old.reindexed(places)
-        else:
+        if not axes:
             changes[name] = reindexed(old, places)
+            continue
+        changes[name] = gathered(old, *map(places.of, axes))
+        if axes[0] == "pair":
+            # `onlinels.core` writes to each row.
+            changes[name] = np.ascontiguousarray(changes[name])
     if isinstance(thing, tuple):
-        return thing._replace(**changes)
+        replaced: Thing = thing._replace(**changes)  # type: ignore[attr-defined]
+        return replaced
     new = shallow_copy(thing)
     vars(new).update(changes)
     return new
+
+
+def grown(thing: Shaped, n_features: int, n_targets: int) -> Shaped:
+    """Return an object with room for features and targets that were 0 so far, or the object."""
+    old = thing.shape
+    if old[0] >= n_features and old[1] >= n_targets:
+        return thing
+    return reindexed(thing, Places.for_growth(old, (n_features, n_targets)))
 
 
 def gathered(array: Matrix, *places: Integers) -> Matrix:

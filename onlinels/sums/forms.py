@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+import copy
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg.blas import dger
@@ -11,7 +12,7 @@ from scipy.sparse import csr_array
 from onlinels.checks import Floats, row_blocks
 from onlinels.numerics import Calls, are_columns, product
 from onlinels.saving import savable
-from onlinels.sums.axes import AxesOf, Places, reindexed
+from onlinels.sums.axes import Places, has_axes, moved_by_axes
 from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
@@ -42,6 +43,7 @@ def products_fit(sums: Any) -> bool:
 
 
 @savable(products_fit)
+@has_axes(gram=(), cross=("features", "targets"))
 class GramSums:
     """A'A, as its upper triangle in panels, and A'Y.
 
@@ -67,7 +69,6 @@ class GramSums:
     form = "gram"
     # Whether `recursion_of` returns a recursion, and whether rows can be removed.
     allows_recursion = can_remove = True
-    AXES: ClassVar[AxesOf] = {"gram": (), "cross": ("features", "targets")}
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         self.gram = PackedSymmetric(n_features)
@@ -137,6 +138,10 @@ class GramSums:
             (columns.__setitem__, present, total),
         )
 
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
     def add(self, other: Any) -> None:
         """Add sums of as many columns, in place; no other object may use these sums."""
         self.gram.add(other.gram)
@@ -199,6 +204,7 @@ class GramSums:
         and are_columns(sums.factor, sums.rotated)
     )
 )
+@has_axes(factor=("features", "features"), rotated=("features", "targets"))
 class FactorSums:
     """R and Q'Y of A = QR: R'R = A'A and R'(Q'Y) = A'Y, which are not formed.
 
@@ -222,7 +228,6 @@ class FactorSums:
 
     form = "orthogonal"
     allows_recursion = can_remove = False
-    AXES: ClassVar[AxesOf] = {"factor": ("features", "features"), "rotated": ("features", "targets")}
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         # Fortran order, as in LAPACK.
@@ -261,6 +266,10 @@ class FactorSums:
                 factor, rotated = with_rows(factor, rotated, *new)
         return ((vars(self).update, {"factor": factor, "rotated": rotated}),)
 
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
     def add(self, other: Any) -> None:
         """Add sums of as many columns, in place: factor the stacked factors."""
         both = self.factor, self.rotated, other.factor, other.rotated
@@ -268,7 +277,7 @@ class FactorSums:
 
     def reindexed(self, places: Places) -> Self:
         """Return the sums of other features and targets."""
-        new, known = reindexed(self, places), places.features[places.features >= 0]
+        new, known = moved_by_axes(self, places), places.features[places.features >= 0]
         if (np.diff(known) < 0).any():
             # The permuted factor is not triangular.
             new.factor, new.rotated = triangular(new.factor, new.rotated)

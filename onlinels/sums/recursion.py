@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dasum, ddot, dgemm, dger, dsymm, dsymv, dsyr, dsyrk, dtrmm, dtrsm
@@ -14,7 +14,7 @@ from onlinels.core.apply import apply
 from onlinels.core.constants import KEPT, MAX_ROW_LEVERAGE, MIN_SCALE, SCALE
 from onlinels.numerics import Calls, are_columns, is_array, shallow_copy
 from onlinels.saving import savable
-from onlinels.sums.axes import AxesOf, Places, is_growth, reindexed
+from onlinels.sums.axes import Places, grown, has_axes, is_growth, moved_by_axes
 from onlinels.sums.packed import symmetric
 
 BLOCK_ROWS, BLOCK_ROWS_OF_MANY = 32, 64
@@ -42,6 +42,13 @@ def _is_sound(recursion: Any) -> bool:
 
 
 @savable(_is_sound)
+@has_axes(
+    inverse=("features", "features"),
+    pending=("features",),
+    weights=("features", "targets"),
+    criterion=("targets",),
+    full_penalties=("features",),
+)
 class Recursion:
     """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, which follow rows.
 
@@ -90,14 +97,6 @@ class Recursion:
     array([[2.]])
     """
 
-    AXES: ClassVar[AxesOf] = {
-        "inverse": ("features", "features"),
-        "pending": ("features",),
-        "weights": ("features", "targets"),
-        "criterion": ("targets",),
-        "full_penalties": ("features",),
-    }
-
     def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = 0.0) -> None:
         self.ridge, self.least, self.trust = float(ridge), least, 1.0
         # In Fortran order: BLAS would silently work on a copy of an array in another order.
@@ -117,6 +116,11 @@ class Recursion:
     def n_features(self) -> int:
         """Number of rows of the weights."""
         return len(self.weights)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of features and of targets."""
+        return self.weights.shape[0], self.weights.shape[1]
 
     @property
     def arrays(self) -> tuple[Floats, ...]:
@@ -230,7 +234,7 @@ class Recursion:
 
         The 1 has no penalty, so its output weight corrects the mean.
         """
-        new = self.grown(self.n_features + 1, len(self.criterion))
+        new = grown(self, self.n_features + 1, len(self.criterion))
         new.inverse[-1, -1], new.full_penalties[-1] = 1.0 / weight, 0.0
         return new
 
@@ -340,23 +344,15 @@ class Recursion:
         new.factors[KEPT] *= factor
         return new.restored() if new.share < new.least else new
 
-    def grown(self, n_features: int, n_targets: int) -> Recursion:
-        """Return a recursion with room for features and targets that were 0 in every row so far.
-
-        The recursion itself if it has the room. No spare room is kept, because every row would pay
-        for it, and a copy costs less than a row.
-        """
-        if (n_features, n_targets) == self.weights.shape:
-            return self
-        size = self.n_features, self.weights.shape[1]
-        return self.reindexed(Places.for_growth(size, (n_features, n_targets)))
-
     def reindexed(self, places: Places) -> Recursion:
-        """Return the recursion of other features and targets."""
+        """Return the recursion of other features and targets.
+
+        No spare room is kept, because every row would pay for it, and a copy costs less than a row.
+        """
         new, others = self.copied(), np.flatnonzero(places.features < 0)
         if not is_growth(places.features, self.n_features):
             new.inverse = symmetric(new.inverse)
-        new = reindexed(new, places)
+        new = moved_by_axes(new, places)
         # P of a feature that was 0 so far is the inverse of its penalty.
         new.inverse[others, others] = 1.0 / (self.share * self.ridge)
         new.full_penalties[others] = self.ridge
@@ -367,17 +363,3 @@ class Recursion:
         self.settle()
         variances: Floats = self.inverse.diagonal() / self.factors[SCALE]
         return variances
-
-
-class Following(NamedTuple):
-    """A recursion that follows single rows, and the marks of its model.
-
-    Attributes
-    ----------
-    recursion : Recursion, or None
-    marks : ndarray (8,), or None
-        See `onlinels.core.constants`.
-    """
-
-    recursion: Recursion | None = None
-    marks: Floats | None = None

@@ -19,6 +19,7 @@ from onlinels.core.constants import EPS
 from onlinels.core.reference import numbers_of
 from onlinels.numerics import is_array
 from onlinels.saving import savable
+from onlinels.sums.axes import has_axes
 
 MAX_LOST = 5e-7
 """Largest estimated error of the fit, relative to the targets, that removals may cause.
@@ -37,6 +38,7 @@ ROWS_PER_PRODUCT = 256
 
 
 @savable(lambda rounding: is_array(rounding.sums, *rounding.squares.shape))
+@has_axes(squares=("columns",), sums=("columns",))
 class Rounding(NamedTuple):
     """Rounding errors of sums from which rows were removed: estimates of their largest size.
 
@@ -64,8 +66,6 @@ class Rounding(NamedTuple):
     sums: Floats
     weight: float = 0.0
     offset: float = 0.0
-
-    AXES = {"squares": ("columns",), "sums": ("columns",)}  # noqa: RUF012 (a NamedTuple has no ClassVar)
 
     @classmethod
     def none(cls, size: int) -> Rounding:
