@@ -42,6 +42,7 @@ from onlinels.stream.features import (
     StreamColumns,
     StreamRow,
 )
+from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
 MEMORIES = {1.0: 30.0, 0.998: 1.0, 0.99: 1.0}
@@ -471,7 +472,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._cells = self._cells.grown(columns.names, n_classes)
         self._activations = self._activations.grown(columns.names, n_classes)
         size, n_narrow = self._activations.n_wide, self._activations.n_narrow
-        self._memories = [each.grown(size, n_classes) for each in self._memories]
+        self._memories = [grown(each, size, n_classes) for each in self._memories]
         softmaxes = zip(self._softmaxes, (n_narrow, size), strict=True)
         self._softmaxes = [enlarged(each, n, n_classes) for each, n in softmaxes]
 

@@ -46,6 +46,7 @@ from onlinels.stream.features import (
     StreamColumns,
     StreamRow,
 )
+from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
 N_LAGS = 2
@@ -689,7 +690,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         sizes = sizes_of(self._activations)
         pairs = zip(self._memories, MEMORIES, strict=True)
         self._memories = [
-            each.grown(sizes[name], of.stop - of.start) for each, (name, of, _) in pairs
+            grown(each, sizes[name], of.stop - of.start) for each, (name, of, _) in pairs
         ]
 
 

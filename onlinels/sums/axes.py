@@ -8,13 +8,11 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from onlinels.checks import Integers, Matrix
-from onlinels.numerics import enlarged, shallow_copy
+from onlinels.numerics import Thing, enlarged, shallow_copy
 
 Axis = Literal["features", "targets", "columns", "pair"]
 """An axis of features, of targets, of features followed by targets, or one that never changes."""
 
-
-Thing = TypeVar("Thing")
 
 AXES: dict[type, dict[str, tuple[Axis, ...]]] = {}
 """The axes of the arrays of every class that is moved, by attribute."""
