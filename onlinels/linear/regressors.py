@@ -474,7 +474,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     @property
     def target_names(self) -> tuple[Name, ...]:
         """Names of the targets, in the order of the columns of `output_weights`."""
-        return self._state.outputs
+        names: tuple[Name, ...] = self._state.outputs
+        return names
 
     def learn_one(
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None, **kwargs: Any

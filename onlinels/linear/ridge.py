@@ -411,7 +411,7 @@ def choose_penalty(
     subsets: Subsets,
     clock: Clock,
     running: Recursion | None = None,
-) -> tuple[Penalty, int, float]:
+) -> tuple[Penalty, float, float]:
     """Choose the ridge and units; return the penalty, and two marks: `NEXT_DUE` and `DUE_WEIGHT`.
 
     `running` is a recursion with the choice in force that has followed all rows, if there is one.
