@@ -494,7 +494,9 @@ def test_functions(targets, is_centred, monkeypatch):
         both = []
         for name in ("compiled", "reference"):
             with core_in_use(name):
-                both.append(made(seed, targets, is_centred, decay, n_features, has_inliers=seed < 3))
+                both.append(
+                    made(seed, targets, is_centred, decay, n_features, has_inliers=seed < 3)
+                )
         for method, arguments in calls_of(seed, targets, n_features, decay):
             answers = []
             for rows, _ in both:

@@ -278,7 +278,7 @@ def totals_after(began: int, statistics: Statistics, clock: Clock, rows: Rows) -
 
     `statistics` and `clock` are those before the batch.
     """
-    before, n_rows = (statistics.weight, statistics.squared_weight), len(rows.targets)
+    before, n_rows = (statistics.weight, float(statistics.tally[2])), len(rows.targets)
     numbers = float(statistics.count - began) + np.arange(1.0, n_rows + 1.0)
     return Totals(numbers, *clock.totals(before, rows.w, n_rows, rows.times))
 
@@ -406,7 +406,7 @@ def choose_penalty(
     subsets: Subsets,
     clock: Clock,
     running: Recursion | None = None,
-) -> tuple[Penalty, int, float]:
+) -> tuple[Penalty, float, float]:
     """Choose the ridge and units; return the penalty, and two marks: `NEXT_DUE` and `DUE_WEIGHT`.
 
     `running` is a recursion with the choice in force that has followed all rows, if there is one.
@@ -423,7 +423,7 @@ def choose_penalty(
     if scaling == "auto" and deviations is not None:
         tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
-    equal = int(equal_rows(count, statistics.weight, statistics.squared_weight))
+    equal = int(equal_rows(count, statistics.weight, float(statistics.tally[2])))
     doubles = is_doubling(equal, penalty.doubles_at)
     are_few = equal < MIN_ROWS_PER_FEATURE * n_varying
     is_new = doubles or number is None or not depends_on_doublings(subsets.n_folds, clock)

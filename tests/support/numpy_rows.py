@@ -143,7 +143,11 @@ class SingleRows:
     def __init__(self, **named: Any) -> None:
         self._features, self._targets = named["features"], named["targets"]
         self._labels, self._label_types = named["labels"], named["label_types"]
-        self._size, self._marks, self._counts = self._features._size, named["marks"], named["counts"]
+        self._size, self._marks, self._counts = (
+            self._features._size,
+            named["marks"],
+            named["counts"],
+        )
         self._constants, self._learns = named["constants"], named["learns"]
         self._take_sums(named["whole"], np.zeros(sum(named["whole"].products.shape)))
         self._inverse = self._pending = self._criterion = self._factors = self._penalties = None
