@@ -41,9 +41,8 @@ from onlinels.core import Reader
 from onlinels.numerics import is_count, restore, shallow_copy
 from onlinels.saving import is_plain, savable
 
-# Narwhals, and river.utils, which imports it, are imported where a frame is read.
 if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
+    from onlinels.rows.frames import nw
 
 Row = Mapping[Any, Any]
 Name = Hashable
@@ -309,7 +308,7 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
         return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
     if not hasattr(values, "__array__") and not hasattr(values, "__dlpack__"):
         return values
-    from narwhals.dependencies import get_pyarrow, is_into_dataframe, is_into_series
+    from onlinels.rows.frames import get_pyarrow, is_into_dataframe, is_into_series
 
     pyarrow = get_pyarrow()
     if pyarrow is not None and isinstance(values, pyarrow.RecordBatch):
@@ -446,7 +445,7 @@ def _finite_rows(X: Any, argument: str, place: Place) -> Any:
 
 
 def _read_frame(X: Any, argument: str) -> Batch:
-    from river.utils.dataframe import to_numpy
+    from onlinels.rows.frames import to_numpy
 
     frame = as_frame(X, argument)
     names, schema = tuple(frame.columns), frame.schema
@@ -481,7 +480,7 @@ def _read_frame(X: Any, argument: str) -> Batch:
 
 def without_wide_integers(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     """Return a frame whose 128-bit integers, which numpy lacks, are converted to floats."""
-    import narwhals.stable.v2 as nw
+    from onlinels.rows.frames import nw
 
     wide = [name for name, kind in frame.schema.items() if str(kind) in WIDE_INTEGERS]
     return frame.with_columns(nw.col(*wide).cast(nw.Float64()))
@@ -498,8 +497,7 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
 
     `argument` is the name of the frame in messages.
     """
-    import narwhals.stable.v2 as nw
-    from narwhals.exceptions import DuplicateError
+    from onlinels.rows.frames import DuplicateError, nw
 
     try:
         return nw.from_native(X, eager_only=True)
