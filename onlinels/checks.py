@@ -50,13 +50,11 @@ def ignoring(
     settings: dict[str, Any] = dict.fromkeys(errors, "ignore")
 
     def decorator(function: Callable[Params, Result]) -> Callable[Params, Result]:
-        def run(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-            np.seterr(**settings)
-            return function(*args, **kwargs)
-
         @wraps(function)
         def ignoring_errors(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-            return copy_context().run(run, *args, **kwargs)
+            context = copy_context()
+            context.run(np.seterr, **settings)
+            return context.run(function, *args, **kwargs)
 
         return ignoring_errors
 

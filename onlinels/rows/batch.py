@@ -865,22 +865,17 @@ class Columns:
         Dicts lack no columns, because they leave out zeros; neither do frames with pandas' Sparse
         columns, which encoders make from the values that occur.
         """
-        is_array = isinstance(batch.source, np.ndarray)
+        layout, is_array = batch.layouts[-1], isinstance(batch.source, np.ndarray)
         if not (len(batch) and len(self) and (is_array or is_frame(batch.source))):
             return [], []
-        layout = batch.layouts[-1]
         located = self.locate(layout)
-        known = located >= 0
-        # The columns of a frame that was read are numbers, booleans or Sparse.
-        if (known.all() or not is_array) and known.sum() == len(self):
+        if _is_in_place(located, len(self)) or (not is_array and holds_sparse(batch.source)):
             return [], []
-        if not is_array and holds_sparse(batch.source):
-            return [], []
-        if not known.all():
+        unknown = list(compress(names_of(layout), located < 0))
+        if unknown:
             self._check_renamed(layout, located)
-        is_absent = np.ones(len(self), dtype=bool)
-        is_absent[located[known]] = False
-        return list(compress(self.names, is_absent)), list(compress(names_of(layout), ~known))
+        absent = np.setdiff1d(np.arange(len(self)), located)
+        return [self.names[column] for column in absent], unknown
 
     def place(self, layouts: Sequence[Layout], values: Any) -> Any:
         """Arrange values in the columns of the model, with 0 for absent columns."""
