@@ -93,7 +93,7 @@ LEARNABLE = f"of magnitude at most {MAX_VALUE:g}"
 
 VALUE_REMEDY = (
     "Leave missing values or their rows out, or fill them, for example with fillna or with river's "
-    "preprocessing.StatImputer, which fills None; rescale large values to other units."
+    "preprocessing.StatImputer, which fills None; rescale large values, for example to other units."
 )
 
 NUMBER_REMEDY = (
@@ -720,9 +720,7 @@ def memory_limit() -> float:
         if limit > 0.0:
             return limit
     if given:
-        raise ValueError(
-            f"{MEMORY_LIMIT_VARIABLE}={given!r} must be a number of bytes above 0, such as 8e9."
-        )
+        raise ValueError(f"{MEMORY_LIMIT_VARIABLE}={given!r} must be a number of bytes above 0.")
     return np.inf
 
 
@@ -794,15 +792,19 @@ def check_mergeable(model: Any, other: Any) -> None:
     """Raise unless `other` is a model of the same kind with the same settings."""
     if type(other) is not type(model):
         raise wrong_type("other", other, type(model).__name__, "Pass models of one class.")
-    mine, theirs = model._get_params(), other._get_params()
     differing = [
         f"{name}: {getattr(model, name)!r} and {getattr(other, name)!r}"
-        for name in mine
-        if not same(mine[name], theirs[name])
+        for name in differing_settings(model, other)
     ]
     if differing:
-        fault = f"has different settings ({', '.join(differing)})"
-        raise refusal("other", fault, "equal ones", "Make all models with one model's empty().")
+        found = f"has different settings ({', '.join(differing)})"
+        raise refusal("other", found, "equal ones", "Make all models with one model's empty().")
+
+
+def differing_settings(model: Any, other: Any) -> list[str]:
+    """Return the names of the settings in which two models or steps differ."""
+    mine, theirs = model._get_params(), other._get_params()
+    return [name for name in mine if not same(mine[name], theirs.get(name))]
 
 
 def same(a: Any, b: Any) -> bool:

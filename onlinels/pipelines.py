@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from river import base
 
-from onlinels.checks import refusal, same, wrong_type
+from onlinels.checks import differing_settings, refusal, same, wrong_type
 from onlinels.features.images import FixedTransformer
 from onlinels.rows.batch import (
     Batch,
@@ -166,8 +166,7 @@ def _check_same_steps(model: Any, other: Any) -> None:
         raise refusal("Pipelines", fault, "the same", remedy)
     for name, step in mine.items():
         other_step = theirs[name]
-        settings, others = step._get_params(), other_step._get_params()
-        differing = ", ".join(key for key in settings if not same(settings[key], others.get(key)))
+        differing = ", ".join(differing_settings(step, other_step))
         # Layers of this package draw weights by name, in any order.
         alike = isinstance(step, FIXED_STEPS) or same(step, other_step)
         if type(step) is not type(other_step) or differing or not alike:
