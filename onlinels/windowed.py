@@ -20,7 +20,7 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats, check_choice, check_count, check_positive, check_room
-from onlinels.core.reference import apply
+from onlinels.core.apply import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import ScoringClassifier, table_of
 from onlinels.locks import Lock
