@@ -596,7 +596,8 @@ def checked_assignment(self: Any, name: str, value: Any) -> None:
     """
     if not name.startswith("_"):
         made: Any = type(self)
-        kind, settings, held = made.__name__, settings_of(made), getattr(made, name, None)
+        kind, settings = made.__name__, settings_of(made)
+        held: Any = getattr(made, name, None)
         is_property, is_new, fault = isinstance(held, property), name not in vars(self), ""
         if name in settings and (held.fset is None if is_property else not is_new):
             remedy = f"Make a new {kind} with clone({{{name!r}: {reprlib.repr(value)}}})"
