@@ -60,9 +60,9 @@ def columns_of_rows(model: Any, X: Any) -> Batch:
     is known of them, as of a list of dicts. The batch has no values.
     """
     source, (steps, _) = source_of(X), end_of(model)
-    layout = layout_of(source)
     n_rows = source.shape[0] if hasattr(source, "shape") else len(source)
-    if n_rows and layout and steps:
+    layout = layout_of(source) if n_rows else ()
+    if layout and steps:
         row = next(iter(samples_of(part_of(source, slice(0, 1)))))
         names = {*row}
         with suppress(Exception):  # Some steps transform no row before they have learnt one.

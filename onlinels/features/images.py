@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
     def check_values(self, name: str, values: Matrix) -> None:
         """Raise unless an array holds finite numbers."""
-        remedy = f"Leave the {self.name} out, or replace the {self.pixel}, as np.nan_to_num does."
+        remedy = f"Leave the {self.name} out, or use np.nan_to_num; rescale large {self.pixel}s."
         check_values(name, values, remedy=remedy)
 
     def check_sample(self, x: Any) -> None:

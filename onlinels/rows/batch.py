@@ -40,7 +40,7 @@ from onlinels.checks import (
     wrong_type,
 )
 from onlinels.core import Reader
-from onlinels.numerics import is_count, shallow_copy
+from onlinels.numerics import is_count, restore, shallow_copy
 from onlinels.saving import is_plain, savable
 
 if TYPE_CHECKING:
@@ -699,8 +699,12 @@ class Columns:
     def __len__(self) -> int:
         return len(self._index)
 
-    def __reduce__(self) -> Any:
-        return _columns_of_state, (self.state(),)
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_last": None, "met": {}, "_reader": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # As in files of earlier versions; see `_columns_of_state`.
+        restore(self, {"is_numbered": True, "_stems": frozenset()} | state)
 
     def state(self) -> dict[str, Any]:
         """Return the arguments that make equal columns."""
