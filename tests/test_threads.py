@@ -3,6 +3,9 @@
 import copy
 import itertools
 import pickle
+import subprocess
+import sys
+import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -142,6 +145,28 @@ def in_turns(*calls, n_rounds=20):
         thread.join(PATIENCE)
         assert not thread.is_alive(), "waits for ever"
     assert not errors
+
+
+def test_the_first_frames_may_be_learnt_by_several_threads():
+    """Narwhals is imported with the first frame, and must not be used half imported."""
+    code = """
+        import sys
+        from concurrent.futures import ThreadPoolExecutor
+        from threading import Barrier
+        import pandas as pd
+        from onlinels import LeastSquaresRegressor
+
+        X, y, begin = pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1.0, 2.0]), Barrier(8)
+
+        def learn(number):
+            begin.wait()
+            LeastSquaresRegressor().learn_many(X if number % 2 else X.to_numpy(), y)
+
+        sys.setswitchinterval(1e-4)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(learn, range(8)))
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=PATIENCE)
 
 
 def test_saves_of_the_same_models_in_two_orders_and_merges_end(tmp_path):

@@ -501,7 +501,7 @@ def test_forged_times_are_refused(tmp_path, half_life, now):
         (1.0, [None] * 7, ValueError, "t holds None, expected finite times"),
         (timedelta(1), [None] * 7, ValueError, "t holds None, expected finite times"),
         (1.0, Decimal("sNaN"), ValueError, "t holds sNaN, expected finite times"),
-        (1.0, [10**5000] * 7, ValueError, r"t holds 1.00e\+5000, expected finite times"),
+        (1.0, [10**5000] * 7, ValueError, r"t holds a number beyond float64"),
         (1.0, pd.Series([1, None] * 3 + [1], dtype="Int64"), ValueError, "t holds (<NA>|nan)"),
         (timedelta(1), np.array(["NaT"] * 7, "datetime64[ns]"), ValueError, "t holds NaT"),
         (timedelta(1), np.datetime64("NaT", "s"), ValueError, "t holds NaT"),
