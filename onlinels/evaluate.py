@@ -6,9 +6,9 @@ import os
 import reprlib
 from collections import UserList
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,7 @@ class LabelledTable:
             yield x, y, dict(zip(self.options, given, strict=True))
 
 
+@matched_by_position
 def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     """Read an array, a sparse matrix, a frame or a list of dicts, with its targets."""
     # Converted once: parts of them are read one after the other.
@@ -93,7 +94,7 @@ def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     return LabelledTable(X, targets, options, getattr(last_step(model), "timestamp", None))
 
 
-# Loops over rows
+# What river's loop is given
 
 
 class Counted:
@@ -114,39 +115,56 @@ class Counted:
         self.windowed.update(y_true, y_pred)
 
 
-def by_rows(
-    model: Any, rows: Iterable[Any], counted: Any, window: int, moment: Any, delay: Any
-) -> Iterator[int]:
-    """Evaluate by river's loop; yield the number of rows at the end of every window."""
-    from river import evaluate
+class AlreadyLearnt:
+    """A model for river's loop whose samples are the predictions of rows that are learnt by now."""
 
-    n_read = n_rows = 0
+    _supervised = True
 
-    def checked() -> Iterator[Any]:
-        nonlocal n_read
-        for n_read, row in enumerate(rows, 1):
-            if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
-                raise TypeError(
-                    f"Row {n_read - 1} of the stream is {reprlib.repr(row)}, expected a pair "
-                    '(x, y), or a triple (x, y, {"w": weight}). Pass such rows, or a table X with '
-                    "its y."
-                )
-            x, y, *options = row
-            # Copied, because river removes the weight.
-            yield x, y, *map(dict, options)
+    def predict_one(self, x: Any) -> Any:
+        """Return the prediction."""
+        return x
 
-    for state in evaluate.iter_progressive_val_score(
-        checked(), model, counted, moment, delay, step=window
-    ):
-        n_rows = state["Step"]
-        yield n_rows
-    if n_read > n_rows:
-        # River yields nothing if there are fewer rows than one step.
-        yield n_read
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Do nothing."""
 
 
-def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
-    """Yield the ends of windows in which rows of a table are learnt one by one, as dicts.
+def rows_in_batches(
+    model: Any, method: str, table: LabelledTable, batch_size: int
+) -> Iterator[tuple[Any, Any]]:
+    """Predict and learn a table in batches; yield the prediction and the target of every row."""
+    *steps, last = steps_of(model)
+    for start in range(0, len(table.targets), batch_size):
+        part = slice(start, start + batch_size)
+        targets = table.targets[part]
+        # Predicted dicts hold the classes that were known before each row, also in a batch.
+        as_dicts = method == "predict_proba_learn_many"
+        X = list(table.samples(part)) if as_dicts else part_of(table.X, part)
+        options = {name: values[part] for name, values in table.options.items()}
+        try:
+            X = model.transform_many(X) if steps else X
+            answers = as_list(getattr(last, method)(X, targets, **options))
+        except (TypeError, ValueError) as error:
+            error.add_note(f"The batch has the rows {start} to {start + len(targets) - 1}.")
+            raise
+        yield from zip(answers, targets, strict=True)
+
+
+def rows_of(stream: Iterable[Any]) -> Iterator[Any]:
+    """Yield the rows of a stream; raise TypeError unless they are pairs or triples."""
+    for number, row in enumerate(stream):
+        if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
+            raise TypeError(
+                f"Row {number} of the stream is {reprlib.repr(row)}, expected a pair (x, y), or a "
+                'triple (x, y, {"w": weight}). Pass such rows, or a table as the tuple (X, y).'
+            )
+        x, y, *options = row
+        # Copied, because river removes the weight.
+        yield x, y, *map(dict, options)
+
+
+@contextmanager
+def in_form_of(model: Any, X: Any) -> Iterator[None]:
+    """Let rows of a table be learnt one by one, as dicts.
 
     A model that has learnt rows of a plain array rejects rows with other names afterwards.
     """
@@ -157,7 +175,7 @@ def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
     for step, form in formed:
         step._columns.in_form(form)  # Raises if the step has learnt other names.
     try:
-        yield from ends
+        yield
     finally:
         for step, form in formed:
             with step._lock:
@@ -165,31 +183,21 @@ def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
                     step._take_form(form)
 
 
-def by_batches(
-    model: Any, method: str, table: LabelledTable, counted: Counted, window: int, batch_size: int
+def ends_of_windows(
+    rows: Iterable[Any], model: Any, counted: Counted, window: int, *delays: Any
 ) -> Iterator[int]:
-    """Predict and learn batches; yield the number of rows at the end of every window."""
-    *steps, last = steps_of(model)
-    n_rows = len(table.targets)
-    for start in range(0, n_rows, window):
-        stop = min(start + window, n_rows)
-        for at in range(start, stop, batch_size):
-            part = slice(at, min(at + batch_size, stop))
-            # Predicted dicts hold the classes that were known before each row, also in a batch.
-            as_dicts = method == "predict_proba_learn_many"
-            X = list(table.samples(part)) if as_dicts else part_of(table.X, part)
-            options = {name: values[part] for name, values in table.options.items()}
-            try:
-                X = model.transform_many(X) if steps else X
-                answers = as_list(getattr(last, method)(X, table.targets[part], **options))
-            except (TypeError, ValueError) as error:
-                error.add_note(f"The batch has the rows {part.start} to {part.stop - 1}.")
-                raise
-            for y, answer in zip(table.targets[part], answers, strict=True):
-                # As in river, what is predicted before anything is learnt does not count.
-                if answer not in (None, {}):
-                    counted.update(y, answer)
-        yield stop
+    """Evaluate by river's loop; yield the number of rows at the end of every window."""
+    from river import evaluate
+
+    n_rows, numbers = 0, count()
+    rows = (row for row, _ in zip(rows, numbers, strict=False))
+    for state in evaluate.iter_progressive_val_score(rows, model, counted, *delays, step=window):
+        n_rows = state["Step"]
+        yield n_rows
+    n_read = next(numbers)
+    if n_read > n_rows:
+        # River yields nothing if there are fewer rows than one step.
+        yield n_read
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -220,7 +228,7 @@ class ProgressiveScore:
     --------
     >>> from river import datasets, linear_model, metrics
     >>> model, stream = linear_model.Perceptron(), datasets.Phishing()
-    >>> score = progressive_val_score(model, stream, metric=metrics.Accuracy(), window=500)
+    >>> score = progressive_val_score(stream, model, metrics.Accuracy(), window=500)
     >>> score.rows, score.windowed.round(2)
     (array([ 500, 1000, 1250]), array([0.8 , 0.86, 0.87]))
     """
@@ -375,17 +383,15 @@ def axes_at(place: Any, size: tuple[float, float], **settings: Any) -> Iterator[
         figure.savefig(place)
 
 
-@matched_by_position
 def progressive_val_score(
+    dataset: Any,
     model: Any,
-    X: Any,
-    y: Any = None,
-    metric: Any = None,
+    metric: Any,
+    moment: Any = None,
+    delay: Any = None,
     *,
     w: Any = None,
     t: Any = None,
-    moment: Any = None,
-    delay: Any = None,
     window: int = 1000,
     batch_size: int = 1000,
     name: str | None = None,
@@ -393,34 +399,35 @@ def progressive_val_score(
     """Evaluate a model on a stream by progressive validation, in batches if the model can.
 
     The model predicts every row before it learns the row: progressive validation (Blum, Kalai and
-    Langford), also called prequential evaluation (Dawid) or test-then-train. The metric has the
-    value that river's ``evaluate.progressive_val_score`` returns: it counts the same predictions in
-    the same order, including those before the first learnt row.
+    Langford), also called prequential evaluation (Dawid) or test-then-train. The arguments are
+    those of river's ``evaluate.progressive_val_score``, and the metric has the value that river's
+    function returns: it counts the same predictions in the same order, including those before the
+    first learnt row.
 
     Parameters
     ----------
+    dataset : iterable of (x, y), or tuple (X, y)
+        The rows: a stream of pairs (x, y), or of triples with a dict such as ``{"w": 2.0}``, like
+        river's data sets; or a table and its targets. X is an array or sparse matrix (n_rows,
+        n_features), an array of images, a frame or a list of dicts; y is an array, series or list
+        of n_rows targets, for several targets an array, frame or list of dicts. A tuple of length 2
+        is always a table: pass a stream of two rows as a list.
     model : classifier, regressor or any other model that river evaluates
         The model to evaluate, which learns the rows. A model with `predict_learn_many`
         (`predict_proba_learn_many` for metrics of probabilities) predicts and learns a table in
-        batches. Streams, several targets and other models are evaluated by river's loop, row by
-        row.
-    X : array or sparse matrix (n_rows, n_features), array of images, frame, list of dicts, stream
-        The rows. A stream is an iterable of pairs (x, y), or triples with a dict such as
-        ``{"w": 2.0}``, like river's data sets.
-    y : array, series or list of n_rows targets
-        Targets, omitted if `X` is a stream. Several targets are an array, frame or list of dicts.
+        batches. Streams, several targets and other models are predicted and learnt row by row.
     metric : river.metrics.base.Metric
         A river metric of predictions, or several joined by ``+``. It is updated in place, as in
         river.
+    moment, delay : optional
+        Time of a row, by default its number, and time after which its target is revealed, as in
+        river's ``stream.simulate_qa``: a row of time s is learnt before the first row of time
+        s + delay or later is predicted. A delay of 0 or 1 row is the same as None.
     w : float, or array, series or list of n_rows floats, optional
         Weights for learning, at least 0. As in river, models whose `learn_one` has no w ignore
         them, and so does the metric.
     t : number or date, or array, series or list of n_rows of them, optional
         Times of the rows, for models with a `half_life`.
-    moment, delay : optional
-        Time of a row, by default its number, and time after which its target is revealed, as in
-        river's ``stream.simulate_qa``: a row of time s is learnt before the first row of time
-        s + delay or later is predicted. A delay of 0 or 1 row is the same as None.
     window : int
         Number of rows in a window of the learning curve, at least 1.
     batch_size : int
@@ -442,9 +449,8 @@ def progressive_val_score(
 
     Notes
     -----
-    The time is that of the model and of the metric. Batches end at the windows, so windows of less
-    than about 100 rows are slower. With a delay of more than one row, or a `moment`, rows are
-    answered one by one.
+    The time is that of the model and of the metric. With a delay of more than one row, or a
+    `moment`, rows are predicted one by one.
 
     References
     ----------
@@ -458,35 +464,42 @@ def progressive_val_score(
     --------
     >>> from river import datasets, metrics
     >>> from onlinels import LeastSquaresClassifier
-    >>> model, metric = LeastSquaresClassifier(), metrics.Accuracy()
-    >>> score = progressive_val_score(model, datasets.Phishing(), metric=metric)
+    >>> model = LeastSquaresClassifier()
+    >>> score = progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
     >>> print(f"{score.metric.get():.0%}")
     89%
     """
     window = check_count("window", window, 1)
     batch_size = check_count("batch_size", batch_size, 1)
+    if isinstance(dataset, base.Estimator):
+        raise TypeError(
+            f"dataset is of type {type(dataset).__name__}, expected, in the order dataset, model, "
+            "metric, rows and then the model. Pass the rows first, a table as the tuple (X, y)."
+        )
     check_metric(model, metric)
-    counted = Counted(metric)
-    if y is None and not (w is None and t is None):
+    is_table = isinstance(dataset, tuple) and len(dataset) == 2
+    table = read_table(model, *dataset, w, t) if is_table else None
+    if table is None and not (w is None and t is None):
         remedy = 'Pass triples (x, y, {"w": w, "t": t})'
         raise TypeError(f"w or t is given with a stream, expected None. {remedy}.")
-    table = None if y is None else read_table(model, X, y, w, t)
-    method = batch_method(model, metric)
-    # A label with a delay of one row arrives before the next row is predicted.
-    is_prompt = moment is None and delay in (None, 0, 1)
-    if table is not None and method is not None and is_prompt:
-        ends = by_batches(model, method, table, counted, window, batch_size)
+    counted, method = Counted(metric), batch_method(model, metric)
+    learner, form, delays = model, nullcontext(), (moment, delay)
+    if table is None:
+        rows = rows_of(dataset)
+    elif method is not None and moment is None and delay in (None, 0, 1):
+        # A target with a delay of one row arrives before the next row is predicted.
+        learner, delays = AlreadyLearnt(), ()
+        rows = rows_in_batches(model, method, table, batch_size)
     else:
-        rows = X if table is None else table.stream()
-        ends = by_rows(model, rows, counted, window, moment, delay)
-        if table is not None:
-            ends = in_form_of(model, table.X, ends)
+        rows, form = table.stream(), in_form_of(model, table.X)
     name = str(model) if name is None else name
     points, start = [], perf_counter()
-    for end in ends:
-        points.append((end, values_of(metric), values_of(counted.windowed), perf_counter() - start))
-        counted.windowed = counted.blank.clone()
-    stops, *values, seconds = zip(*points, strict=True) if points else [()] * 4
+    with form:
+        for end in ends_of_windows(rows, learner, counted, window, *delays):
+            values = values_of(metric), values_of(counted.windowed)
+            points.append((end, *values, perf_counter() - start))
+            counted.windowed = counted.blank.clone()
+    stops, *curves, seconds = zip(*points, strict=True) if points else [()] * 4
     columns, n_rows = columns_of(metric), np.array(stops, dtype=np.intp)
     # A single metric has a number per window, and several have a row of numbers.
     is_one = metrics_in(metric) == [metric] and len(columns) == 1
@@ -494,7 +507,7 @@ def progressive_val_score(
     cumulative, windowed = (
         # An output that no row of a window had is NaN.
         np.reshape([[each.get(column, np.nan) for column in columns] for each in curve], shape)
-        for curve in values
+        for curve in curves
     )
     times = np.array(seconds)
     return ProgressiveScore(name, metric, window, n_rows, cumulative, windowed, times)
@@ -508,9 +521,9 @@ def check_metric(model: Any, metric: Any) -> None:
     if not is_metric or not metric.works_with(model):
         raise TypeError(
             f"metric={reprlib.repr(metric)} does not work with a model of type "
-            f"{type(model).__name__}, expected, in the order model, X, y, metric, a model and a "
-            "river metric for it. Pass metric=metrics.Accuracy() for a classifier, metrics.MAE() "
-            "for a regressor, metrics.multioutput.MicroAverage(metrics.MAE()) for several targets."
+            f"{type(model).__name__}, expected, in the order dataset, model, metric, a model and "
+            "a river metric for it. Pass metrics.Accuracy() for a classifier, metrics.MAE() for a "
+            "regressor, metrics.multioutput.MicroAverage(metrics.MAE()) for several targets."
         )
 
 
