@@ -54,7 +54,7 @@ class Kind(NamedTuple):
     def check_values(self, name: str, values: Matrix) -> None:
         """Raise unless an array holds finite numbers."""
         remedy = f"Leave the {self.name} out, or replace the {self.pixel}, as np.nan_to_num does."
-        check_values(name, values, missing=remedy)
+        check_values(name, values, remedy=remedy)
 
     def check_sample(self, x: Any) -> None:
         """Raise TypeError unless a sample is an array or a mapping; do not read its values."""
