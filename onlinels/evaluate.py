@@ -23,6 +23,8 @@ from onlinels.checks import (
     check_count,
     check_kind,
     check_weights,
+    refusal,
+    wrong_type,
 )
 from onlinels.numerics import restore
 from onlinels.pipelines import FIXED_STEPS, columns_of_rows, end_of, last_step, steps_of
@@ -88,8 +90,8 @@ def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     if t is not None:
         options["t"] = by_row("t", t, n_rows)
     if len(targets) != n_rows:
-        problem = f"y has {len(targets)} values, expected {n_rows}"
-        raise ValueError(f"{problem}. Pass one for each row of X.")
+        remedy = "Pass one for each row of X."
+        raise refusal("y", f"has {len(targets)} values", str(n_rows), remedy)
     # A `WindowedClassifier` reads times from the rows.
     return LabelledTable(X, targets, options, getattr(last_step(model), "timestamp", None))
 
@@ -289,8 +291,8 @@ class ProgressiveScore:
         for score in (self, *others):
             check_kind("others", score, (ProgressiveScore,))
             if score.window != self.window:
-                problem = f"{score.name} has windows of {score.window:,} rows"
-                raise ValueError(f"{problem}, expected {self.window:,}. Evaluate with one window.")
+                found, expected = f"has windows of {score.window:,} rows", f"{self.window:,}"
+                raise refusal(score.name, found, expected, "Evaluate with one window.")
             curves.append((score, *score._curves(metric)))
         with axes_at(path_or_axes, (8.0, 4.0)) as axes:
             for score, _, cumulative, windowed in curves:
@@ -316,10 +318,11 @@ class ProgressiveScore:
         """Return a metric, by default the first, and its cumulative and windowed values."""
         columns = columns_of(self.metric)
         parts, names = [*columns.values()], [name for _, name in columns]
-        if name is not None and name not in names:
-            problem = f"The score of {self.name} has the metrics {names}, not {name!r}"
-            raise ValueError(f"{problem}. Pass one of them, or scores with the same metric.")
-        place = 0 if name is None else names.index(name)
+        name = names[0] if name is None else name
+        if name not in names:
+            remedy = "Pass one of them, or scores with the same metric."
+            raise refusal(f"The score of {self.name}", f"has the metrics {names}", name, remedy)
+        place = names.index(name)
         # The curves of a single metric are no tables.
         cumulative, windowed = map(np.atleast_2d, (self.cumulative.T, self.windowed.T))
         return parts[place], cumulative[place], windowed[place]
@@ -472,10 +475,9 @@ def progressive_val_score(
     window = check_count("window", window, 1)
     batch_size = check_count("batch_size", batch_size, 1)
     if isinstance(dataset, base.Estimator):
-        raise TypeError(
-            f"dataset is of type {type(dataset).__name__}, expected, in the order dataset, model, "
-            "metric, rows and then the model. Pass the rows first, a table as the tuple (X, y)."
-        )
+        expected = "rows, in the order dataset, model, metric"
+        remedy = "Pass the rows before the model, a table as the tuple (X, y)."
+        raise wrong_type("dataset", dataset, expected, remedy)
     check_metric(model, metric)
     is_table = isinstance(dataset, tuple) and len(dataset) == 2
     table = read_table(model, *dataset, w, t) if is_table else None
@@ -519,11 +521,11 @@ def check_metric(model: Any, metric: Any) -> None:
 
     is_metric = hasattr(metric, "works_with") and not isinstance(metric, (type, ClusteringMetric))
     if not is_metric or not metric.works_with(model):
+        found = f"metric={reprlib.repr(metric)} does not work with a model of type "
+        expected = "expected, in the order dataset, model, metric, a river metric for the model"
         raise TypeError(
-            f"metric={reprlib.repr(metric)} does not work with a model of type "
-            f"{type(model).__name__}, expected, in the order dataset, model, metric, a model and "
-            "a river metric for it. Pass metrics.Accuracy() for a classifier, metrics.MAE() for a "
-            "regressor, metrics.multioutput.MicroAverage(metrics.MAE()) for several targets."
+            f"{found}{type(model).__name__}, {expected}. Pass metrics.Accuracy() for a classifier, "
+            "metrics.MAE() for a regressor, multioutput.MicroAverage of it for several targets."
         )
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from onlinels.checks import refusal
 from onlinels.pipelines import join, last_step, merge
 from onlinels.saving import PathLike, files, load
 
@@ -21,6 +22,8 @@ except ImportError:  # On Windows.
 
 MANIFEST_VERSION = 3
 """Number of the format of manifests; every change of the format gets a new number."""
+
+START_AGAIN = "delete the output and its manifest to start again."
 
 
 class Site(NamedTuple):
@@ -108,7 +111,7 @@ def merge_files(
     """
     place = Path(os.path.realpath(output))
     if not place.parent.is_dir():
-        raise ValueError(f"output is {place}, expected an existing folder. Make the folder first.")
+        raise refusal("output", f"is {place}", "an existing folder", "Make the folder first.")
     with _folder_held(place.parent):
         _merge_files(place, [Path(path) for path in paths], tell or (lambda line: None))
 
@@ -133,20 +136,17 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
     outputs, known = _read_manifest(output)
     current = _sha256(output) if output.exists() else None
     if current not in (None, *outputs):
-        raise ValueError(
-            f"{output} was not written by this command, or has changed since, and would be "
-            "overwritten. Move it away, or pass another output as the first path."
-        )
+        found = "was not written by this command, or has changed since"
+        remedy = "Move it away, or pass another output as the first path."
+        raise refusal(str(output), found, "an output of it", remedy)
     saves = _saves(output, known, paths)
-    found = {name: _site(path, known.get(name)) for name, path in saves.items()}
-    left_out = _left_out(saves, found, known, outputs)
-    for name, reason in left_out.items():
+    sites = {name: _site(saves[name], known.get(name)) for name in sorted(saves)}
+    for name, reason in _left_out(saves, sites, known, outputs).items():
         tell(f"{saves[name]}: {reason}")
-    sites = {name: found[name] for name in sorted(found) if name not in left_out}
+        del sites[name]
     if not sites:
-        raise ValueError("paths has no file to merge, expected saves of sites. Pass their paths.")
-    is_new = sites != known or [current] != outputs[:1]
-    merged = None
+        raise refusal("paths", "has no file to merge", "saves of sites", "Pass their paths.")
+    is_new, merged = sites != known or [current] != outputs[:1], None
     for name, site in sites.items():
         if is_new:
             model = load(saves[name])
@@ -161,8 +161,8 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
         tell(f"{output.name}: nothing new, left as it is")
         return
     _write_output(output, merged, outputs, sites)
-    rows = sum(site.rows for site in sites.values())
-    tell(f"{output.name}: {rows:,} rows of {len(sites)} sites")
+    n_rows = sum(site.rows for site in sites.values())
+    tell(f"{output.name}: {n_rows:,} rows of {len(sites)} sites")
 
 
 def _saves(output: Path, known: Sites, paths: list[Path]) -> dict[str, Path]:
@@ -170,10 +170,8 @@ def _saves(output: Path, known: Sites, paths: list[Path]) -> dict[str, Path]:
     saves = {name: output.parent / name for name in known}
     for path in saves.values():
         if not path.is_file():
-            raise ValueError(
-                f"{path} was merged before and does not exist. Bring it back, or delete the output "
-                "and its manifest to start again."
-            )
+            found = "was merged before, and does not exist"
+            raise refusal(str(path), found, "a save", f"Bring it back, or {START_AGAIN}")
     for path in sorted(paths):
         # Only folders are resolved: a link remains the same path when its target changes.
         real, folder = Path(os.path.realpath(path.parent), path.name), output.parent
@@ -199,9 +197,9 @@ def _site(path: Path, before: Site | None) -> Site:
     if sha256 == before.sha256:
         return before
     if modified < before.modified or sha256 in before.earlier:
-        raise ValueError(
-            f"{path} is older than the save that was merged before. Bring the newer save back, or "
-            "delete the output and its manifest to start again."
+        found = "is older than the save that was merged before"
+        raise refusal(
+            str(path), found, "that save or a newer one", f"Bring it back, or {START_AGAIN}"
         )
     # A model without rows does not count as an earlier save: it may occur again, also elsewhere.
     replaced = [before.sha256] if before.rows else []
@@ -232,10 +230,10 @@ def _left_out(
         else:
             for other in merged:
                 for each in contents[name] & contents[other]:
-                    raise ValueError(
-                        f"{saves[other]} and {saves[name]} both contain a save of {each}, and its "
-                        "rows would count twice. Pass one of the two. If a site has moved from one "
-                        "to the other, delete the output and its manifest to start again."
+                    found = f"both contain a save of {each}, whose rows would count twice"
+                    remedy = f"Pass one of the two; if a site has moved, {START_AGAIN}"
+                    raise refusal(
+                        f"{saves[other]} and {saves[name]}", found, "no common site", remedy
                     )
             merged.append(name)
     return reasons
@@ -271,9 +269,8 @@ def _read_manifest(output: Path) -> tuple[list[str], Sites]:
         sites = {name: Site(**site) for name, site in content["sites"].items()}
         return list(content["outputs"]), sites
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{path} cannot be read as a manifest: {error!r}. Move it away."
-        ) from error
+        found = f"cannot be read as a manifest: {error!r}"
+        raise refusal(str(path), found, "one of this command", "Move it away.") from error
 
 
 def _write_output(output: Path, merged: Any, outputs: list[str], sites: Sites) -> None:

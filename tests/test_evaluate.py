@@ -257,11 +257,16 @@ def test_weights_and_times_are_learnt(delay):
 X, Y, ACCURACY = np.ones((3, 2)), ["a", "b", "a"], metrics.Accuracy()
 MODEL, PAIRS = LeastSquaresClassifier(), [({"a": 1.0}, "a")]
 FRAME = pd.DataFrame(X, index=[1, 2, 3])
-OTHER_ORDER = "dataset is of type LeastSq.*order dataset, model, metric,.* the tuple .X, y."
+OTHER_ORDER = "dataset is of type LeastSq.*order dataset, model, metric.* the tuple .X, y."
 BAD_CALLS = [
     ((MODEL, PAIRS, ACCURACY), {}, TypeError, OTHER_ORDER),
     ((MODEL, X, Y, ACCURACY), {}, TypeError, OTHER_ORDER),
-    ((HiddenLayer(3) | MODEL, PAIRS), {"metric": ACCURACY}, TypeError, "type Pipeline, expected, "),
+    (
+        (HiddenLayer(3) | MODEL, PAIRS),
+        {"metric": ACCURACY},
+        TypeError,
+        "type Pipeline, expected rows",
+    ),
     ((PAIRS, ACCURACY, MODEL), {}, TypeError, "(?s)metric=Least.*order dataset, model, met"),
     ((PAIRS, MODEL, None), {}, TypeError, "metric=None does not work"),
     (((X, Y), MODEL, metrics.Accuracy), {}, TypeError, "metric=<class"),
@@ -351,8 +356,13 @@ def test_learning_curves_are_drawn(tmp_path, monkeypatch):
     assert pyplot.get_fignums() == n_open
     for others, options, error, message in [
         ((3,), {}, TypeError, "others=3 must be a ProgressiveScore"),
-        ((score_of(metrics.F1(), window=100),), {"metric": "Accuracy"}, ValueError, "F1.*not 'Acc"),
-        ((), {"metric": "R2"}, ValueError, "not 'R2'. Pass one of them"),
+        (
+            (score_of(metrics.F1(), window=100),),
+            {"metric": "Accuracy"},
+            ValueError,
+            "F1.*expected Acc",
+        ),
+        ((), {"metric": "R2"}, ValueError, "expected R2. Pass one of them"),
         ((short,), {}, ValueError, "windows of 1,000 rows, expected 100"),
         ((), {"path_or_axes": 5}, TypeError, "path_or_axes=5 must be a path"),
     ]:
