@@ -6,14 +6,15 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from onlinels.checks import refusal
 from onlinels.pipelines import join, last_step, merge
-from onlinels.saving import PathLike, files, load
+from onlinels.saving import PathLike, dumps, load
+from onlinels.saving.files import written_aside
 
 try:
     import fcntl
@@ -198,9 +199,8 @@ def _site(path: Path, before: Site | None) -> Site:
         return before
     if modified < before.modified or sha256 in before.earlier:
         found = "is older than the save that was merged before"
-        raise refusal(
-            str(path), found, "that save or a newer one", f"Bring it back, or {START_AGAIN}"
-        )
+        remedy = f"Bring the newer one back, or {START_AGAIN}"
+        raise refusal(str(path), found, "that save or a newer one", remedy)
     # A model without rows does not count as an earlier save: it may occur again, also elsewhere.
     replaced = [before.sha256] if before.rows else []
     return new._replace(earlier=replaced + before.earlier)
@@ -230,11 +230,10 @@ def _left_out(
         else:
             for other in merged:
                 for each in contents[name] & contents[other]:
-                    found = f"both contain a save of {each}, whose rows would count twice"
+                    both = f"{saves[other]} and {saves[name]}"
+                    fault = f"both contain a save of {each}, whose rows would count twice"
                     remedy = f"Pass one of the two; if a site has moved, {START_AGAIN}"
-                    raise refusal(
-                        f"{saves[other]} and {saves[name]}", found, "no common site", remedy
-                    )
+                    raise refusal(both, fault, "no common site", remedy)
             merged.append(name)
     return reasons
 
@@ -274,16 +273,14 @@ def _read_manifest(output: Path) -> tuple[list[str], Sites]:
 
 
 def _write_output(output: Path, merged: Any, outputs: list[str], sites: Sites) -> None:
-    """Write the output to a temporary file, then the manifest, and then replace the output."""
-    with files.written_aside(output) as file:
-        files.write(merged, lambda: nullcontext(file))
-        file.seek(0)
-        # Read through the same handle: some systems do not open a locked file again.
-        digest = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
-        content = {
-            "format": MANIFEST_VERSION,
-            "outputs": list(dict.fromkeys([digest, *outputs])),
-            "sites": {name: site._asdict() for name, site in sites.items()},
-        }
-        with files.written_aside(_manifest_path(output)) as manifest:
-            manifest.write(json.dumps(content, indent=1).encode())
+    """Write the manifest, and then the output."""
+    model = dumps(merged)
+    content = {
+        "format": MANIFEST_VERSION,
+        "outputs": list(dict.fromkeys([hashlib.sha256(model).hexdigest(), *outputs])),
+        "sites": {name: site._asdict() for name, site in sites.items()},
+    }
+    manifest = json.dumps(content, indent=1).encode()
+    for path, written in ((_manifest_path(output), manifest), (output, model)):
+        with written_aside(path) as file:
+            file.write(written)
