@@ -197,7 +197,7 @@ WRONG = [
     ({"origin": [0.0, 1e200]}, "origin"),
     ({"feature_names": ["x"]}, "expected 2 different names"),
     ({"feature_names": ["x", "x"]}, "expected 2 different names"),
-    ({"model": LeastSquaresClassifier}, "^model is of type .*expected a LeastSquaresClassifier. For"),
+    ({"model": LeastSquaresClassifier}, "^model is of .*expected a LeastSquaresClassifier. For a"),
     ({"model": LeastSquaresRegressor()}, "expected a LeastSquaresClassifier"),
     ({"model": HiddenLayer(2) | LeastSquaresClassifier()}, "expected .* pass its last step"),
     ({"model": LeastSquaresClassifier(accumulator="orthogonal")}, "need the rows"),
