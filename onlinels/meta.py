@@ -20,6 +20,7 @@ from onlinels.checks import (
     check_weights,
     checked_assignment,
     row_blocks,
+    wrong_type,
 )
 from onlinels.core.reference import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
@@ -407,12 +408,12 @@ class DriftAwareClassifier(WrappedClassifier):
         self, classifier: base.Estimator, detector: Detector | None = None, keep: float = 0.0
     ) -> None:
         if not isinstance(last_step(classifier), LeastSquaresClassifier):
-            fault = f"classifier is of type {type(last_step(classifier)).__name__}"
-            expected = "expected a LeastSquaresClassifier, or a pipeline that ends in one"
-            raise TypeError(f"{fault}, {expected}. Pass LeastSquaresClassifier().")
+            expected = "a LeastSquaresClassifier, or a pipeline that ends in one"
+            remedy = "Pass LeastSquaresClassifier()."
+            raise wrong_type("classifier", last_step(classifier), expected, remedy)
         if detector is not None and not isinstance(detector, Detector):
-            fault = f"detector is of type {type(detector).__name__}"
-            raise TypeError(f"{fault}, expected a drift detector. Pass river.drift.ADWIN().")
+            remedy = "Pass river.drift.ADWIN()."
+            raise wrong_type("detector", detector, "a drift detector", remedy)
         check_between("keep", keep, 0.0, 1.0)
         if detector is None:
             # Imported here because river.drift imports scikit-learn.
@@ -557,10 +558,9 @@ class CalibratedClassifier(WrappedClassifier):
         scores = isinstance(last, ScoringClassifier) and not isinstance(last, WrappedClassifier)
         # StreamClassifier learns a scale of its own, and does not merge.
         if not scores or not hasattr(last, "merge"):
-            got = f"{type(last).__name__}{', which calibrates itself' if scores else ''}"
             known = "a LeastSquaresClassifier or ShallowConvClassifier, or a pipeline with one last"
-            remedy = "Pass LeastSquaresClassifier()."
-            raise TypeError(f"classifier is of type {got}, expected {known}. {remedy}")
+            remedy = "A StreamClassifier calibrates itself: pass LeastSquaresClassifier()."
+            raise wrong_type("classifier", last, known, remedy)
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SOFTMAX_SCALES))
         self._lock = Lock()
