@@ -50,7 +50,6 @@ from onlinels.pipelines import (
 )
 from onlinels.rows.answers import labels_like
 from onlinels.rows.batch import (
-    Batch,
     Row,
     matched_by_position,
     names_of,
@@ -113,18 +112,6 @@ def learn_and_note(learn: Callable[[], Any], wrapper: Any, added: Floats) -> Non
         if getattr(last, "count", None) != before and wrapper._losses is not losses:
             wrapper._losses = wrapper._losses + added
         raise
-
-
-def take_form(model: Any, batch: Batch) -> None:
-    """Note in a model that rows, which are then learnt one by one, come from a plain array."""
-    if len(batch) and hasattr(model, "_take_form"):
-        model._take_form(batch.layouts[-1])
-
-
-def warn_of_lacking(model: Any, batch: Batch) -> None:
-    """Warn of columns of a linear model that a frame or an array lacks."""
-    if isinstance(model, LinearModel):
-        warn_of_other_columns(model._columns, batch)
 
 
 class MetaClassifier(base.Classifier):
@@ -196,17 +183,20 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
             batch = read_batch(X)
         else:
             batch = columns_of_rows(self.classifier, X)
-        if ask is not None:
-            warn_of_lacking(last_step(self.classifier), batch)
+        if ask is not None and isinstance(last_step(self.classifier), LinearModel):
+            warn_of_other_columns(last_step(self.classifier)._columns, batch)
         rows = list(samples_of(X))
         n_rows = len(rows)
         labels = read_labels(y, n_rows)
         given = {name: by_row(name, value, n_rows) for name, value in others.items()}
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
         later, parts_after = aside(self, lambda wrapper: wrapper._learning)
+        last = last_step(later.classifier)
         if is_fixed:
-            vars(later)["classifier"] = last_step(later.classifier)
-        take_form(last_step(later.classifier), batch)
+            vars(later)["classifier"] = last
+        if n_rows and hasattr(last, "_take_form"):
+            # The rows come from a plain array.
+            last._take_form(batch.layouts[-1])
         answers = []
         for row, each in enumerate(zip(rows, labels, weights, strict=True)):
             shares = later.predict_proba_one(each[0]) if ask == "predict_proba_one" else None
