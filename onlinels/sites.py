@@ -140,7 +140,10 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
         found = "was not written by this command, or has changed since"
         remedy = "Move it away, or pass another output as the first path."
         raise refusal(str(output), found, "an output of it", remedy)
-    saves = _saves(output, known, paths)
+    folder = output.parent
+    saves = {name: folder / name for name in known}
+    saves |= {_name(path, folder): path for path in sorted(paths)}
+    saves.pop(output.name, None)
     sites = {name: _site(saves[name], known.get(name)) for name in sorted(saves)}
     for name, reason in _left_out(saves, sites, known, outputs).items():
         tell(f"{saves[name]}: {reason}")
@@ -166,24 +169,18 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
     tell(f"{output.name}: {n_rows:,} rows of {len(sites)} sites")
 
 
-def _saves(output: Path, known: Sites, paths: list[Path]) -> dict[str, Path]:
-    """Return the files of the sites that are known or passed, by the names of the sites."""
-    saves = {name: output.parent / name for name in known}
-    for path in saves.values():
-        if not path.is_file():
-            found = "was merged before, and does not exist"
-            raise refusal(str(path), found, "a save", f"Bring it back, or {START_AGAIN}")
-    for path in sorted(paths):
-        # Only folders are resolved: a link remains the same path when its target changes.
-        real, folder = Path(os.path.realpath(path.parent), path.name), output.parent
-        place = real.relative_to(folder) if real.is_relative_to(folder) else real
-        if real != output:
-            saves[place.as_posix()] = path
-    return saves
+def _name(path: Path, folder: Path) -> str:
+    """Return the name of the site that saves to a path; `folder` is that of the output."""
+    # Only folders are resolved: a link remains the same path when its target changes.
+    real = Path(os.path.realpath(path.parent), path.name)
+    return (real.relative_to(folder) if real.is_relative_to(folder) else real).as_posix()
 
 
 def _site(path: Path, before: Site | None) -> Site:
     """Return the site that has saved a file; `before` is the site as it was merged before."""
+    if not path.is_file():
+        remedy = f"Pass another path. If it was merged before, bring it back, or {START_AGAIN}"
+        raise refusal(str(path), "does not exist", "a save", remedy)
     modified = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="microseconds")
     sha256 = _sha256(path)
     inside = list[str]()
