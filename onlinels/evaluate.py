@@ -6,11 +6,11 @@ import os
 import reprlib
 from collections import UserList
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain, count
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from river import base
@@ -186,14 +186,16 @@ def in_form_of(model: Any, X: Any) -> Iterator[None]:
 
 
 def ends_of_windows(
-    rows: Iterable[Any], model: Any, counted: Counted, window: int, *delays: Any
+    rows: Iterable[Any], model: Any, counted: Any, window: int, moment: Any, delay: Any
 ) -> Iterator[int]:
     """Evaluate by river's loop; yield the number of rows at the end of every window."""
     from river import evaluate
 
     n_rows, numbers = 0, count()
     rows = (row for row, _ in zip(rows, numbers, strict=False))
-    for state in evaluate.iter_progressive_val_score(rows, model, counted, *delays, step=window):
+    for state in evaluate.iter_progressive_val_score(
+        rows, model, counted, moment, delay, step=window
+    ):
         n_rows = state["Step"]
         yield n_rows
     n_read = next(numbers)
@@ -479,25 +481,26 @@ def progressive_val_score(
         remedy = "Pass the rows before the model, a table as the tuple (X, y)."
         raise wrong_type("dataset", dataset, expected, remedy)
     check_metric(model, metric)
-    is_table = isinstance(dataset, tuple) and len(dataset) == 2
-    table = read_table(model, *dataset, w, t) if is_table else None
-    if table is None and not (w is None and t is None):
+    table = None
+    if isinstance(dataset, tuple) and len(dataset) == 2:
+        table = read_table(model, *dataset, w, t)
+    elif not (w is None and t is None):
         remedy = 'Pass triples (x, y, {"w": w, "t": t})'
         raise TypeError(f"w or t is given with a stream, expected None. {remedy}.")
     counted, method = Counted(metric), batch_method(model, metric)
-    learner, form, delays = model, nullcontext(), (moment, delay)
+    learner, form = model, cast(AbstractContextManager[None], nullcontext())
     if table is None:
         rows = rows_of(dataset)
     elif method is not None and moment is None and delay in (None, 0, 1):
         # A target with a delay of one row arrives before the next row is predicted.
-        learner, delays = AlreadyLearnt(), ()
+        learner, delay = AlreadyLearnt(), None
         rows = rows_in_batches(model, method, table, batch_size)
     else:
         rows, form = table.stream(), in_form_of(model, table.X)
     name = str(model) if name is None else name
     points, start = [], perf_counter()
     with form:
-        for end in ends_of_windows(rows, learner, counted, window, *delays):
+        for end in ends_of_windows(rows, learner, counted, window, moment, delay):
             values = values_of(metric), values_of(counted.windowed)
             points.append((end, *values, perf_counter() - start))
             counted.windowed = counted.blank.clone()

@@ -522,8 +522,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         model = self._made(y.ndim)
         expected = self._shaped(np.empty((len(y), len(model._outputs)))).shape
         if model._outputs and y.shape != expected:
-            expected = f"{expected} as before"
-            raise refusal("y", f"has shape {y.shape}", expected, "Pass the same targets.")
+            before = f"{expected} as before"
+            raise refusal("y", f"has shape {y.shape}", before, "Pass the same targets.")
         return X, model._read_targets(y, len(y))
 
     def _shaped(self, values: Floats) -> Floats:
