@@ -6,11 +6,11 @@ import os
 import reprlib
 from collections import UserList
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, count
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from river import base
@@ -96,7 +96,7 @@ def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     return LabelledTable(X, targets, options, getattr(last_step(model), "timestamp", None))
 
 
-# What river's loop is given
+# Loops over rows
 
 
 class Counted:
@@ -117,38 +117,31 @@ class Counted:
         self.windowed.update(y_true, y_pred)
 
 
-class AlreadyLearnt:
-    """A model for river's loop whose samples are the predictions of rows that are learnt by now."""
-
-    _supervised = True
-
-    def predict_one(self, x: Any) -> Any:
-        """Return the prediction."""
-        return x
-
-    def learn_one(self, x: Any, y: Any) -> None:
-        """Do nothing."""
-
-
-def rows_in_batches(
-    model: Any, method: str, table: LabelledTable, batch_size: int
-) -> Iterator[tuple[Any, Any]]:
-    """Predict and learn a table in batches; yield the prediction and the target of every row."""
+def by_batches(
+    model: Any, method: str, table: LabelledTable, counted: Counted, window: int, batch_size: int
+) -> Iterator[int]:
+    """Predict and learn batches; yield the number of rows at the end of every window."""
     *steps, last = steps_of(model)
-    for start in range(0, len(table.targets), batch_size):
-        part = slice(start, start + batch_size)
-        targets = table.targets[part]
-        # Predicted dicts hold the classes that were known before each row, also in a batch.
-        as_dicts = method == "predict_proba_learn_many"
-        X = list(table.samples(part)) if as_dicts else part_of(table.X, part)
-        options = {name: values[part] for name, values in table.options.items()}
-        try:
-            X = model.transform_many(X) if steps else X
-            answers = as_list(getattr(last, method)(X, targets, **options))
-        except (TypeError, ValueError) as error:
-            error.add_note(f"The batch has the rows {start} to {start + len(targets) - 1}.")
-            raise
-        yield from zip(answers, targets, strict=True)
+    n_rows = len(table.targets)
+    for start in range(0, n_rows, window):
+        stop = min(start + window, n_rows)
+        for at in range(start, stop, batch_size):
+            part = slice(at, min(at + batch_size, stop))
+            # Predicted dicts hold the classes that were known before each row, also in a batch.
+            as_dicts = method == "predict_proba_learn_many"
+            X = list(table.samples(part)) if as_dicts else part_of(table.X, part)
+            options = {name: values[part] for name, values in table.options.items()}
+            try:
+                X = model.transform_many(X) if steps else X
+                answers = as_list(getattr(last, method)(X, table.targets[part], **options))
+            except (TypeError, ValueError) as error:
+                error.add_note(f"The batch has the rows {part.start} to {part.stop - 1}.")
+                raise
+            for y, answer in zip(table.targets[part], answers, strict=True):
+                # As in river, what is predicted before anything is learnt does not count.
+                if answer not in (None, {}):
+                    counted.update(y, answer)
+        yield stop
 
 
 def rows_of(stream: Iterable[Any]) -> Iterator[Any]:
@@ -164,9 +157,8 @@ def rows_of(stream: Iterable[Any]) -> Iterator[Any]:
         yield x, y, *map(dict, options)
 
 
-@contextmanager
-def in_form_of(model: Any, X: Any) -> Iterator[None]:
-    """Let rows of a table be learnt one by one, as dicts.
+def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
+    """Yield the ends of windows in which rows of a table are learnt one by one, as dicts.
 
     A model that has learnt rows of a plain array rejects rows with other names afterwards.
     """
@@ -177,7 +169,7 @@ def in_form_of(model: Any, X: Any) -> Iterator[None]:
     for step, form in formed:
         step._columns.in_form(form)  # Raises if the step has learnt other names.
     try:
-        yield
+        yield from ends
     finally:
         for step, form in formed:
             with step._lock:
@@ -185,7 +177,7 @@ def in_form_of(model: Any, X: Any) -> Iterator[None]:
                     step._take_form(form)
 
 
-def ends_of_windows(
+def by_rows(
     rows: Iterable[Any], model: Any, counted: Any, window: int, moment: Any, delay: Any
 ) -> Iterator[int]:
     """Evaluate by river's loop; yield the number of rows at the end of every window."""
@@ -454,8 +446,9 @@ def progressive_val_score(
 
     Notes
     -----
-    The time is that of the model and of the metric. With a delay of more than one row, or a
-    `moment`, rows are predicted one by one.
+    The time is that of the model and of the metric. Batches end at the windows, so windows of less
+    than about 100 rows are slower. With a delay of more than one row, or a `moment`, rows are
+    predicted one by one.
 
     References
     ----------
@@ -488,22 +481,20 @@ def progressive_val_score(
         remedy = 'Pass triples (x, y, {"w": w, "t": t})'
         raise TypeError(f"w or t is given with a stream, expected None. {remedy}.")
     counted, method = Counted(metric), batch_method(model, metric)
-    learner, form = model, cast(AbstractContextManager[None], nullcontext())
     if table is None:
-        rows = rows_of(dataset)
+        ends = by_rows(rows_of(dataset), model, counted, window, moment, delay)
     elif method is not None and moment is None and delay in (None, 0, 1):
         # A target with a delay of one row arrives before the next row is predicted.
-        learner, delay = AlreadyLearnt(), None
-        rows = rows_in_batches(model, method, table, batch_size)
+        ends = by_batches(model, method, table, counted, window, batch_size)
     else:
-        rows, form = table.stream(), in_form_of(model, table.X)
+        ends = by_rows(table.stream(), model, counted, window, moment, delay)
+        ends = in_form_of(model, table.X, ends)
     name = str(model) if name is None else name
     points, start = [], perf_counter()
-    with form:
-        for end in ends_of_windows(rows, learner, counted, window, moment, delay):
-            values = values_of(metric), values_of(counted.windowed)
-            points.append((end, *values, perf_counter() - start))
-            counted.windowed = counted.blank.clone()
+    for end in ends:
+        values = values_of(metric), values_of(counted.windowed)
+        points.append((end, *values, perf_counter() - start))
+        counted.windowed = counted.blank.clone()
     stops, *curves, seconds = zip(*points, strict=True) if points else [()] * 4
     columns, n_rows = columns_of(metric), np.array(stops, dtype=np.intp)
     # A single metric has a number per window, and several have a row of numbers.
