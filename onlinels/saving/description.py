@@ -211,13 +211,10 @@ LATE_CLASSES = {
 }
 """Modules of classes that few models have, which are imported when one of the classes is needed."""
 
+NUMBER_TYPES = numbers.Number, numbers.Real, numbers.Integral, np.number, np.integer, np.floating
 TYPES = {
     f"{kind.__module__}.{kind.__qualname__}": kind
-    for kind in (
-        *(bool, int, float, str),
-        *(numbers.Number, numbers.Real, numbers.Integral),
-        *(np.number, np.integer, np.floating, np.bool_, np.str_),
-    )
+    for kind in (bool, int, float, str, *NUMBER_TYPES, np.bool_, np.str_)
 }
 """Types by which features are selected or converted."""
 
@@ -299,17 +296,16 @@ def _take_state(part: Any, state: bytes) -> None:
     """Let a compiled part of an object take its state, if the compiled code goes on with it."""
     try:
         part.__setstate__(state)
+        if bytes(part.__getstate__()) != state:
+            raise ValueError("it has superfluous bytes")
         probed = copy.deepcopy(part)
         for count in range(N_PROBES):
             probed.update(count % 2)
             getattr(probed, "get", list)()
-        fits = bytes(part.__getstate__()) == state
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # Errors of river's compiled code are no Exception.
         raise ValueError(f"the state of its {type(part).__name__} is invalid") from error
-    if not fits:
-        raise ValueError(f"the state of its {type(part).__name__} has superfluous bytes")
 
 
 Node = Any
