@@ -22,7 +22,7 @@ from onlinels.checks import (
     row_blocks,
     wrong_type,
 )
-from onlinels.core.reference import apply
+from onlinels.core.apply import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel, scores_of
 from onlinels.linear.prequential import Answers, labels_before

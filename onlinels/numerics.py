@@ -17,10 +17,10 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dgemv, sgemm, sgemv
 
 from onlinels.checks import MAX_COUNT, SPARSE_TYPES, Matrix, read_only
-from onlinels.core.reference import apply
+from onlinels.core.apply import apply
 
 Calls = tuple[tuple[Any, ...], ...]
-"""Planned changes; see `onlinels.core.reference.apply`."""
+"""Planned changes; see `onlinels.core.apply.apply`."""
 
 MAX_PLAN_ATTEMPTS = 3
 """Number of attempts to plan a block after earlier blocks are applied, if an attempt raises."""

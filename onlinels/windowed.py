@@ -29,7 +29,7 @@ from onlinels.checks import (
     refusal,
     wrong_type,
 )
-from onlinels.core.reference import apply
+from onlinels.core.apply import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import ScoringClassifier, table_of
 from onlinels.locks import Lock

@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks, uncast
 from onlinels.core import IN_USE
-from onlinels.core.reference import DUE_WEIGHT, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.constants import DUE_WEIGHT, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.model import LinearModel, checked, learn_rows, read_rows
 from onlinels.linear.ridge import changes_in, totals_after
 from onlinels.linear.running import MIN_SHARE, is_answering

@@ -22,7 +22,7 @@ from onlinels.checks import (
     quiet,
     warn_caller,
 )
-from onlinels.core.reference import apply
+from onlinels.core.apply import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.locks import Lock

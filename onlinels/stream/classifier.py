@@ -11,14 +11,9 @@ import numpy as np
 
 from onlinels.checks import Floats
 from onlinels.core import Experts, judge_row, mix_scores
-from onlinels.core.reference import (
-    ERROR_DECAY,
-    MIN_RIDGE_SHARE,
-    N_EXPERTS,
-    PLAIN,
-    apply,
-    shares_of,
-)
+from onlinels.core.apply import apply
+from onlinels.core.constants import ERROR_DECAY, MIN_RIDGE_SHARE, N_EXPERTS, PLAIN
+from onlinels.core.reference import shares_of
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import (
     SOFTMAX_SCALES,

@@ -12,7 +12,8 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats
-from onlinels.core.reference import MIN_RIDGE_SHARE, shares_of
+from onlinels.core.constants import MIN_RIDGE_SHARE
+from onlinels.core.reference import shares_of
 from onlinels.linear.regressors import (
     Ends,
     LeastSquaresRegressor,
