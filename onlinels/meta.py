@@ -50,6 +50,7 @@ from onlinels.pipelines import (
 )
 from onlinels.rows.answers import labels_like
 from onlinels.rows.batch import (
+    Batch,
     Row,
     matched_by_position,
     names_of,
@@ -112,6 +113,12 @@ def learn_and_note(learn: Callable[[], Any], wrapper: Any, added: Floats) -> Non
         if getattr(last, "count", None) != before and wrapper._losses is not losses:
             wrapper._losses = wrapper._losses + added
         raise
+
+
+def warn_of_lacking(model: Any, batch: Batch) -> None:
+    """Warn of columns of a linear model that a frame or an array lacks."""
+    if isinstance(model, LinearModel):
+        warn_of_other_columns(model._columns, batch)
 
 
 class MetaClassifier(base.Classifier):
@@ -183,8 +190,8 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
             batch = read_batch(X)
         else:
             batch = columns_of_rows(self.classifier, X)
-        if ask is not None and isinstance(last_step(self.classifier), LinearModel):
-            warn_of_other_columns(last_step(self.classifier)._columns, batch)
+        if ask is not None:
+            warn_of_lacking(last_step(self.classifier), batch)
         rows = list(samples_of(X))
         n_rows = len(rows)
         labels = read_labels(y, n_rows)
