@@ -300,8 +300,8 @@ def _take_state(part: Any, state: bytes) -> None:
             raise ValueError("it has superfluous bytes")
         probed = copy.deepcopy(part)
         for count in range(N_PROBES):
-            probed.update(count % 2)
             getattr(probed, "get", list)()
+            probed.update(count % 2)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # Errors of river's compiled code are no Exception.
