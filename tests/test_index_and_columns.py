@@ -60,7 +60,12 @@ def is_of(module, each):
     return getattr(each, "__module__", None) == module.__name__
 
 
+def progressive_val_score(model, X, y, metric, w=None, t=None):
+    return onlinels.progressive_val_score((X, y), model, metric, w=w, t=t)
+
+
 PUBLIC = {name: getattr(module, name) for module in MODULES for name in names_in(module)}
+PUBLIC["progressive_val_score"] = progressive_val_score
 OF_ROWS = "y", "w", "t", "sample_weight"
 """Arguments with an entry for each row."""
 
@@ -222,7 +227,10 @@ def teachers_of(model):
     metric = metrics.Accuracy() if hasattr(model, "predict_proba_one") else metrics.MAE()
     if isinstance(model, LeastSquaresMultiTargetRegressor):
         metric = metrics.multioutput.MicroAverage(metric)
-    score = partial(onlinels.progressive_val_score, model, metric=metric)
+
+    def score(X, y, **delay):
+        onlinels.progressive_val_score((X, y), model, metric, **delay)
+
     return teachers | {"score": score, "score of late labels": partial(score, delay=2)}
 
 

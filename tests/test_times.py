@@ -92,7 +92,7 @@ def loaded(model, times):
 
 def evaluated(model, times):
     progressive_val_score(
-        model, rows_of(len(times)), [1.0] * len(times), metrics.MAE(), t=times, delay=1
+        (rows_of(len(times)), [1.0] * len(times)), model, metrics.MAE(), t=times, delay=1
     )
     return model
 
@@ -341,7 +341,7 @@ def test_times_of_readings_are_regular_to_the_last_digit(name):
         data = frame({"t": times, "v": values})
         models[2].learn_many(data, labels)
         other = windowed()
-        progressive_val_score(other, data, labels, metrics.Accuracy())
+        progressive_val_score((data, labels), other, metrics.Accuracy())
         models.append(other)
     else:
         models.pop()

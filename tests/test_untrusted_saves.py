@@ -120,8 +120,6 @@ CONTRADICTIONS = [
     ("after OneHotEncoder", "river.OneHotEncoder", {"values": {"defaultdict": [], "of": "exec"}}),
     ("after OneHotEncoder", "river.OneHotEncoder", {"unknown": 1}),
     ("after SelectType", "river.SelectType", {"types": {"tuple": [{"type": "os.system"}]}}),
-    # Patterns to search for are river's.
-    ("after TransformerUnion", "river.BagOfWords", {"tokenizer_pattern": "(a+)+b"}),
     ("answers only", "ClassPredictor", {"columns": None}),
     ("answers only", "ClassPredictor", {"outputs": {"tuple": [0, 1]}}),
     ("answers only", "ClassPredictor", {"outputs": {"tuple": [0, 1, 1]}}),

@@ -40,9 +40,9 @@ from onlinels.core.constants import (
     VALID_UNTIL,
 )
 from onlinels.core.reference import (
-    Numbers,
     PLAIN_NAMES,
     PYTHON_NUMBER_TYPES,
+    Numbers,
     ends_of,
     equal_rows,
     is_accepted,

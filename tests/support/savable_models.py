@@ -3,7 +3,7 @@
 import numbers
 
 import numpy as np
-from river import compose, drift, feature_extraction, feature_selection, preprocessing, stats
+from river import compose, drift, feature_extraction, preprocessing, stats
 
 from onlinels import (
     CalibratedClassifier,
@@ -218,7 +218,6 @@ STEPS = [
     preprocessing.Normalizer(),
     preprocessing.StatImputer(("a", stats.Sum()), ("b", stats.Count()), ("c", stats.Mode())),
     feature_extraction.PolynomialExtender(),
-    feature_selection.VarianceThreshold(0.1),
     compose.Select("a", "b"),
     compose.Discard("a"),
     compose.Prefixer("x_"),
@@ -232,18 +231,13 @@ STEPS = [
     preprocessing.MinMaxScaler(window_size=3),
     preprocessing.MaxAbsScaler(window_size=3),
     preprocessing.Binarizer(0.3, float),
-    preprocessing.StatImputer(("a", stats.Quantile(0.3))),
-    feature_selection.SelectKBest(stats.PearsonCorr(), k=2),
+    preprocessing.StatImputer(("a", stats.Quantile(0.3)), ("b", stats.Var())),
 ]
 STEPS_OF_WORDS = [
     preprocessing.OneHotEncoder(),
     preprocessing.OrdinalEncoder(),
     preprocessing.FeatureHasher(n_features=8, seed=1),
-    preprocessing.OneHotEncoder() + feature_extraction.BagOfWords("colour", ngram_range=(1, 2)),
-    feature_extraction.TFIDF(on="colour", stop_words={"red"}),
-    compose.Discard("other") | (preprocessing.OneHotEncoder() * "colour"),
-    compose.Select("number") + feature_extraction.Agg("number", "colour", stats.EWMean()),
-    feature_extraction.TargetAgg("colour", stats.Mean()),
+    preprocessing.OneHotEncoder() + compose.Select("number"),
 ]
 DETECTORS = [
     drift.ADWIN(),
