@@ -205,7 +205,7 @@ def linear_part(model: Any) -> LinearModel:
                 "model has features that are not fixed yet, expected fixed features, equal for all "
                 "partitions. Let it learn some images first, then call its fix_features()."
             )
-        last = last._linear_layer()
+        last = last._answering().classifier
     if not isinstance(last, LinearModel):
         raise TypeError(
             f"model is of type {type(last).__name__}, expected a linear model of this package, "

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from river import base
 
 from onlinels.checks import same
-from onlinels.features.images import FixedTransformer
+from onlinels.features.transformer import FixedTransformer
 from onlinels.rows.batch import (
     ARRAY_TYPES,
     Batch,

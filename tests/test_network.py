@@ -32,7 +32,7 @@ def assert_is_batch_solution(model, images, labels, w=None):
     """Assert that the weights solve the batch problem on the activations of these images."""
     A = model.transform_many(images)
     rows = strategies.Rows(A, [int(y) for y in labels], np.ones(len(A)) if w is None else w * 1.0)
-    laws.assert_is_batch_solution(model._fixed.classifier, rows)
+    laws.assert_is_batch_solution(model._stage.classifier, rows)
 
 
 def test_answers_before_the_warm_up_is_full():
@@ -165,7 +165,7 @@ def test_bad_calls_leave_the_state_untouched(learnt, method, arguments, error, m
 def test_networks_merge_whose_input_weights_two_machines_made_of_the_same_images():
     model = small(learnt=40)
     other, expected = loads(dumps(model)), model + model
-    hidden = other._fixed.hidden
+    hidden = other._stage.hidden
     made = replace(hidden._made, landmarks=hidden._made.landmarks * (1.0 + 1e-15))
     vars(hidden).update(_made=made, input_weights=made)
     merged = model + other

@@ -29,7 +29,7 @@ from onlinels.rows.labels import Classes, Label, read_labels
 from onlinels.saving import is_small, savable, settings_hold
 
 
-def for_channels(bank: Floats, n_channels: int, hint: str = "") -> Floats:
+def for_channels(bank: Floats, n_channels: int, shape: Shape = ()) -> Floats:
     """Return filters (n_filters, height, width, channels) for images of so many channels.
 
     =================  ==================  ====================================================
@@ -41,7 +41,7 @@ def for_channels(bank: Floats, n_channels: int, hint: str = "") -> Floats:
     3 (RGB)            4 (RGB and grey)    the three channels and the grey version
     =================  ==================  ====================================================
 
-    `hint` ends the message for any other number of channels.
+    Any other number of channels is refused; `shape` is that of an image, for the message.
     """
     own = bank.shape[3]
     if own == n_channels:
@@ -53,7 +53,7 @@ def for_channels(bank: Floats, n_channels: int, hint: str = "") -> Floats:
         parts = [bank, grey] if n_channels == 4 else [grey] * n_channels
         return np.concatenate(parts, axis=3)
     problem = f"Images have {n_channels} channels, expected {'1 to 4' if own == 3 else own}"
-    remedy = f"Pass other images or filters.{hint}"
+    remedy = f"Pass other images or filters.{channels_hint(shape)}"
     raise ValueError(f"{problem}, since the filters have {own}. {remedy}")
 
 

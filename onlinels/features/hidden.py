@@ -22,7 +22,6 @@ from onlinels.checks import (
     plain_value,
 )
 from onlinels.features.convolution import ConvolutionalFeatures, convolution_bytes
-from onlinels.features.images import FixedTransformer, check_common_settings, not_made
 from onlinels.features.input_weights import (
     BIAS_KEY,
     DIFFERENCE_KINDS,
@@ -37,9 +36,9 @@ from onlinels.features.input_weights import (
     standardization,
 )
 from onlinels.features.preprocessing import ImagePreprocessing
+from onlinels.features.transformer import FixedTransformer, check_common_settings, not_made
 from onlinels.numerics import Frozen, Lock
 from onlinels.rows.batch import (
-    Batch,
     Columns,
     Layout,
     Name,
@@ -373,6 +372,15 @@ class HiddenLayer(FixedTransformer):
             self._columns = self._columns.as_numbered()
         self._made = given.astype(PRECISIONS[self.dtype])
 
+    def numbered(self) -> Self:
+        """Return a copy for a network, where columns are the numbers of features.
+
+        It has made no input weights. The layer may have been made from outputs of transformers.
+        """
+        new = self.clone()
+        new._columns = new._columns.as_numbered()
+        return new
+
     @classmethod
     @matched_by_position
     def from_examples(
@@ -508,7 +516,7 @@ class HiddenLayer(FixedTransformer):
                         return {name: values.copy() for name, values in output.items()}
                     return output.copy()
             batch = read_sample(x)
-            activations = self._activate(batch)[0]
+            activations = self._activate(batch.layouts, batch.values)[0]
             self._columns.note(batch.layouts[0])
         return output_row(activations, holds_array(batch.layouts[0]), self.prefix)
 
@@ -520,25 +528,31 @@ class HiddenLayer(FixedTransformer):
         """Return the activations of a mini-batch, in the kind of `X`."""
         batch = read_batch(X)
         as_array = holds_array(batch.layouts[-1])
-        return output_table(batch.source, self._activate(batch), as_array, self.prefix)
+        activations = self._activate(batch.layouts, batch.values)
+        return output_table(batch.source, activations, as_array, self.prefix)
 
-    def _activate(self, batch: Batch) -> Matrix:
+    def activations_of(self, features: Matrix) -> Matrix:
+        """Return the activations (n, n_hidden) of the features of images (n, n_features)."""
+        self.check_width(features.shape[1])
+        return self._activate((range(features.shape[1]),), features)
+
+    def _activate(self, layouts: Sequence[Layout], values: Matrix) -> Matrix:
         if not self.is_fixed:
             raise not_made(f"input_weights={self.input_weights!r} is", "HiddenLayer")
-        if not len(batch):
+        if not len(values):
             return np.zeros((0, self.n_hidden), PRECISIONS[self.dtype])
         with self._lock:
             columns, made = self._columns, self._made
             if isinstance(made, FixedWeights) and isinstance(self.input_weights, str):
-                columns = self._columns.extended(batch.layouts)
+                columns = self._columns.extended(layouts)
                 if len(columns) > len(made.names):
                     made = self._drawn(made, columns)
-            features = columns.place(batch.layouts, batch.values)
+            features = columns.place(layouts, values)
             activations = self._activated(made, features)
             # Minimum and maximum are NaN if any activation is.
             if not np.isfinite((activations.min(), activations.max())).all():
-                sizes = np.abs(batch.values).max(axis=0)
-                name = [*names_of(batch.layouts[-1])][int(sizes.argmax())]
+                sizes = np.abs(values).max(axis=0)
+                name = [*names_of(layouts[-1])][int(sizes.argmax())]
                 problem = f"activation={self.activation!r} overflows {self.dtype} for a feature"
                 expected = "expected finite activations. Rescale the features."
                 raise ValueError(f"{problem} {name!r} as large as {sizes.max():g}, {expected}")

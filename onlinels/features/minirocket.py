@@ -28,10 +28,10 @@ from onlinels.features.images import (
     channels_hint,
     check_pixels,
     check_some,
-    not_made,
     read_images,
     slices,
 )
+from onlinels.features.transformer import not_made
 from onlinels.numerics import Frozen, in_threads, is_array
 from onlinels.rows.batch import matched_by_position
 from onlinels.saving import is_small, savable, settings_hold
