@@ -12,13 +12,12 @@ import numpy as np
 
 from onlinels.checks import Matrix, check_values, dense
 from onlinels.features.transformer import FixedTransformer, check_common_settings, itself
+from onlinels.rows.answers import output_row, output_table
 from onlinels.rows.batch import (
     Batch,
     Name,
     as_numpy,
     holds_array,
-    output_row,
-    output_table,
     read_batch,
     read_sample,
 )

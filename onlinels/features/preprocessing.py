@@ -35,7 +35,8 @@ from onlinels.features.images import (
 )
 from onlinels.features.transformer import FixedTransformer, itself, not_made
 from onlinels.numerics import Frozen
-from onlinels.rows.batch import matched_by_position, output_table
+from onlinels.rows.answers import output_table
+from onlinels.rows.batch import matched_by_position
 from onlinels.saving import is_small, savable, settings_hold
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)

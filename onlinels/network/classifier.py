@@ -46,6 +46,7 @@ from onlinels.linear.prequential import (
     tabulate_and_learn,
 )
 from onlinels.linear.scoring import Priors, ScoringClassifier
+from onlinels.locks import Lock, all_held
 from onlinels.meta import MetaClassifier
 from onlinels.network.presets import KINDS, preset_settings
 from onlinels.network.stages import (
@@ -60,7 +61,7 @@ from onlinels.network.stages import (
     in_blocks,
     with_ridge,
 )
-from onlinels.numerics import Lock, all_held, read_whole, restore, shallow_copy, zero_added
+from onlinels.numerics import read_whole, restore, shallow_copy, zero_added
 from onlinels.rows.batch import Name, as_numpy, matched_by_position
 from onlinels.rows.labels import Label, read_label, read_labels
 from onlinels.rows.times import exact
