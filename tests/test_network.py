@@ -2,8 +2,10 @@
 
 import copy
 import functools
+import gzip
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -285,6 +287,25 @@ def test_images_are_unlearnt():
     model.unlearn_one({"image": IMAGES[59]}, LABELS[59])
     assert model.count == 50
     np.testing.assert_allclose(model.output_weights, kept.output_weights, atol=1e-8)
+
+
+def test_networks_in_files_of_format_3_go_on():
+    """One in its warm-up, which had answered, and one after it."""
+    path = Path(__file__).parent / "networks_of_format_3.npz.gz"
+    loaded = loads(gzip.decompress(path.read_bytes()))
+    images = IMAGES[:, 2:6:2, 2:6:2]
+    waits, fixed, told = loaded["waits"], loaded["fixed"], loaded["told"]
+    np.testing.assert_allclose(waits.predict_proba_many(images[:3]), told["waits"], atol=1e-9)
+    np.testing.assert_allclose(fixed.scores_many(images[:3]), told["fixed"], atol=1e-9)
+    assert (waits.count, waits.features_fixed, waits.image_shape) == (4, False, (2, 2))
+    assert (fixed.count, fixed.features_fixed, fixed.ridge_) == (8, True, 0.5)
+    for model in (waits, fixed):
+        with pytest.raises(ValueError, match=r"expected \(2, 2, 1\)"):
+            model.learn_many(IMAGES[:2], LABELS[:2])
+        model.learn_many(images[8:40], LABELS[8:40], t=np.arange(8.0, 40.0))
+        assert model.features_fixed
+        again = loads(dumps(model))
+        np.testing.assert_array_equal(again.scores_many(images), model.scores_many(images))
 
 
 # -- few images ----------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from onlinels.checks import (
     same,
 )
 from onlinels.features.filters import (
+    FilterRecipe,
     Patches,
     for_channels,
     frozen_filters,
@@ -443,9 +444,9 @@ class ConvolutionalFeatures(ImageTransformer):
         model.check_images(images)
         joint = model.channels == "joint"
 
-        def make(patches: Patches, place: int) -> Floats:
+        def make(recipe: FilterRecipe, place: int) -> Floats:
             # Every position in a tuple has its own random numbers.
-            return patches.make(images, y, np.random.default_rng([model.seed, place]), joint)
+            return recipe.make(images, y, np.random.default_rng([model.seed, place]), joint)
 
         return cls(**{**settings, "filters": make_bank(model.filters, images.shape[3], make)})
 

@@ -116,12 +116,12 @@ class Network:
         return full_shape(other.shape, self.shape)
 
 
-def _is_sound(network: Any) -> bool:
+def _stage_is_sound(network: Any) -> bool:
     width = len(network.classifier.feature_names)
     return width in (0, network.hidden.n_hidden) and is_small(*(network.shape or ()))
 
 
-@savable(_is_sound)
+@savable(_stage_is_sound)
 @dataclass(frozen=True, eq=False)
 class FixedNetwork(Network):
     """Both stages of the paper with all features fixed, and the linear layer, which learns."""
