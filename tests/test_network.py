@@ -5,6 +5,7 @@ import functools
 import gzip
 import itertools
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,24 @@ def test_a_forgetting_network_unlearns_images_of_their_current_weights(fixes):
     model.unlearn_one(IMAGES[40], LABELS[40], 0.99**19)
     assert model.count == 59
     assert model.predict_one(IMAGES[0]) == LABELS[0]
+
+
+def test_images_with_dates_leave_the_warm_up():
+    """No time passes when they are removed."""
+    dates = np.datetime64("2026-01-01") + np.arange(6)
+    settings = {"warm_up": 10, "half_life": timedelta(days=3)}
+    model = ShallowConvClassifier.from_preset("digits", **settings)
+    model.learn_many(IMAGES[:6], LABELS[:6], t=dates)
+    model.unlearn_many(IMAGES[4:6], LABELS[4:6])
+    assert model.count == 4
+
+
+def test_pixels_by_row_and_column_go_on_after_the_first_image():
+    model = ShallowConvClassifier.from_preset("digits", image_shape=(8, 8))
+    whole = learn(model.clone(), 3)
+    for image, label in zip(IMAGES[:3], LABELS[:3], strict=True):
+        model.learn_one(dict(np.ndenumerate(image)), label)
+    assert dumps(model) == dumps(whole)
 
 
 @pytest.mark.parametrize("shape", [(9, 7), (12, 12, 3)])

@@ -42,7 +42,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="files are read 
 N_PARTS = 20
 """Parts of the exhaustive forgery, which several processes can share."""
 
-CLASSES_WITHOUT_NUMBERS = {"Embedding", "FixedNetwork", "Lock", "PackedSymmetric"}
+CLASSES_WITHOUT_NUMBERS = {"Draft", "Embedding", "Lock", "PackedSymmetric"}
 """Classes of the package that hold other objects and texts only."""
 
 # -- files that were changed on the disk ----------------------------------------------------------

@@ -560,5 +560,3 @@ class ConvolutionalFeatures(ImageTransformer):
         bank = for_channels(self.bank, images.shape[3], images.shape[1:])
         self.check_images(images, next_dtype)
         return convolve(images.astype(PRECISIONS[self.dtype], copy=False), bank, self)
-
-    _transform = features_of

@@ -184,8 +184,8 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
             problem = f"{kind.one.capitalize()} has shape {shape}, expected {kind.sizes}"
             raise ValueError(f"{problem}. For rows of {kind.pixel}s, set {kind.name}_shape.")
     elif shape not in (full, full[:-1] if full[-1] == 1 else full, (prod(full),)):
-        found = (*shape, 1) if len(shape) == kind.n_axes < len(image_shape) else shape
-        problem = f"{kind.one.capitalize()} has shape {found}, expected {image_shape}"
+        own = (*shape, 1) if len(shape) == kind.n_axes < len(image_shape) else shape
+        problem = f"{kind.one.capitalize()} has shape {own}, expected {image_shape}"
         if len(shape) == 1:
             found, expected = f"{shape[0]} {kind.pixel}s", f"the {prod(full)} of {image_shape}"
             problem = f"A row has {found}, expected {expected}"
@@ -232,7 +232,7 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
 
 
 class ImageTransformer(FixedTransformer):
-    """Turn images or windows into rows of features by a subclass's `_transform`."""
+    """Turn images or windows into rows of features by a subclass's `features_of`."""
 
     kind: ClassVar[Kind]
 
@@ -250,7 +250,7 @@ class ImageTransformer(FixedTransformer):
         return cast("Shape | None", getattr(self, f"{self.kind.name}_shape"))
 
     @abstractmethod
-    def _transform(self, images: Matrix) -> Matrix:
+    def features_of(self, images: Matrix) -> Matrix:
         """Return the features (n, n_features) of images (n, height, width, n_channels)."""
 
     __deepcopy__ = itself
@@ -274,7 +274,7 @@ class ImageTransformer(FixedTransformer):
             As for `transform_many`.
         """
         images = read_image(x, self._shape, self.kind)
-        features = self._transform(images.values)[0]
+        features = self.features_of(images.values)[0]
         return output_row(features, not images.from_pixels, self.prefix)
 
     def transform_many(self, X: Any) -> Any:
@@ -298,7 +298,7 @@ class ImageTransformer(FixedTransformer):
             features still need examples.
         """
         images = read_images(X, self._shape, self.kind)
-        features = of_images(self._transform, images)
+        features = of_images(self.features_of, images)
         return output_table(images.source, features, not images.from_pixels, self.prefix)
 
 

@@ -6,6 +6,7 @@ import copy
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Self
@@ -91,18 +92,16 @@ def are_pixels(X: Any, read: Callable[..., Images]) -> bool:
 
 
 def in_stages(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a network, also of one that a file of version 3 describes."""
+    """Return the attributes of a network, also from those of files of format 3."""
     if "_stage" in state:
         return state
-    # Networks in files of earlier versions lack some settings.
+    # Older files lack these settings.
     state = {"image_shape": None, "few_images_ridge": None} | state
     fixed, held, shape = (state.pop(name) for name in ("_fixed", "_held", "_image_shape"))
     del state["_of_pixels"]
-    parts = [state[part] for part in KINDS]
-    stage: Any = WarmUp(*parts, shape, state["warm_up"], held)
-    if fixed is not None:
-        stage = FixedNetwork(*(getattr(fixed, part) for part in KINDS), shape)
-    return state | {"_stage": stage}
+    parts = {part: state[part] for part in KINDS}
+    waits = WarmUp(**parts, shape=shape, warm_up=state["warm_up"], held=held)
+    return state | {"_stage": waits if fixed is None else replace(fixed, shape=shape)}
 
 
 def _network_fits(model: Any) -> bool:
@@ -238,7 +237,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         parts = self.preprocessing, self.features, self.hidden, self.classifier
         # Whatever is learnt is in the stage. A call that changes the network assigns it at its end,
         # or changes the linear layer of a fixed network by one call.
-        self._stage: WarmUp | FixedNetwork = WarmUp(*parts, None, warm_up)
+        self._stage: WarmUp | FixedNetwork = WarmUp(*parts, warm_up=warm_up)
         if all(part.is_fixed for part in parts[:3]):
             self._stage = fixed_network(*parts)
         self._lock = Lock()
@@ -286,9 +285,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _own_state(self) -> dict[str, Any]:
         """Return the attributes that are copied, pickled and saved."""
-        if self.features_fixed:
-            self._answering()  # Then they do not depend on what was asked.
-        return dict(vars(self))
+        return vars(self) | {"_stage": self._settled}
 
     @property
     def _version(self) -> tuple[Any, ...]:
@@ -333,10 +330,14 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             return network
 
     @property
-    def _layer(self) -> LeastSquaresClassifier:
-        """The linear layer of hidden activations; one that is blank during the warm-up."""
-        network = self._answering() if self.features_fixed else self
-        return network.classifier
+    def _settled(self) -> WarmUp | FixedNetwork:
+        """The stage; its linear layer, which is blank during a warm-up, has the settings in force.
+
+        So a file does not depend on what was asked.
+        """
+        if self.features_fixed:
+            self._answering()
+        return self._stage
 
     @property
     def ridge(self) -> Any:
@@ -351,7 +352,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             # The fixed layer is assigned first: after an interrupt between the two assignments, it
             # gets the old ridge again from `self.classifier`.
-            self._layer.ridge = ridge
+            self._settled.classifier.ridge = ridge
             self.classifier.ridge = ridge
             vars(self)["few_images_ridge"] = None
 
@@ -393,26 +394,26 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     @property
     def feature_names(self) -> tuple[Name, ...]:
         """Numbers of the hidden units, in the order of weights; () during the warm-up."""
-        return self._layer.feature_names
+        return self._settled.classifier.feature_names
 
     @property
     def output_weights(self) -> Floats:
         """Output weights (n_hidden, n_classes), read-only; (0, n_classes) during the warm-up."""
         if self.features_fixed:
-            return self._layer.output_weights
+            return self._settled.classifier.output_weights
         return read_only(np.zeros((0, len(self.classes))))
 
     @property
     def intercept(self) -> Floats:
         """Constants (n_classes,) added to the scores, read-only; zeros during the warm-up."""
         if self.features_fixed:
-            return self._layer.intercept
+            return self._settled.classifier.intercept
         return read_only(np.zeros(len(self.classes)))
 
     @property
     def ridge_(self) -> float:
         """The ridge in force; during the warm-up, that of a network that has learnt nothing."""
-        return self._layer.ridge_
+        return self._settled.classifier.ridge_
 
     def transform_many(self, X: Any) -> Matrix:
         """Return the hidden activations (n, n_hidden) that the linear layer learns from.
@@ -578,12 +579,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             images = self._read(X)
             examples = self._batch_examples(images.values, y, w, t)
             new, none = shallow_copy(self), np.zeros(0, dtype=np.intp)
-            new._stage = self._stage.forked()
             parts = [Answers(None, None, np.zeros((0, len(self.classes))), none)]
             for block in self._cut_at_changes(examples):
-                network = new._answering()
+                network: Any = new._answering()
                 part = answered(network.classifier, *batch_of(block, network.activations))
-                new._stage = new._stage.after(block, part.model)
+                new._stage = new._stage.after(block, replace(network, classifier=part.model))
                 # Intermediate models are not held.
                 parts.append(part._replace(model=None))
             return joined_answers(new, images.source, parts)
@@ -607,7 +607,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Unlearn one image; see `unlearn_many`."""
         with self._lock:
-            self._unlearn(self._read(x, read_image), [read_label(y)], w)
+            self._stage = read_whole(
+                lambda: self._stage.unlearnt(self._read(x, read_image), [read_label(y)], w), self
+            )
 
     @matched_by_position
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
@@ -630,21 +632,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             held during the warm-up. The model is unchanged then.
         """
         with self._lock:
-            self._unlearn(self._read(X), y, w)
-
-    def _unlearn(self, images: Images, y: Any, w: Any) -> None:
-        """Unlearn images that are read: all of them, or none if an error is raised."""
-        stage = self._stage
-        if isinstance(stage, FixedNetwork):
-            rows_of = partial(in_blocks, stage.activations)
-            stage.classifier.unlearn_many(of_images(rows_of, images), y, w)
-        else:
-            self._stage = read_whole(lambda: self._unheld(images, y, w), self)
-
-    def _unheld(self, images: Images, y: Any, w: Any) -> WarmUp | FixedNetwork:
-        """Return the stage without some images that are held."""
-        examples = self._batch_examples(images.values, y, w, None)
-        return self._stage.unlearnt(examples, self.classifier._clock.forgets)
+            self._stage = read_whole(lambda: self._stage.unlearnt(self._read(X), y, w), self)
 
     def fix_features(self) -> None:
         """Fix everything that depends on data now, from the images held so far.
@@ -705,11 +693,12 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
-            self._stage.joint_shape(other._stage)  # Raises if there are two.
-            if isinstance(other._stage, WarmUp):
-                self._learn(other._stage.held)
+            theirs = other._settled
+            self._stage.joint_shape(theirs)  # Raises if there are two.
+            if isinstance(theirs, WarmUp):
+                self._learn(theirs.held)
             else:
-                self._stage = read_whole(lambda: self._stage.merged(other._network), self, other)
+                self._stage = read_whole(lambda: self._settled.merged(theirs), self, other)
         return self
 
     def difference(self, other: Self) -> float:

@@ -11,20 +11,21 @@ import copy
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import count, groupby
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from onlinels.checks import Floats, Matrix, same, warn_caller
+from onlinels.checks import Floats, Matrix, check_weights, same, warn_caller
 from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.images import Shape, block_means, full_shape, slices
+from onlinels.features.images import Images, Shape, block_means, full_shape, of_images, slices
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.ridge import Penalty
 from onlinels.numerics import shallow_copy
-from onlinels.rows.labels import Classes, Label
+from onlinels.rows.labels import Classes, Label, read_labels
 from onlinels.rows.times import ReadTimes, Time, exact, read_times, times_of
 from onlinels.saving import is_small, savable
 from onlinels.saving.description import SavedState
@@ -48,7 +49,7 @@ class Example(NamedTuple):
     image: Matrix
     label: Label
     weight: float
-    time: Time | None
+    time: Time | None = None
 
     def is_like(self, other: Example, any_weight: bool) -> bool:
         """Return whether two images have the same pixels, label and weight, or any weight."""
@@ -149,17 +150,13 @@ class FixedNetwork(Network):
         """Return the network that predicts."""
         return self
 
-    def forked(self) -> FixedNetwork:
-        """Return a stage on which others follow, while this one stays as it is."""
-        return self
-
     def changes(self, n_new: int) -> set[int]:
         """Return the counts of images at which another network predicts: none."""
         return set()
 
-    def after(self, examples: Sequence[Example], layer: LeastSquaresClassifier) -> FixedNetwork:
-        """Return the network after images that a copy of its linear layer has learnt."""
-        return replace(self, classifier=layer, shape=examples[0].image.shape)
+    def after(self, examples: Sequence[Example], network: FixedNetwork) -> FixedNetwork:
+        """Return the stage with images that a copy of the network that predicts has learnt."""
+        return replace(network, shape=examples[0].image.shape)
 
     def fixed(self) -> FixedNetwork:
         """Return the network with fixed features."""
@@ -193,6 +190,13 @@ class FixedNetwork(Network):
             layer.learn_many(*batch_of(block, self.activations))
         shape = examples[0].image.shape if examples else self.shape
         return replace(self, classifier=layer, shape=shape)
+
+    def unlearnt(self, images: Images, y: Any, w: Any) -> FixedNetwork:
+        """Return the network without images that are read."""
+        layer = shallow_copy(self.classifier)
+        rows_of = partial(in_blocks, self.activations)
+        layer.unlearn_many(of_images(rows_of, images), y, w)
+        return replace(self, classifier=layer)
 
     def merged(self, other: FixedNetwork) -> FixedNetwork:
         """Return the network after what another with the same features has learnt."""
@@ -288,6 +292,7 @@ def draft_size(n_held: int, first: int = FIRST_DRAFT) -> int:
 
 
 @savable()
+@dataclass(eq=False)
 class Draft:
     """What predicts during a warm-up; it is no part of copies and files.
 
@@ -344,11 +349,13 @@ class WarmUp(Network):
         held = [each._replace(image=each.image.copy()) for each in examples]
         return replace(self, held=(*self.held, *held), shape=examples[0].image.shape)
 
-    def unlearnt(self, examples: Sequence[Example], any_weight: bool) -> WarmUp:
+    def unlearnt(self, images: Images, y: Any, w: Any) -> WarmUp:
         """Return the stage without some of the images; raise ValueError if one is not held."""
-        held = [*self.held]
-        for number, each in enumerate(examples):
-            places = (place for place, one in enumerate(held) if one.is_like(each, any_weight))
+        labels, n_rows = read_labels(y, len(images.values)), len(images.values)
+        weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
+        held, forgets = [*self.held], self.classifier._clock.forgets
+        for number, each in enumerate(map(Example, images.values, labels, weights)):
+            places = (place for place, one in enumerate(held) if one.is_like(each, forgets))
             place = next(places, None)
             if place is None:
                 problem = f"X[{number}] with label {each.label!r} and weight {each.weight:g} is"
@@ -402,25 +409,19 @@ class WarmUp(Network):
         network = replace(other, hidden=copy.copy(other.hidden), shape=self.joint_shape(other))
         return network.learnt(self.held)
 
-    def forked(self) -> WarmUp:
-        """Return a stage on which others follow, while this one stays as it is."""
-        draft = Draft()
-        draft.made = self.draft.made
-        return replace(self, draft=draft)
-
     def changes(self, n_new: int) -> set[int]:
         """Return the counts of images at which another network predicts, within so many new."""
         counts = range(self.count + 1, min(self.count + n_new, self.warm_up) + 1)
         return {self.warm_up, *map(self.size_of_draft, counts)}
 
     def after(
-        self, examples: Sequence[Example], layer: LeastSquaresClassifier
+        self, examples: Sequence[Example], network: FixedNetwork | PixelNetwork
     ) -> WarmUp | FixedNetwork:
-        """Return the stage with more images, which a copy of the draft's layer has learnt."""
-        later = self.learnt(examples)
-        size, network = self.draft.made or (0, self.asked())
-        self.draft.made = size, replace(network, classifier=layer)
-        return later
+        """Return the stage with images that a copy of the network that predicts has learnt."""
+        stage = self.learnt(examples)
+        if isinstance(stage, WarmUp):
+            stage = replace(stage, draft=Draft((self.size_of_draft(self.count), network)))
+        return stage
 
     def size_of_draft(self, n_held: int) -> int:
         """Return from how many images the features of a draft are made, if so many are held."""
