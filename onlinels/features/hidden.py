@@ -166,18 +166,6 @@ ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
 """Functions of the projections and of `out`, which may be the same array."""
 
 
-def _layer_fits(layer: Any) -> bool:
-    made = layer._made
-    fits = (len(made.names), made.n_hidden) == (len(layer._columns), layer.n_hidden)
-    if not made.names:
-        # No number has been drawn, so no array bears the size out.
-        fits = fits and is_small(layer.n_hidden)
-    if layer.input_weights in DISTRIBUTIONS:
-        # Checked before `settings_hold`, which draws n_hidden numbers for a layer with a bias.
-        fits = fits and (made.offsets is None) == (layer.bias is False)
-    return bool(fits and settings_hold(layer))
-
-
 MAX_PROJECTED_EXAMPLES = 1000
 """Approximate number of examples that the spread of the projections is computed from."""
 
@@ -258,6 +246,18 @@ def _with_made(state: SavedState) -> Any:
                 f"numpy {held.numpy}, with which it was saved. Load it with numpy {held.numpy}"
             )
     return layer
+
+
+def _layer_fits(layer: Any) -> bool:
+    made = layer._made
+    fits = (len(made.names), made.n_hidden) == (len(layer._columns), layer.n_hidden)
+    if not made.names:
+        # No number has been drawn, so no array bears the size out.
+        fits = fits and is_small(layer.n_hidden)
+    if layer.input_weights in DISTRIBUTIONS:
+        # Checked before `settings_hold`, which draws n_hidden numbers for a layer with a bias.
+        fits = fits and (made.offsets is None) == (layer.bias is False)
+    return bool(fits and settings_hold(layer))
 
 
 @savable(_layer_fits, take=_without_made, make=_with_made, computed=_left_out_bytes)

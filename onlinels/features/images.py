@@ -189,7 +189,7 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
         if len(shape) == 1:
             found, expected = f"{shape[0]} {kind.pixel}s", f"the {prod(full)} of {image_shape}"
             problem = f"A row has {found}, expected {expected}"
-        remedy = f"Resize it, convert its channels, or set {kind.name}_shape."
+        remedy = "Resize it, or convert its channels."
         raise ValueError(f"{problem}. {remedy}{channels_hint(shape, kind)}")
     return full
 

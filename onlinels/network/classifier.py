@@ -290,7 +290,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     @property
     def _version(self) -> tuple[Any, ...]:
         """The objects by which states of the model differ; see `read_whole`."""
-        return self._stage, *self._stage._version
+        return self._stage, *self._stage.classifier._version
 
     def __repr__(self) -> str:
         held = f"  # {self.count:,} of {self.warm_up:,} warm-up images"

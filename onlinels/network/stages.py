@@ -137,11 +137,6 @@ class FixedNetwork(Network):
         """Labels learnt, in the order of their first occurrence."""
         return self.classifier.classes
 
-    @property
-    def _version(self) -> tuple[Any, ...]:
-        """The objects by which states differ; see `read_whole`."""
-        return self.classifier._version
-
     def empty(self) -> Self:
         """Return a network with the same features that has learnt nothing."""
         return replace(self, hidden=copy.copy(self.hidden), classifier=self.classifier.empty())
@@ -322,10 +317,6 @@ class WarmUp(Network):
     warm_up: int = 1000
     held: tuple[Example, ...] = ()
     draft: Draft = field(default_factory=Draft)
-
-    @property
-    def _version(self) -> tuple[Any, ...]:
-        return ()
 
     @property
     def count(self) -> int:
