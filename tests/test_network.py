@@ -4,6 +4,7 @@ import copy
 import functools
 import gzip
 import itertools
+import pickle
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -308,14 +309,16 @@ def test_images_are_unlearnt():
     np.testing.assert_allclose(model.output_weights, kept.output_weights, atol=1e-8)
 
 
-def test_networks_in_files_of_format_3_go_on():
+@pytest.mark.parametrize("stored", ["saved", "pickled"])
+def test_networks_of_format_3_go_on(stored):
     """One in its warm-up, which had answered, and one after it."""
     path = Path(__file__).parent / "networks_of_format_3.npz.gz"
-    loaded = loads(gzip.decompress(path.read_bytes()))
-    images = IMAGES[:, 2:6:2, 2:6:2]
-    waits, fixed, told = loaded["waits"], loaded["fixed"], loaded["told"]
-    np.testing.assert_allclose(waits.predict_proba_many(images[:3]), told["waits"], atol=1e-9)
-    np.testing.assert_allclose(fixed.scores_many(images[:3]), told["fixed"], atol=1e-9)
+    said = loads(gzip.decompress(path.read_bytes()))
+    models = said if stored == "saved" else pickle.loads(said["pickled"])
+    images, expected = IMAGES[:, 2:6:2, 2:6:2], said["told"]
+    waits, fixed = models["waits"], models["fixed"]
+    np.testing.assert_allclose(waits.predict_proba_many(images[:3]), expected["waits"], atol=1e-9)
+    np.testing.assert_allclose(fixed.scores_many(images[:3]), expected["fixed"], atol=1e-9)
     assert (waits.count, waits.features_fixed, waits.image_shape) == (4, False, (2, 2))
     assert (fixed.count, fixed.features_fixed, fixed.ridge_) == (8, True, 0.5)
     for model in (waits, fixed):

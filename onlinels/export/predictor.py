@@ -250,7 +250,6 @@ def parts_of(model: Any) -> Parts:
             steps = ("preprocessing", first), ("features", network.features)
             parts, hidden = parts_of(network.classifier), copied(network.hidden)
             # In the network, columns are numbers; in a pipeline, outputs of the step before.
-            hidden._columns = hidden._columns.as_numbered()
             vars(parts.predictor).update(columns=parts.predictor.columns.as_numbered())
             return parts._replace(steps=(*steps, ("hidden", hidden)), shape=shape)
         if not isinstance(model, WRAPPERS):
