@@ -187,8 +187,8 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
         own = (*shape, 1) if len(shape) == kind.n_axes < len(image_shape) else shape
         problem = f"{kind.one.capitalize()} has shape {own}, expected {image_shape}"
         if len(shape) == 1:
-            found, expected = f"{shape[0]} {kind.pixel}s", f"the {prod(full)} of {image_shape}"
-            problem = f"A row has {found}, expected {expected}"
+            expected = f"the {prod(full)} of {kind.one} of shape {image_shape}"
+            problem = f"A row has {shape[0]} {kind.pixel}s, expected {expected}"
         remedy = "Resize it, or convert its channels."
         raise ValueError(f"{problem}. {remedy}{channels_hint(shape, kind)}")
     return full

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
 from onlinels.checks import check_choice, settings_of
-from onlinels.features.convolution import ConvolutionalFeatures
 from onlinels.features.filters import Patches
-from onlinels.features.hidden import HiddenLayer
-from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.network.stages import Network
 
 PresetSettings = dict[str, Any]
 
-KINDS: dict[str, Any] = {
-    "preprocessing": ImagePreprocessing,
-    "features": ConvolutionalFeatures,
-    "hidden": HiddenLayer,
-    "classifier": LeastSquaresClassifier,
-}
+KINDS = {part: kind for part, kind in get_type_hints(Network).items() if part != "shape"}
 """Classes of the parts of the network, in order."""
 
 PART_PARAMETERS = {part: {*settings_of(kind)} - {"prefix"} for part, kind in KINDS.items()}
