@@ -372,15 +372,6 @@ class HiddenLayer(FixedTransformer):
             self._columns = self._columns.as_numbered()
         self._made = given.astype(PRECISIONS[self.dtype])
 
-    def numbered(self) -> Self:
-        """Return a copy for a network, where columns are the numbers of features.
-
-        It has made no input weights. The layer may have been made from outputs of transformers.
-        """
-        new = self.clone()
-        new._columns = new._columns.as_numbered()
-        return new
-
     @classmethod
     @matched_by_position
     def from_examples(

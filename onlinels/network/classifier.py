@@ -58,7 +58,6 @@ from onlinels.network.stages import (
     WarmUp,
     batch_of,
     cut,
-    fixed_network,
     in_blocks,
     with_ridge,
 )
@@ -239,7 +238,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         # or changes the linear layer of a fixed network by one call.
         self._stage: WarmUp | FixedNetwork = WarmUp(*parts, warm_up=warm_up)
         if all(part.is_fixed for part in parts[:3]):
-            self._stage = fixed_network(*parts)
+            self._stage = FixedNetwork(*parts[:3], self.classifier.empty())
         self._lock = Lock()
 
     @classmethod

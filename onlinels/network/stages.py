@@ -127,6 +127,13 @@ def _stage_is_sound(network: Any) -> bool:
 class FixedNetwork(Network):
     """Both stages of the paper with all features fixed, and the linear layer, which learns."""
 
+    def __post_init__(self) -> None:
+        # Its columns are the numbers of features, also if it was made from outputs of stage 1.
+        if not self.hidden._columns.is_numbered:
+            hidden = self.hidden.clone()
+            hidden._columns = hidden._columns.as_numbered()
+            vars(self)["hidden"] = hidden
+
     @property
     def count(self) -> int:
         """Number of images learnt."""
@@ -393,7 +400,7 @@ class WarmUp(Network):
             names: Sequence[Hashable] = labels if len(set(labels)) > 1 else range(len(labels))
             hidden = hidden.clone({"n_hidden": n_hidden or hidden.n_hidden})
             hidden = hidden.from_images(preprocessing, features, images, names)
-        return fixed_network(preprocessing, features, hidden, self.classifier)
+        return FixedNetwork(preprocessing, features, hidden, self.classifier.empty())
 
     def merged(self, other: FixedNetwork) -> FixedNetwork:
         """Return another network after the images held, with a hidden layer of its own."""
@@ -431,17 +438,3 @@ class WarmUp(Network):
         for block in cut(self.held[layer.count :]):
             layer.learn_many(*batch_of(block, made[1].activations))
         return made[1]
-
-
-def fixed_network(
-    preprocessing: ImagePreprocessing,
-    features: ConvolutionalFeatures,
-    hidden: HiddenLayer,
-    classifier: LeastSquaresClassifier,
-) -> FixedNetwork:
-    """Return a network of parts whose features are fixed, which has learnt nothing."""
-    # Columns are the numbers of features, also of a layer that was made from outputs of stage 1.
-    return FixedNetwork(preprocessing, features, hidden.numbered(), classifier.empty())
-
-
-Stage = WarmUp | FixedNetwork
