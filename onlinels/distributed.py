@@ -201,7 +201,7 @@ def linear_part(model: Any) -> LinearModel:
         if not last.features_fixed:
             remedy = "Let it learn some images first, then call its fix_features()."
             raise refusal("model", "has features that are not fixed yet", "fixed ones", remedy)
-        last = last._linear_layer()
+        last = last._answering().classifier
     if not isinstance(last, LinearModel):
         expected = "a linear model of this package, ShallowConvClassifier, or a pipeline of these"
         remedy = "Other models depend on the order of rows: fit the model inside."

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from river import base
 
 from onlinels.checks import differing_settings, refusal, same, wrong_type
-from onlinels.features.images import FixedTransformer
+from onlinels.features.transformer import FixedTransformer
 from onlinels.rows.batch import (
     Batch,
     layout_of,

@@ -176,7 +176,7 @@ def test_a_file_holds_images_in_place_of_their_features(n_hidden, images, input_
     model = small_network(60, n_hidden, input_weights, stride=1)
     model.learn_many(images[:80], LABELS[:80])
     predictor, loaded = saved(answers_only(model)), saved(model)
-    landmarks = model._fixed.hidden.input_weights.origin.images
+    landmarks = model._stage.hidden.input_weights.origin.images
     assert landmarks.dtype == np.uint8
     assert len(onlinels.dumps(predictor)) < landmarks.nbytes + 100 * n_hidden + 30_000
     expected = model.scores_many(images)

@@ -308,7 +308,7 @@ def test_image_networks_keep_the_times_of_images_they_hold(form, warm_up):
         model.learn_many(images, labels, t=19 if half_life == 4.0 else dates[-1])
         models.append(model)
     np.testing.assert_allclose(models[1].output_weights, models[0].output_weights, rtol=1e-9)
-    assert models[1]._fixed.classifier._state.clock.now == MOMENT + 19
+    assert models[1]._stage.classifier._state.clock.now == MOMENT + 19
 
 
 # Windows
@@ -473,7 +473,7 @@ def test_images_that_older_versions_held_go_on(tmp_path):
     model.learn_one(image, 1, t=datetime(2026, 5, 4, 3, 2, 1, 234567))
     said = {"datetime": "2026-05-04T03:02:01.234567"}
     again = older(model, tmp_path / "n.npz", "Example", ["time"], lambda time: said)
-    assert again._held[0].time == model._held[0].time == 1_777_863_721_234_567_000
+    assert again._stage.held[0].time == model._stage.held[0].time == 1_777_863_721_234_567_000
 
 
 FORGED = [float("nan"), float("inf"), 10**400, "noon", True, {"fraction": ["1e9", 1]}]

@@ -25,10 +25,11 @@ from onlinels.features.convolution import (
 )
 from onlinels.features.filters import for_channels
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_shape, not_made
+from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_shape
 from onlinels.features.input_weights import FixedWeights
 from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
+from onlinels.features.transformer import not_made
 from onlinels.linear.scoring import SPREAD_PROBABILITY
 from onlinels.rows.batch import OUTPUT_NAME, Name
 from onlinels.saving import files

@@ -27,7 +27,7 @@ from onlinels.linear.scoring import (
 )
 from onlinels.locks import Lock, all_held
 from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
-from onlinels.network import ShallowConvClassifier
+from onlinels.network import PixelNetwork, ShallowConvClassifier
 from onlinels.numerics import product
 from onlinels.pipelines import copied, is_pipeline, last_step
 from onlinels.rows.answers import label_array, numbers_like, table_like
@@ -240,14 +240,14 @@ def parts_of(model: Any) -> Parts:
         if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._state.statistics.feature_mean)
         if isinstance(model, ShallowConvClassifier):
-            layer, shape = model._linear_layer(), model._image_shape
-            network = model._fixed or model._current_draft() or model._network
+            network, shape = model._answering(), model._stage.shape
+            if isinstance(network, PixelNetwork):
+                network = model._network  # Raises: features are not fixed.
             # It refuses images of other shapes, also if it returns images as they are.
             first = network.preprocessing.clone({"image_shape": shape})
             steps = ("preprocessing", first), ("features", network.features)
-            parts, hidden = parts_of(layer), copied(network.hidden)
+            parts, hidden = parts_of(network.classifier), copied(network.hidden)
             # In the network, columns are numbers; in a pipeline, outputs of the step before.
-            hidden._columns = hidden._columns.as_numbered()
             vars(parts.predictor).update(columns=parts.predictor.columns.as_numbered())
             return parts._replace(steps=(*steps, ("hidden", hidden)), shape=shape)
         if not isinstance(model, WRAPPERS):
