@@ -144,7 +144,7 @@ def by_batches(
         yield stop
 
 
-def rows_of(stream: Iterable[Any]) -> Iterator[Any]:
+def checked_rows(stream: Iterable[Any]) -> Iterator[Any]:
     """Yield the rows of a stream; raise TypeError unless they are pairs or triples."""
     for number, row in enumerate(stream):
         if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
@@ -483,7 +483,7 @@ def progressive_val_score(
         raise TypeError(f"w or t is given with a stream, expected None. {remedy}.")
     counted, method = Counted(metric), batch_method(model, metric)
     if table is None:
-        ends = by_rows(rows_of(dataset), model, counted, window, moment, delay)
+        ends = by_rows(checked_rows(dataset), model, counted, window, moment, delay)
     elif method is not None and moment is None and delay in (None, 0, 1):
         # A target with a delay of one row arrives before the next row is predicted.
         ends = by_batches(model, method, table, counted, window, batch_size)
