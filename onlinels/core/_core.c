@@ -264,9 +264,9 @@ static PyObject *settle(PyObject *module, PyObject *arrays)
 
 /* ---- A model ----------------------------------------------------------------------------------- */
 
-/* Marks of a model, counts of rows for the most part: see constants.py. */
+/* Registers of a model, counts of rows for the most part: see constants.py. */
 enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
-       N_MARKS };
+       N_REGISTERS };
 #define DUE_TOLERANCE 1e-9
 #define LEAST_DUE_SHARE 0.25
 #define ROWS_SELECTED_ONE_BY_ONE 16.0
@@ -283,7 +283,7 @@ typedef struct {
     recursion_t recursion;
     row_t row, inlier;     /* the row, and the row about the mean of the inliers */
     real *numbers;         /* the memory of both rows */
-    double *marks;
+    double *registers;
     double *counts;        /* (n): rows of every class; or NULL */
     real *constants;       /* (m): the only value of every feature, NaN if it varies; or NULL */
     double decay, most, least_share, patience;
@@ -404,14 +404,14 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
            && (given[1] == Py_None || take_sums(kept, given[1], m, n, nowhere, &self->inliers))
            && (given[2] == Py_None ? take_argument(given[3], m * n, &self->recursion.weights)
                                    : take_recursion(kept, given[2], m, n, &self->recursion))
-           && (self->marks = memory_in(given[4], N_MARKS, REALS, TO_WRITE))
+           && (self->registers = memory_in(given[4], N_REGISTERS, REALS, TO_WRITE))
            && take_argument(given[5], n, &self->counts) && take_argument(given[6], m, &self->constants);
 }
 
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
-                            "weights", "marks", "counts", "constants", "decay", "most", "least_share",
+                            "weights", "registers", "counts", "constants", "decay", "most", "least_share",
                             "patience", "learns", "refines", "forgets", NULL};
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
     PyObject *a[7], *kept = PyList_New(0);
@@ -487,8 +487,8 @@ static int is_constant_where_known(const SingleRows *self)
 static int can_answer(const SingleRows *self)
 {
     const double count = self->sums.tally[0];
-    return self->recursion.weights && count < self->marks[VALID_UNTIL] && count < self->marks[NEXT_DUE]
-           && !(self->refines && count != self->marks[PREDICTED_AT]);
+    return self->recursion.weights && count < self->registers[VALID_UNTIL] && count < self->registers[NEXT_DUE]
+           && !(self->refines && count != self->registers[PREDICTED_AT]);
 }
 
 /* Compute the scores of a dict, or of the row that is read. Return 0 if Python code must answer. */
@@ -497,7 +497,7 @@ static int answer(SingleRows *self, PyObject *x)
     if (!can_answer(self) || (x && read_dict(self->features, x, self->row.values) < 0))
         return 0;
     predict(&self->sums, &self->recursion, &self->row);
-    self->marks[PREDICTED_AT] = self->sums.tally[0];
+    self->registers[PREDICTED_AT] = self->sums.tally[0];
     return 1;
 }
 
@@ -582,7 +582,7 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
 /* Whether a choice of a ridge is due if all rows have this weight, and are far from equally weighted. */
 static int is_weight_beyond(const SingleRows *self, double weight)
 {
-    const double due = self->marks[DUE_WEIGHT];
+    const double due = self->registers[DUE_WEIGHT];
     return (due > 0.0 && weight >= due) || weight < LEAST_DUE_SHARE * due;
 }
 
@@ -592,7 +592,7 @@ static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
     const double past = self->sums.tally[1] * self->decay;
     return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
-           && (double)k <= self->marks[NEXT_DUE] - self->sums.tally[0]
+           && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
 
@@ -620,14 +620,14 @@ static int is_plain(SingleRows *self, double w)
 /* Learn the prepared row: into the sums, and into the weights if these follow rows. */
 static void learn(SingleRows *self, double w, int is_restored)
 {
-    double *marks = self->marks;
+    double *registers = self->registers;
     const double count = self->sums.tally[0];
     /* Weights follow rows only while predictions keep coming. */
-    const int follows = self->recursion.inverse && !is_restored && count < marks[VALID_UNTIL]
-                        && (count == marks[PREDICTED_AT] || count + 1.0 - marks[PREDICTED_AT] <= self->patience)
+    const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
+                        && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
                         && follow(&self->sums, &self->recursion, &self->row, self->most);
     if (self->recursion.inverse && !follows)
-        marks[VALID_UNTIL] = 0.0;
+        registers[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);
     if (self->inliers.m)
         (dwarfs(&self->inliers, &self->inlier, w) ? fade : add_row)(&self->inliers, &self->inlier);
@@ -639,7 +639,7 @@ static int are_units_alike(const SingleRows *self)
     const sums_t *s = &self->sums;
     for (ptrdiff_t i = 0; i < s->m; i++) {
         const double now = *s->squares[i] / s->tally[1];
-        const double then = self->recursion.penalties[i] / self->marks[SCALED];
+        const double then = self->recursion.penalties[i] / self->registers[SCALED];
         if (now != 0.0 && (now > MAX_UNITS_GROWTH * then || then > MAX_UNITS_GROWTH * now))
             return 0;
     }
@@ -649,23 +649,23 @@ static int are_units_alike(const SingleRows *self)
 /* Pass a checkpoint, if one is due, and the ridge is kept; otherwise, a choice is due. */
 static void pass_checkpoint(SingleRows *self)
 {
-    double *marks = self->marks;
+    double *registers = self->registers;
     const double count = self->sums.tally[0], weight = self->sums.tally[1], squared = self->sums.tally[2];
     /* The number of rows; of equally weighted rows, (sum w)^2 / sum w^2, if these are at most half as many */
-    const double rows = count - marks[BEGAN], square = weight * weight;
+    const double rows = count - registers[BEGAN], square = weight * weight;
     const double equal = 2.0 * square > rows * squared ? rows : floor(weight * (weight / (squared ? squared : 1.0)));
     if (equal < rows && is_weight_beyond(self, weight))
-        marks[NEXT_DUE] = count;
-    if (count != marks[NEXT_DUE])
+        registers[NEXT_DUE] = count;
+    if (count != registers[NEXT_DUE])
         return;
-    if (!(marks[GROWTH] > 0.0 && equal >= marks[LEAST_ROWS] && equal < marks[DOUBLES_AT])
-        || !(self->recursion.inverse && count < marks[VALID_UNTIL]) || self->refines
-        || (marks[SCALED] > 0.0 && !are_units_alike(self)))
+    if (!(registers[GROWTH] > 0.0 && equal >= registers[LEAST_ROWS] && equal < registers[DOUBLES_AT])
+        || !(self->recursion.inverse && count < registers[VALID_UNTIL]) || self->refines
+        || (registers[SCALED] > 0.0 && !are_units_alike(self)))
         return;
     self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
     if (is_accepted(&self->sums, &self->recursion, self->row.image)) {
-        marks[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(marks[GROWTH] * rows));
-        marks[DUE_WEIGHT] = weight * (1.0 + marks[GROWTH]) * (1.0 - DUE_TOLERANCE);
+        registers[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(registers[GROWTH] * rows));
+        registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE);
     }
 }
 
@@ -673,10 +673,10 @@ static void pass_checkpoint(SingleRows *self)
 static void learn_read(SingleRows *self, double w)
 {
     /* If the ridge decays with the rows, it is set to its full size again in the end. */
-    const double share = self->marks[SHARE] * self->decay;
+    const double share = self->registers[SHARE] * self->decay;
     const int is_restored = share < self->least_share;
     if (self->least_share > 0.0)
-        self->marks[SHARE] = is_restored ? 1.0 : share;
+        self->registers[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
         self->counts[self->column] += 1.0;
     learn(self, w, is_restored);
@@ -809,8 +809,8 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
             add_squares(m, size, weights, self->row.about, self->sums.panels->corner);
             memset(weights, 0, sizeof(weights));
         }
-        self->marks[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
-        self->marks[VALID_UNTIL] = 0.0;
+        self->registers[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
+        self->registers[VALID_UNTIL] = 0.0;
     }
     if (can)
         pass_checkpoint(self);

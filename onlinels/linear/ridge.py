@@ -247,7 +247,7 @@ def growth_between(n_varying: int, n_folds: int = 1) -> float:
 
 
 def due_weight(weight: float, n_varying: int, n_folds: int = 1) -> float:
-    """Return the mark `DUE_WEIGHT`, given the weight of all rows at a choice.
+    """Return the register `DUE_WEIGHT`, given the weight of all rows at a choice.
 
     Rows of equal weight do not reach it before the count of the next checkpoint.
     """
@@ -265,7 +265,7 @@ class Totals(NamedTuple):
     def first_due(self, due: float, start: int, stop: int) -> int:
         """Return the first of some rows after which the weight makes a ridge due, `stop` if none.
 
-        `due` is the mark `DUE_WEIGHT`; see `onlinels.core.reference.is_weight_due`.
+        `due` is the register `DUE_WEIGHT`; see `onlinels.core.reference.is_weight_due`.
         """
         rows, weights, squares = (each[start:stop] for each in self)
         is_due = ((weights >= due) & (due > 0.0)) | (weights < LEAST_DUE_SHARE * due)
@@ -407,7 +407,9 @@ def choose_penalty(
     clock: Clock,
     running: Recursion | None = None,
 ) -> tuple[Penalty, float, float]:
-    """Choose the ridge and units; return the penalty, and two marks: `NEXT_DUE` and `DUE_WEIGHT`.
+    """Choose the ridge and units; return the penalty, and when the next ridge is due.
+
+    That is at a count of rows, `NEXT_DUE`, and at the weight `DUE_WEIGHT` of all rows.
 
     `running` is a recursion with the choice in force that has followed all rows, if there is one.
     """

@@ -1,4 +1,4 @@
-"""Single rows in numpy, as `_core.c` reads, predicts and learns them: the other side of comparisons."""
+"""Single rows in numpy, as `_core.c` reads, predicts and learns them, for comparisons."""
 
 from __future__ import annotations
 
@@ -143,9 +143,9 @@ class SingleRows:
     def __init__(self, **named: Any) -> None:
         self._features, self._targets = named["features"], named["targets"]
         self._labels, self._label_types = named["labels"], named["label_types"]
-        self._size, self._marks, self._counts = (
+        self._size, self._registers, self._counts = (
             self._features._size,
-            named["marks"],
+            named["registers"],
             named["counts"],
         )
         self._constants, self._learns = named["constants"], named["learns"]
@@ -178,9 +178,9 @@ class SingleRows:
     def _can_answer(self) -> bool:
         if self._weights is None:
             return False
-        count, marks = self._tally[0], self._marks
-        is_refined = not self._refines or count == marks[PREDICTED_AT]
-        return bool(count < min(marks[VALID_UNTIL], marks[NEXT_DUE]) and is_refined)
+        count, registers = self._tally[0], self._registers
+        is_refined = not self._refines or count == registers[PREDICTED_AT]
+        return bool(count < min(registers[VALID_UNTIL], registers[NEXT_DUE]) and is_refined)
 
     def _about(self) -> Numbers:
         """Return the row about the mean, with targets."""
@@ -200,7 +200,7 @@ class SingleRows:
             return None
         self._values[: self._size] = row
         scores = self._scores_of_row(self._about())
-        self._marks[PREDICTED_AT] = self._tally[0]
+        self._registers[PREDICTED_AT] = self._tally[0]
         return scores
 
     def label(self, x: Any) -> Any:
@@ -218,7 +218,7 @@ class SingleRows:
         if not self._can_answer():
             return NotImplemented
         self._values[: self._size] = row
-        self._marks[PREDICTED_AT] = self._tally[0]
+        self._registers[PREDICTED_AT] = self._tally[0]
         return self._scores_of_row(self._about()).tolist()
 
     def spread(self, x: Any) -> Any:
@@ -294,7 +294,7 @@ class SingleRows:
         count, weight, _ = self._tally.tolist()
         if not (0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self._decay):
             return False
-        if count >= self._marks[NEXT_DUE]:
+        if count >= self._registers[NEXT_DUE]:
             return False
         squares = ddot(self._values, self._values)
         if not (self._is_constant_where_known() and squares <= MAX_SQUARES):
@@ -327,9 +327,9 @@ class SingleRows:
         further: list[Call] = []
         is_restored = False
         if self._least_share > 0.0:
-            share = float(self._marks[SHARE]) * self._decay
+            share = float(self._registers[SHARE]) * self._decay
             is_restored = share < self._least_share
-            further.append((self._marks.__setitem__, SHARE, 1.0 if is_restored else share))
+            further.append((self._registers.__setitem__, SHARE, 1.0 if is_restored else share))
         if self._counts is not None:
             further.append((self._counts.__setitem__, column, self._counts[column] + 1.0))
         apply((*further, *self._learning(w, self._decay, is_restored)))
@@ -337,29 +337,31 @@ class SingleRows:
 
     def _pass_checkpoint(self) -> None:
         """Pass a checkpoint, if one is due, and the ridge is kept; otherwise, a choice is due."""
-        marks = self._marks
+        registers = self._registers
         count, weight, squared = self._tally.tolist()
-        rows = count - float(marks[BEGAN])
-        if is_weight_due(rows, weight, squared, float(marks[DUE_WEIGHT])):
-            marks[NEXT_DUE] = count
-        if count != marks[NEXT_DUE]:
+        rows = count - float(registers[BEGAN])
+        if is_weight_due(rows, weight, squared, float(registers[DUE_WEIGHT])):
+            registers[NEXT_DUE] = count
+        if count != registers[NEXT_DUE]:
             return
-        is_between = marks[LEAST_ROWS] <= equal_rows(rows, weight, squared) < marks[DOUBLES_AT]
-        can_keep = marks[GROWTH] > 0.0 and is_between and count < marks[VALID_UNTIL]
+        is_between = (
+            registers[LEAST_ROWS] <= equal_rows(rows, weight, squared) < registers[DOUBLES_AT]
+        )
+        can_keep = registers[GROWTH] > 0.0 and is_between and count < registers[VALID_UNTIL]
         if not can_keep or self._inverse is None or self._refines:
             return
-        if marks[SCALED] > 0.0:
+        if registers[SCALED] > 0.0:
             squares = np.concatenate([corner.diagonal() for _, corner in self._panels])
-            squares, units = squares / weight, self._penalties / marks[SCALED]
+            squares, units = squares / weight, self._penalties / registers[SCALED]
             changes = np.maximum(squares, units) > MAX_UNITS_GROWTH * np.minimum(squares, units)
             if changes[squares != 0.0].any():
                 return
         arrays = self._inverse, self._pending, self._weights, self._criterion, self._factors
         freedom = weight - self._is_centred
         if is_accepted((*arrays, self._penalties), freedom, float(self._squares.sum())):
-            step = 1.0 if rows < ROWS_SELECTED_ONE_BY_ONE else ceil(marks[GROWTH] * rows)
-            due = weight * (1.0 + marks[GROWTH]) * (1.0 - DUE_TOLERANCE)
-            marks[[NEXT_DUE, DUE_WEIGHT]] = count + step, due
+            step = 1.0 if rows < ROWS_SELECTED_ONE_BY_ONE else ceil(registers[GROWTH] * rows)
+            due = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
+            registers[[NEXT_DUE, DUE_WEIGHT]] = count + step, due
 
     def learn_checked(self, row: Numbers, w: float, decay: float) -> None:
         """Learn a row with its targets, which other code has checked."""
@@ -369,17 +371,17 @@ class SingleRows:
     def _learning(self, w: float, decay: float, is_restored: bool = False) -> list[Call]:
         """Return the calls that learn the row."""
         count, weight, squares = self._tally.tolist()
-        size, marks, sample = self._size, self._marks, self._about()
+        size, registers, sample = self._size, self._registers, self._about()
         past = weight * decay
         total = past + w
         share, heft = w / total, past * (w / total) if self._is_centred else w
         calls: list[Call] = []
-        if self._inverse is not None and not is_restored and count < marks[VALID_UNTIL]:
-            since = count - marks[PREDICTED_AT]
+        if self._inverse is not None and not is_restored and count < registers[VALID_UNTIL]:
+            since = count - registers[PREDICTED_AT]
             if since == 0 or since + 1.0 <= self._patience:
                 calls = self._following(sample, heft, decay)
         if self._inverse is not None and not calls:
-            calls = [(marks.__setitem__, VALID_UNTIL, 0.0)]
+            calls = [(registers.__setitem__, VALID_UNTIL, 0.0)]
         row, targets = sample[:size], sample[size:]
         if self._is_centred:
             offset = self._offset
@@ -392,10 +394,7 @@ class SingleRows:
                 left = (self._origin - (mean - way)) + (moved - way)
                 calls += [(np.copyto, offset, left), (np.copyto, self._origin, mean)]
         if self._inliers is not None:
-            if not self._inliers._is_dwarfed(w):
-                calls += self._inliers._learning(w, decay)
-            elif decay != 1.0:
-                calls += self._inliers._fading(decay)
+            calls += self._inliers._learning_of_inliers(w, decay)
         y = sample[None, size:]
         return [
             *calls,
@@ -406,8 +405,10 @@ class SingleRows:
             (self._tally.__setitem__, slice(None), (count + 1.0, total, decay**2 * squares + w**2)),
         ]
 
-    def _fading(self, decay: float) -> list[Call]:
-        """Return the calls that decay the sums."""
+    def _learning_of_inliers(self, w: float, decay: float) -> list[Call]:
+        """Return the calls that learn the row if it is an inlier, and else only decay the sums."""
+        if not self._is_dwarfed(w):
+            return self._learning(w, decay)
         count, weight, squares = self._tally.tolist()
         products = self._cross, self._squares, *(part for panel in self._panels for part in panel)
         faded = [(np.multiply, each, decay, each) for each in products]
@@ -488,6 +489,6 @@ class SingleRows:
             if not (self._can_answer() and self._is_plain(weight)):
                 return row
             scores[row] = self._scores_of_row(self._about())
-            self._marks[PREDICTED_AT] = self._tally[0]
+            self._registers[PREDICTED_AT] = self._tally[0]
             self._learn_read(weight, 0 if self._counts is None else int(targets[row]))
         return len(w)
