@@ -5,7 +5,7 @@ They stand here too because Python needs them where no compiler was.
 
 from __future__ import annotations
 
-LAYOUT = 10
+LAYOUT = 11
 """Number of the arguments and arrays of the classes in _core.c.
 
 It is raised with every change of them, so that a compiled file of another version is not used.
@@ -139,8 +139,8 @@ MAX_ROW_LEVERAGE = 1e14
 MIN_RIDGE_SHARE = 0.0625
 """Share to which the ridge may decay before it is restored, a quarter as often as with 0.5."""
 
-N_MEMORIES = 3
-"""Number of recursions."""
+N_LINEAR = 5
+"""Number of linear experts of a stream model: recursions, then softmax regressions."""
 
 PLAIN = 6
 """The place of the expert whose scores come from other code."""

@@ -499,11 +499,11 @@ MAX_SPARSE_INPUTS = 2
 
 def _activations_fit(made: Any) -> bool:
     n_features, n_labels = made.n_features, made.n_labels
-    features, labels, mixture, narrow = made.places
+    (features, labels, mixture), narrow = made.places, made.narrow
     fits = is_array(made._biases, N_UNITS) and is_array(made._weights, n_features, N_UNITS)
     fits = fits and is_array(made._drawn, n_features, N_UNITS + N_SPARSE)
     fits = fits and is_array(made._n_seen, N_SPARSE, dtype=np.int64) and len(mixture) == n_labels
-    fits = fits and all(is_array(each, len(each), dtype=np.int64) for each in made.places)
+    fits = fits and all(is_array(each, len(each), dtype=np.int64) for each in (*made.places, narrow))
     # Every activation is that of one unit, feature or label.
     known = [N_UNITS, *features.tolist(), *labels.tolist()]
     of_all = sorted((*known, *mixture.tolist())) == [*range(N_UNITS, made.n_wide)]
@@ -559,9 +559,9 @@ class Activations:
         return N_UNITS + 1 + len(self._features) + len(self._labels) + len(self._mixture)
 
     @property
-    def n_narrow(self) -> int:
-        """Number of activations of the narrow view."""
-        return len(self._narrow)
+    def narrow(self) -> Integers:
+        """The columns of the narrow view: of the constant, features and last labels."""
+        return self._narrow
 
     @property
     def arrays(self) -> tuple[Floats | Integers, ...]:
@@ -570,8 +570,8 @@ class Activations:
 
     @property
     def places(self) -> tuple[Integers, ...]:
-        """The columns of features, last labels and the mixture, and those of the narrow view."""
-        return self._features, self._labels, self._mixture, self._narrow
+        """The columns of features, of last labels and of the mixture."""
+        return self._features, self._labels, self._mixture
 
     def grown(self, names: Sequence[Name], n_classes: int) -> Self:
         """Return activations with room for new features and classes.
@@ -587,7 +587,7 @@ class Activations:
         new._narrow = np.sort(np.array([N_UNITS, *filled[0], *filled[1]], dtype=np.int64))
         what = "A stream of {:,} classes with {:,} features and labels"
         n_numbers = new.n_wide * (new.n_wide + n_classes)
-        check_room(40 * n_numbers, what, n_classes, new.n_narrow)
+        check_room(40 * n_numbers, what, n_classes, len(new.narrow))
         if n_features > len(self._features):
             new._draw(names)
         return new
@@ -605,14 +605,6 @@ class Activations:
         share = (order < n_seen) / np.sqrt(n_seen)
         sparse = DENSE_UNIT_DEVIATION**2 * sparse * share
         self._weights = np.ascontiguousarray(np.concatenate((dense, sparse), axis=1))
-
-    def of(self, features: Floats) -> Floats:
-        """Return the activations (n_wide,) of standardised features, without labels."""
-        wide = np.zeros(self.n_wide)
-        np.tanh(features @ self._weights + self._biases, out=wide[:N_UNITS])
-        wide[N_UNITS] = 1.0
-        wide[self._features] = features
-        return wide
 
 
 def generators_of(seed: int, what: str, names: Sequence[Name]) -> list[np.random.Generator]:
