@@ -905,7 +905,6 @@ static int take_experts(Experts *self, PyObject *arrays, Py_ssize_t n_memories)
 {
     experts_t *e = &self->experts;
     stream_row_t *row = &self->row;
-    const Py_ssize_t m_units = e->m_units = PyObject_Size(PyTuple_GetItem(arrays, 0));
     const Py_ssize_t n_units = e->n_units = PyObject_Size(PyTuple_GetItem(arrays, 1));
     const Py_ssize_t n_parts = e->n_parts = PyObject_Size(PyTuple_GetItem(arrays, 7));
     const Py_ssize_t m = e->m = PyObject_Size(PyTuple_GetItem(arrays, 8));
@@ -916,7 +915,7 @@ static int take_experts(Experts *self, PyObject *arrays, Py_ssize_t n_memories)
         return -1;
     e->n_cells = CELLS_OF_PARTITION * n_parts + 1 + n_labels;
     const wanted_t shared[] = {
-        {&e->input_weights, m_units * n_units, REALS, by_rows}, {&e->biases, n_units, REALS, by_rows},
+        {&e->input_weights, m * n_units, REALS, by_rows}, {&e->biases, n_units, REALS, by_rows},
         {&e->seen, 3 * n_parts, INTEGERS, by_rows}, {&e->bins, 3 * n_parts, REALS, by_rows},
         {&e->shifts, 3 * n_parts, REALS, by_rows}, {&e->decays, n_parts + 1, REALS, by_rows},
         {&e->cells, e->n_cells * (1 + n_labels), REALS, by_rows}, {&e->shares, n_parts, REALS, by_rows},
@@ -925,7 +924,7 @@ static int take_experts(Experts *self, PyObject *arrays, Py_ssize_t n_memories)
     };
     if (!take(arrays, 0, N_SHARED, shared) || !take_linear(e, arrays, n_memories))
         return -1;
-    int fits = are_places(3 * n_parts, e->seen, -1, m) && are_places(m, e->features, 0, size) && m_units <= m;
+    int fits = are_places(3 * n_parts, e->seen, -1, m) && are_places(m, e->features, 0, size);
     fits = fits && are_places(n_labels, e->labels, 0, size) && are_places(n_labels, e->mixture, 0, size);
     Py_ssize_t n_numbers = m + size + e->n_scores + e->n + 2 * n_parts + 1;
     for (const linear_t *l = e->linear; l < e->linear + N_LINEAR; l++) {
@@ -945,9 +944,9 @@ static int take_experts(Experts *self, PyObject *arrays, Py_ssize_t n_memories)
     row->cells = (int64_t *)(row->likelihoods + n_parts);
     real *left = (real *)(row->cells + n_parts + 1);
     for (linear_t *l = e->linear; l < e->linear + N_LINEAR; l++) {
-        l->seen = left;
-        l->image = l->seen + l->size;
-        left = l->image + l->size;
+        l->seen = l > e->linear && l->view == e->linear->view ? e->linear->seen : left + l->size;
+        l->image = left;
+        left += 2 * l->size;
     }
     return 0;
 }

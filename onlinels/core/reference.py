@@ -698,9 +698,10 @@ def shares_of(errors: Numbers, rate: float, priors: Numbers | float = 1.0) -> Nu
     >>> shares_of(np.array([0.0, 2.0]), rate=0.5).round(3)
     array([0.731, 0.269])
     """
-    shares = priors * np.exp(rate * (errors.min() - errors))
-    normalised: Numbers = shares / shares.sum()
-    return normalised
+    # Measured: methods of arrays take half as long again.
+    shares: Numbers = priors * np.exp(rate * (np.minimum.reduce(errors) - errors))
+    shares /= np.add.reduce(shares)
+    return shares
 
 
 def mix_scores(
@@ -745,8 +746,7 @@ class Experts:
     Parameters
     ----------
     arrays : tuple of ndarray
-        Input weights (m_units, n_units) of the first features, and biases of units; features seen
-        by partitions, bins and shifts (3, n_parts); decays of cells; cells (n_cells, 1 + n_labels),
+        Input weights (m, n_units) and biases of units; features seen by partitions, bins and shifts (3, n_parts); decays of cells; cells (n_cells, 1 + n_labels),
         with the weight in all and of every class; shares of partitions; places of features, labels
         and the mixture in a row; then the places that each recursion sees, its W, B, u and factors;
         then the places that each softmax regression sees, and its weights.
@@ -775,8 +775,7 @@ class Experts:
         """Write the scores, by expert, of a row (m,) after a label; -1 for none."""
         n_units, n_labels = len(self._biases), len(self._labels)
         wide, found = np.zeros(self._size), list[Numbers]()
-        seen_by_units = features[: len(self._input_weights)]
-        np.tanh(seen_by_units @ self._input_weights + self._biases, out=wide[:n_units])
+        np.tanh(features @ self._input_weights + self._biases, out=wide[:n_units])
         wide[n_units] = 1.0
         wide[self._features] = features
         if n_labels:

@@ -75,7 +75,7 @@ static void learn_scale(ptrdiff_t m, const real *scale, const real *x, real *aft
 /* A linear expert: a recursion or, without an inverse, a softmax regression. */
 typedef struct {
     ptrdiff_t size, n;   /* numbers of the activations that it sees, and of its outputs */
-    const int64_t *view; /* (size): places of these activations in a row */
+    const int64_t *view; /* (size): places of these activations in a row; equal views have one `seen` */
     recursion_t memory;
     double forgetting;
     real *seen, *image;  /* (size): the activations z of a row, and B z */
@@ -83,15 +83,15 @@ typedef struct {
 } linear_t;
 
 typedef struct {
-    ptrdiff_t m, m_units, n_units, n_parts, n_labels, n_cells, size, n_scores, n;
-    const real *input_weights;      /* (m_units, n_units), by rows */
+    ptrdiff_t m, n_units, n_parts, n_labels, n_cells, size, n_scores, n;
+    const real *input_weights;      /* (m, n_units), by rows */
     const real *biases;             /* (n_units) */
     const int64_t *seen;            /* (3, n_parts): the features of every partition, */
     const real *bins, *shifts;      /* (3, n_parts): and how they are cut */
     const real *decays;             /* (n_parts + 1): of partitions, and of the cells of last labels */
     real *cells;                    /* (n_cells, 1 + n_labels), by rows: weight in all and of every class */
     real *shares;                   /* (n_parts): of partitions in the mixture */
-    const int64_t *features;        /* (m): places of features, of which units see the first, */
+    const int64_t *features;        /* (m): places of features, */
     const int64_t *labels, *mixture; /* (n_labels): of last labels, and of the mixture */
     linear_t linear[N_LINEAR];      /* with n_scores outputs in all, and n of each softmax regression */
 } experts_t;
@@ -142,11 +142,11 @@ static void find_cells(const experts_t *e, const stream_row_t *row)
 /* tanh(z'V + b), for units. */
 static void activate(const experts_t *e, const stream_row_t *row)
 {
-    real *RESTRICT units = row->wide;
+    real *units = row->wide;
+    const real one = 1.0;
     memcpy(units, e->biases, (size_t)e->n_units * sizeof(real));
-    for (ptrdiff_t j = 0; j < e->m_units; j++)
-        for (ptrdiff_t i = 0; i < e->n_units; i++)
-            units[i] += row->z[j] * e->input_weights[j * e->n_units + i];
+    for (ptrdiff_t j = 0; j < e->m; j++)
+        add_outer(e->n_units, 1, 1, row->z[j], e->input_weights + j * e->n_units, &one, units);
     for (ptrdiff_t i = 0; i < e->n_units; i++)
         units[i] = tanh(units[i]);
 }
@@ -185,7 +185,7 @@ static void score(const experts_t *e, const stream_row_t *row)
             row->wide[e->mixture[k]] = mixture;
     }
     for (const linear_t *l = e->linear; l < e->linear + N_LINEAR; l++) {
-        for (ptrdiff_t i = 0; i < l->size; i++)
+        for (ptrdiff_t i = 0; i < l->size && (l == e->linear || l->view != e->linear->view); i++)
             l->seen[i] = is_place(l->view[i], e->size) ? row->wide[l->view[i]] : 0.0;
         for (ptrdiff_t k = 0; k < l->n; k++)
             scores[k] = dot(l->size, l->memory.weights + k * l->size, l->seen);

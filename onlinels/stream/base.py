@@ -184,7 +184,7 @@ class ExpertsState(ABC):
 
     def text_warnings(self, texts: Sequence[Name]) -> list[tuple[str, str]]:
         """Return warnings of texts in features that have had numbers, once for each feature."""
-        if not (new := self._not_warned_of(texts)):
+        if not (texts and (new := self._not_warned_of(texts))):
             return []
         remedy = (
             f"They are in the features {new}. Convert the values to numbers before the model, "
@@ -198,7 +198,7 @@ class ExpertsState(ABC):
         if self.count < MIN_NUMBER_ROWS or self.count.bit_count() > 1:
             return []
         names = self.columns.numbers_as_text(self.count >= MIN_WHOLE_NUMBER_ROWS)
-        if not (new := self._not_warned_of(names)):
+        if not (names and (new := self._not_warned_of(names))):
             return []
         remedy = (
             f"They are in the features {new}. Convert them to numbers before the model, for "
@@ -210,9 +210,8 @@ class ExpertsState(ABC):
 
     def _not_warned_of(self, names: Sequence[Name]) -> str:
         """Return, as text, the names of which the model has not warned, and note them."""
-        new = sorted_names({*names} - {*self.warned_of}) if names else []
-        if new:
-            self.warned_of = (*self.warned_of, *new)
+        new = sorted_names({*names} - {*self.warned_of})
+        self.warned_of = (*self.warned_of, *new)
         return ", ".join(map(repr, new))
 
 

@@ -167,7 +167,7 @@ class ClassifierState(ExpertsState):
 
     def forecast(self, row: StreamRow) -> Prediction:
         features = self.scaler.transform(row.values)
-        raw = self.plain.read(row.values, self.scaler.means)
+        raw = self.plain.read(row.values, self.scaler)
         best, mixture = self.mix(self.scores(features, self.last), raw)
         is_scaled = self.delay > 0
         if is_scaled:
@@ -189,15 +189,17 @@ class ClassifierState(ExpertsState):
         if self.delay and not self.is_watched:
             self.take_watched_scale()
         stored = self.known_of(found, len(row.values))
-        features = self.scaler.transform(row.values)
-        features[: len(stored.features)] = stored.features
+        features = stored.features
+        if len(features) < len(row.values):
+            features = self.scaler.transform(row.values)
+            features[: len(stored.features)] = stored.features
         best, mixture, last = stored.best, stored.mixture, stored.last
         if not len(best):
             # The last label that was known then is not known if labels are late.
             last = -1 if self.delay else self.last
         scores = self.prepare(features, last, w)
         plain = self.plain.with_units(row.values)
-        raw = plain.read(row.values, self.scaler.means)
+        raw = plain.read(row.values, self.scaler)
         if not len(best) and column < n_known:
             # Experts are judged by the current prediction if there was none.
             best, mixture = self.mix(scores, raw)

@@ -10,6 +10,7 @@ from onlinels.checks import Floats, quiet
 from onlinels.numerics import enlarged, is_array, restore, shallow_copy
 from onlinels.rows.labels import Classes
 from onlinels.saving import savable
+from onlinels.stream.features import RunningScaler
 
 MAX_PLAIN_VALUE = 1e140
 """Limit of a value: its square times the largest weight stays within float64 in all sums."""
@@ -55,7 +56,8 @@ class PlainExpert:
     >>> from onlinels import LeastSquaresRegressor
     >>> expert, row = PlainExpert(LeastSquaresRegressor()), np.array([3.0])
     >>> expert = expert.with_units(row)
-    >>> expert = expert.with_pending_row(expert.read(row, means=np.zeros(1)), 5.0, w=1.0)
+    >>> values = expert.read(row, RunningScaler().grown(1))
+    >>> expert = expert.with_pending_row(values, 5.0, w=1.0)
     >>> expert.score({0: 0.5}, count=1)
     array([5.])
     """
@@ -95,7 +97,7 @@ class PlainExpert:
 
     def with_units(self, row: Floats) -> Self:
         """Return the expert with units for the values of a row (n_features,)."""
-        if len(row) == len(self._factors) and self._factors.all():
+        if len(row) == np.count_nonzero(self._factors):
             return self
         new, known = shallow_copy(self), enlarged(self._factors, len(row))
         is_first = (known == 0.0) & (row != 0.0) & (row == row)
@@ -104,16 +106,16 @@ class PlainExpert:
         new._limit = MAX_PLAIN_VALUE / max(1.0, float(new._factors.max(initial=0.0))) ** 2
         return new
 
-    def read(self, row: Floats, means: Floats) -> dict[int, float]:
+    def read(self, row: Floats, scaler: RunningScaler) -> dict[int, float]:
         """Return values in units by column: the mean if unknown, the largest limited.
 
         Features without a unit, which are new, are left out.
         """
         factors = self._factors
-        row, means = row[: len(factors)], means[: len(factors)]
+        row = row[: len(factors)]
         scaled = row * factors
         if not row.dot(row) <= self._limit:
-            scaled = np.where(row == row, scaled, means * factors)
+            scaled = np.where(row == row, scaled, scaler.means[: len(factors)] * factors)
             scaled = np.clip(scaled, -MAX_PLAIN_VALUE, MAX_PLAIN_VALUE)
         return dict(enumerate(scaled.tolist()))
 

@@ -268,11 +268,12 @@ class RegressorState(ExpertsState):
 
     def arrays(self) -> tuple[Any, ...]:
         made, views = self.activations, self.views()
-        features, labels, mixture = made.places
+        (weights, biases), (features, *others) = made.arrays, made.places
+        # Units do not see changes and lags.
         added = np.arange(made.n_wide, made.n_wide + made.n_features + N_LAGS, dtype=np.int64)
-        memories = self.memory_arrays(views[name] for name, *_ in MEMORIES)
-        rows = *made.arrays, *NO_CELLS, np.concatenate((features, added)), labels, mixture
-        return *rows, *memories
+        weights = np.concatenate((weights, np.zeros((len(added), N_UNITS))))
+        rows = weights, biases, *NO_CELLS, np.concatenate((features, added)), *others
+        return *rows, *self.memory_arrays(views[name] for name, *_ in MEMORIES)
 
     def scores(self, features: Floats, last: int = -1) -> Floats:
         scores = np.empty(len(QUANTITY_OF_MODEL))
@@ -285,24 +286,28 @@ class RegressorState(ExpertsState):
     def forecast_after(self, row: Floats, past: tuple[Past, ...]) -> Forecast:
         """Return the current forecast for a row that follows the last rows."""
         targets, scaled = self.targets, self.scaler.transform(row)
-        changes, lags = np.zeros(len(row)), np.zeros(N_LAGS)
         # Before the first target, a change is measured from the mean.
-        mean = last = float(targets.means[0])
+        mean = last = targets.means.item(0)
         if past:
             last, values = past[-1]
             change = last - past[0][0] if past[1:] else math.nan
             lags = targets.transform(np.array([last, change]))
             changes = scaled - self.scaler.transform(enlarged(values, len(row)))
-        inputs = np.concatenate((scaled, changes, lags))
+            inputs = np.concatenate((scaled, changes, lags))
+        else:
+            inputs = np.concatenate((scaled, np.zeros(len(row) + N_LAGS)))
+        forecasts = np.empty(len(EXPERTS))
+        models = forecasts[: len(QUANTITY_OF_MODEL)]
         # The target is the mean or the last target, plus so many standard deviations.
-        origins = targets.means + np.array([0.0, last])
-        models = np.sqrt(targets.variances)[QUANTITY_OF_MODEL] * self.scores(inputs)
-        models += origins[QUANTITY_OF_MODEL]
-        raw = self.plain.read(row, self.scaler.means)
-        (plain,) = self.plain.score(raw, self.count) * self.unit
+        deviations, origins = np.sqrt(targets.variances), targets.means.copy()
+        origins[1] += last
+        np.multiply(self.scores(inputs), deviations.take(QUANTITY_OF_MODEL), out=models)
+        models += origins.take(QUANTITY_OF_MODEL)
+        plain = self.plain.score(self.plain.read(row, self.scaler), self.count)
+        forecasts[len(models) :] = plain.item() * self.unit, last, mean
         low, high = self.limits
         margin = MAX_RANGE_EXCESS * (high - low)
-        forecasts = np.maximum(np.concatenate((models, (plain, last, mean))), low - margin)
+        np.maximum(forecasts, low - margin, out=forecasts)
         np.minimum(forecasts, high + margin, out=forecasts)
         # Before any error is known, a median limits the effect of an expert far from all others.
         mixture = np.dot if self.n_errors else median_of
@@ -320,7 +325,8 @@ class RegressorState(ExpertsState):
         both = np.array([target, target - past[-1][0] if past else math.nan])
         scaled = self.targets.transform(both)
         scores = self.prepare(current.inputs, -1, w)
-        calls = self.experts.plan(scaled[QUANTITY_OF_MODEL] - scores, -1, False, w)
+        errors = scaled.take(QUANTITY_OF_MODEL) - scores
+        calls = self.experts.plan(errors, -1, False, w)
         calls = *calls, *self.waiting.plan_label(key, found, self.delay)
         # A row of history is judged by the current forecast.
         judged = judged if self.late else current
@@ -355,7 +361,7 @@ class RegressorState(ExpertsState):
             self.unit = float(units_of(np.array([target]))[0])
         plain, y = self.plain.with_units(row), target / (self.unit or 1.0)
         y = min(max(y, -MAX_PLAIN_VALUE), MAX_PLAIN_VALUE)
-        self.plain = plain.with_pending_row(plain.read(row, self.scaler.means), y, w)
+        self.plain = plain.with_pending_row(plain.read(row, self.scaler), y, w)
 
     def judge(self, judged: Forecast, target: float, w: float) -> None:
         """Count the errors of a forecast in a draft."""
@@ -373,8 +379,9 @@ class RegressorState(ExpertsState):
         mean = self.error + w * (known - self.error) / self.weight if self.weight else 0.0
         self.error = mean
         if mean > 0.0:
-            errors = np.minimum(np.abs(judged.of_experts - target), MAX_RELATIVE_ERROR * mean)
-            self.losses = decay * self.losses + w * (errors / mean)
+            errors = np.abs(judged.of_experts - target) / mean
+            np.minimum(errors, MAX_RELATIVE_ERROR, out=errors)
+            self.losses = decay * self.losses + w * errors
         self.n_errors += w > 0.0
 
     def grow(self, columns: StreamColumns) -> None:

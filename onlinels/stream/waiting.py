@@ -314,7 +314,8 @@ class Waiting:
 
     def warnings(self) -> list[tuple[str, str]]:
         """Return warnings if many of the last 500 labels have not found their forecasts, once."""
-        matches, found = self.matches, list[tuple[str, str]]()
+        matches = self.matches
+        found: list[tuple[str, str]] = []
         if matches.n_labels < N_JUDGED_LABELS:
             return found
         if matches.are_lost and not matches.were_lost:
