@@ -23,7 +23,8 @@ from onlinels.core import Experts
 from onlinels.core.apply import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
-from onlinels.numerics import Calls, Lock, is_count, read_whole, restore, shallow_copy
+from onlinels.locks import Lock
+from onlinels.numerics import Calls, is_count, read_whole, restore, shallow_copy
 from onlinels.rows.batch import (
     Name,
     as_numpy,

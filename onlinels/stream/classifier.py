@@ -21,7 +21,8 @@ from onlinels.linear.scoring import (
     table_of,
 )
 from onlinels.numerics import Calls, are_columns, enlarged, is_array
-from onlinels.rows.batch import labels_like, matched_by_position, source_of
+from onlinels.rows.answers import labels_like
+from onlinels.rows.batch import matched_by_position, source_of
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
 from onlinels.stream.base import StreamModel, ExpertsState

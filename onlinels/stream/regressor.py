@@ -23,7 +23,8 @@ from onlinels.linear.regressors import (
     read_target,
 )
 from onlinels.numerics import Calls, enlarged, is_array, is_count
-from onlinels.rows.batch import matched_by_position, numbers_like, source_of
+from onlinels.rows.answers import numbers_like
+from onlinels.rows.batch import matched_by_position, source_of
 from onlinels.saving import savable
 from onlinels.stream.base import StreamModel, ExpertsState
 from onlinels.stream.features import N_UNITS, RunningScaler, Sample, StreamColumns, StreamRow
