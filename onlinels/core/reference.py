@@ -746,10 +746,11 @@ class Experts:
     Parameters
     ----------
     arrays : tuple of ndarray
-        Input weights (m, n_units) and biases of units; features seen by partitions, bins and shifts (3, n_parts); decays of cells; cells (n_cells, 1 + n_labels),
-        with the weight in all and of every class; shares of partitions; places of features, labels
-        and the mixture in a row; then the places that each recursion sees, its W, B, u and factors;
-        then the places that each softmax regression sees, and its weights.
+        Input weights (m, n_units) and biases of units; features seen by partitions, bins and shifts
+        (3, n_parts); decays of cells; cells (n_cells, 1 + n_labels), with the weight in all and of
+        every class; shares of partitions; places of features, labels and the mixture in a row; then
+        the places that each recursion sees, its W, B, u and factors; then the places that each
+        softmax regression sees, and its weights.
     forgetting : float
         The forgetting factor of each recursion.
     """
@@ -849,7 +850,8 @@ class Experts:
             new = kept, 0.0, float(factors[KEPT]) * decay
             calls.append((factors.__setitem__, slice(None), new))
         # W += 0.01 w z (y - softmax(z'W))'
-        for (_, weights), seen in zip(self._softmaxes, self._seen[len(self._memories) :], strict=True):
+        others = self._seen[len(self._memories) :]
+        for (_, weights), seen in zip(self._softmaxes, others, strict=True):
             own, left = np.split(left, [weights.shape[1]])
             calls.append((dger, w * GRADIENT_RATE, seen, own, 1, 1, weights, 0, 0, 1))
         return (*calls, *self._plan_cells(column, is_new, w))

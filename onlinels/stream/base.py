@@ -98,7 +98,7 @@ class ExpertsState(ABC):
         self.warned_of: tuple[Name, ...] = ()
         # Of the last predicted sample: the number of rows learnt before, its number of names, its
         # values and its key.
-        self.asked: tuple[int, int, bytes, int] | None = None
+        self.asked: tuple[Any, ...] | None = None
 
     def key_of(self, x: Mapping[Any, Any], row: StreamRow) -> int:
         """Return the key of a sample, which was often predicted just now."""
@@ -106,7 +106,7 @@ class ExpertsState(ABC):
         if self.asked is not None:
             *asked, key = self.asked
             if asked == [self.count, len(x), row.values.tobytes()]:
-                return key
+                return int(key)
         return sample_key(x)
 
     def copied(self) -> Self:
@@ -219,7 +219,7 @@ class ExpertsState(ABC):
 class StreamModel(ABC):
     """A model of a stream of dicts in which the order of rows matters."""
 
-    _state: Any
+    _state: ExpertsState
 
     takes_gaps = True
     """Whether None is an unknown value."""
@@ -243,7 +243,8 @@ class StreamModel(ABC):
         own, state = vars(self).copy(), self._state
         del own["_state"]
         state.plain.learn_pending(state.count)
-        return own | {f"_{name}": part for name, part in vars(state).items() if name not in NOT_SAVED}
+        parts = {f"_{name}": part for name, part in vars(state).items() if name not in NOT_SAVED}
+        return own | parts
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         state = self._new_state(check_count("seed", saved["seed"], 0))
@@ -320,14 +321,12 @@ class StreamModel(ABC):
     @property
     def feature_names(self) -> tuple[Name, ...]:
         """Names of the features so far; a text is named (name, text)."""
-        names: tuple[Name, ...] = self._state.columns.names
-        return names
+        return self._state.columns.names
 
     @property
     def count(self) -> int:
         """Number of rows learnt."""
-        count: int = self._state.count
-        return count
+        return self._state.count
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the scores or the prediction, and the ten features with the largest effects.

@@ -25,7 +25,7 @@ from onlinels.rows.answers import labels_like
 from onlinels.rows.batch import matched_by_position, source_of
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
-from onlinels.stream.base import StreamModel, ExpertsState
+from onlinels.stream.base import ExpertsState, StreamModel
 from onlinels.stream.features import (
     MAX_REMEMBERED_LABELS,
     Cells,
@@ -144,6 +144,7 @@ class ClassifierState(ExpertsState):
         return LEARNING_RATE / sqrt(1.0 + self.delay / RATE_DELAY)
 
     def arrays(self) -> tuple[Any, ...]:
+        """Return the arrays that `onlinels.core.Experts` reads and writes."""
         made = self.activations
         every = np.arange(made.n_wide, dtype=np.int64)
         narrow, wide = self.softmaxes
@@ -152,6 +153,7 @@ class ClassifierState(ExpertsState):
         return *rows, *memories, made.narrow, narrow, every, wide
 
     def scores(self, features: Floats, last: int) -> Floats:
+        """Return scores (n_experts, n_classes); those of plain least squares are 0."""
         scores = np.zeros((N_EXPERTS, len(self.classes)))
         self.experts.scores(features, last, scores[:PLAIN])
         return scores
@@ -167,6 +169,7 @@ class ClassifierState(ExpertsState):
         return best, mixture
 
     def forecast(self, row: StreamRow) -> Prediction:
+        """Return the forecast for a row; the scale of a draft learns it if labels are late."""
         features = self.scaler.transform(row.values)
         raw = self.plain.read(row.values, self.scaler)
         best, mixture = self.mix(self.scores(features, self.last), raw)
@@ -176,10 +179,15 @@ class ClassifierState(ExpertsState):
         return Prediction(features, self.last, is_scaled, best, mixture)
 
     def first_forecast(self, x: Any) -> tuple[Prediction, Calls]:
+        """Return the forecast for a sample before the first row, and plan to learn its scale."""
         features, calls = self.waiting.watched(x)
         return UNPREDICTED._replace(features=features, is_scaled=True), calls
 
     def learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> Calls:
+        """Let a draft learn a row of weight w, and plan what it writes.
+
+        `y` is the classes with that of the row, and its column.
+        """
         (classes, column), n_known = y, len(self.classes)
         self.plain.learn_pending(self.count)
         found = self.waiting.find(key, self.count, self.delay)
@@ -204,13 +212,7 @@ class ClassifierState(ExpertsState):
         if not len(best) and column < n_known:
             # Experts are judged by the current prediction if there was none.
             best, mixture = self.mix(scores, raw)
-        self.errors, self.losses = self.errors.copy(), self.losses.copy()
-        if column < len(mixture):
-            judged = best, mixture, SOFTMAX_SCALES, self.errors, self.losses
-            judge_row(*judged, column, self.count, w)
-        else:
-            # No expert could predict a class that was unknown.
-            self.errors *= ERROR_DECAY
+        self.judge(best, mixture, column, w)
         errors = -scores[:N_LINEAR]
         errors[:, column] += 1.0
         calls = self.experts.plan(errors, column, column >= n_known, w)
@@ -220,6 +222,16 @@ class ClassifierState(ExpertsState):
             self.scaler = self.scaler.learnt(row.values, row.gaps)
         self.count, self.last = self.count + 1, column
         return calls
+
+    def judge(self, best: Floats, mixture: Floats, column: int, w: float) -> None:
+        """Count the errors of a forecast in a draft, after a row of a class."""
+        self.errors, self.losses = self.errors.copy(), self.losses.copy()
+        if column < len(mixture):
+            judged = best, mixture, SOFTMAX_SCALES, self.errors, self.losses
+            judge_row(*judged, column, self.count, w)
+        else:
+            # No expert could predict a class that was unknown.
+            self.errors *= ERROR_DECAY
 
     def known_of(self, found: Found | None, n_features: int) -> Prediction:
         """Return the forecast that a label found, or what is known of its row without one."""
@@ -387,16 +399,16 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     Accuracy: 91.67%
     """
 
+    _state: ClassifierState
+    _new_state = ClassifierState
+
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
-
-    _new_state = ClassifierState
 
     @property
     def classes(self) -> tuple[Label, ...]:
         """Labels learnt so far, in the order of their first rows."""
-        labels: tuple[Label, ...] = self._state.classes.labels
-        return labels
+        return self._state.classes.labels
 
     @property
     def shares(self) -> dict[str, float]:
@@ -471,13 +483,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Label]:
         state, labels = self._state, read_labels(y, len(samples))
-        names, n_classes = state.columns.extended(samples).names, len(state.classes.extended(labels))
-        state.activations.grown(names, n_classes)
+        classes = state.classes.extended(labels)
+        state.activations.grown(state.columns.extended(samples).names, len(classes))
         return labels
 
     def _read_target(self, y: Any) -> tuple[Classes, int]:
         """Return the classes with that of a label, and its column."""
-        known: Classes = self._state.classes
+        known = self._state.classes
         column = known.column_of(y)
         if column is not None:
             return known, column

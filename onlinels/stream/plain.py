@@ -8,7 +8,6 @@ import numpy as np
 
 from onlinels.checks import Floats, quiet
 from onlinels.numerics import enlarged, is_array, restore, shallow_copy
-from onlinels.rows.labels import Classes
 from onlinels.saving import savable
 from onlinels.stream.features import RunningScaler
 
@@ -31,10 +30,7 @@ def units_of(values: Floats) -> Floats:
 
 
 def _plain_fits(expert: Any) -> bool:
-    row, _, weight = expert._pending or ({}, None, 0.0)
-    numbers = *row.values(), weight, expert._limit
-    fits = is_array(expert._factors, len(expert._factors))
-    return fits and all(type(number) is float for number in numbers)
+    return is_array(expert._factors, expert.n_features) and type(expert._limit) is float
 
 
 @savable(_plain_fits)
@@ -71,29 +67,19 @@ class PlainExpert:
 
     @property
     def n_features(self) -> int:
-        """Number of features that have a unit, or are without one so far."""
+        """Number of features, some of which may not have a unit yet."""
         return len(self._factors)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without the solution, which the model keeps or not, depending on how it was predicted.
+        # Without the solution, which the model keeps or not, depending on how it was predicted;
+        # and without the last row, which `learn_pending` has taught before.
         model = shallow_copy(self.model)
         vars(model)["_solution"] = None
-        return vars(self) | {"model": model}
+        return {"model": model, "_factors": self._factors, "_limit": self._limit}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "_owed" in state:
-            # A file of version 3.
-            state = state | {"_pending": state["_owed"]}
-            del state["_owed"]
-        restore(self, state)
-        classes = getattr(self.model, "_classes", None)
-        if classes is None:
-            return
-        # In files of earlier versions, classes are named by their labels.
-        if self._pending is not None:
-            row, y, w = self._pending
-            self._pending = row, classes.index.get(y, len(classes)), w
-        vars(self.model).update(_classes=Classes().extended(range(len(classes))), _rows=None)
+        self._pending = None
+        restore(self, {name: state[name] for name in ("model", "_factors", "_limit")})
 
     def with_units(self, row: Floats) -> Self:
         """Return the expert with units for the values of a row (n_features,)."""

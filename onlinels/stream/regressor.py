@@ -26,7 +26,7 @@ from onlinels.numerics import Calls, enlarged, is_array, is_count
 from onlinels.rows.answers import numbers_like
 from onlinels.rows.batch import matched_by_position, source_of
 from onlinels.saving import savable
-from onlinels.stream.base import StreamModel, ExpertsState
+from onlinels.stream.base import ExpertsState, StreamModel
 from onlinels.stream.features import N_UNITS, RunningScaler, Sample, StreamColumns, StreamRow
 from onlinels.stream.plain import MAX_PLAIN_VALUE, units_of
 from onlinels.stream.waiting import Found
@@ -268,20 +268,23 @@ class RegressorState(ExpertsState):
         }
 
     def arrays(self) -> tuple[Any, ...]:
+        """Return the arrays that `onlinels.core.Experts` reads and writes."""
         made, views = self.activations, self.views()
         (weights, biases), (features, *others) = made.arrays, made.places
         # Units do not see changes and lags.
         added = np.arange(made.n_wide, made.n_wide + made.n_features + N_LAGS, dtype=np.int64)
-        weights = np.concatenate((weights, np.zeros((len(added), N_UNITS))))
-        rows = weights, biases, *NO_CELLS, np.concatenate((features, added)), *others
+        seen = np.concatenate((weights, np.zeros((len(added), N_UNITS))))
+        rows = seen, biases, *NO_CELLS, np.concatenate((features, added)), *others
         return *rows, *self.memory_arrays(views[name] for name, *_ in MEMORIES)
 
     def scores(self, features: Floats, last: int = -1) -> Floats:
+        """Return the scores of the memories, for scaled features, their changes, and lags."""
         scores = np.empty(len(QUANTITY_OF_MODEL))
         self.experts.scores(features, last, scores)
         return scores
 
     def forecast(self, row: StreamRow) -> Forecast:
+        """Return the current forecast for a row."""
         return self.forecast_after(row.values, self.past)
 
     def forecast_after(self, row: Floats, past: tuple[Past, ...]) -> Forecast:
@@ -315,6 +318,7 @@ class RegressorState(ExpertsState):
         return Forecast(forecasts, float(mixture(forecasts, self.shares)), past, inputs)
 
     def learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> Calls:
+        """Let a draft learn a row of weight w and target y, and plan what it writes."""
         found = self.waiting.find(key, self.count, self.delay)
         if columns is not self.columns:
             self.grow(columns)
@@ -508,10 +512,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     19
     """
 
+    _state: RegressorState
+    _new_state = RegressorState
+
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
-
-    _new_state = RegressorState
 
     @property
     def shares(self) -> dict[str, float]:

@@ -156,15 +156,16 @@ class Matches(NamedTuple):
 
     def with_label(self, is_lost: bool, is_unsure: bool) -> Matches:
         """Return the counts with those of one more label."""
-        n_labels, n_lost, n_unsure, n_asked, *others = self._in_progress()
+        n_labels, n_lost, n_unsure, n_asked, n_stored, *were = self._in_progress()
         # Rows of a history that are learnt before others are predicted are not lost.
         n_lost += is_lost and n_asked + MANY_LABELS // 2 >= n_labels
-        return Matches(n_labels + 1, n_lost, n_unsure + is_unsure, n_asked, *others)
+        return Matches._make((n_labels + 1, n_lost, n_unsure + is_unsure, n_asked, n_stored, *were))
 
     def with_sample(self, is_stored: bool) -> Matches:
         """Return the counts with those of one more predicted sample."""
         *of_labels, n_asked, n_stored, were_lost, were_unsure = self._in_progress()
-        return Matches(*of_labels, n_asked + 1, n_stored + is_stored, were_lost, were_unsure)
+        asked = n_asked + 1, n_stored + is_stored
+        return Matches._make((*of_labels, *asked, were_lost, were_unsure))
 
     def _in_progress(self) -> Matches:
         """Return the counts, or new ones if they are those of 500 labels."""
@@ -234,7 +235,8 @@ class Waiting:
 
     def plan_add(self, key: int, forecast: AnyForecast, count: int) -> Calls:
         """Plan to store a forecast that was made after `count` rows were learnt."""
-        number, left, calls = self._n_made, -1, ()
+        number, left = self._n_made, -1
+        calls: Calls = ()
         if len(self._stored) >= MAX_WAITING_FORECASTS:
             left = next(iter(self._stored))
             calls = self._plan_take(left)
