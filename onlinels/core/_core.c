@@ -869,7 +869,7 @@ static int take(PyObject *arrays, Py_ssize_t i, Py_ssize_t n, const wanted_t *wa
     return 1;
 }
 
-#define N_SHARED 11 /* arrays before those of linear experts */
+#define N_SHARED 12 /* arrays before those of linear experts */
 
 /* Take the arrays of linear experts, of which the first have a memory. Return 0 with an exception if they do not
  * fit. */
@@ -877,31 +877,29 @@ static int take_linear(experts_t *e, PyObject *arrays, Py_ssize_t n_memories)
 {
     Py_ssize_t i = N_SHARED;
     for (linear_t *l = e->linear; l < e->linear + N_LINEAR; l++) {
-        PyObject *weights = PyTuple_GetItem(arrays, i + 1), *transposed;
         const int n_arrays = l < e->linear + n_memories ? 5 : 2;
-        l->size = PyObject_Size(PyTuple_GetItem(arrays, i));
-        if (PyErr_Occurred() || !(transposed = PyObject_GetAttrString(weights, "T")))
-            return 0;
-        l->n = PyObject_Size(transposed);
-        Py_DECREF(transposed);
+        PyObject *weights = PyTuple_GetItem(arrays, i + 1);
+        PyObject *transposed = weights ? PyObject_GetAttrString(weights, "T") : NULL;
+        const Py_ssize_t size = l->size = PyObject_Size(PyTuple_GetItem(arrays, i));
+        const Py_ssize_t n = l->n = transposed ? PyObject_Size(transposed) : -1;
         const wanted_t wanted[] = {
-            {&l->view, l->size, INTEGERS, PyBUF_C_CONTIGUOUS},
-            {&l->memory.weights, l->size * l->n, REALS, PyBUF_F_CONTIGUOUS},
-            {&l->memory.inverse, l->size * l->size, REALS, PyBUF_F_CONTIGUOUS},
-            {&l->memory.pending, l->size, REALS, PyBUF_C_CONTIGUOUS},
+            {&l->view, size, INTEGERS, PyBUF_C_CONTIGUOUS}, {&l->memory.weights, size * n, REALS, PyBUF_F_CONTIGUOUS},
+            {&l->memory.inverse, size * size, REALS, PyBUF_F_CONTIGUOUS},
+            {&l->memory.pending, size, REALS, PyBUF_C_CONTIGUOUS},
             {&l->memory.factors, N_FACTORS, REALS, PyBUF_C_CONTIGUOUS},
         };
-        if (l->n < 0 || !take(arrays, i, n_arrays, wanted))
+        Py_XDECREF(transposed);
+        if (PyErr_Occurred() || !take(arrays, i, n_arrays, wanted))
             return 0;
-        e->n_scores += l->n;
-        e->n = n_arrays == 2 ? l->n : 0;
+        e->n_scores += n;
+        e->n = n_arrays == 2 ? n : 0;
         i += n_arrays;
     }
     return 1;
 }
 
 /* Take the arrays of experts, and make room for a row. Return -1 with an exception if they do not fit. */
-static int take_experts(Experts *self, PyObject *arrays, Py_ssize_t n_memories)
+static int take_experts(Experts *self, PyObject *arrays)
 {
     experts_t *e = &self->experts;
     stream_row_t *row = &self->row;
@@ -909,6 +907,7 @@ static int take_experts(Experts *self, PyObject *arrays, Py_ssize_t n_memories)
     const Py_ssize_t n_parts = e->n_parts = PyObject_Size(PyTuple_GetItem(arrays, 7));
     const Py_ssize_t m = e->m = PyObject_Size(PyTuple_GetItem(arrays, 8));
     const Py_ssize_t n_labels = e->n_labels = PyObject_Size(PyTuple_GetItem(arrays, 9));
+    const Py_ssize_t n_memories = PyObject_Size(PyTuple_GetItem(arrays, 11));
     const Py_ssize_t size = e->size = n_units + 1 + m + 2 * n_labels;
     const int by_rows = PyBUF_C_CONTIGUOUS;
     if (PyErr_Occurred())
@@ -920,50 +919,40 @@ static int take_experts(Experts *self, PyObject *arrays, Py_ssize_t n_memories)
         {&e->shifts, 3 * n_parts, REALS, by_rows}, {&e->decays, n_parts + 1, REALS, by_rows},
         {&e->cells, e->n_cells * (1 + n_labels), REALS, by_rows}, {&e->shares, n_parts, REALS, by_rows},
         {&e->features, m, INTEGERS, by_rows}, {&e->labels, n_labels, INTEGERS, by_rows},
-        {&e->mixture, n_labels, INTEGERS, by_rows},
+        {&e->mixture, n_labels, INTEGERS, by_rows}, {&e->forgetting, n_memories, REALS, by_rows},
     };
     if (!take(arrays, 0, N_SHARED, shared) || !take_linear(e, arrays, n_memories))
         return -1;
     int fits = are_places(3 * n_parts, e->seen, -1, m) && are_places(m, e->features, 0, size);
     fits = fits && are_places(n_labels, e->labels, 0, size) && are_places(n_labels, e->mixture, 0, size);
     Py_ssize_t n_numbers = m + size + e->n_scores + e->n + 2 * n_parts + 1;
-    for (const linear_t *l = e->linear; l < e->linear + N_LINEAR; l++) {
+    for (const linear_t *l = e->linear; l < e->linear + N_LINEAR; n_numbers += 2 * l->size, l++)
         fits = fits && are_places(l->size, l->view, 0, size) && (l->memory.inverse || l->n == e->n);
-        n_numbers += 2 * l->size;
-    }
     if (!fits || n_labels > e->n)
         PyErr_SetString(PyExc_ValueError, "places of features or labels lie outside a row");
-    else if (!(self->numbers = PyMem_Calloc(n_numbers, sizeof(real))))
+    else if (!(row->z = self->numbers = PyMem_Calloc(n_numbers, sizeof(real))))
         PyErr_NoMemory();
     if (PyErr_Occurred())
         return -1;
-    row->z = self->numbers;
     row->wide = row->z + m;
     row->scores = row->wide + size;
     row->likelihoods = row->scores + e->n_scores + e->n;
     row->cells = (int64_t *)(row->likelihoods + n_parts);
     real *left = (real *)(row->cells + n_parts + 1);
-    for (linear_t *l = e->linear; l < e->linear + N_LINEAR; l++) {
+    for (linear_t *l = e->linear; l < e->linear + N_LINEAR; left += 2 * l->size, l++) {
         l->seen = l > e->linear && l->view == e->linear->view ? e->linear->seen : left + l->size;
         l->image = left;
-        left += 2 * l->size;
     }
     return 0;
 }
 
-/* Experts(arrays, forgetting factor of each memory, ...) */
 static PyObject *Experts_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     Experts *self = (Experts *)PyType_GenericAlloc(type, 0);
-    PyObject *arrays = PyTuple_GetItem(args, 0);
-    const Py_ssize_t n_memories = PyTuple_Size(args) - 1;
-    if (arrays && (!PyTuple_Check(arrays) || n_memories > N_LINEAR))
-        PyErr_SetString(PyExc_TypeError, "expected a tuple of arrays, and a factor for each memory");
-    for (Py_ssize_t r = 0; self && !PyErr_Occurred() && r < n_memories; r++)
-        self->experts.linear[r].forgetting = PyFloat_AsDouble(PyTuple_GetItem(args, 1 + r));
-    if (self && !PyErr_Occurred()) {
+    PyObject *arrays;
+    if (self && PyArg_ParseTuple(args, "O!", &PyTuple_Type, &arrays)) {
         Py_INCREF(self->args = args);
-        if (!take_experts(self, arrays, n_memories))
+        if (!take_experts(self, arrays))
             return (PyObject *)self;
     }
     Py_XDECREF((PyObject *)self);

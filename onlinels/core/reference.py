@@ -748,19 +748,17 @@ class Experts:
     arrays : tuple of ndarray
         Input weights (m, n_units) and biases of units; features seen by partitions, bins and shifts
         (3, n_parts); decays of cells; cells (n_cells, 1 + n_labels), with the weight in all and of
-        every class; shares of partitions; places of features, labels and the mixture in a row; then
-        the places that each recursion sees, its W, B, u and factors; then the places that each
-        softmax regression sees, and its weights.
-    forgetting : float
-        The forgetting factor of each recursion.
+        every class; shares of partitions; places of features, labels and the mixture in a row; the
+        forgetting factor of each recursion; then the places that each recursion sees, its W, B, u
+        and factors; then the places that each softmax regression sees, and its weights.
     """
 
-    def __init__(self, arrays: tuple[Any, ...], *forgetting: float) -> None:
+    def __init__(self, arrays: tuple[Any, ...]) -> None:
         self._input_weights, self._biases, self._parts, self._bins, self._shifts = arrays[:5]
         self._decays, self._cells, self._shares = arrays[5:8]
         self._features, self._labels, self._places = arrays[8:11]
-        self._forgetting, end = forgetting, 11 + 5 * len(forgetting)
-        self._memories = [arrays[k : k + 5] for k in range(11, end, 5)]
+        self._forgetting, end = arrays[11].tolist(), 12 + 5 * len(arrays[11])
+        self._memories = [arrays[k : k + 5] for k in range(12, end, 5)]
         self._softmaxes = [arrays[k : k + 2] for k in range(end, len(arrays), 2)]
         self._size = len(self._biases) + 1 + len(self._features) + 2 * len(self._labels)
         views = [view for view, *_ in (*self._memories, *self._softmaxes)]

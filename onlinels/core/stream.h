@@ -1,7 +1,7 @@
-/* One row of a stream: scales, fixed units, cells, and recursions with several memories.
+/* One row of a stream: scales, fixed units, cells, linear experts, and how the experts of classes are mixed.
  *
  * Like recursion.h, C99 without Python, malloc, BLAS or global state. What each part is for stands in
- * `onlinels/stream/features.py` and `onlinels/stream/classifier.py`.
+ * `onlinels/stream/features.py`, and which experts there are in `classifier.py` and `regressor.py` beside it.
  */
 #ifndef ONLINELS_STREAM_H
 #define ONLINELS_STREAM_H
@@ -77,7 +77,6 @@ typedef struct {
     ptrdiff_t size, n;   /* numbers of the activations that it sees, and of its outputs */
     const int64_t *view; /* (size): places of these activations in a row; equal views have one `seen` */
     recursion_t memory;
-    double forgetting;
     real *seen, *image;  /* (size): the activations z of a row, and B z */
     double gain;
 } linear_t;
@@ -93,6 +92,7 @@ typedef struct {
     real *shares;                   /* (n_parts): of partitions in the mixture */
     const int64_t *features;        /* (m): places of features, */
     const int64_t *labels, *mixture; /* (n_labels): of last labels, and of the mixture */
+    const double *forgetting;       /* of the memories of the first linear experts */
     linear_t linear[N_LINEAR];      /* with n_scores outputs in all, and n of each softmax regression */
 } experts_t;
 
@@ -201,11 +201,12 @@ static void score(const experts_t *e, const stream_row_t *row)
  * ridge has to be restored before. */
 static int prepare_experts(experts_t *e, double w)
 {
-    for (linear_t *l = e->linear; l < e->linear + N_LINEAR && l->memory.inverse; l++) {
-        const double *factors = l->memory.factors, scale = factors[SCALE] * l->forgetting;
+    const double *decay = e->forgetting;
+    for (linear_t *l = e->linear; l < e->linear + N_LINEAR && l->memory.inverse; l++, decay++) {
+        const double *factors = l->memory.factors, scale = factors[SCALE] * *decay;
         multiply(l->size, &l->memory, l->seen, l->image);
         const double total = scale + w * (double)dot(l->size, l->image, l->seen);
-        if (!(total > 0.0 && total <= MAX_ROW_LEVERAGE * scale) || factors[KEPT] * l->forgetting < MIN_RIDGE_SHARE)
+        if (!(total > 0.0 && total <= MAX_ROW_LEVERAGE * scale) || factors[KEPT] * *decay < MIN_RIDGE_SHARE)
             return 0;
         l->gain = w / total;
     }
@@ -218,9 +219,10 @@ static void learn_experts(const experts_t *e, const stream_row_t *row, const rea
                           int is_new, double w)
 {
     real sum = 0.0, most = 0.0;
+    const double *decay = e->forgetting;
     for (const linear_t *l = e->linear; l < e->linear + N_LINEAR; errors += l->n, l++)
         if (l->memory.inverse)
-            absorb(l->size, l->n, &l->memory, l->forgetting, l->gain, l->image, errors);
+            absorb(l->size, l->n, &l->memory, *decay++, l->gain, l->image, errors);
         else /* W += 0.01 w z (y - softmax(z'W))' */
             add_outer(l->size, l->n, 1, (real)(w * GRADIENT_RATE), l->seen, errors, l->memory.weights);
     /* A partition of loss L weighs exp(-L), where L decays. */

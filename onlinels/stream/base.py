@@ -77,7 +77,7 @@ class ExpertsState(ABC):
     but for what changes no answer: plain least squares learns a row late, and C settles factors.
     """
 
-    forgetting: ClassVar[tuple[float, ...]]
+    forgetting: ClassVar[Floats]
     """The forgetting factor of each memory."""
 
     in_place: ClassVar[tuple[str, ...]] = "memories", "plain", "waiting"
@@ -121,7 +121,7 @@ class ExpertsState(ABC):
     @cached_property
     def experts(self) -> Experts:
         """What scores rows, and learns them into the arrays of this state."""
-        return Experts(self.arrays(), *self.forgetting)
+        return Experts(self.arrays())
 
     def drop_experts(self) -> None:
         """Let a draft make its experts anew, because it has other arrays."""
@@ -132,8 +132,11 @@ class ExpertsState(ABC):
         """Return the arrays that `onlinels.core.Experts` reads and writes."""
 
     def memory_arrays(self, views: Iterable[Integers]) -> tuple[Any, ...]:
-        """Return those of the memories, given the places in a row that each of them sees."""
-        arrays: tuple[Any, ...] = ()
+        """Return those of the memories, given the places in a row that each of them sees.
+
+        Their forgetting factors come first.
+        """
+        arrays: tuple[Any, ...] = (self.forgetting,)
         for view, each in zip(views, self.memories, strict=True):
             arrays = *arrays, view, each.weights, each.inverse, each.pending, each.factors
         return arrays

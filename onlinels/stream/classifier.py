@@ -120,7 +120,7 @@ UNPREDICTED = Prediction(NONE, -1, False, NONE, NONE)
 class ClassifierState(ExpertsState):
     """What a `StreamClassifier` has learnt."""
 
-    forgetting, blank = tuple(MEMORIES), UNPREDICTED
+    forgetting, blank = np.array([*MEMORIES]), UNPREDICTED
     in_place = (*ExpertsState.in_place, "cells", "softmaxes")
 
     def __init__(self, seed: int) -> None:

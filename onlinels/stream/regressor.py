@@ -210,7 +210,7 @@ def median_of(values: Floats, shares: Floats) -> float:
 class RegressorState(ExpertsState):
     """What a `StreamRegressor` has learnt."""
 
-    forgetting, blank = tuple(decay for *_, decay in MEMORIES), UNFORECAST
+    forgetting, blank = np.array([decay for *_, decay in MEMORIES]), UNFORECAST
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, LeastSquaresRegressor())
@@ -449,11 +449,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     forecast under a hash of the sample until its target arrives, at most 4,096 forecasts. When the
     target arrives, the stored forecast is judged, and the row is learnt with the last targets that
     were known at the forecast. Forecasts and intervals therefore account for the delay of the
-    targets. A sample that is predicted again before it is learnt is stored once, with the later
-    forecast. If its features equal those of another row, a late row may have no stored forecast: it
-    counts as late as the row before. A late row is not recognised if a step before the model, such
-    as a scaler that learns, has changed its features since. The model warns if a tenth of the last
-    500 labels finds no forecast or may have found that of another row.
+    targets. A sample that is predicted again before another row is learnt is stored once. If its
+    features equal those of another row, a late row may have no stored forecast: it counts as late
+    as the row before. A late row is not recognised if a step before the model, such as a scaler
+    that learns, has changed its features since. The model warns if a tenth of the last 500 labels
+    finds no forecast or may have found that of another row.
     With a delay of d rows, errors count ``sqrt(1 + d / 5)`` times longer, because overlapping
     forecasts have similar errors. Until the first error is known, the forecast is the weighted
     median of the experts. The width of intervals follows the latest known errors. Where the size of
@@ -487,7 +487,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     `learn_many`                    the time of as many calls of `learn_one`, and the memory of a
                                     second model during the call
     memory                          ``16 (M + 160)^2 + 40 M^2`` bytes
-    for every stored forecast       ``8 M + 500`` bytes more
+    for every stored forecast       ``24 M + 900`` bytes more
     ==============================  ===============================================================
 
     **Exceptions.** If a call raises, the model is as before the call or as after it, as with
