@@ -858,7 +858,7 @@ typedef struct {
 } wanted_t;
 
 /* Take n arrays from the i-th on. Return 0 with an exception if they do not fit. */
-static int take(PyObject *arrays, Py_ssize_t i, Py_ssize_t n, const wanted_t *wanted)
+static int take_wanted(PyObject *arrays, Py_ssize_t i, Py_ssize_t n, const wanted_t *wanted)
 {
     for (const wanted_t *each = wanted; each < wanted + n; each++, i++) {
         void *found = memory_of(arrays, i, each->size, each->formats, PyBUF_WRITABLE | each->order);
@@ -889,7 +889,7 @@ static int take_linear(experts_t *e, PyObject *arrays, Py_ssize_t n_memories)
             {&l->memory.factors, N_FACTORS, REALS, PyBUF_C_CONTIGUOUS},
         };
         Py_XDECREF(transposed);
-        if (PyErr_Occurred() || !take(arrays, i, n_arrays, wanted))
+        if (PyErr_Occurred() || !take_wanted(arrays, i, n_arrays, wanted))
             return 0;
         e->n_scores += n;
         e->n = n_arrays == 2 ? n : 0;
@@ -921,7 +921,7 @@ static int take_experts(Experts *self, PyObject *arrays)
         {&e->features, m, INTEGERS, by_rows}, {&e->labels, n_labels, INTEGERS, by_rows},
         {&e->mixture, n_labels, INTEGERS, by_rows}, {&e->forgetting, n_memories, REALS, by_rows},
     };
-    if (!take(arrays, 0, N_SHARED, shared) || !take_linear(e, arrays, n_memories))
+    if (!take_wanted(arrays, 0, N_SHARED, shared) || !take_linear(e, arrays, n_memories))
         return -1;
     int fits = are_places(3 * n_parts, e->seen, -1, m) && are_places(m, e->features, 0, size);
     fits = fits && are_places(n_labels, e->labels, 0, size) && are_places(n_labels, e->mixture, 0, size);
