@@ -224,6 +224,9 @@ class StreamModel(ABC):
 
     _state: ExpertsState
 
+    _blank_state: ClassVar[type[Any]]
+    """Makes, of a seed, the state of a model that has learnt nothing."""
+
     takes_gaps = True
     """Whether None is an unknown value."""
 
@@ -234,23 +237,18 @@ class StreamModel(ABC):
     def __init__(self, seed: int) -> None:
         self.seed = check_count("seed", seed, 0)
         self._lock = Lock()
-        self._state = self._new_state(self.seed)
-
-    @staticmethod
-    @abstractmethod
-    def _new_state(seed: int) -> ExpertsState:
-        """Return the state of a model that has learnt nothing."""
+        self._state = self._blank_state(self.seed)
 
     def _own_state(self) -> dict[str, Any]:
         """Return the attributes that are copied, pickled and saved: those of the state, too."""
-        own, state = vars(self).copy(), self._state
-        del own["_state"]
+        own = vars(self).copy()
+        state = own.pop("_state")
         state.plain.learn_pending(state.count)
         parts = {f"_{name}": part for name, part in vars(state).items() if name not in NOT_SAVED}
         return own | parts
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
-        state = self._new_state(check_count("seed", saved["seed"], 0))
+        state = self._blank_state(check_count("seed", saved["seed"], 0))
         names = {f"_{name}": name for name in vars(state)}
         if "_told" in saved:
             saved = saved | {"_warned_of": saved["_told"]}

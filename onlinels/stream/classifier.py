@@ -125,7 +125,8 @@ class ClassifierState(ExpertsState):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, LeastSquaresClassifier())
-        self.cells, size = Cells(seed), self.activations.n_wide
+        self.cells = Cells(seed)
+        size = self.activations.n_wide
         self.memories = [Recursion(size, 0, c, MIN_RIDGE_SHARE) for c in MEMORIES.values()]
         # The weights (n_activations, n_classes) of the softmax regressions.
         self.softmaxes = [np.zeros((n, 0), order="F") for n in (1, size)]
@@ -188,7 +189,8 @@ class ClassifierState(ExpertsState):
 
         `y` is the classes with that of the row, and its column.
         """
-        (classes, column), n_known = y, len(self.classes)
+        classes, column = y
+        n_known = len(self.classes)
         self.plain.learn_pending(self.count)
         found = self.waiting.find(key, self.count, self.delay)
         if found is not None:
@@ -202,7 +204,7 @@ class ClassifierState(ExpertsState):
         if len(features) < len(row.values):
             features = self.scaler.transform(row.values)
             features[: len(stored.features)] = stored.features
-        best, mixture, last = stored.best, stored.mixture, stored.last
+        _, last, is_scaled, best, mixture = stored
         if not len(best):
             # The last label that was known then is not known if labels are late.
             last = -1 if self.delay else self.last
@@ -218,9 +220,10 @@ class ClassifierState(ExpertsState):
         calls = self.experts.plan(errors, column, column >= n_known, w)
         calls = *calls, *self.waiting.plan_label(key, found, self.delay)
         self.plain = plain.with_pending_row(raw, column, w)
-        if not stored.is_scaled:
+        if not is_scaled:
             self.scaler = self.scaler.learnt(row.values, row.gaps)
-        self.count, self.last = self.count + 1, column
+        self.last = column
+        self.count += 1
         return calls
 
     def judge(self, best: Floats, mixture: Floats, column: int, w: float) -> None:
@@ -248,15 +251,16 @@ class ClassifierState(ExpertsState):
         It is taken if it has learnt more rows and knows all features: the rows are then learnt as
         they were predicted.
         """
-        waiting = self.waiting
-        fits = waiting.columns.names == self.columns.names
-        if fits and waiting.scaler.n_rows > self.count:
-            self.scaler, self.is_watched = waiting.scaler, True
+        watched = self.waiting.scaler
+        if watched.n_rows > self.count and self.waiting.columns.names == self.columns.names:
+            self.scaler = watched
+            self.is_watched = True
 
     def grow(self, columns: StreamColumns, classes: Classes) -> None:
         """Make room for new features and classes in a draft."""
         self.scaler = self.scaler.grown(len(columns.names), columns.columns_of)
-        self.columns, self.classes, n_classes = columns, classes, len(classes)
+        self.columns, self.classes = columns, classes
+        n_classes = len(classes)
         self.cells = self.cells.grown(columns.names, n_classes)
         self.activations = self.activations.grown(columns.names, n_classes)
         size, n_narrow = self.activations.n_wide, len(self.activations.narrow)
@@ -400,7 +404,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     """
 
     _state: ClassifierState
-    _new_state = ClassifierState
+    _blank_state = ClassifierState
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)

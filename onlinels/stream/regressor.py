@@ -270,7 +270,8 @@ class RegressorState(ExpertsState):
     def arrays(self) -> tuple[Any, ...]:
         """Return the arrays that `onlinels.core.Experts` reads and writes."""
         made, views = self.activations, self.views()
-        (weights, biases), (features, *others) = made.arrays, made.places
+        weights, biases = made.arrays
+        features, *others = made.places
         # Units do not see changes and lags.
         added = np.arange(made.n_wide, made.n_wide + made.n_features + N_LAGS, dtype=np.int64)
         seen = np.concatenate((weights, np.zeros((len(added), N_UNITS))))
@@ -289,7 +290,8 @@ class RegressorState(ExpertsState):
 
     def forecast_after(self, row: Floats, past: tuple[Past, ...]) -> Forecast:
         """Return the current forecast for a row that follows the last rows."""
-        targets, scaled = self.targets, self.scaler.transform(row)
+        targets = self.targets
+        scaled = self.scaler.transform(row)
         # Before the first target, a change is measured from the mean.
         mean = last = targets.means.item(0)
         if past:
@@ -303,8 +305,9 @@ class RegressorState(ExpertsState):
         forecasts = np.empty(len(EXPERTS))
         models = forecasts[: len(QUANTITY_OF_MODEL)]
         # The target is the mean or the last target, plus so many standard deviations.
-        deviations, origins = np.sqrt(targets.variances), targets.means.copy()
+        origins = targets.means.copy()
         origins[1] += last
+        deviations = np.sqrt(targets.variances)
         np.multiply(self.scores(inputs), deviations.take(QUANTITY_OF_MODEL), out=models)
         models += origins.take(QUANTITY_OF_MODEL)
         plain = self.plain.score(self.plain.read(row, self.scaler), self.count)
@@ -322,12 +325,12 @@ class RegressorState(ExpertsState):
         found = self.waiting.find(key, self.count, self.delay)
         if columns is not self.columns:
             self.grow(columns)
-        values, target = row.values, y
+        values = row.values
         judged, past = self.known_of(found)
         current = judged
         if len(judged.inputs) != 2 * len(values) + N_LAGS or self.delay:
             current = self.forecast_after(values, past)
-        both = np.array([target, target - past[-1][0] if past else math.nan])
+        both = np.array([y, y - past[-1][0] if past else math.nan])
         scaled = self.targets.transform(both)
         scores = self.prepare(current.inputs, -1, w)
         errors = scaled.take(QUANTITY_OF_MODEL) - scores
@@ -336,13 +339,13 @@ class RegressorState(ExpertsState):
         # A row of history is judged by the current forecast.
         judged = judged if self.late else current
         if judged.past:
-            self.judge(judged, target, w)
-        self.learn_plain(values, target, w)
-        low, high = self.limits if self.count else (target, target)
-        self.limits = min(low, target), max(high, target)
+            self.judge(judged, y, w)
+        self.learn_plain(values, y, w)
+        low, high = self.limits if self.count else (y, y)
+        self.limits = min(low, y), max(high, y)
         self.scaler = self.scaler.learnt(values, row.gaps)
         self.targets = self.targets.learnt(both)
-        self.past = (*self.past, (target, values))[-2:]
+        self.past = (*self.past, (y, values))[-2:]
         self.count += 1
         return calls
 
@@ -364,8 +367,9 @@ class RegressorState(ExpertsState):
         """Let plain least squares of a draft learn a row later, in units of its own."""
         if not self.unit and target:
             self.unit = float(units_of(np.array([target]))[0])
-        plain, y = self.plain.with_units(row), target / (self.unit or 1.0)
+        y = target / (self.unit or 1.0)
         y = min(max(y, -MAX_PLAIN_VALUE), MAX_PLAIN_VALUE)
+        plain = self.plain.with_units(row)
         self.plain = plain.with_pending_row(plain.read(row, self.scaler), y, w)
 
     def judge(self, judged: Forecast, target: float, w: float) -> None:
@@ -513,7 +517,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     """
 
     _state: RegressorState
-    _new_state = RegressorState
+    _blank_state = RegressorState
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
