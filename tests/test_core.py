@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tracemalloc
 import weakref
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +30,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     StreamClassifier,
+    StreamRegressor,
     core,
 )
 from onlinels.core import reference
@@ -43,7 +44,7 @@ from onlinels.sums import statistics
 from onlinels.sums.forms import GramSums
 from onlinels.sums.recursion import Following
 from onlinels.sums.rows import Rows
-from support import strategies
+from support import laws, strategies
 
 COMPILED = getattr(core, "compiled", None)
 compiled = pytest.mark.skipif(COMPILED is None, reason="the extension is not in use")
@@ -679,23 +680,38 @@ def reference_of_streams():
         yield
 
 
+def answered_and_taught(model, stream, late):
+    """Return the answers of a model to the rows of a stream, which it learns late, and shares."""
+    answers = []
+    for row, x in enumerate(stream.samples):
+        answers += laws.answers_of(model, [x])
+        if row >= late:
+            given_ = row - late
+            w = 1.0 if stream.w is None else stream.w[given_]
+            model.learn_one(stream.samples[given_], stream.labels[given_], w)
+    return [*answers, model.shares]
+
+
+def assert_taught_alike(make, stream, late):
+    found = answered_and_taught(make(), stream, late)
+    with reference_of_streams():
+        expected = answered_and_taught(make(), stream, late)
+    for one, other in zip(found, expected, strict=True):
+        assert one == pytest.approx(other, rel=1e-6, abs=1e-6)
+
+
 @compiled
 @strategies.examples(20)
 @given(strategies.streams(max_rows=60, weighed=True), st.sampled_from([0, 3]))
 def test_streams_are_learnt_alike_by_the_compiled_core_and_the_reference(stream, late):
-    found = []
-    for core_of_streams in (nullcontext, reference_of_streams):
-        with core_of_streams():
-            model, answers = StreamClassifier(), []
-            for row, x in enumerate(stream.samples):
-                answers.append(model.predict_proba_one(x))
-                if row >= late:
-                    given_ = row - late
-                    w = 1.0 if stream.w is None else stream.w[given_]
-                    model.learn_one(stream.samples[given_], stream.labels[given_], w)
-            found.append([*answers, model.shares])
-    for one, other in zip(*found, strict=True):
-        assert one == pytest.approx(other, abs=1e-6)
+    assert_taught_alike(StreamClassifier, stream, late)
+
+
+@compiled
+@strategies.examples(20)
+@given(strategies.number_streams(max_rows=60, weighed=True), st.sampled_from([0, 3]))
+def test_streams_of_numbers_are_learnt_alike_by_both(stream, late):
+    assert_taught_alike(StreamRegressor, stream, late)
 
 
 @compiled

@@ -26,6 +26,7 @@ from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.locks import Lock
 from onlinels.numerics import Calls, is_count, read_whole, restore, shallow_copy
 from onlinels.rows.batch import (
+    Layout,
     Name,
     as_numpy,
     check_mapping,
@@ -426,10 +427,9 @@ class StreamModel(ABC):
             targets = self._read_targets(samples, y)
             weights = read_weights(w, len(samples)).tolist()
             later = shallow_copy(self)
-            later._state = state = self._state.copied()
+            later._state = self._state.copied()
             if samples:
-                # Rows that are learnt one by one, as dicts, may come from a plain array.
-                state.columns = state.columns.in_form(form_of(rows))
+                later._take_form(form_of(rows))
             for x, target, weight in zip(samples_of(rows), targets, weights, strict=True):
                 if answer is not None:
                     answers.append(answer(later, x))
@@ -441,6 +441,17 @@ class StreamModel(ABC):
             draft, converted = read_whole(read, self)
             self._change(draft)
             return converted
+
+    @property
+    def _columns(self) -> StreamColumns:
+        """The columns of the features so far."""
+        return self._state.columns
+
+    def _take_form(self, layout: Layout) -> None:
+        """Note whether rows that are learnt one by one, as dicts, come from a plain array."""
+        draft = shallow_copy(self._state)
+        draft.columns = draft.columns.in_form(layout)
+        self._change(draft)
 
     @abstractmethod
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Any]:
