@@ -28,7 +28,7 @@ from onlinels.explain import feature_effects
 from onlinels.export import to_sklearn
 from onlinels.pipelines import last_step
 from onlinels.sklearn import IncrementalRidgeClassifier
-from onlinels.stream.base import sample_key
+from onlinels.stream.waiting import sample_key
 from support import laws, models, strategies
 
 PLAIN_NAMES = ["temp", "h7", "\u00e9", 0, 1, -3, 0.5, ("h", 2), ("site", (1, 0.25)), None]

@@ -65,7 +65,7 @@ def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, most_texts
                 model.learn_many(*rows)
                 for row in zip(*rows, strict=True):
                     single.learn_one(*row)
-            assert len(model._waiting) == len(single._waiting)
+            assert len(model._state.waiting) == len(single._state.waiting)
             laws.assert_alike_streams(model, single, stream.samples)
 
 

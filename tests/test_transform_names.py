@@ -25,7 +25,7 @@ from onlinels import (
 )
 from onlinels.explain import feature_effects
 from onlinels.export import answers_only
-from onlinels.stream.base import sample_key
+from onlinels.stream.waiting import sample_key
 
 ALIKE = [3, "h3", ("h", 3), "3", ("h", "3"), "h03", 3.5]
 """Names that look as if they named one output, and are none of them equal."""

@@ -239,7 +239,7 @@ def longer_use(model):
 
 def acts_on(model, name, is_short):
     """Yield functions that use a model."""
-    is_stream = hasattr(model, "_waiting")
+    is_stream = isinstance(model, (onlinels.StreamClassifier, onlinels.StreamRegressor))
     if is_stream:
         yield from (lambda x=x, y=y: model.learn_one(x, y) for x, y in waiting_rows(model))
     yield from asking(model)
