@@ -201,6 +201,37 @@ def settle(
         apply((settling, (factors.__setitem__, GAIN, 0.0)))
 
 
+def leverage_of(
+    inverse: Numbers, pending: Numbers, factors: Numbers, row: Numbers
+) -> tuple[Numbers, float]:
+    """Return B z and z'P z of a row z; see `recursion.h`."""
+    settle(inverse, pending, factors)
+    image: Numbers = dsymv(1.0, inverse, row)
+    return image, float(ddot(image, row) / factors[SCALE])
+
+
+def absorb(
+    inverse: Numbers,
+    weights: Numbers,
+    factors: Numbers,
+    decay: float,
+    gain: float,
+    image: Numbers,
+    errors: Numbers,
+) -> tuple[Call, ...]:
+    """Return the calls that learn a row into P and W; see `recursion.h`. No product is pending."""
+    scale, kept = float(factors[SCALE]) * decay, float(factors[KEPT]) * decay
+    # Arguments by position take half the time of arguments by name; some are defaults.
+    calls: tuple[Call, ...] = (
+        (dsyr, -gain, image, 0, 1, 0, len(image), inverse, 1),
+        (dger, gain, image, errors, 1, 1, weights, 0, 0, 1),
+    )
+    if scale < MIN_SCALE:
+        calls = (*calls, (np.divide, inverse, scale, inverse))
+        scale = 1.0
+    return (*calls, (factors.__setitem__, slice(None), (scale, 0.0, kept)))
+
+
 def weights_of_errors(mean_weight: float, forgets: bool) -> tuple[float, float]:
     """Return the factors v and u of the noise variance RSS / (n - v p) and of the covariance u P.
 
@@ -807,17 +838,13 @@ class Experts:
         """
         self._images, self._gains = [], []
         pairs = zip(self._memories, self._forgetting, strict=True)
-        for (base, pending, _, factors), decay in pairs:
-            settle(base, pending, factors)
-            image, kept = dsymv(1.0, base, self._row), float(factors[SCALE]) * decay
-            total = kept + w * ddot(image, self._row)
-            if not 0.0 < total <= MAX_ROW_LEVERAGE * kept:
-                return False
-            if float(factors[KEPT]) * decay < MIN_RIDGE_SHARE:
+        for (inverse, pending, _, factors), decay in pairs:
+            image, leverage = leverage_of(inverse, pending, factors, self._row)
+            total = 1.0 + w * leverage / decay
+            if not 0.0 < total <= MAX_ROW_LEVERAGE or factors[KEPT] * decay < MIN_RIDGE_SHARE:
                 return False
             self._images.append(image)
-            # gain: w P z / (1 + w z'P z) = gain B z, with P = B / scale
-            self._gains.append(w / total)
+            self._gains.append(w / float(factors[SCALE] * decay * total))
         return True
 
     def plan(self, column: int, is_new: bool, w: float) -> tuple[Call, ...]:
@@ -827,20 +854,13 @@ class Experts:
             raise ValueError("the class has no score")
         targets[column] = 1.0
         errors = targets - self._scores
-        for r, (base, _, weights, factors) in enumerate(self._memories):
-            image, gain, decay = self._images[r], self._gains[r], self._forgetting[r]
-            calls.append((dsyr, -gain, image, 0, 1, 0, len(image), base, 1))
-            calls.append((dger, gain, image, errors[r], 1, 1, weights, 0, 0, 1))
-            kept = float(factors[SCALE]) * decay
-            if kept < MIN_SCALE:
-                calls.append((np.divide, base, kept, base))
-                kept = 1.0
-            new = kept, 0.0, float(factors[KEPT]) * decay
-            calls.append((factors.__setitem__, slice(None), new))
+        for r, (inverse, _, weights, factors) in enumerate(self._memories):
+            step = self._forgetting[r], self._gains[r], self._images[r], errors[r]
+            calls += absorb(inverse, weights, factors, *step)
         # W += 0.01 w z (y - softmax(z'W))'
         for expert, seen in enumerate((self._seen, self._row)):
-            step = w * GRADIENT_RATE, seen, errors[N_MEMORIES + expert], 1, 1
-            calls.append((dger, *step, self._softmaxes[expert], 0, 0, 1))
+            rate, own = w * GRADIENT_RATE, errors[N_MEMORIES + expert]
+            calls.append((dger, rate, seen, own, 1, 1, self._softmaxes[expert], 0, 0, 1))
         # Rows without weight count nowhere.
         sums = self._cells[self._found] * (self._decays[:, None] if w > 0.0 else 1.0)
         sums[:, 0] += w
