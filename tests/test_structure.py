@@ -20,7 +20,7 @@ PACKAGE = Path(onlinels.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = (
-    "checks core numerics saving",
+    "checks core locks numerics saving",
     "rows",
     "sums features",
     "linear",
@@ -32,7 +32,7 @@ FLOORS = (
 
 NEIGHBOURS = {
     "numerics": "checks core",
-    "saving": "checks numerics",
+    "saving": "checks locks numerics",
     "meta": "pipelines",
     "sites": "pipelines",
     "windowed": "meta pipelines",

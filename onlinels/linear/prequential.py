@@ -15,13 +15,8 @@ from onlinels.linear.ridge import changes_in, totals_after
 from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.linear.scoring import discriminant
 from onlinels.numerics import enlarged, read_whole
-from onlinels.rows.batch import (
-    Batch,
-    labels_like,
-    names_of,
-    table_like,
-    warn_of_other_columns,
-)
+from onlinels.rows.answers import labels_like, table_like
+from onlinels.rows.batch import Batch, names_of, warn_of_other_columns
 from onlinels.rows.labels import Label
 from onlinels.rows.times import ReadTimes
 from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Recursion
