@@ -22,6 +22,7 @@ from onlinels.checks import (
     quiet,
     warn_caller,
 )
+from onlinels.core import note_core
 from onlinels.core.apply import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
@@ -592,6 +593,7 @@ class StreamModel(ABC):
     __setattr__ = checked_assignment
 
     def __init__(self, seed: int) -> None:
+        note_core()
         self.seed = check_count("seed", seed, 0)
         self._lock = Lock()
         self._columns = StreamColumns()
