@@ -17,7 +17,8 @@ from dask.diagnostics import ProgressBar
 from dask.sizeof import sizeof
 
 from onlinels.checks import check_count
-from onlinels.linear.model import LinearModel, hold_choices
+from onlinels.linear.model import LinearModel
+from onlinels.linear.state import without_choices
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import (
     check_steps_learn_nothing,
@@ -129,7 +130,7 @@ def fit(
     width = PER_MODEL if split_every is None else check_count("split_every", split_every, 2)
     read, batches = partitions(X, y, w)
     start, run = linear.empty(), uuid4().hex
-    hold_choices(start)
+    start._state = without_choices(start._state)
     before = None if linear is result else shared(emptied(result))
     learn, join = delayed(learnt, pure=False), delayed(add, pure=False)
     models = list[Delayed]()

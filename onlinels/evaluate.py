@@ -24,6 +24,7 @@ from onlinels.checks import (
     check_kind,
     check_weights,
 )
+from onlinels.linear.model import LinearModel
 from onlinels.numerics import restore
 from onlinels.pipelines import FIXED_STEPS, columns_of_rows, end_of, last_step, steps_of
 from onlinels.rows.batch import (
@@ -155,7 +156,8 @@ def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
     # A hidden layer in front has the columns of the table.
     formed += [(step, form_of(X)) for step in steps[:1] if hasattr(step, "_take_form")]
     for step, form in formed:
-        step._columns.in_form(form)  # Raises if the step has learnt other names.
+        columns = step._state.columns if isinstance(step, LinearModel) else step._columns
+        columns.in_form(form)  # Raises if the step has learnt other names.
     try:
         yield from ends
     finally:

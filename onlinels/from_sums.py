@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,10 +17,12 @@ from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSq
 from onlinels.linear.ridge import KFold
 from onlinels.rows.batch import Columns, Name, plain_names, sorted_names
 from onlinels.rows.labels import Classes, as_list, read_label
+from onlinels.sums.audit import check_sum
 from onlinels.sums.forms import GramSums
 from onlinels.sums.removals import Prints, prints_of_counts, unknown_prints
 from onlinels.sums.rows import Mean
 from onlinels.sums.statistics import RowSums, Statistics
+from onlinels.sums.subsets import Subsets
 
 __all__ = ["classifier_from_sums", "regressor_from_sums"]
 
@@ -131,7 +134,7 @@ def classifier_from_sums(
         gram, by_class.T, by_class.sum(axis=0), counts, counts, counts.sum(), origin, none
     )
     n_rows = np.maximum(np.rint(counts), 1.0).astype(np.int64)
-    news = {"_classes": classes, "_class_counts": n_rows.astype(np.float64)}
+    news = {"outputs": classes, "counts": n_rows.astype(np.float64)}
     prints, order = prints_of_counts(n_rows), np.arange(n_classes)
     return _with_sums(model, sums, n_rows.sum(), feature_names, prints, order, news)
 
@@ -203,8 +206,8 @@ def regressor_from_sums(
     squares = _numbers("target_squares", target_squares, (n_targets,))
     given = RowSums(gram, products, row_sums, target_sums, squares, total, origin, target_origin)
     names: Any = model._known_names or _names("target_names", target_names, n_targets)
-    news: dict[str, Any] = {"_target_names": tuple(sorted_names(names))}
-    order = np.array([names.index(name) for name in news["_target_names"]])
+    outputs: Any = model._known_names or tuple(sorted_names(names))
+    news, order = {"outputs": outputs}, np.array([names.index(name) for name in outputs])
     prints, n_rows = unknown_prints(n_targets), max(1, round(total))
     return _with_sums(model, given, n_rows, feature_names, prints, order, news)
 
@@ -335,12 +338,16 @@ def _with_sums(
         at, to = np.split(mean.value, [n_features])
         gram, cross = gram + n * np.outer(at, at), cross + n * np.outer(at, to)
         squares = squares + n * to**2
-    learnt = Statistics(GramSums.of(gram, cross), model.fit_intercept)
-    learnt._tally[:], learnt._target_squares = (n_rows, n, n), squares
-    learnt._mean = mean if model.fit_intercept else None
-    learnt._prints = np.hstack((unknown_prints(n_features), target_prints))
+    learnt = replace(
+        Statistics.empty(GramSums.of(gram, cross), model.fit_intercept),
+        tally=np.array([n_rows, n, n]),
+        squares_of_targets=squares,
+        mean=mean if model.fit_intercept else None,
+        prints=np.hstack((unknown_prints(n_features), target_prints)),
+    )
     learnt = learnt.reindexed(np.argsort(columns.locate(layout)), targets)
     new = model.empty()
-    new._statistics.check_joins(learnt, n_features, n_targets)
-    new._put_in_place(learnt, _columns=columns, **news)
+    new._state.subsets.check_fits(n_features, n_targets)
+    check_sum(new._statistics, learnt)
+    new._state = new._state.with_sums(Subsets(learnt), columns=columns, **news)
     return new

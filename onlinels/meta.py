@@ -123,7 +123,7 @@ def take_form(model: Any, batch: Batch) -> None:
 def warn_of_lacking(model: Any, batch: Batch) -> None:
     """Warn of columns of a linear model that a frame or an array lacks."""
     if isinstance(model, LinearModel):
-        warn_of_other_columns(model._columns, batch)
+        warn_of_other_columns(model._state.columns, batch)
 
 
 class MetaClassifier(base.Classifier):
@@ -659,7 +659,7 @@ class CalibratedClassifier(WrappedClassifier):
             last = last_step(self.classifier)
             # The linear layer of a network.
             linear = getattr(last, "classifier", last)
-            if learning_step(self.classifier) is None and linear._settings.follows_rows:
+            if learning_step(self.classifier) is None and linear._state.settings.follows_rows:
                 apply(read_whole(lambda: self._rows_learnt(None, X, y, w, kwargs)[-1], self))
                 return
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)

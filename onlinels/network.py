@@ -58,7 +58,6 @@ from onlinels.linear.prequential import (
     label_and_learn,
     tabulate_and_learn,
 )
-from onlinels.linear.ridge import Penalty
 from onlinels.linear.scoring import Priors, ScoringClassifier
 from onlinels.locks import Lock, all_held
 from onlinels.meta import MetaClassifier
@@ -399,7 +398,9 @@ def with_ridge(layer: LeastSquaresClassifier, ridge: Any) -> LeastSquaresClassif
     """Return a linear layer with another ridge, which shares its sums."""
     if layer.ridge == ridge:
         return layer
-    return layer._draft(_settings=layer._settings._replace(ridge=ridge), _penalty=Penalty())
+    new, state = shallow_copy(layer), layer._state
+    new._state = state.with_sums(state.subsets, settings=state.settings._replace(ridge=ridge))
+    return new
 
 
 def check_same_features(one: FixedNetwork, other: FixedNetwork) -> None:
@@ -796,10 +797,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             self._check_images(images)
         labels = read_labels(y, n_rows)
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
-        read = self.classifier._clock.read(t, n_rows)
+        read = self.classifier._state.clock.read(t, n_rows)
         times = [None] * n_rows if read is None else [*map(exact, read.tolist())]
         if n_rows and self._fixed is None and not self._held:
-            n_bytes = self.classifier._statistics.bytes_for(self.hidden.n_hidden, len({*labels}))
+            n_bytes = self.classifier._state.subsets.bytes_for(self.hidden.n_hidden, len({*labels}))
             what, remedy = "Learning {:,} hidden units", "Pass a smaller n_hidden."
             check_room(n_bytes, what, self.hidden.n_hidden, remedy=remedy)
         return list(map(Example, images, labels, weights, times))
@@ -1049,7 +1050,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _unheld(self, images: Images, y: Any, w: Any) -> dict[str, Any]:
         """Return the attributes without some images that are held during the warm-up."""
-        held, forgets = [*self._held], self.classifier._clock.forgets
+        held, forgets = [*self._held], self.classifier._state.clock.forgets
         for number, each in enumerate(self._examples(images.values, y, w, None)):
             same = (k for k, one in enumerate(held) if is_same_example(one, each, forgets))
             place = next(same, None)

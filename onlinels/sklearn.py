@@ -36,19 +36,14 @@ from onlinels.checks import (
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.model import (
-    checked,
-    hold_choices,
-    holds_choices,
-    learn_rows,
-    scores_of,
-)
+from onlinels.linear.model import checked, scores_of, teach
 from onlinels.linear.regressors import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     check_level,
 )
 from onlinels.linear.scoring import probabilities_of
+from onlinels.linear.state import in_force, makes_no_choices, without_choices
 from onlinels.locks import Lock, all_held
 from onlinels.numerics import read_whole, restore, shallow_copy, zero_added
 from onlinels.rows.answers import label_array
@@ -63,7 +58,7 @@ from onlinels.rows.batch import (
 )
 from onlinels.rows.labels import read_label, read_labels
 from onlinels.saving import in_plain_types
-from onlinels.sums.rows import Checked, Targets
+from onlinels.sums.rows import Rows, Targets
 
 FIXED_PARAMETERS = {
     "fit_intercept": "fit_intercept",
@@ -189,7 +184,7 @@ class IncrementalModel(BaseEstimator):
                 )
         if model.ridge != alpha:
             model.ridge = alpha
-        if holds_choices(model):
+        if makes_no_choices(model._state):
             model.select_ridge()  # A call that learnt rows was interrupted before it did.
         return model
 
@@ -251,7 +246,7 @@ class IncrementalModel(BaseEstimator):
     def _learn(self, make: Callable[[], Any], X: Any, y: Any, sample_weight: Any) -> Self:
         """Learn rows with a copy of this estimator that is made, then take over its state."""
 
-        def read() -> tuple[Any, Any, Checked]:
+        def read() -> tuple[Any, Any, Rows]:
             new = make()
             batch, targets, weights = new._read(X, y, sample_weight)
             model = new._current()
@@ -260,8 +255,8 @@ class IncrementalModel(BaseEstimator):
         new, model, rows = read_whole(read, self)
         if self.alpha == "auto":
             # Alpha is selected when weights are next needed, not at the model's checkpoints.
-            hold_choices(model)
-        learn_rows(model, rows)
+            model._state = without_choices(model._state)
+        teach(model, rows)
         model.select_ridge()
         publish(new, self)
         return self
@@ -351,7 +346,7 @@ class IncrementalModel(BaseEstimator):
     def _weights(self) -> Floats:
         """Return weights by column and, in the last row, intercepts, as a new array."""
         model = self._current()
-        order = model._columns.locate(self._layout)
+        order = model._state.columns.locate(self._layout)
         return self._shaped(np.vstack((model.output_weights[order], model.intercept)))
 
     @property
@@ -384,7 +379,7 @@ class IncrementalModel(BaseEstimator):
     def scaling_(self) -> str | None:
         """What alpha acts on: "standard" for standardised columns, None for raw ones."""
         with held(self):
-            return None if self._current()._in_force()[1] is None else "standard"
+            return None if in_force(self._current()._ready())[1] is None else "standard"
 
     def to_river(self) -> Any:
         """Return a river model with the same statistics; it then learns independently.

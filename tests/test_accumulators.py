@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
-from onlinels.linear import model as linear_model
+from onlinels.linear import state as linear_model
 from support import laws, strategies
 
 # -- sums and solutions ---------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from sklearn.linear_model import RidgeCV
 
 import onlinels
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
-from onlinels.core.constants import NEXT_DUE
 from onlinels.sums.folds import hashed_folds, name_hashes
 from support import laws, strategies
 from support.slow import the_rest_slow
@@ -157,7 +156,7 @@ def test_no_cutting_changes_the_counts_at_which_a_ridge_is_chosen(step, monkeypa
     for start in range(0, 220, step):
         cut.learn_many(X[start : start + step], y[start : start + step])
     assert cut.ridge_ == whole.ridge_
-    assert cut._marks[NEXT_DUE] == whole._marks[NEXT_DUE]
+    assert cut._state.following.due == whole._state.following.due
     np.testing.assert_array_equal(cut.ridge_diagonal > 0.0, whole.ridge_diagonal > 0.0)
 
 
@@ -245,7 +244,7 @@ def test_no_cutting_changes_the_ridge_of_weighted_rows(seed, settings, weighed, 
     asked.predict_learn_many(X, y, w, t)
     for each in (cut, asked):
         assert each.ridge_ == pytest.approx(one.ridge_, rel=1e-5)
-        assert each._marks[NEXT_DUE] == one._marks[NEXT_DUE]
+        assert each._state.following.due == one._state.following.due
 
 
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])

@@ -105,7 +105,7 @@ def test_labels_and_names_keep_their_types(tmp_path, label, make):
 def test_other_labels_are_refused_and_no_file_is_written(tmp_path, label):
     model = LeastSquaresClassifier()
     model.learn_one({"x": 1.0}, label)
-    message = r"_classes holds .* of type \w+\. .* of type str, int"
+    message = r"outputs holds .* of type \w+\. .* of type str, int"
     assert_not_saved(model, tmp_path / "model.npz", message, TypeError)
 
 

@@ -247,7 +247,7 @@ def test_a_copy_while_another_thread_learns_is_whole(how):
             for _ in range(60):
                 copied = COPIES[how](model)
                 sums = copied.statistics()
-                weights = sums.weight, sums.target_sums.sum(), copied._class_counts.sum()
+                weights = sums.weight, sums.target_sums.sum(), copied._state.counts.sum()
                 assert weights == pytest.approx((copied.count,) * 3, abs=1e-6)
         finally:
             done.set()

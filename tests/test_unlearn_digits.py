@@ -5,6 +5,7 @@ The truth are sums of the rows that stay in long double, which never knew the ot
 
 import functools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -240,7 +241,10 @@ def test_a_warning_tells_of_digits_that_a_ridge_selected_later_lacks():
     X, outlier = random.normal(size=(60, 3)), 3e5 * random.normal(size=(1, 3))
     model = laws.fitted(LeastSquaresRegressor("auto", scaling=None), outlier, [0.0])
     model.learn_many(X, random.normal(size=60))
-    model._statistics._rounding = model._statistics._rounding._replace(squares=np.full(4, 1e-2))
+    # More rounding, of the same sums.
+    sums = model._state.statistics
+    lost = replace(sums, rounding=sums.rounding._replace(squares=np.full(4, 1e-2)))
+    model._state = model._state.with_sums(replace(model._state.subsets, whole=lost))
     with pytest.warns(UserWarning, match="selected after rows were removed"):
         model.predict_many(X)
     model.predict_many(X)  # Once.

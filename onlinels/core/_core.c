@@ -26,7 +26,7 @@
 #include "stream.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/constants.py`). */
-#define LAYOUT 10
+#define LAYOUT 11
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
@@ -222,11 +222,10 @@ static int is_reader(PyObject *object)
 #define INTEGERS "lq"
 #define HASHES "LQ"
 
-/* The memory of array i of a tuple, of `size` numbers of a format; NULL with an exception if it does not fit.
- * An array of numpy keeps its memory as long as it lives. */
-static void *memory_of(PyObject *arrays, Py_ssize_t i, Py_ssize_t size, const char *formats, int flags)
+/* The memory of an array, of `size` numbers of a format; NULL with an exception if it does not fit. An array of
+ * numpy keeps its memory as long as it lives. */
+static void *memory_in(PyObject *array, Py_ssize_t size, const char *formats, int flags)
 {
-    PyObject *array = PyTuple_GetItem(arrays, i);
     Py_buffer buffer;
     if (!array || PyObject_GetBuffer(array, &buffer, flags | PyBUF_FORMAT))
         return NULL;
@@ -237,8 +236,14 @@ static void *memory_of(PyObject *arrays, Py_ssize_t i, Py_ssize_t size, const ch
     PyBuffer_Release(&buffer);
     if (is_known && n == size)
         return memory;
-    return PyErr_Format(PyExc_ValueError, "array %zd has %zd numbers%s, expected %zd", i, n,
+    return PyErr_Format(PyExc_ValueError, "an array has %zd numbers%s, expected %zd", n,
                         is_known ? "" : " of another type", size);
+}
+
+/* The memory of array i of a tuple. */
+static void *memory_of(PyObject *arrays, Py_ssize_t i, Py_ssize_t size, const char *formats, int flags)
+{
+    return memory_in(PyTuple_GetItem(arrays, i), size, formats, flags);
 }
 #define TO_READ PyBUF_C_CONTIGUOUS
 #define TO_WRITE (PyBUF_ANY_CONTIGUOUS | PyBUF_WRITABLE)
@@ -267,75 +272,88 @@ enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS
 #define ROWS_SELECTED_ONE_BY_ONE 16.0
 #define MAX_UNITS_GROWTH 4.1
 
-typedef struct SingleRows {
+typedef struct {
     PyObject_HEAD
-    PyObject *args;            /* the arguments, which own the objects and arrays below */
-    struct SingleRows *beside; /* sums of all rows but those that dwarf them, which share the row; or NULL */
+    PyObject *args;        /* the arguments and arrays, which own the objects and memory below */
     Reader *features;
-    PyObject *targets;         /* dict: the column of every label; Reader of named targets; or None */
-    PyObject *labels;          /* tuple */
-    PyObject *label_types;     /* frozenset: types of labels that are compared without Python code */
-    sums_t sums;
+    PyObject *targets;     /* dict: the column of every label; Reader of named targets; or None */
+    PyObject *labels;      /* tuple */
+    PyObject *label_types; /* frozenset: types of labels that are compared without Python code */
+    sums_t sums, inliers;  /* of all rows; of all but those that dwarf them, without columns if these are none */
     recursion_t recursion;
-    row_t row;
+    row_t row, inlier;     /* the row, and the row about the mean of the inliers */
+    real *numbers;         /* the memory of both rows */
     double *marks;
-    double *counts;            /* (n): rows of every class; or NULL */
-    real *constants;           /* (m): the only value of every feature, NaN if it varies; or NULL */
+    double *counts;        /* (n): rows of every class; or NULL */
+    real *constants;       /* (m): the only value of every feature, NaN if it varies; or NULL */
     double decay, most, least_share, patience;
-    Py_ssize_t column;         /* of the label of the row */
-    int refines;               /* whether the weights are corrected by the sums before they answer */
-    int forgets;               /* whether the weights of rows decay */
+    Py_ssize_t column;     /* of the label of the row */
+    int learns;            /* whether rows may be learnt without other code */
+    int refines;           /* whether the weights are corrected by the sums before they answer */
+    int forgets;           /* whether the weights of rows decay */
 } SingleRows;
 
-/* Take the arrays: a row with its targets; those of sums and recursion; marks, counts and constants; and
- * panels, each rows above and a diagonal block. Return -1 with an exception if they do not fit. */
-static int take_arrays(SingleRows *self, PyObject *arrays)
+/* An object that a list keeps alive; NULL with an exception if there is none. */
+static PyObject *kept_in(PyObject *kept, PyObject *found)
 {
-    sums_t *s = &self->sums;
-    recursion_t *r = &self->recursion;
-    row_t *row = &self->row;
-    const Py_ssize_t n_arrays = PyTuple_Size(arrays), size = PyObject_Size(PyTuple_GetItem(arrays, 0));
-    const Py_ssize_t m = s->m = self->features->size, n = s->n = size - m;
-    real *target_squares = NULL;
-    const struct {
-        void *place; /* of a pointer, NULL for None */
-        Py_ssize_t size;
-        const char *formats;
-    } wanted[] = {
-        {&row->values, size, REALS}, {&s->tally, 3, REALS}, {&s->origin, size, REALS}, {&s->offset, size, REALS},
-        {&s->cross, m * n, REALS}, {&target_squares, n, REALS}, {&s->prints, 2 * size, HASHES},
-        {&r->inverse, m * m, REALS}, {&r->pending, m, REALS}, {&r->weights, m * n, REALS},
-        {&r->criterion, n, REALS}, {&r->factors, N_FACTORS, REALS}, {&r->penalties, m, REALS},
-        {&self->marks, N_MARKS, REALS}, {&self->counts, n, REALS}, {&self->constants, m, REALS},
-    };
-    const Py_ssize_t n_wanted = sizeof(wanted) / sizeof(*wanted);
+    const int failed = !found || PyList_Append(kept, found);
+    Py_XDECREF(found);
+    return failed ? NULL : found;
+}
+
+/* The attribute of an object, which a list keeps alive; NULL with an exception if there is none. */
+static PyObject *kept_attribute(PyObject *kept, PyObject *owner, const char *name)
+{
+    PyObject *key = owner ? PyUnicode_InternFromString(name) : NULL; /* types remember what they are asked for */
+    PyObject *found = key ? PyObject_GetAttr(owner, key) : NULL;
+    Py_XDECREF(key);
+    return kept_in(kept, found);
+}
+
+/* Take an array that is an attribute. Return 0 with an exception if it does not fit. */
+static int take(PyObject *kept, PyObject *owner, const char *name, Py_ssize_t size, const char *formats, void *place)
+{
+    void *found = memory_in(kept_attribute(kept, owner, name), size, formats, TO_WRITE);
+    memcpy(place, &found, sizeof(found));
+    return found != NULL;
+}
+
+/* Take the arrays of statistics for m features and n targets, by name. `nowhere` are m + n zeros. Return 0 with an
+ * exception if they do not fit. */
+static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssize_t n, real *nowhere, sums_t *s)
+{
+    const Py_ssize_t size = m + n;
+    PyObject *mean = kept_attribute(kept, statistics, "mean");
+    PyObject *products = kept_attribute(kept, statistics, "products");
+    PyObject *row_arrays = kept_attribute(kept, products, "row_arrays"), *arrays;
+    real *target_squares;
     Py_ssize_t start = 0;
-    if (PyErr_Occurred() || n < 0) {
-        PyErr_SetString(PyExc_ValueError, "a row has fewer numbers than features");
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < n_wanted; i++) {
-        const int is_none = PyTuple_GetItem(arrays, i) == Py_None;
-        void *found = is_none ? NULL : memory_of(arrays, i, wanted[i].size, wanted[i].formats, TO_WRITE);
-        if (!found && !is_none)
-            return -1;
-        memcpy(wanted[i].place, &found, sizeof(found));
-    }
-    /* Some arrays are of no use without others. */
-    const int has_sums = s->tally && target_squares && s->prints && !s->origin == !s->offset;
-    const int has_recursion = r->pending && r->weights && r->criterion && r->factors && r->penalties;
-    if (!has_sums || (r->inverse && !has_recursion) || (r->weights && !self->marks)) {
-        PyErr_SetString(PyExc_ValueError, "arrays are missing");
-        return -1;
-    }
-    s->panels = PyMem_Calloc(n_arrays, sizeof(panel_t));
-    s->squares = PyMem_Calloc(size + 1, sizeof(real *));
-    row->about = PyMem_Calloc((ROWS_AT_ONCE + 3) * size + 1, sizeof(real));
-    if (!s->panels || !s->squares || !row->about) {
+    s->m = m;
+    s->n = n;
+    s->origin = s->offset = nowhere;
+    if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
+        || !take(kept, statistics, "prints", 2 * size, HASHES, &s->prints)
+        || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares))
+        return 0;
+    s->is_centred = mean != Py_None;
+    if (s->is_centred && !(take(kept, mean, "origin", size, REALS, &s->origin)
+                           && take(kept, mean, "offset", size, REALS, &s->offset)))
+        return 0;
+    if (!(arrays = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
+        return 0;
+    const Py_ssize_t n_arrays = PyTuple_Size(arrays);
+    s->panels = PyMem_Calloc((size_t)n_arrays + 1, sizeof(panel_t));
+    s->squares = PyMem_Calloc((size_t)size + 1, sizeof(real *));
+    if (!s->panels || !s->squares) {
         PyErr_NoMemory();
-        return -1;
+        return 0;
     }
-    for (Py_ssize_t i = n_wanted; i < n_arrays; i += 2) {
+    for (Py_ssize_t j = 0; j < n; j++)
+        s->squares[m + j] = target_squares + j;
+    if (!n_arrays) /* Sums of this form learn no single rows. */
+        return 1;
+    s->cross = memory_of(arrays, 0, m * n, REALS, TO_WRITE);
+    for (Py_ssize_t i = 1; s->cross && i < n_arrays; i += 2) {
         const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(arrays, i + 1));
         real *above = memory_of(arrays, i, start * width, REALS, TO_WRITE);
         real *corner = above ? memory_of(arrays, i + 1, width * width, REALS, TO_WRITE) : NULL;
@@ -347,44 +365,96 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
     }
     if (s->cross && start != m && !PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
-    for (Py_ssize_t j = 0; j < n; j++)
-        s->squares[m + j] = target_squares + j;
-    row->image = row->about + ROWS_AT_ONCE * size;
+    return !PyErr_Occurred();
+}
+
+/* Take the arrays of a recursion, by name. Return 0 with an exception if they do not fit. */
+static int take_recursion(PyObject *kept, PyObject *object, Py_ssize_t m, Py_ssize_t n, recursion_t *r)
+{
+    return take(kept, object, "inverse", m * m, REALS, &r->inverse) && take(kept, object, "pending", m, REALS, &r->pending)
+           && take(kept, object, "weights", m * n, REALS, &r->weights)
+           && take(kept, object, "criterion", n, REALS, &r->criterion)
+           && take(kept, object, "factors", N_FACTORS, REALS, &r->factors)
+           && take(kept, object, "full_penalties", m, REALS, &r->penalties);
+}
+
+/* Take the memory of an argument, an array or None. Return 0 with an exception if it does not fit. */
+static int take_argument(PyObject *array, Py_ssize_t size, void *place)
+{
+    void *found = array == Py_None ? NULL : memory_in(array, size, REALS, TO_WRITE);
+    memcpy(place, &found, sizeof(found));
+    return found || array == Py_None;
+}
+
+/* Give a row its part of a memory of numbers; return the rest of it. */
+static real *take_row(real *numbers, real *values, Py_ssize_t m, Py_ssize_t n, row_t *row)
+{
+    row->values = values;
+    row->about = numbers;
+    row->image = row->about + ROWS_AT_ONCE * (m + n);
     row->imaged = row->image + m;
     row->imaged_at = -1.0;
     row->scores = row->imaged + m;
     row->errors = row->scores + n;
-    s->is_centred = s->origin != NULL;
-    if (!s->is_centred)
-        s->origin = s->offset = row->errors + n;
-    return PyErr_Occurred() ? -1 : 0;
+    return row->errors + n;
 }
 
-/* Whether the sums beside are of the same columns. */
-static int has_fitting_sums(const SingleRows *self)
+/* Take the arrays. Return 0 with an exception if they do not fit. */
+static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *arguments)
 {
-    const sums_t *s = &self->sums, *beside = self->beside ? &self->beside->sums : NULL;
-    return !beside || (beside->m == s->m && beside->n == s->n && beside->cross);
+    enum { WHOLE, INLIERS, RECURSION, WEIGHTS, MARKS, COUNTS, CONSTANTS };
+    PyObject *shape = kept_attribute(kept, arguments[WHOLE], "products");
+    shape = shape ? kept_attribute(kept, shape, "shape") : NULL;
+    Py_ssize_t m, n;
+    if (!shape || !PyArg_ParseTuple(shape, "nn", &m, &n))
+        return 0;
+    if (m != self->features->size || n < 0) {
+        PyErr_SetString(PyExc_ValueError, "the reader has other columns than the statistics");
+        return 0;
+    }
+    const size_t n_numbers = 2 * (size_t)(ROWS_AT_ONCE + 4) * (size_t)(m + n) + 1;
+    real *values = self->numbers = PyMem_Calloc(n_numbers, sizeof(real));
+    if (!values) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    real *nowhere = values + m + n, *rest = take_row(nowhere + m + n, values, m, n, &self->row);
+    take_row(rest, values, m, n, &self->inlier);
+    if (!take_sums(kept, arguments[WHOLE], m, n, nowhere, &self->sums)
+        || (arguments[INLIERS] != Py_None
+            && !take_sums(kept, arguments[INLIERS], m, n, nowhere, &self->inliers))
+        || !(self->marks = memory_in(arguments[MARKS], N_MARKS, REALS, TO_WRITE))
+        || !take_argument(arguments[COUNTS], n, &self->counts)
+        || !take_argument(arguments[CONSTANTS], m, &self->constants))
+        return 0;
+    if (arguments[RECURSION] != Py_None)
+        return take_recursion(kept, arguments[RECURSION], m, n, &self->recursion);
+    return take_argument(arguments[WEIGHTS], m * n, &self->recursion.weights);
 }
 
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
+    static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
+                            "weights", "marks", "counts", "constants", "decay", "most", "least_share",
+                            "patience", "learns", "refines", "forgets", NULL};
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
-    PyObject *arrays;
-    if (self && PyArg_ParseTuple(args, "OOO!O!O!ddddpp|O!", &self->features, &self->targets, &PyTuple_Type,
-                                 &self->labels, &PyFrozenSet_Type, &self->label_types, &PyTuple_Type, &arrays,
-                                 &self->decay, &self->most, &self->least_share, &self->patience, &self->refines,
-                                 &self->forgets, type, &self->beside)) {
-        Py_INCREF(self->args = args);
+    PyObject *a[7], *kept = PyList_New(0);
+    if (self && kept
+        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOddddppp", names, &self->features,
+                                       &self->targets, &PyTuple_Type, &self->labels, &PyFrozenSet_Type,
+                                       &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6,
+                                       &self->decay, &self->most, &self->least_share, &self->patience,
+                                       &self->learns, &self->refines, &self->forgets)
+        && !PyList_Append(kept, kwargs)) {
         if (!is_reader((PyObject *)self->features)
             || !(self->targets == Py_None || PyDict_CheckExact(self->targets) || is_reader(self->targets)))
             PyErr_SetString(PyExc_TypeError, "features or targets are no reader");
-        else if (!take_arrays(self, arrays)) {
-            if (has_fitting_sums(self))
-                return (PyObject *)self;
-            PyErr_SetString(PyExc_ValueError, "the sums beside have other columns");
+        else if (take_arrays(self, kept, a) && (self->args = PyList_AsTuple(kept))) {
+            Py_DECREF(kept);
+            return (PyObject *)self;
         }
     }
+    Py_XDECREF(kept);
     Py_XDECREF((PyObject *)self);
     return NULL;
 }
@@ -394,7 +464,9 @@ static void SingleRows_dealloc(SingleRows *self)
     PyObject_GC_UnTrack(self);
     PyMem_Free(self->sums.panels);
     PyMem_Free(self->sums.squares);
-    PyMem_Free(self->row.about);
+    PyMem_Free(self->inliers.panels);
+    PyMem_Free(self->inliers.squares);
+    PyMem_Free(self->numbers);
     release((PyObject *)self);
 }
 
@@ -544,9 +616,17 @@ static int is_weight_beyond(const SingleRows *self, double weight)
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
     const double past = self->sums.tally[1] * self->decay;
-    return self->sums.cross && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
+    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
            && (double)k <= self->marks[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
+}
+
+/* Prepare to learn the row with a weight w, after a decay of all earlier weights. */
+static void prepare_row(SingleRows *self, double w, double decay)
+{
+    prepare(&self->sums, &self->row, w, decay);
+    if (self->inliers.m)
+        prepare(&self->inliers, &self->inlier, w, decay);
 }
 
 /* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
@@ -554,16 +634,12 @@ static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
-    SingleRows *beside = self->beside;
     if (!can_learn(self, 1, w) || !is_constant_where_known(self)
         || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
-    prepare(&self->sums, &self->row, w, self->decay);
-    if (!beside)
-        return !dwarfs(&self->sums, &self->row, w);
-    prepare(&beside->sums, &beside->row, w, self->decay);
-    return w <= MUCH_HEAVIER * beside->sums.tally[1] * self->decay
-           && (self->decay == 1.0 || !dwarfs(&beside->sums, &beside->row, w));
+    prepare_row(self, w, self->decay);
+    return self->inliers.m ? w <= MUCH_HEAVIER * self->inliers.tally[1] * self->decay
+                           : !dwarfs(&self->sums, &self->row, w);
 }
 
 /* Learn the prepared row: into the sums, and into the weights if these follow rows. */
@@ -571,7 +647,6 @@ static void learn(SingleRows *self, double w, int is_restored)
 {
     double *marks = self->marks;
     const double count = self->sums.tally[0];
-    SingleRows *beside = self->beside;
     /* Weights follow rows only while predictions keep coming. */
     const int follows = self->recursion.inverse && !is_restored && count < marks[VALID_UNTIL]
                         && (count == marks[PREDICTED_AT] || count + 1.0 - marks[PREDICTED_AT] <= self->patience)
@@ -579,8 +654,8 @@ static void learn(SingleRows *self, double w, int is_restored)
     if (self->recursion.inverse && !follows)
         marks[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);
-    if (beside && !dwarfs(&beside->sums, &beside->row, w))
-        add_row(&beside->sums, &beside->row);
+    if (self->inliers.m)
+        (dwarfs(&self->inliers, &self->inlier, w) ? fade : add_row)(&self->inliers, &self->inlier);
 }
 
 /* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
@@ -645,23 +720,21 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
     Py_RETURN_NONE;
 }
 
-/* Learn the row in the first array, which Python code has checked. */
-static PyObject *SingleRows_learn_loaded(SingleRows *self, PyObject *w)
+/* Learn a row with its targets (m + n), which Python code has checked, after a decay of all earlier weights:
+ * learn_checked(row, w, decay). */
+static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    const double weight = PyFloat_AsDouble(w);
-    if (!self->sums.cross && !PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "there are no sums to learn into");
-    if (PyErr_Occurred())
+    const Py_ssize_t size = self->sums.m + self->sums.n;
+    if (n_args != 3 || !self->sums.cross)
+        return PyErr_Format(PyExc_ValueError, "learn_checked(row, w, decay), into sums of products");
+    const double w = PyFloat_AsDouble(args[1]), decay = PyFloat_AsDouble(args[2]);
+    const real *row = PyErr_Occurred() ? NULL : memory_in(args[0], size, REALS, TO_READ);
+    if (!row)
         return NULL;
-    prepare(&self->sums, &self->row, weight, self->decay);
-    learn(self, weight, 0);
+    memcpy(self->row.values, row, (size_t)size * sizeof(real));
+    prepare_row(self, w, decay);
+    learn(self, w, 0);
     Py_RETURN_NONE;
-}
-
-/* Return calls for one C loop that do the same. */
-static PyObject *SingleRows_plan_sample(PyObject *self, PyObject *w)
-{
-    return Py_BuildValue("((NO))", PyObject_GetAttrString(self, "learn_loaded"), w);
 }
 
 /* ---- Rows of arrays ---------------------------------------------------------------------------- */
@@ -721,7 +794,7 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
     const sums_t *s = &self->sums;
     const double total = dot(k * s->m, rows[X], rows[X]);
     const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
-    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->beside
+    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->inliers.m
               && s->tally[1] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
         self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
@@ -1005,8 +1078,7 @@ static PyMethodDef rows_methods[] = {
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
-    {"learn_loaded", (PyCFunction)SingleRows_learn_loaded, METH_O, NULL},
-    {"plan_sample", SingleRows_plan_sample, METH_O, NULL},
+    {"learn_checked", (PyCFunction)(void (*)(void))SingleRows_learn_checked, METH_FASTCALL, NULL},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};

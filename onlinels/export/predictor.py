@@ -174,9 +174,9 @@ def predictor_of(model: Any) -> Predictor:
             priors = model.priors
             softmax = None if priors is None else OF_PRIORS
             priors = priors if isinstance(priors, dict) else None
-            parts = model._columns, model.classes, weights, intercept, softmax, priors
+            parts = model._state.columns, model.classes, weights, intercept, softmax, priors
             return ClassPredictor(*parts)
-        return NumberPredictor(model._columns, model._named or (), weights, intercept)
+        return NumberPredictor(model._state.columns, model._named or (), weights, intercept)
 
 
 def check_seen(predictor: Predictor, output: str) -> None:

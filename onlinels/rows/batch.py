@@ -719,9 +719,9 @@ class Columns:
 
     def row(self, x: Any) -> Floats | None:
         """Return a dict of names that were met as a row of all columns; None for anything else."""
-        if self._reader is None:
+        if self._reader is None and Reader is not None:
             self._reader = reader_of(self.met, len(self))
-        known = self._reader.row(x) if len(self) else None
+        known = self._reader.row(x) if len(self) and self._reader is not None else None
         return None if known is None else np.frombuffer(known)
 
     def are(self, layout: Layout) -> bool:

@@ -7,6 +7,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -503,20 +504,24 @@ class PlainExpert:
 
     def __getstate__(self) -> dict[str, Any]:
         # Without the solution, which the model keeps or not, depending on how it was predicted.
-        model = shallow_copy(self.model)
-        vars(model)["_solution"] = None
+        model, state = shallow_copy(self.model), self.model._state
+        following = state.following.saved(state.count)
+        following.solution = None
+        model._state = replace(state, following=following)
         return vars(self) | {"model": model}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         restore(self, state)
-        classes = getattr(self.model, "_classes", None)
-        if classes is None:
+        state = self.model._state
+        if state.counts is None:
             return
+        classes = state.outputs
         # In files of earlier versions, classes are named by their labels.
         if self._owed is not None:
             row, y, w = self._owed
             self._owed = row, classes.index.get(y, len(classes)), w
-        vars(self.model).update(_classes=Classes().extended(range(len(classes))), _rows=None)
+        state.following.drop_rows()
+        self.model._state = replace(state, outputs=Classes().extended(range(len(classes))))
 
     def knowing(self, row: Floats) -> Self:
         """Return the expert with units for the values of a row (n_features,)."""

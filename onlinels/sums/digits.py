@@ -60,7 +60,7 @@ def are_negligible(statistics: Statistics, most: float = MAX_LOST) -> bool:
     takes a solution: with W unknown, |W| is at most the length of the targets divided by sqrt(s).
     """
     # The errors of the sums of squares if the rows were learnt in one batch.
-    of_rows = EPS * np.sqrt(float(n_additions(statistics.count))) * np.abs(statistics.squares())
+    of_rows = EPS * np.sqrt(float(n_additions(statistics.count))) * np.abs(statistics.squares)
     if (statistics.rounding.squares <= MAX_EXCESS * of_rows).all():
         return True
     return _largest_loss(statistics, 0.0, statistics.diagonal)[0] <= most

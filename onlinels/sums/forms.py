@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -135,6 +136,10 @@ class GramSums:
             (columns.__setitem__, present, total),
         )
 
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
     def add(self, other: Any) -> None:
         """Add sums of as many columns, in place; no other object may use these sums."""
         self.gram.add(other.gram)
@@ -267,6 +272,10 @@ class FactorSums:
                 new = rows.values[part] * root[part], targets * root[part]
                 factor, rotated = with_rows(factor, rotated, *new)
         return ((vars(self).update, {"factor": factor, "rotated": rotated}),)
+
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
 
     def add(self, other: Any) -> None:
         """Add sums of as many columns, in place: factor the stacked factors."""

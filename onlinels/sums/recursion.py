@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dasum, dgemm, dsymm, dsyrk, dtrmm, dtrsm
@@ -349,17 +349,3 @@ class Recursion:
         self.settle()
         variances: Floats = self.inverse.diagonal() / self.factors[SCALE]
         return variances
-
-
-class Following(NamedTuple):
-    """A recursion that follows single rows, and the marks of its model.
-
-    Attributes
-    ----------
-    recursion : Recursion, or None
-    marks : ndarray (8,), or None
-        See `onlinels.core.constants`.
-    """
-
-    recursion: Recursion | None = None
-    marks: Floats | None = None
