@@ -15,13 +15,13 @@ from onlinels.core.reference import (
     scale_after,
     settle,
 )
+from onlinels.core.rows import SingleRows
 
 __all__ = ["IN_USE", "Experts", "Reader", "SingleRows", "judge_row", "mix_scores"]
 __all__ += ["note_core", "scale", "scale_after", "settle"]
 
 Reader: Any = None
-SingleRows: Any = None
-"""What reads and learns single rows; None without the extension: a row is a batch of one."""
+"""What reads dicts; None without the extension, where other code does."""
 
 IN_USE = "reference"
 """What learns single rows: "compiled", or "reference" without the extension.
@@ -35,7 +35,7 @@ if os.environ.get("ONLINELS_CORE") != "reference":
 
         # A file that another version has left beside its source would write to other memory.
         if compiled.LAYOUT == LAYOUT:
-            Reader, SingleRows = compiled.Reader, compiled.SingleRows
+            Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
             Experts, settle = compiled.Experts, compiled.settle  # type: ignore[misc]
             judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
             scale, scale_after = compiled.scale, compiled.scale_after

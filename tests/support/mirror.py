@@ -40,11 +40,12 @@ from onlinels.core.constants import (
     SHARE,
     VALID_UNTIL,
 )
-from onlinels.core.reference import is_weight_due
+from onlinels.core.reference import equal_rows, is_weight_due
 
 
 def squares_of(s):
-    return np.concatenate([np.diagonal(corner) for *_, corner in s.panels] + [s.target_squares])
+    diagonals = [np.diagonal(corner) for _, _, corner in s.panels]
+    return np.concatenate([*diagonals, s.target_squares])
 
 
 def mean_of(s):
@@ -160,18 +161,50 @@ def move_mean(s, row):
         s.origin[:] = mean
 
 
-def add_row(s, row):
+def add_products(s, row, weight):
     z, v = np.split(row.about, [s.m])
     for start, above, corner in s.panels:
         own = z[start : start + len(corner)]
-        above[:] = row.decay * above + row.weight * np.outer(z[:start], own)
-        corner[:] = row.decay * corner + np.triu(row.weight * np.outer(own, own))
-    s.cross[:] = row.decay * s.cross + row.weight * np.outer(z, v)
-    s.target_squares[:] = row.decay * s.target_squares + row.weight * v**2
+        above[:] = row.decay * above + weight * np.outer(z[:start], own)
+        corner[:] = row.decay * corner + np.triu(weight * np.outer(own, own))
+    s.cross[:] = row.decay * s.cross + weight * np.outer(z, v)
+    s.target_squares[:] = row.decay * s.target_squares + weight * v**2
+
+
+def fade(s, row):
+    add_products(s, row, 0.0)
+    s.tally *= 1.0, row.decay, row.decay**2
+
+
+def add_row(s, row):
+    add_products(s, row, row.weight)
     add_hashes(row.values, s.prints)
     s.tally[:] = s.tally[0] + 1.0, row.total, row.decay**2 * s.tally[2] + row.w**2
     if s.is_centred:
         move_mean(s, row)
+
+
+def sums_of(statistics):
+    """Return the arrays of statistics by the names of recursion.h."""
+    (m, n), arrays = statistics.products.shape, statistics.products.row_arrays()
+    s = SimpleNamespace(m=m, tally=statistics.tally, prints=statistics.prints)
+    s.is_centred, nowhere = statistics.mean is not None, np.zeros(m + n)
+    s.origin, s.offset = statistics.mean or (nowhere, nowhere)
+    s.cross, s.target_squares = arrays[0] if arrays else None, statistics.squares_of_targets
+    s.panels = [
+        (len(above), above, own) for above, own in zip(*[iter(arrays[1:])] * 2, strict=True)
+    ]
+    return s
+
+
+def recursion_of(recursion, weights):
+    """Return the arrays of a recursion by the names of recursion.h; without one, only weights."""
+    if recursion is None:
+        return SimpleNamespace(inverse=None, weights=weights)
+    names = "inverse", "pending", "weights", "criterion", "factors"
+    r = SimpleNamespace(**{name: getattr(recursion, name) for name in names})
+    r.penalties = recursion.full_penalties
+    return r
 
 
 class Reader:
@@ -207,26 +240,19 @@ class Reader:
 class SingleRows:
     """What predicts and learns single rows in the arrays of a model."""
 
-    def __init__(self, features, targets, labels, label_types, arrays, *options):
-        self.features, self.targets, self.labels, self.label_types = (
-            features,
-            targets,
-            labels,
-            label_types,
+    def __init__(self, *, whole, inliers, recursion, weights, **others):
+        vars(self).update(others)
+        self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
+        self.r, self.row, self.inlier = (
+            recursion_of(recursion, weights),
+            SimpleNamespace(),
+            SimpleNamespace(),
         )
-        self.decay, self.most, self.least_share, self.patience, self.refines = options[:5]
-        self.forgets, self.beside = options[5], options[6] if len(options) > 6 else None
-        values, tally, origin, offset, cross, target_squares, prints = arrays[:7]
-        self.marks, self.counts, self.constants = arrays[13:16]
-        names = "inverse", "pending", "weights", "criterion", "factors", "penalties"
-        self.r = SimpleNamespace(**dict(zip(names, arrays[7:13], strict=True)))
-        self.row, is_centred = SimpleNamespace(values=values), origin is not None
-        self.s = SimpleNamespace(tally=tally, cross=cross, prints=prints, is_centred=is_centred)
-        self.s.target_squares, self.s.panels = target_squares, []
-        self.s.m, nowhere = len(values) - len(target_squares), np.zeros(len(values))
-        self.s.origin, self.s.offset = (origin, offset) if is_centred else (nowhere, nowhere)
-        for above, corner in zip(arrays[16::2], arrays[17::2], strict=True):
-            self.s.panels.append((len(above), above, corner))
+
+    def load(self, x, targets):
+        self.row.values = self.inlier.values = np.append(x, targets)
+
+    # Predicting.
 
     def can_answer(self):
         count, marks = self.s.tally[0], self.marks
@@ -238,7 +264,7 @@ class SingleRows:
         known = x if isinstance(x, np.ndarray) else self.features.row(x)
         if not self.can_answer() or known is None:
             return None
-        self.row.values[: self.s.m] = known
+        self.row.values = np.append(known, np.zeros(len(self.s.target_squares)))
         predict(self.s, self.r, self.row)
         self.marks[PREDICTED_AT] = self.s.tally[0]
         return self.row.scores.tolist()
@@ -272,28 +298,33 @@ class SingleRows:
         ends = zip(scores, halves.tolist(), strict=True)
         return [(score - half, score + half) for score, half in ends]
 
+    # Learning.
+
     def is_constant_where_known(self):
-        known = np.full(self.s.m, np.nan) if self.constants is None else self.constants
-        return bool(((self.row.values[: self.s.m] == known) | np.isnan(known)).all())
+        if self.constants is None:
+            return True
+        same = self.row.values[: self.s.m] == self.constants
+        return bool((same | np.isnan(self.constants)).all())
+
+    def prepare(self, w, decay):
+        prepare(self.s, self.row, w, decay)
+        if self.inliers is not None:
+            prepare(self.inliers, self.inlier, w, decay)
 
     def is_plain(self, w):
-        past, values = self.s.tally[1] * self.decay, self.row.values
-        is_plain = self.s.cross is not None and self.marks is not None
-        is_plain = is_plain and 0.0 < w <= 1.0 and w <= MUCH_HEAVIER * past
-        is_plain = is_plain and self.s.tally[0] < self.marks[NEXT_DUE]
-        if not (
-            is_plain and self.is_constant_where_known() and ddot(values, values) <= MAX_SQUARES
-        ):
+        (count, weight, _), values = self.s.tally, self.row.values
+        can_learn = self.learns and self.s.cross is not None and count < self.marks[NEXT_DUE]
+        can_learn = can_learn and 0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self.decay
+        can_learn = can_learn and self.is_constant_where_known()
+        if not (can_learn and ddot(values, values) <= MAX_SQUARES):
             return False
-        prepare(self.s, self.row, w, self.decay)
-        if self.beside is None:
+        self.prepare(w, self.decay)
+        if self.inliers is None:
             return not dwarfs(self.s, self.row, w)
-        prepare(self.beside.s, self.beside.row, w, self.decay)
-        is_light = w <= MUCH_HEAVIER * self.beside.s.tally[1] * self.decay
-        return is_light and (self.decay == 1.0 or not dwarfs(self.beside.s, self.beside.row, w))
+        return bool(w <= MUCH_HEAVIER * self.inliers.tally[1] * self.decay)
 
     def learn_prepared(self, w, is_restored=False):
-        marks, count, beside = self.marks, self.s.tally[0], self.beside
+        marks, count = self.marks, self.s.tally[0]
         if self.r.inverse is not None:
             since = count - marks[PREDICTED_AT]
             follows = not is_restored and count < marks[VALID_UNTIL]
@@ -301,26 +332,26 @@ class SingleRows:
             if not (follows and follow(self.s, self.r, self.row, self.most)):
                 marks[VALID_UNTIL] = 0.0
         add_row(self.s, self.row)
-        if beside is not None and not dwarfs(beside.s, beside.row, w):
-            add_row(beside.s, beside.row)
+        if self.inliers is not None:
+            change = fade if dwarfs(self.inliers, self.inlier, w) else add_row
+            change(self.inliers, self.inlier)
+
+    def are_units_alike(self):
+        now, then = squares_of(self.s)[: self.s.m] / self.s.tally[1], self.r.penalties
+        then = then / self.marks[SCALED]
+        grown = np.maximum(now, then) > MAX_UNITS_GROWTH * np.minimum(now, then)
+        return not (grown & (now != 0.0)).any()
 
     def pass_checkpoint(self):
         marks, (count, weight, squared) = self.marks, self.s.tally
         rows = count - marks[BEGAN]
         if is_weight_due(rows, weight, squared, marks[DUE_WEIGHT]):
             marks[NEXT_DUE] = count
-        is_few = 2.0 * weight**2 <= rows * squared
-        equal = np.floor(weight * (weight / (squared or 1.0))) if is_few else rows
-        can_keep = count == marks[NEXT_DUE] and marks[GROWTH] > 0.0
-        can_keep = can_keep and marks[LEAST_ROWS] <= equal < marks[DOUBLES_AT]
+        is_between = marks[LEAST_ROWS] <= equal_rows(rows, weight, squared) < marks[DOUBLES_AT]
+        can_keep = count == marks[NEXT_DUE] and marks[GROWTH] > 0.0 and is_between
         can_keep = can_keep and self.r.inverse is not None and count < marks[VALID_UNTIL]
-        if not can_keep or self.refines:
+        if not can_keep or self.refines or (marks[SCALED] > 0.0 and not self.are_units_alike()):
             return
-        if marks[SCALED] > 0.0:
-            now, then = squares_of(self.s)[: self.s.m] / weight, self.r.penalties / marks[SCALED]
-            grown = np.maximum(now, then) > MAX_UNITS_GROWTH * np.minimum(now, then)
-            if (grown & (now != 0.0)).any():
-                return
         if is_accepted(self.s, self.r):
             one_by_one = rows < ROWS_SELECTED_ONE_BY_ONE
             marks[NEXT_DUE] = count + (1.0 if one_by_one else ceil(marks[GROWTH] * rows))
@@ -338,32 +369,29 @@ class SingleRows:
 
     def targets_of(self, y):
         """Return the targets, and the column of a label; None if Python code must read them."""
-        kind, n = type(y), len(self.row.values) - self.s.m
-        if isinstance(self.targets, Reader):
-            targets = self.targets.row(y)
-            return None if targets is None or len(y) < n else (targets, 0)
-        if self.targets is None:
-            targets = Reader({"y": 0}, 1, self.features.types, np.ndarray).row({"y": y})
-            return None if targets is None else (targets, 0)
-        known = type(kind) is type and kind in self.label_types and y in self.targets
-        return (np.eye(n)[self.targets[y]], self.targets[y]) if known else None
+        kind, n = type(y), len(self.s.target_squares)
+        if isinstance(self.targets, dict):
+            is_known = type(kind) is type and kind in self.label_types and y in self.targets
+            return (np.eye(n)[self.targets[y]], self.targets[y]) if is_known else None
+        named, y = self.targets, y if self.targets else {"y": y}
+        read = named or Reader({"y": 0}, 1, self.features.types, np.ndarray)
+        targets = read.row(y)
+        return None if targets is None or len(y) < n else (targets, 0)
 
     def learn(self, x, y, w):
         values, known = self.features.row(x), self.targets_of(y)
         if type(w) is not float or values is None or known is None:
             return NotImplemented
-        self.row.values[:] = np.append(values, known[0])
+        self.load(values, known[0])
         if not self.is_plain(w):
             return NotImplemented
         self.learn_read(w, known[1])
         return None
 
-    def learn_loaded(self, w):
-        prepare(self.s, self.row, w, self.decay)
+    def learn_checked(self, row, w, decay):
+        self.load(row, ())
+        self.prepare(w, decay)
         self.learn_prepared(w)
-
-    def plan_sample(self, w):
-        return ((self.learn_loaded, w),)
 
     def learn_many(self, X, targets):
         return False  # Other code learns them.
@@ -374,12 +402,12 @@ class SingleRows:
             column = 0 if self.counts is None else targets[k]
             if not 0 <= column < n:
                 return k
-            self.row.values[:] = np.append(
-                x, targets[k] if self.counts is None else np.eye(n)[column]
-            )
+            known = targets[k] if self.counts is None else np.eye(n)[column]
+            self.load(x, known)
             if not self.is_plain(w[k]) or self.answer(x) is None:
                 return k
             scores[k] = self.row.scores
-            prepare(self.s, self.row, w[k], self.decay)
+            self.load(x, known)
+            self.prepare(w[k], self.decay)
             self.learn_read(w[k], column)
         return len(X)
