@@ -24,7 +24,7 @@ from onlinels import (
     progressive_val_score,
 )
 from onlinels.windowed import windows_of
-from support import laws
+from support import laws, version_3
 from support.strategies import examples
 from support.untrusted_files import DESCRIPTION, members_of, places, rewritten, within
 
@@ -273,7 +273,7 @@ def test_half_lives_of_numpy_and_pandas(half_life, same):
     assert model.half_life == same
     for again in (model.clone(), onlinels.loads(onlinels.dumps(model))):
         assert again.half_life == same
-        assert again._clock == model._clock
+        assert again._state.clock == model._state.clock
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_image_networks_keep_the_times_of_images_they_hold(form, warm_up):
         model.learn_many(images, labels, t=19 if half_life == 4.0 else dates[-1])
         models.append(model)
     np.testing.assert_allclose(models[1].output_weights, models[0].output_weights, rtol=1e-9)
-    assert models[1]._fixed.classifier._clock.now == MOMENT + 19
+    assert models[1]._fixed.classifier._state.clock.now == MOMENT + 19
 
 
 # Windows
@@ -395,6 +395,7 @@ def older(model, path, kind, names, change):
     model.save(path)
 
     def changed(said):
+        said = version_3.as_version_3(said) | {"format": 3}
         state = state_in(said, kind)
         state.update({name: change(state[name]) for name in names})
         return said
@@ -423,7 +424,7 @@ def test_files_of_older_versions_go_on(tmp_path, accumulator, half_life):
     model.learn_many(X[:60], X[:60].sum(axis=1), t=t[:60])
     path = tmp_path / "model.npz"
     again = older(model, path, "Clock", ["now"], change)
-    assert again._clock == model._clock
+    assert again._state.clock == model._state.clock
     again = older(again, path, "Penalty", ["until_time"], change)
     for each in (model, again):
         each.learn_many(X[60:], X[60:].sum(axis=1), t=t[60:])

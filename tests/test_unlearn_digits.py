@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from onlinels import (
     KFold,
+    LeastSquaresClassifier,
     LeastSquaresRegressor,
     dumps,
     loads,
@@ -233,6 +234,22 @@ def test_a_smaller_ridge_needs_more_digits_than_a_removal_has_left():
     change = functools.partial(setattr, model, "ridge", 1e-6)
     laws.assert_refused(change, model, "ridge=1e-06 leaves about")
     assert model.ridge == 1e6
+
+
+@pytest.mark.parametrize("singly", [True, False])
+def test_digits_are_counted_before_classes_leave(singly):
+    """The only row of a class dwarfs the others, and takes its class along."""
+    X, y = np.random.default_rng(0).normal(size=(12, 3)), ["a", "b"] * 6
+    X[5], y[5] = X[5] * 1e4, "c"
+    model = laws.fitted(LeastSquaresClassifier(ridge=1.0), X, y)
+    with pytest.warns(UserWarning, match="leaves about 8 digits"):
+        if singly:
+            model.unlearn_one(dict(enumerate(X[5])), "c")
+        else:
+            model.unlearn_many(X[5:6], ["c"])
+    assert (model.classes, model.count) == (("a", "b"), 11)
+    never = laws.fitted(LeastSquaresClassifier(ridge=1.0), np.delete(X, 5, axis=0), y[:5] + y[6:])
+    assert model.difference(never) < 1e-7
 
 
 def test_a_warning_tells_of_digits_that_a_ridge_selected_later_lacks():

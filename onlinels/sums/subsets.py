@@ -53,17 +53,18 @@ def without_rows(before: Statistics, rows: Rows, names: Names) -> Statistics:
     return new
 
 
-def _subsets_are_sound(subsets: Any) -> bool:
+def subsets_are_sound(subsets: Any) -> bool:
     whole, folds = subsets.whole, subsets.folds
     each = [whole, *(fold.whole for fold in folds)]
     each += [] if subsets.inliers is None else [subsets.inliers]
     kinds = {(type(one), type(one.products), one.products.shape, one.is_centred) for one in each}
     fits = type(folds) is tuple and len(folds) != 1 and not any(fold.folds for fold in folds)
     n_named = whole.n_features if folds else 0
-    return fits and len(kinds) == 1 and is_array(subsets.hashes, n_named, dtype=np.uint64)
+    fits = fits and type(whole) is Statistics and len(kinds) == 1
+    return fits and is_array(subsets.hashes, n_named, dtype=np.uint64)
 
 
-@savable(_subsets_are_sound)
+@savable(subsets_are_sound)
 @dataclass(frozen=True, eq=False)
 class Subsets:
     """Statistics of all rows of a model, and of some of its rows.
