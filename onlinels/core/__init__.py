@@ -51,7 +51,7 @@ def note_core() -> None:
     if IN_USE != "compiled" and os.environ.get("ONLINELS_CORE") != "reference":
         logging.getLogger("onlinels").warning(
             "onlinels has no compiled core here: numpy predicts and learns single rows, and takes "
-            "30 to 60 times as long. Install a C compiler (apt install gcc python3-dev), then "
+            "10 to 80 times as long. Install a C compiler (apt install gcc python3-dev), then "
             "onlinels again. To stay with numpy, set the environment variable "
             "ONLINELS_CORE=reference."
         )

@@ -1,6 +1,7 @@
-"""Single rows in numpy: the functions of recursion.h and _core.c, where no compiler was.
+"""Functions of recursion.h, stream.h and _core.c in numpy.
 
-The tests compare both. Equations and sources stand in recursion.h.
+Some of them have a use beside C. The others run where no compiler was, and tests compare both.
+Equations and sources stand in the headers.
 """
 
 from __future__ import annotations
@@ -43,12 +44,6 @@ from onlinels.core.constants import (
 )
 
 Numbers = NDArray[Any]
-
-PLAIN_NAMES = frozenset({str, int})
-"""Types of names that are compared without Python code."""
-
-PYTHON_NUMBER_TYPES = frozenset({float, int, bool})
-"""Python's own types of numbers."""
 
 # Arrays without axes: numpy takes a third less time than for its scalars.
 ZERO = np.array(0.0)
