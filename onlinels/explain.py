@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.linear.model import LinearModel
+from onlinels.linear.model import LinearModel, about_mean
 from onlinels.pipelines import copied, steps_of
 from onlinels.rows.batch import check_mapping
 
@@ -73,7 +73,7 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     check_mapping(x)
     if is_linear(model):
         with model._lock:
-            parts = model._about_mean(x)[0][:, None] * model.output_weights
+            parts = about_mean(model, x)[0][:, None] * model.output_weights
             columns = zip(named_scores(model, x), parts.T.tolist(), strict=True)
             return {each: dict(zip(model.feature_names, of, strict=True)) for each, of in columns}
     # Copied, because stream models store their predictions.

@@ -348,6 +348,6 @@ def _with_sums(
     learnt = learnt.reindexed(np.argsort(columns.locate(layout)), targets)
     new = model.empty()
     new._state.subsets.check_fits(n_features, n_targets)
-    check_sum(new._statistics, learnt)
+    check_sum(new._state.statistics, learnt)
     new._state = new._state.with_sums(Subsets(learnt), columns=columns, **news)
     return new

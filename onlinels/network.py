@@ -996,7 +996,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         fixed = self._parts().fit_features(np.stack(images), list(labels))
         fixed.learn(examples)
         # Input weights that are the difference of equal images are 0.
-        dead = fixed.classifier._statistics.are_zero[: self.hidden.n_hidden]
+        dead = fixed.classifier._state.statistics.are_zero[: self.hidden.n_hidden]
         if dead.mean() > 0.5:
             warn_caller(
                 "Most hidden units are 0 for all images so far.",

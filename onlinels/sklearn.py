@@ -36,7 +36,7 @@ from onlinels.checks import (
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.model import checked, scores_of, teach
+from onlinels.linear.model import checked, ready_state, scores_of, teach, unlearn
 from onlinels.linear.regressors import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
@@ -291,7 +291,7 @@ class IncrementalModel(BaseEstimator):
         """
         with held(self):
             model = self._current()
-            model._unlearn(lambda: self._read(X, y, sample_weight), keeps_features=True)
+            unlearn(model, lambda: self._read(X, y, sample_weight), keeps_features=True)
         return self
 
     def merge(self, other: Self) -> Self:
@@ -379,7 +379,7 @@ class IncrementalModel(BaseEstimator):
     def scaling_(self) -> str | None:
         """What alpha acts on: "standard" for standardised columns, None for raw ones."""
         with held(self):
-            return None if in_force(self._current()._ready())[1] is None else "standard"
+            return None if in_force(ready_state(self._current()))[1] is None else "standard"
 
     def to_river(self) -> Any:
         """Return a river model with the same statistics; it then learns independently.
@@ -519,8 +519,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
         )
         model = self._made(y.ndim)
-        expected = self._shaped(np.empty((len(y), len(model._outputs)))).shape
-        if model._outputs and y.shape != expected:
+        expected = self._shaped(np.empty((len(y), len(model._state.outputs)))).shape
+        if model._state.outputs and y.shape != expected:
             fault = f"y has shape {y.shape}, expected {expected} as before"
             raise ValueError(f"{fault}. Pass the same targets.")
         return X, model._read_targets(y, len(y))

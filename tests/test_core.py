@@ -316,7 +316,7 @@ def state_of(model):
     """Return what rows change: what is equal, then numbers and their sizes, sums before weights."""
     held = model._state
     sums, recursion, counts = held.statistics, held.following.recursion, held.counts
-    predicted_at, valid_until, _, share = held.following.marks[:4].tolist()
+    predicted_at, valid_until, _, share = held.following.registers[:4].tolist()
     equal = [*held.names, model.count, predicted_at, share]
     equal += [model.count < valid_until, sums.prints.tolist(), sums.weight]
     equal += [[] if counts is None else counts.tolist()]
@@ -436,8 +436,19 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     weights = np.asfortranarray(sums.solve(penalties, sums.diagonal))
     recursion = sums.products.recursion_of(weights, 2.0, penalties)
     until_weight = 40.0 if due < 2000.0 else 0.0
-    marks = [30.0, 2000.0, due, 1.0, until_weight, 0.0, seed % 40, 900.0, 0.05, 2.0 * (seed % 2)]
-    marks = np.array(marks)
+    registers = [
+        30.0,
+        2000.0,
+        due,
+        1.0,
+        until_weight,
+        0.0,
+        seed % 40,
+        900.0,
+        0.05,
+        2.0 * (seed % 2),
+    ]
+    registers = np.array(registers)
     names = {f"x{column}": column for column in range(n_features)}
     counts = np.full(n_targets, 10.0) if targets == "labels" else None
     if outputs and targets == "names":
@@ -451,7 +462,7 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
         inliers=sums.copied() if has_inliers else None,
         recursion=recursion,
         weights=None,
-        marks=marks,
+        registers=registers,
         counts=counts,
         constants=constants if seed % 3 else None,
         decay=decay,
@@ -462,13 +473,13 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
         refines=False,
         forgets=decay != 1.0,
     )
-    return rows, (sums, recursion, marks, counts)
+    return rows, (sums, recursion, registers, counts)
 
 
-def arrays_of(sums, recursion, marks, counts):
+def arrays_of(sums, recursion, registers, counts):
     gram, cross = sums.products.gram_and_cross()
     new = recursion.copied()
-    followed = np.triu(new.inverse), new.weights, new.criterion, new.factors, marks
+    followed = np.triu(new.inverse), new.weights, new.criterion, new.factors, registers
     own = np.triu(gram), cross, sums.squares_of_targets, sums.tally, *(sums.mean or ())
     return [*own, *followed, *([] if counts is None else [counts])]
 
@@ -629,9 +640,9 @@ def test_both_cores_pass_the_same_checkpoints(targets):
             if method in ("learn", "scores"):
                 for rows, _ in both:
                     getattr(rows, method)(*arguments)
-        marks = [objects[2].tolist() for _, objects in both]
-        assert marks[0] == marks[1], seed
-        last.append(marks[0][NEXT_DUE])
+        registers = [objects[2].tolist() for _, objects in both]
+        assert registers[0] == registers[1], seed
+        last.append(registers[0][NEXT_DUE])
     assert min(last) == 31.0
     assert max(last) > 35.0
 
@@ -645,7 +656,7 @@ def test_memory_is_given_back(n_turns):
     odd += [{"a": 1.0, "z": 1.0}, {"a": 1.0, Turning("b"): 1.0}, {"a": ARRAYS[0]}, {}]
     array, kinds = np.zeros(2), (batch.PLAIN_NUMBER_TYPES, np.ndarray)
     reader = COMPILED.Reader({"a": 0, "b": 1}, 2, *kinds)
-    in_vain = arguments_of(model) | {"features": reader, "marks": array}
+    in_vain = arguments_of(model) | {"features": reader, "registers": array}
 
     def turn():
         for x, y in rows[:10]:
@@ -845,14 +856,13 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
     core.SingleRows(**named)
     sums, recursion = named["whole"], named["recursion"]
     owners = {"whole": ("tally", "prints", "squares_of_targets"), "recursion": tuple(RECURSION)}
-    arrays = [(name, None) for name in ("marks", "counts", "constants") if named[name] is not None]
+    arrays = [
+        (name, None) for name in ("registers", "counts", "constants") if named[name] is not None
+    ]
     arrays += [(owner, name) for owner, each in owners.items() for name in each]
     for owner, name in arrays:
         array = named[owner] if name is None else getattr(named[owner], name)
-        kind = np.float64 if array.dtype.kind in "iu" else np.int64
-        for wrong in (array.view(kind), array.astype(np.float32), array.ravel()[1:], "text", None):
-            if name is None and wrong is None and owner != "marks":
-                continue
+        for wrong in misfits(array, owner, name):
             other = wrong if name is None else changed(named[owner], name, wrong)
             with pytest.raises((ValueError, TypeError, BufferError)):
                 core.SingleRows(**(named | {owner: other}))
@@ -861,7 +871,7 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
             core.SingleRows(**(named | {"whole": changed(sums, "mean", mean)}))
     wider = sums.grown(sums.n_features + 1, sums.n_targets)
     for others in ({"inliers": wider}, {"whole": wider}, {"recursion": recursion.grown(3, 2)}):
-        with pytest.raises(ValueError, match="numbers, expected|other columns"):
+        with pytest.raises(ValueError, match=r"numbers, expected|other columns"):
             core.SingleRows(**(named | others))
     for name in ("features", "targets", "labels", "label_types"):
         with pytest.raises(TypeError):
@@ -873,6 +883,13 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
 
 RECURSION = "inverse", "pending", "weights", "criterion", "factors", "full_penalties"
 """Arrays of a recursion."""
+
+
+def misfits(array, owner, name):
+    """Return what cannot stand for an array; None can for some of the arguments."""
+    kind = np.float64 if array.dtype.kind in "iu" else np.int64
+    others = array.view(kind), array.astype(np.float32), array.ravel()[1:], "text"
+    return others if name is None and owner != "registers" else (*others, None)
 
 
 def arguments_of(model):

@@ -89,7 +89,7 @@ def check_outputs(path, model, X, bound, steepness=1.0):
 
 def bound_of(linear, features, spread):
     """Return the rounding errors of scores of features that err by `spread` roundings."""
-    weights, mean = np.abs(linear.output_weights), linear._statistics.feature_mean
+    weights, mean = np.abs(linear.output_weights), linear._state.statistics.feature_mean
     at_mean = np.abs(linear.intercept + mean @ linear.output_weights)
     errors = (np.abs(features - mean) + spread) @ weights + np.where(
         np.isfinite(at_mean), at_mean, 0.0

@@ -242,13 +242,14 @@ def test_digits_are_counted_before_classes_leave(singly):
     X, y = np.random.default_rng(0).normal(size=(12, 3)), ["a", "b"] * 6
     X[5], y[5] = X[5] * 1e4, "c"
     model = laws.fitted(LeastSquaresClassifier(ridge=1.0), X, y)
+    unlearn = functools.partial(model.unlearn_many, X[5:6], ["c"])
+    if singly:
+        unlearn = functools.partial(model.unlearn_one, dict(enumerate(X[5])), "c")
     with pytest.warns(UserWarning, match="leaves about 8 digits"):
-        if singly:
-            model.unlearn_one(dict(enumerate(X[5])), "c")
-        else:
-            model.unlearn_many(X[5:6], ["c"])
+        unlearn()
     assert (model.classes, model.count) == (("a", "b"), 11)
-    never = laws.fitted(LeastSquaresClassifier(ridge=1.0), np.delete(X, 5, axis=0), y[:5] + y[6:])
+    never = LeastSquaresClassifier(ridge=1.0)
+    never.learn_many(np.delete(X, 5, axis=0), y[:5] + y[6:])
     assert model.difference(never) < 1e-7
 
 

@@ -333,7 +333,7 @@ def test_removals_leave_no_numbers_of_the_rows():
             model.learn_many(X, y if target == 0.25 else np.where(y > 0.0, "a", "b"))
             model.learn_many([dict(enumerate(row))], [target])
             model.unlearn_many([dict(enumerate(row))], [target])
-            states.append(model._statistics.rounding)
+            states.append(model._state.statistics.rounding)
     for one, other in zip(states[:2], states[2:], strict=True):
         for a, b in zip(one[:3], other[:3], strict=True):
             np.testing.assert_array_equal(a, b)

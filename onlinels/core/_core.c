@@ -264,9 +264,9 @@ static PyObject *settle(PyObject *module, PyObject *arrays)
 
 /* ---- A model ----------------------------------------------------------------------------------- */
 
-/* Marks of a model, counts of rows for the most part: see constants.py. */
+/* Registers of a model, counts of rows for the most part: see constants.py. */
 enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
-       N_MARKS };
+       N_REGISTERS };
 #define DUE_TOLERANCE 1e-9
 #define LEAST_DUE_SHARE 0.25
 #define ROWS_SELECTED_ONE_BY_ONE 16.0
@@ -283,7 +283,7 @@ typedef struct {
     recursion_t recursion;
     row_t row, inlier;     /* the row, and the row about the mean of the inliers */
     real *numbers;         /* the memory of both rows */
-    double *marks;
+    double *registers;
     double *counts;        /* (n): rows of every class; or NULL */
     real *constants;       /* (m): the only value of every feature, NaN if it varies; or NULL */
     double decay, most, least_share, patience;
@@ -322,41 +322,32 @@ static int take(PyObject *kept, PyObject *owner, const char *name, Py_ssize_t si
  * exception if they do not fit. */
 static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssize_t n, real *nowhere, sums_t *s)
 {
-    const Py_ssize_t size = m + n;
-    PyObject *mean = kept_attribute(kept, statistics, "mean");
-    PyObject *products = kept_attribute(kept, statistics, "products");
-    PyObject *row_arrays = kept_attribute(kept, products, "row_arrays"), *arrays;
+    PyObject *mean = kept_attribute(kept, statistics, "mean"), *panels;
+    PyObject *row_arrays = kept_attribute(kept, kept_attribute(kept, statistics, "products"), "row_arrays");
     real *target_squares;
     Py_ssize_t start = 0;
+    if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
+        || !take(kept, statistics, "prints", 2 * (m + n), HASHES, &s->prints)
+        || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares)
+        || !(panels = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
+        return 0;
     s->m = m;
     s->n = n;
     s->origin = s->offset = nowhere;
-    if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
-        || !take(kept, statistics, "prints", 2 * size, HASHES, &s->prints)
-        || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares))
-        return 0;
     s->is_centred = mean != Py_None;
-    if (s->is_centred && !(take(kept, mean, "origin", size, REALS, &s->origin)
-                           && take(kept, mean, "offset", size, REALS, &s->offset)))
+    if (s->is_centred && !(take(kept, mean, "origin", m + n, REALS, &s->origin)
+                           && take(kept, mean, "offset", m + n, REALS, &s->offset)))
         return 0;
-    if (!(arrays = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
-        return 0;
-    const Py_ssize_t n_arrays = PyTuple_Size(arrays);
+    const Py_ssize_t n_arrays = PyTuple_Size(panels); /* none if sums of this form learn no single rows */
     s->panels = PyMem_Calloc((size_t)n_arrays + 1, sizeof(panel_t));
-    s->squares = PyMem_Calloc((size_t)size + 1, sizeof(real *));
-    if (!s->panels || !s->squares) {
-        PyErr_NoMemory();
-        return 0;
-    }
-    for (Py_ssize_t j = 0; j < n; j++)
-        s->squares[m + j] = target_squares + j;
-    if (!n_arrays) /* Sums of this form learn no single rows. */
-        return 1;
-    s->cross = memory_of(arrays, 0, m * n, REALS, TO_WRITE);
+    s->squares = PyMem_Calloc((size_t)(m + n) + 1, sizeof(real *));
+    if (!s->panels || !s->squares)
+        return PyErr_NoMemory() != NULL;
+    s->cross = n_arrays ? memory_of(panels, 0, m * n, REALS, TO_WRITE) : NULL;
     for (Py_ssize_t i = 1; s->cross && i < n_arrays; i += 2) {
-        const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(arrays, i + 1));
-        real *above = memory_of(arrays, i, start * width, REALS, TO_WRITE);
-        real *corner = above ? memory_of(arrays, i + 1, width * width, REALS, TO_WRITE) : NULL;
+        const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(panels, i + 1));
+        real *above = memory_of(panels, i, start * width, REALS, TO_WRITE);
+        real *corner = above ? memory_of(panels, i + 1, width * width, REALS, TO_WRITE) : NULL;
         if (!corner || start + width > m)
             break;
         s->panels[s->n_panels++] = (panel_t){start, width, above, corner};
@@ -365,17 +356,25 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssiz
     }
     if (s->cross && start != m && !PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
+    for (Py_ssize_t j = 0; j < n; j++)
+        s->squares[m + j] = target_squares + j;
     return !PyErr_Occurred();
 }
 
 /* Take the arrays of a recursion, by name. Return 0 with an exception if they do not fit. */
 static int take_recursion(PyObject *kept, PyObject *object, Py_ssize_t m, Py_ssize_t n, recursion_t *r)
 {
-    return take(kept, object, "inverse", m * m, REALS, &r->inverse) && take(kept, object, "pending", m, REALS, &r->pending)
-           && take(kept, object, "weights", m * n, REALS, &r->weights)
-           && take(kept, object, "criterion", n, REALS, &r->criterion)
-           && take(kept, object, "factors", N_FACTORS, REALS, &r->factors)
-           && take(kept, object, "full_penalties", m, REALS, &r->penalties);
+    const struct {
+        const char *name;
+        Py_ssize_t size;
+        void *place;
+    } wanted[] = {{"inverse", m * m, &r->inverse}, {"pending", m, &r->pending}, {"weights", m * n, &r->weights},
+                  {"criterion", n, &r->criterion}, {"factors", N_FACTORS, &r->factors},
+                  {"full_penalties", m, &r->penalties}};
+    int fits = 1;
+    for (size_t i = 0; fits && i < sizeof(wanted) / sizeof(*wanted); i++)
+        fits = take(kept, object, wanted[i].name, wanted[i].size, REALS, wanted[i].place);
+    return fits;
 }
 
 /* Take the memory of an argument, an array or None. Return 0 with an exception if it does not fit. */
@@ -386,56 +385,33 @@ static int take_argument(PyObject *array, Py_ssize_t size, void *place)
     return found || array == Py_None;
 }
 
-/* Give a row its part of a memory of numbers; return the rest of it. */
-static real *take_row(real *numbers, real *values, Py_ssize_t m, Py_ssize_t n, row_t *row)
+/* Take the arrays of statistics of all rows and of inliers, of a recursion, and other arrays. Return 0 with an
+ * exception if they do not fit. */
+static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
 {
-    row->values = values;
-    row->about = numbers;
-    row->image = row->about + ROWS_AT_ONCE * (m + n);
-    row->imaged = row->image + m;
-    row->imaged_at = -1.0;
-    row->scores = row->imaged + m;
-    row->errors = row->scores + n;
-    return row->errors + n;
-}
-
-/* Take the arrays. Return 0 with an exception if they do not fit. */
-static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *arguments)
-{
-    enum { WHOLE, INLIERS, RECURSION, WEIGHTS, MARKS, COUNTS, CONSTANTS };
-    PyObject *shape = kept_attribute(kept, arguments[WHOLE], "products");
-    shape = shape ? kept_attribute(kept, shape, "shape") : NULL;
-    Py_ssize_t m, n;
-    if (!shape || !PyArg_ParseTuple(shape, "nn", &m, &n))
+    const Py_ssize_t m = self->features->size, n = PyObject_Size(kept_attribute(kept, given[0], "squares_of_targets"));
+    if (n < 0)
         return 0;
-    if (m != self->features->size || n < 0) {
-        PyErr_SetString(PyExc_ValueError, "the reader has other columns than the statistics");
-        return 0;
-    }
-    const size_t n_numbers = 2 * (size_t)(ROWS_AT_ONCE + 4) * (size_t)(m + n) + 1;
-    real *values = self->numbers = PyMem_Calloc(n_numbers, sizeof(real));
-    if (!values) {
-        PyErr_NoMemory();
-        return 0;
-    }
-    real *nowhere = values + m + n, *rest = take_row(nowhere + m + n, values, m, n, &self->row);
-    take_row(rest, values, m, n, &self->inlier);
-    if (!take_sums(kept, arguments[WHOLE], m, n, nowhere, &self->sums)
-        || (arguments[INLIERS] != Py_None
-            && !take_sums(kept, arguments[INLIERS], m, n, nowhere, &self->inliers))
-        || !(self->marks = memory_in(arguments[MARKS], N_MARKS, REALS, TO_WRITE))
-        || !take_argument(arguments[COUNTS], n, &self->counts)
-        || !take_argument(arguments[CONSTANTS], m, &self->constants))
-        return 0;
-    if (arguments[RECURSION] != Py_None)
-        return take_recursion(kept, arguments[RECURSION], m, n, &self->recursion);
-    return take_argument(arguments[WEIGHTS], m * n, &self->recursion.weights);
+    const Py_ssize_t size = m + n;
+    real *values = self->numbers = PyMem_Calloc((size_t)((ROWS_AT_ONCE + 5) * size) + 1, sizeof(real));
+    if (!values)
+        return PyErr_NoMemory() != NULL;
+    real *nowhere = values + size, *about = nowhere + size, *image = about + ROWS_AT_ONCE * size;
+    self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m, .imaged_at = -1.0,
+                        .scores = image + 2 * m, .errors = image + 2 * m + n};
+    self->inlier = (row_t){.values = values, .about = image + 2 * size};
+    return take_sums(kept, given[0], m, n, nowhere, &self->sums)
+           && (given[1] == Py_None || take_sums(kept, given[1], m, n, nowhere, &self->inliers))
+           && (given[2] == Py_None ? take_argument(given[3], m * n, &self->recursion.weights)
+                                   : take_recursion(kept, given[2], m, n, &self->recursion))
+           && (self->registers = memory_in(given[4], N_REGISTERS, REALS, TO_WRITE))
+           && take_argument(given[5], n, &self->counts) && take_argument(given[6], m, &self->constants);
 }
 
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
-                            "weights", "marks", "counts", "constants", "decay", "most", "least_share",
+                            "weights", "registers", "counts", "constants", "decay", "most", "least_share",
                             "patience", "learns", "refines", "forgets", NULL};
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
     PyObject *a[7], *kept = PyList_New(0);
@@ -444,17 +420,16 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
                                        &self->targets, &PyTuple_Type, &self->labels, &PyFrozenSet_Type,
                                        &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6,
                                        &self->decay, &self->most, &self->least_share, &self->patience,
-                                       &self->learns, &self->refines, &self->forgets)
-        && !PyList_Append(kept, kwargs)) {
+                                       &self->learns, &self->refines, &self->forgets)) {
         if (!is_reader((PyObject *)self->features)
             || !(self->targets == Py_None || PyDict_CheckExact(self->targets) || is_reader(self->targets)))
             PyErr_SetString(PyExc_TypeError, "features or targets are no reader");
-        else if (take_arrays(self, kept, a) && (self->args = PyList_AsTuple(kept))) {
-            Py_DECREF(kept);
-            return (PyObject *)self;
-        }
+        else if (!PyList_Append(kept, kwargs) && take_arrays(self, kept, a))
+            self->args = PyList_AsTuple(kept);
     }
     Py_XDECREF(kept);
+    if (self && self->args)
+        return (PyObject *)self;
     Py_XDECREF((PyObject *)self);
     return NULL;
 }
@@ -512,8 +487,8 @@ static int is_constant_where_known(const SingleRows *self)
 static int can_answer(const SingleRows *self)
 {
     const double count = self->sums.tally[0];
-    return self->recursion.weights && count < self->marks[VALID_UNTIL] && count < self->marks[NEXT_DUE]
-           && !(self->refines && count != self->marks[PREDICTED_AT]);
+    return self->recursion.weights && count < self->registers[VALID_UNTIL] && count < self->registers[NEXT_DUE]
+           && !(self->refines && count != self->registers[PREDICTED_AT]);
 }
 
 /* Compute the scores of a dict, or of the row that is read. Return 0 if Python code must answer. */
@@ -522,7 +497,7 @@ static int answer(SingleRows *self, PyObject *x)
     if (!can_answer(self) || (x && read_dict(self->features, x, self->row.values) < 0))
         return 0;
     predict(&self->sums, &self->recursion, &self->row);
-    self->marks[PREDICTED_AT] = self->sums.tally[0];
+    self->registers[PREDICTED_AT] = self->sums.tally[0];
     return 1;
 }
 
@@ -607,7 +582,7 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
 /* Whether a choice of a ridge is due if all rows have this weight, and are far from equally weighted. */
 static int is_weight_beyond(const SingleRows *self, double weight)
 {
-    const double due = self->marks[DUE_WEIGHT];
+    const double due = self->registers[DUE_WEIGHT];
     return (due > 0.0 && weight >= due) || weight < LEAST_DUE_SHARE * due;
 }
 
@@ -617,7 +592,7 @@ static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
     const double past = self->sums.tally[1] * self->decay;
     return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
-           && (double)k <= self->marks[NEXT_DUE] - self->sums.tally[0]
+           && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
 
@@ -645,14 +620,14 @@ static int is_plain(SingleRows *self, double w)
 /* Learn the prepared row: into the sums, and into the weights if these follow rows. */
 static void learn(SingleRows *self, double w, int is_restored)
 {
-    double *marks = self->marks;
+    double *registers = self->registers;
     const double count = self->sums.tally[0];
     /* Weights follow rows only while predictions keep coming. */
-    const int follows = self->recursion.inverse && !is_restored && count < marks[VALID_UNTIL]
-                        && (count == marks[PREDICTED_AT] || count + 1.0 - marks[PREDICTED_AT] <= self->patience)
+    const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
+                        && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
                         && follow(&self->sums, &self->recursion, &self->row, self->most);
     if (self->recursion.inverse && !follows)
-        marks[VALID_UNTIL] = 0.0;
+        registers[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);
     if (self->inliers.m)
         (dwarfs(&self->inliers, &self->inlier, w) ? fade : add_row)(&self->inliers, &self->inlier);
@@ -664,7 +639,7 @@ static int are_units_alike(const SingleRows *self)
     const sums_t *s = &self->sums;
     for (ptrdiff_t i = 0; i < s->m; i++) {
         const double now = *s->squares[i] / s->tally[1];
-        const double then = self->recursion.penalties[i] / self->marks[SCALED];
+        const double then = self->recursion.penalties[i] / self->registers[SCALED];
         if (now != 0.0 && (now > MAX_UNITS_GROWTH * then || then > MAX_UNITS_GROWTH * now))
             return 0;
     }
@@ -674,23 +649,23 @@ static int are_units_alike(const SingleRows *self)
 /* Pass a checkpoint, if one is due, and the ridge is kept; otherwise, a choice is due. */
 static void pass_checkpoint(SingleRows *self)
 {
-    double *marks = self->marks;
+    double *registers = self->registers;
     const double count = self->sums.tally[0], weight = self->sums.tally[1], squared = self->sums.tally[2];
     /* The number of rows; of equally weighted rows, (sum w)^2 / sum w^2, if these are at most half as many */
-    const double rows = count - marks[BEGAN], square = weight * weight;
+    const double rows = count - registers[BEGAN], square = weight * weight;
     const double equal = 2.0 * square > rows * squared ? rows : floor(weight * (weight / (squared ? squared : 1.0)));
     if (equal < rows && is_weight_beyond(self, weight))
-        marks[NEXT_DUE] = count;
-    if (count != marks[NEXT_DUE])
+        registers[NEXT_DUE] = count;
+    if (count != registers[NEXT_DUE])
         return;
-    if (!(marks[GROWTH] > 0.0 && equal >= marks[LEAST_ROWS] && equal < marks[DOUBLES_AT])
-        || !(self->recursion.inverse && count < marks[VALID_UNTIL]) || self->refines
-        || (marks[SCALED] > 0.0 && !are_units_alike(self)))
+    if (!(registers[GROWTH] > 0.0 && equal >= registers[LEAST_ROWS] && equal < registers[DOUBLES_AT])
+        || !(self->recursion.inverse && count < registers[VALID_UNTIL]) || self->refines
+        || (registers[SCALED] > 0.0 && !are_units_alike(self)))
         return;
     self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
     if (is_accepted(&self->sums, &self->recursion, self->row.image)) {
-        marks[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(marks[GROWTH] * rows));
-        marks[DUE_WEIGHT] = weight * (1.0 + marks[GROWTH]) * (1.0 - DUE_TOLERANCE);
+        registers[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(registers[GROWTH] * rows));
+        registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE);
     }
 }
 
@@ -698,10 +673,10 @@ static void pass_checkpoint(SingleRows *self)
 static void learn_read(SingleRows *self, double w)
 {
     /* If the ridge decays with the rows, it is set to its full size again in the end. */
-    const double share = self->marks[SHARE] * self->decay;
+    const double share = self->registers[SHARE] * self->decay;
     const int is_restored = share < self->least_share;
     if (self->least_share > 0.0)
-        self->marks[SHARE] = is_restored ? 1.0 : share;
+        self->registers[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
         self->counts[self->column] += 1.0;
     learn(self, w, is_restored);
@@ -834,8 +809,8 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
             add_squares(m, size, weights, self->row.about, self->sums.panels->corner);
             memset(weights, 0, sizeof(weights));
         }
-        self->marks[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
-        self->marks[VALID_UNTIL] = 0.0;
+        self->registers[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
+        self->registers[VALID_UNTIL] = 0.0;
     }
     if (can)
         pass_checkpoint(self);

@@ -159,7 +159,7 @@ def equal_rows(rows: float, weight: float, squared: float) -> float:
 
 
 def is_weight_due(rows: float, weight: float, squared: float, due: float) -> bool:
-    """Return whether a ridge is due because of the weight of all rows, given the mark of it."""
+    """Return whether a ridge is due because of the weight of all rows, given the register of it."""
     is_beyond = weight >= due > 0.0 or weight < LEAST_DUE_SHARE * due
     return is_beyond and equal_rows(rows, weight, squared) < rows
 

@@ -123,7 +123,7 @@ class SingleRows:
         inliers: Any,
         recursion: Any,
         weights: Numbers | None,
-        marks: Numbers,
+        registers: Numbers,
         counts: Numbers | None,
         constants: Numbers | None,
         decay: float,
@@ -137,7 +137,7 @@ class SingleRows:
         self.sums, self.inliers = SumsOfRows(whole), inliers and SumsOfRows(inliers)
         self.recursion, self.learns = recursion, learns and self.sums.cross is not None
         self.weights: Any = weights if recursion is None else recursion.weights
-        self.marks, self.counts, self.constants = marks, counts, constants
+        self.registers, self.counts, self.constants = registers, counts, constants
         self.decay, self.most, self.least_share = decay, most, least_share
         self.patience, self.refines = patience, refines
 
@@ -149,17 +149,17 @@ class SingleRows:
 
     def can_answer(self) -> bool:
         """Return whether the weights answer for the rows learnt so far."""
-        count, marks = self.sums.tally[0], self.marks
-        if self.weights is None or (self.refines and count != marks[PREDICTED_AT]):
+        count, registers = self.sums.tally[0], self.registers
+        if self.weights is None or (self.refines and count != registers[PREDICTED_AT]):
             return False
-        return bool(count < marks[VALID_UNTIL] and count < marks[NEXT_DUE])
+        return bool(count < registers[VALID_UNTIL] and count < registers[NEXT_DUE])
 
     def scores_of(self, row: Numbers) -> Any:
         """Return the scores of a row (m,), a list; NotImplemented if other code must answer."""
         if not self.can_answer():
             return NotImplemented
         m, origin, offset = self.sums.m, self.sums.origin, self.sums.offset
-        self.marks[PREDICTED_AT] = self.sums.tally[0]
+        self.registers[PREDICTED_AT] = self.sums.tally[0]
         scores = (row - origin[:m] - offset[:m]) @ self.weights + (origin[m:] + offset[m:])
         return scores.tolist()
 
@@ -170,17 +170,18 @@ class SingleRows:
         """
         if not self.is_plain(values, w):
             return False
-        marks, decay, (count, weight, squared) = self.marks, self.decay, self.sums.tally.tolist()
-        calls: list[Call] = []
-        share = float(marks[SHARE]) * decay
+        registers, decay, calls = self.registers, self.decay, list[Call]()
+        share = float(registers[SHARE]) * decay
         is_restored = share < self.least_share
         if self.least_share > 0.0:
-            calls.append((marks.__setitem__, SHARE, 1.0 if is_restored else share))
+            calls.append((registers.__setitem__, SHARE, 1.0 if is_restored else share))
         if self.counts is not None:
             calls.append((self.counts.__setitem__, column, self.counts[column] + 1.0))
+        count, weight, squared = self.sums.tally.tolist()
+        began, due = float(registers[BEGAN]), float(registers[DUE_WEIGHT])
         after = weight * decay + w, decay**2 * squared + w**2
-        if is_weight_due(count + 1.0 - float(marks[BEGAN]), *after, float(marks[DUE_WEIGHT])):
-            calls.append((marks.__setitem__, NEXT_DUE, count + 1.0))
+        if is_weight_due(count + 1.0 - began, *after, due):
+            calls.append((registers.__setitem__, NEXT_DUE, count + 1.0))
         apply(calls + self.learning(values, w, decay, is_restored))
         return True
 
@@ -188,8 +189,8 @@ class SingleRows:
         """Return whether a row can be learnt here: only numbers change, and no choice is due."""
         sums, inliers = self.sums, self.inliers
         most = MUCH_HEAVIER * float((inliers or sums).tally[1]) * self.decay
-        can = self.learns and 0.0 < w <= min(1.0, most)
-        if not can or sums.tally[0] >= self.marks[NEXT_DUE] or ddot(values, values) > MAX_SQUARES:
+        can = self.learns and 0.0 < w <= min(1.0, most) and sums.tally[0] < self.registers[NEXT_DUE]
+        if not can or ddot(values, values) > MAX_SQUARES:
             return False
         if self.constants is not None:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)
@@ -204,11 +205,11 @@ class SingleRows:
         about, count = self.sums.centre(values), self.sums.tally[0]
         calls: list[Call] = []
         if self.recursion is not None:
-            since = count - self.marks[PREDICTED_AT]
+            since = count - self.registers[PREDICTED_AT]
             follows = not is_restored and (since == 0.0 or since + 1.0 <= self.patience)
-            if follows and count < self.marks[VALID_UNTIL]:
+            if follows and count < self.registers[VALID_UNTIL]:
                 calls += self.follow(about, self.sums.weight_of(w, decay), decay)
-            calls = calls or [(self.marks.__setitem__, VALID_UNTIL, 0.0)]
+            calls = calls or [(self.registers.__setitem__, VALID_UNTIL, 0.0)]
         calls += self.sums.add_row(values, about, w, decay)
         if self.inliers is None:
             return calls

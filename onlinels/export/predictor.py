@@ -166,7 +166,7 @@ def predictor_of(model: Any) -> Predictor:
     """Return the predictor of a linear model; raise ValueError if it has learnt nothing."""
     # One moment: another thread may be learning.
     with model._lock:
-        if model._is_blank or not model._outputs:
+        if model._state.is_blank or not model._state.outputs:
             problem = f"The {type(model).__name__} has learnt nothing, expected a trained model"
             raise ValueError(f"{problem}. Call learn_one or learn_many first.")
         weights, intercept = (each.copy() for each in model._weights())
@@ -240,7 +240,7 @@ def parts_of(model: Any) -> Parts:
             parts = parts_of(last)
             return parts._replace(steps=(*steps, *parts.steps))
         if isinstance(model, LinearModel):
-            return Parts((), predictor_of(model), model._statistics.feature_mean)
+            return Parts((), predictor_of(model), model._state.statistics.feature_mean)
         if isinstance(model, ShallowConvClassifier):
             layer, shape = model._linear_layer(), model._image_shape
             network = model._fixed or model._current_draft() or model._network

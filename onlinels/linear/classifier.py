@@ -265,7 +265,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         'high'
         """
         with self._lock:
-            sums, own = super().statistics(), self._statistics
+            sums, own = super().statistics(), self._state.statistics
             weights = read_only(own.raw_squares[own.n_features :])
             if not self.fit_intercept:
                 sums = sums._replace(sums=read_only(sums.cross.sum(axis=1)))
@@ -277,7 +277,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     def _rule(self) -> Discriminant:
         """Return the map from least-squares scores to discriminant scores, as of now."""
-        solution, statistics = self._solved(), self._statistics
+        solution, statistics = self._solved(), self._state.statistics
         if solution.rule is None:
             explained = statistics.products.explained_products(solution.output_weights)
             known = held_targets(statistics), statistics.target_mean
@@ -387,7 +387,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the variance of the score of every class for one sample; see `variance_many`."""
         with self._lock:
-            if self._is_blank:
+            if self._state.is_blank:
                 check_mapping(x)
                 return {}
             variances = self._variances(read_sample(x), own=0.0)[0].tolist()

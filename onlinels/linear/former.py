@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.core.constants import BEGAN
 from onlinels.linear.following import Following
 from onlinels.linear.state import State
 from onlinels.rows.times import from_seconds
@@ -17,11 +16,9 @@ from onlinels.sums.subsets import Subsets, subsets_are_sound
 
 def former_state(parts: dict[str, Any], outputs: Any) -> State:
     """Return the state of a model, given its attributes, and outputs that all its models have."""
-    columns, marks, counts = parts["_columns"], parts["_marks"], parts.get("_class_counts")
-    following = Following()
-    # Earlier, the mark that came last was 0 here.
-    following.marks[:BEGAN] = marks[:BEGAN]
-    following.recursion, following.solution = parts["_recursion"], parts["_solution"]
+    columns, counts = parts["_columns"], parts.get("_class_counts")
+    # Earlier, there was one register less among the first, and a 0 in its place.
+    following = Following.restored(parts["_marks"], parts["_recursion"], parts["_solution"])
     penalty, clock = parts["_penalty"], parts["_clock"]
     # Earlier, times of dates were seconds.
     until = from_seconds(penalty.until_time, clock.counts_dates)

@@ -15,7 +15,7 @@ from onlinels.linear.ridge import changes_in, totals_after
 from onlinels.linear.scoring import discriminant
 from onlinels.linear.single import rows_of
 from onlinels.linear.state import chosen
-from onlinels.numerics import enlarged, read_whole
+from onlinels.numerics import enlarged, read_whole, shallow_copy
 from onlinels.rows.answers import labels_like, table_like
 from onlinels.rows.batch import Batch, names_of, warn_of_other_columns
 from onlinels.rows.labels import Label
@@ -95,7 +95,8 @@ def answered(
     rows = checked(model, batch, read, weights, t)
     if are_asked:
         warn_of_other_columns(model._state.columns, batch)
-    own: Any = model._independent()
+    own: Any = shallow_copy(model)
+    own._state = model._state.copied()
     if len(batch):
         own._take_form(batch.layouts[-1])
     n_rows = len(batch)
@@ -250,7 +251,7 @@ def _are_few_features(model: LinearModel) -> bool:
 def _answer_rows(model: LinearModel, rows: Rows, start: int, scores: Floats) -> int:
     """Predict rows and learn them one by one; return their number, up to a row with an event."""
     n_known = len(model._state.outputs)
-    if not model._statistics.weight or rows.shape[0] != len(model._state.columns):
+    if not model._state.statistics.weight or rows.shape[0] != len(model._state.columns):
         return 0
     if model._state.following.rows is None:
         model._solved()  # This counts as a prediction, so that weights follow the rows.
@@ -277,7 +278,7 @@ def _answer_block(model: LinearModel, rows: Rows, start: int, scores: Floats) ->
     # The names of the targets become known with the first row.
     outputs = model._state.outputs
     rows = rows.some(slice(start, start + n_rows))._replace(outputs=outputs)
-    grown = model._statistics.grown(*rows.shape)
+    grown = model._state.statistics.grown(*rows.shape)
     before = current.grown(*rows.shape)
     rows = rows.some(slice(0, _sound_rows(grown, before, rows)))
     n_rows = len(rows.targets)
@@ -300,7 +301,7 @@ def _answer_block(model: LinearModel, rows: Rows, start: int, scores: Floats) ->
     teach(model, rows)
     if past != 1.0:
         after = after.scaled(past)
-    trust = min(trust, model._statistics.products.refine(after))
+    trust = min(trust, model._state.statistics.products.refine(after))
     if trust:
         after.trust = trust
         model._state.following.adopt(after, model.count, valid_until)
@@ -343,7 +344,7 @@ def _make_discriminants(
         residual = residuals[-1:]
         decayed = kept[part, None] * weights[part]
         explained = kept[part, None, None] * (products(part) - residuals[:-1])
-        known = decayed, centres[part], model._state.settings.priors, model._outputs
+        known = decayed, centres[part], model._state.settings.priors, model._state.outputs.labels
         rules = discriminant(explained, *known)
         scores[part] = rules.scores(scores[part])
 
@@ -364,6 +365,19 @@ def _sound_rows(statistics: Statistics, recursion: Recursion, rows: Rows) -> int
     return max(1, int(grown.argmax()))
 
 
+def augmented(statistics: Statistics, rows: Rows) -> tuple[Floats, Floats, Floats]:
+    """Return rows and targets for a recursion, in new arrays, and the means of the targets.
+
+    With an intercept, rows and targets are about the mean, and a 1 follows each row.
+    """
+    values, targets = statistics.about_mean(rows.values), rows.dense_targets(statistics.n_targets)
+    if statistics.mean is not None:
+        for each in statistics.mean:
+            targets -= each[statistics.n_features :]
+        values = np.hstack((values, np.ones((len(values), 1))))
+    return values, targets, statistics.target_mean
+
+
 def _answered_and_learnt(
     statistics: Statistics, before: Recursion, rows: Rows, most: float
 ) -> tuple[Floats, Recursion, Floats]:
@@ -371,7 +385,7 @@ def _answered_and_learnt(
 
     The scores stop before a row that outweighs the sums in some direction by more than `most`.
     """
-    values, targets, mean = statistics.augmented(rows)
+    values, targets, mean = augmented(statistics, rows)
     is_centred = statistics.is_centred
     recursion = before.with_intercept(statistics.weight) if is_centred else before.copied()
     # A row without weight is predicted, and learnt with a weight that rounding hides.
@@ -390,7 +404,7 @@ def _answered_and_learnt(
 def _current_recursion(model: LinearModel) -> Recursion | None:
     """Return the recursion beside the sums; None if no recursion can learn rows."""
     following = model._state.following
-    if following.asked(model._statistics) is None:
+    if following.asked(model._state.statistics) is None:
         following.ask_again(model.count)
         model._solved()
-    return model._state.following.asked(model._statistics)
+    return model._state.following.asked(model._state.statistics)

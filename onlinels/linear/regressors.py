@@ -14,7 +14,7 @@ from river import base
 from onlinels.checks import Floats, check_number, check_values, read_number
 from onlinels.core.reference import ends_of, sum_of_powers
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import LinearModel, linear_is_sound, read_asked, scores_of
+from onlinels.linear.model import LinearModel, linear_is_sound, read_asked, ready_state, scores_of
 from onlinels.linear.prequential import Answers, answered, put_in_place
 from onlinels.linear.ridge import Ridge, Scaling
 from onlinels.linear.settings import Settings
@@ -99,10 +99,10 @@ class RealValuedModel(LinearModel):
     def _read_one(self, x: Any) -> Batch:
         """Return a sample; before anything is learnt, do not read its values."""
         check_mapping(x)
-        return read_sample({} if self._is_blank else x)
+        return read_sample({} if self._state.is_blank else x)
 
     def _spread(self) -> Spread:
-        return spread_of(self._ready())
+        return spread_of(ready_state(self))
 
     def _normals(self, batch: Batch) -> tuple[Floats, Floats]:
         """Return means and variances of new targets, (n, n_targets) each."""
@@ -474,7 +474,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     @property
     def target_names(self) -> tuple[Name, ...]:
         """Names of the targets, in the order of the columns of `output_weights`."""
-        return self._state.outputs
+        names: tuple[Name, ...] = self._state.outputs
+        return names
 
     def learn_one(
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None, **kwargs: Any

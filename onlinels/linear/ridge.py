@@ -247,7 +247,7 @@ def growth_between(n_varying: int, n_folds: int = 1) -> float:
 
 
 def due_weight(weight: float, n_varying: int, n_folds: int = 1) -> float:
-    """Return the mark `DUE_WEIGHT`, given the weight of all rows at a choice.
+    """Return the register `DUE_WEIGHT`, given the weight of all rows at a choice.
 
     Rows of equal weight do not reach it before the count of the next checkpoint.
     """
@@ -265,7 +265,7 @@ class Totals(NamedTuple):
     def first_due(self, due: float, start: int, stop: int) -> int:
         """Return the first of some rows after which the weight makes a ridge due, `stop` if none.
 
-        `due` is the mark `DUE_WEIGHT`; see `onlinels.core.reference.is_weight_due`.
+        `due` is the register `DUE_WEIGHT`; see `onlinels.core.reference.is_weight_due`.
         """
         rows, weights, squares = (each[start:stop] for each in self)
         is_due = ((weights >= due) & (due > 0.0)) | (weights < LEAST_DUE_SHARE * due)
@@ -278,7 +278,7 @@ def totals_after(began: int, statistics: Statistics, clock: Clock, rows: Rows) -
 
     `statistics` and `clock` are those before the batch.
     """
-    before, n_rows = (statistics.weight, statistics.squared_weight), len(rows.targets)
+    before, n_rows = (statistics.weight, float(statistics.tally[2])), len(rows.targets)
     numbers = float(statistics.count - began) + np.arange(1.0, n_rows + 1.0)
     return Totals(numbers, *clock.totals(before, rows.w, n_rows, rows.times))
 
@@ -411,8 +411,10 @@ def choose_penalty(
     subsets: Subsets,
     clock: Clock,
     running: Recursion | None = None,
-) -> tuple[Penalty, int, float]:
-    """Choose the ridge and units; return the penalty, and two marks: `NEXT_DUE` and `DUE_WEIGHT`.
+) -> tuple[Penalty, float, float]:
+    """Choose the ridge and units; return the penalty, and when the next ridge is due.
+
+    That is at a count of rows, `NEXT_DUE`, and at the weight `DUE_WEIGHT` of all rows.
 
     `running` is a recursion with the choice in force that has followed all rows, if there is one.
     """
@@ -428,7 +430,7 @@ def choose_penalty(
     if scaling == "auto" and deviations is not None:
         tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
-    equal = int(equal_rows(count, statistics.weight, statistics.squared_weight))
+    equal = int(equal_rows(count, statistics.weight, float(statistics.tally[2])))
     doubles = is_doubling(equal, penalty.doubles_at)
     are_few = equal < MIN_ROWS_PER_FEATURE * n_varying
     is_new = doubles or number is None or not depends_on_doublings(subsets.n_folds, clock)

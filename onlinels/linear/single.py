@@ -57,7 +57,7 @@ def rows_of(state: State) -> SingleRows | None:
         inliers=state.subsets.inliers,
         recursion=recursion,
         weights=solution.output_weights if is_current else None,
-        marks=following.marks,
+        registers=following.registers,
         counts=state.counts,
         constants=constants,
         decay=decay,

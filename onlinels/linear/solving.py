@@ -14,10 +14,11 @@ from onlinels.core.constants import EPS, MIN_FREE
 from onlinels.core.reference import weights_of_errors
 from onlinels.linear.ridge import is_selected, penalties_of
 from onlinels.linear.scoring import Discriminant
-from onlinels.linear.state import State, chosen, in_force
-from onlinels.numerics import product
+from onlinels.linear.state import State, chosen, in_force, joined_outputs, places_of
+from onlinels.numerics import enlarged, product
 from onlinels.saving import savable
 from onlinels.sums.digits import are_negligible, lost_by_removals
+from onlinels.sums.packed import gathered, origins
 from onlinels.sums.solve import Covariance
 from onlinels.sums.statistics import Statistics
 
@@ -153,3 +154,36 @@ def lost_digits(state: State, most: float) -> tuple[float, int]:
         ridges.append(min(ridge, LEAST_LATER_RIDGE * float(largest)))
     losses = (lost_by_removals(statistics, *penalties_of(c, units, statistics)) for c in ridges)
     return max(losses, key=itemgetter(0))
+
+
+def difference_between(one: State, two: State, mine: Floats, theirs: Floats) -> float:
+    """Return how far two states with output weights are apart; see `onlinels.difference`."""
+    columns, outputs = one.columns.joined(two.columns), joined_outputs(one, two)
+    size = len(columns), len(outputs)
+    known = origins(columns.locate(two.columns.names), size[0])
+    targets = origins(places_of(outputs, two), size[1])
+    own, its = one.statistics.grown(*size), two.statistics.reindexed(known, targets)
+    # In units of the features: roots of sums of squares, and effects of deviations.
+    squares = np.maximum(own.raw_squares, its.raw_squares)
+    f, t = np.split(np.sqrt(np.maximum(squares, 0.0)), [size[0]])
+    units = np.maximum(own.deviations, its.deviations)[:, None]
+    effects = units * enlarged(mine, *size)
+    its_effects = units * gathered(theirs, known, targets)
+    largest = np.maximum(np.abs(effects), np.abs(its_effects)).max(axis=0, initial=0.0)
+    a, b = own.row_sums(), its.row_sums()
+    root = np.sqrt(max(a.weight, b.weight) or 1.0)
+    return max(
+        largest_ratio(effects - its_effects, largest),
+        largest_ratio(a.gram - b.gram, np.outer(f, f)),
+        largest_ratio(a.cross - b.cross, np.outer(f, t)),
+        largest_ratio(a.target_squares - b.target_squares, t**2),
+        largest_ratio(a.origin - b.origin, f / root),
+        largest_ratio(a.target_origin - b.target_origin, t / root),
+        float(abs(a.weight - b.weight) / root**2),
+    )
+
+
+def largest_ratio(differences: Floats, sizes: Floats) -> float:
+    """Return the largest difference relative to sizes, 0 where the sizes are 0."""
+    ratios = np.divide(differences, sizes, out=np.zeros_like(differences), where=sizes > 0.0)
+    return float(np.abs(ratios).max(initial=0.0))

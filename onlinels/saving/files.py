@@ -26,7 +26,7 @@ from onlinels.locks import Lock, all_held
 from onlinels.saving.description import Builder, Writer, kind_of, read_npy, state_of
 
 FORMAT_VERSION, READ_VERSIONS = 4, (3, 4)
-"""Version of the file format, which changes whenever the description changes; versions that are read.
+"""Version of the file format, which changes with the description, and the versions that are read.
 
 Models of version 3 have other attributes: see `onlinels.linear.former`.
 """

@@ -512,16 +512,16 @@ class PlainExpert:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         restore(self, state)
-        state = self.model._state
-        if state.counts is None:
+        held = self.model._state
+        if held.counts is None:
             return
-        classes = state.outputs
+        classes = held.outputs
         # In files of earlier versions, classes are named by their labels.
         if self._owed is not None:
             row, y, w = self._owed
             self._owed = row, classes.index.get(y, len(classes)), w
-        state.following.drop_rows()
-        self.model._state = replace(state, outputs=Classes().extended(range(len(classes))))
+        held.following.drop_rows()
+        self.model._state = replace(held, outputs=Classes().extended(range(len(classes))))
 
     def knowing(self, row: Floats) -> Self:
         """Return the expert with units for the values of a row (n_features,)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
@@ -136,10 +135,6 @@ class GramSums:
             (columns.__setitem__, present, total),
         )
 
-    def copied(self) -> Self:
-        """Return an independent copy."""
-        return copy.deepcopy(self)
-
     def add(self, other: Any) -> None:
         """Add sums of as many columns, in place; no other object may use these sums."""
         self.gram.add(other.gram)
@@ -272,10 +267,6 @@ class FactorSums:
                 new = rows.values[part] * root[part], targets * root[part]
                 factor, rotated = with_rows(factor, rotated, *new)
         return ((vars(self).update, {"factor": factor, "rotated": rotated}),)
-
-    def copied(self) -> Self:
-        """Return an independent copy."""
-        return copy.deepcopy(self)
 
     def add(self, other: Any) -> None:
         """Add sums of as many columns, in place: factor the stacked factors."""

@@ -54,6 +54,7 @@ def without_rows(before: Statistics, rows: Rows, names: Names) -> Statistics:
 
 
 def subsets_are_sound(subsets: Any) -> bool:
+    """Return whether the statistics of loaded subsets fit each other."""
     whole, folds = subsets.whole, subsets.folds
     each = [whole, *(fold.whole for fold in folds)]
     each += [] if subsets.inliers is None else [subsets.inliers]

@@ -255,9 +255,9 @@ class SingleRows:
     # Predicting.
 
     def can_answer(self):
-        count, marks = self.s.tally[0], self.marks
-        is_refined = not self.refines or count == marks[PREDICTED_AT]
-        is_valid = count < marks[VALID_UNTIL] and count < marks[NEXT_DUE]
+        count, registers = self.s.tally[0], self.registers
+        is_refined = not self.refines or count == registers[PREDICTED_AT]
+        is_valid = count < registers[VALID_UNTIL] and count < registers[NEXT_DUE]
         return self.r.weights is not None and is_valid and is_refined
 
     def answer(self, x):
@@ -266,7 +266,7 @@ class SingleRows:
             return None
         self.row.values = np.append(known, np.zeros(len(self.s.target_squares)))
         predict(self.s, self.r, self.row)
-        self.marks[PREDICTED_AT] = self.s.tally[0]
+        self.registers[PREDICTED_AT] = self.s.tally[0]
         return self.row.scores.tolist()
 
     def scores(self, x):
@@ -313,7 +313,7 @@ class SingleRows:
 
     def is_plain(self, w):
         (count, weight, _), values = self.s.tally, self.row.values
-        can_learn = self.learns and self.s.cross is not None and count < self.marks[NEXT_DUE]
+        can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
         can_learn = can_learn and 0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self.decay
         can_learn = can_learn and self.is_constant_where_known()
         if not (can_learn and ddot(values, values) <= MAX_SQUARES):
@@ -324,13 +324,13 @@ class SingleRows:
         return bool(w <= MUCH_HEAVIER * self.inliers.tally[1] * self.decay)
 
     def learn_prepared(self, w, is_restored=False):
-        marks, count = self.marks, self.s.tally[0]
+        registers, count = self.registers, self.s.tally[0]
         if self.r.inverse is not None:
-            since = count - marks[PREDICTED_AT]
-            follows = not is_restored and count < marks[VALID_UNTIL]
+            since = count - registers[PREDICTED_AT]
+            follows = not is_restored and count < registers[VALID_UNTIL]
             follows = follows and (since == 0.0 or since + 1.0 <= self.patience)
             if not (follows and follow(self.s, self.r, self.row, self.most)):
-                marks[VALID_UNTIL] = 0.0
+                registers[VALID_UNTIL] = 0.0
         add_row(self.s, self.row)
         if self.inliers is not None:
             change = fade if dwarfs(self.inliers, self.inlier, w) else add_row
@@ -338,30 +338,32 @@ class SingleRows:
 
     def are_units_alike(self):
         now, then = squares_of(self.s)[: self.s.m] / self.s.tally[1], self.r.penalties
-        then = then / self.marks[SCALED]
+        then = then / self.registers[SCALED]
         grown = np.maximum(now, then) > MAX_UNITS_GROWTH * np.minimum(now, then)
         return not (grown & (now != 0.0)).any()
 
     def pass_checkpoint(self):
-        marks, (count, weight, squared) = self.marks, self.s.tally
-        rows = count - marks[BEGAN]
-        if is_weight_due(rows, weight, squared, marks[DUE_WEIGHT]):
-            marks[NEXT_DUE] = count
-        is_between = marks[LEAST_ROWS] <= equal_rows(rows, weight, squared) < marks[DOUBLES_AT]
-        can_keep = count == marks[NEXT_DUE] and marks[GROWTH] > 0.0 and is_between
-        can_keep = can_keep and self.r.inverse is not None and count < marks[VALID_UNTIL]
-        if not can_keep or self.refines or (marks[SCALED] > 0.0 and not self.are_units_alike()):
+        registers, (count, weight, squared) = self.registers, self.s.tally
+        rows = count - registers[BEGAN]
+        if is_weight_due(rows, weight, squared, registers[DUE_WEIGHT]):
+            registers[NEXT_DUE] = count
+        is_between = (
+            registers[LEAST_ROWS] <= equal_rows(rows, weight, squared) < registers[DOUBLES_AT]
+        )
+        can_keep = count == registers[NEXT_DUE] and registers[GROWTH] > 0.0 and is_between
+        can_keep = can_keep and self.r.inverse is not None and count < registers[VALID_UNTIL]
+        if not can_keep or self.refines or (registers[SCALED] > 0.0 and not self.are_units_alike()):
             return
         if is_accepted(self.s, self.r):
             one_by_one = rows < ROWS_SELECTED_ONE_BY_ONE
-            marks[NEXT_DUE] = count + (1.0 if one_by_one else ceil(marks[GROWTH] * rows))
-            marks[DUE_WEIGHT] = weight * (1.0 + marks[GROWTH]) * (1.0 - DUE_TOLERANCE)
+            registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(registers[GROWTH] * rows))
+            registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
 
     def learn_read(self, w, column):
-        share = self.marks[SHARE] * self.decay
+        share = self.registers[SHARE] * self.decay
         is_restored = share < self.least_share
         if self.least_share > 0.0:
-            self.marks[SHARE] = 1.0 if is_restored else share
+            self.registers[SHARE] = 1.0 if is_restored else share
         if self.counts is not None:
             self.counts[column] += 1.0
         self.learn_prepared(w, is_restored)

@@ -43,9 +43,9 @@ def as_version_3(node):
     if not isinstance(node, dict):
         return node
     state = node.get("state")
-    if isinstance(state, dict) and isinstance(state.get("_state"), dict):
-        if state["_state"].get("object") == "State":
-            return {"object": node["object"], "state": attributes(state)}
+    held = state.get("_state") if isinstance(state, dict) else None
+    if isinstance(held, dict) and held.get("object") == "State":
+        return {"object": node["object"], "state": attributes(state)}
     return {name: as_version_3(each) for name, each in node.items()}
 
 
