@@ -5,11 +5,13 @@ import ctypes
 import gc
 import pickle
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tracemalloc
+import types
 import weakref
 from contextlib import contextmanager
 from decimal import Decimal
@@ -34,9 +36,10 @@ from onlinels import (
     core,
 )
 from onlinels.core import reference
+from onlinels.core import rows as rows_in_numpy
 from onlinels.core.apply import apply
 from onlinels.core.constants import N_EXPERTS, N_LINEAR, NEXT_DUE, PLAIN
-from onlinels.linear import prequential, single, state
+from onlinels.linear import prequential, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
 from onlinels.stream import classifier, features
@@ -45,13 +48,13 @@ from onlinels.sums.forms import GramSums
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
 from onlinels.sums.statistics import Statistics
-from support import laws, numpy_rows, strategies
+from support import laws, mirror, strategies
 
 COMPILED = getattr(core, "compiled", None)
 compiled = pytest.mark.skipif(COMPILED is None, reason="the extension is not in use")
 
 
-class HandsOver(numpy_rows.SingleRows):
+class HandsOver(mirror.SingleRows):
     """Single rows that leave to other code whatever they may leave."""
 
     def learn(self, *_):
@@ -63,21 +66,36 @@ class HandsOver(numpy_rows.SingleRows):
         return 0
 
 
+class InNumpy(rows_in_numpy.SingleRows):
+    """Single rows in numpy that learn batches one by one, as in C, not in blocks."""
+
+    def predict_learn(self, X, targets, w, scores):
+        columns = np.zeros(len(X), int) if self.counts is None else targets
+        known = targets if self.counts is None else np.eye(scores.shape[1])[targets]
+        for k, row in enumerate(np.hstack((X, known))):
+            found = self.scores_of(X[k]) if self.is_plain(row, w[k]) else NotImplemented
+            if found is NotImplemented:
+                return k
+            scores[k] = found
+            assert self.learn_read(row, w[k], columns[k])
+        return len(X)
+
+
 CORES = {
     "compiled": COMPILED and (COMPILED.Reader, COMPILED.SingleRows),
-    "reference": (numpy_rows.Reader, numpy_rows.SingleRows),
-    "other code": (numpy_rows.Reader, HandsOver),
+    "mirror": (mirror.Reader, mirror.SingleRows),
+    "reference": (None, InNumpy),
+    "other code": (mirror.Reader, HandsOver),
 }
 
 
 @contextmanager
 def core_in_use(name):
-    """Let models read and learn rows by a core."""
+    """Let models read and learn rows by a core, or by the oracle, which a mirror of it is."""
     reader, rows = CORES[name]
     with (
         mock.patch.object(single, "SingleRows", rows),
-        mock.patch.object(state, "SingleRows", rows),
-        mock.patch.object(prequential, "SingleRows", rows),
+        mock.patch.object(prequential, "IN_USE", "compiled"),
         mock.patch.object(batch, "Reader", reader),
     ):
         yield
@@ -367,7 +385,7 @@ def assert_same_streams(seed, n_acts, names):
 
 @compiled
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("other", ["reference", "other code"])
+@pytest.mark.parametrize("other", ["mirror", "reference", "other code"])
 @pytest.mark.parametrize(
     "seeds", [[*range(9), 805], pytest.param(range(9, 999), marks=pytest.mark.slow)]
 )
@@ -506,7 +524,7 @@ def test_functions(targets, is_centred, monkeypatch):
     forms = [(1.0, 8), (1.0, 1), (0.999, 7), (0.9, 3), (0.9, 4)]
     for seed, (decay, n_features) in enumerate(forms):
         both = []
-        for name in ("compiled", "reference"):
+        for name in ("compiled", "mirror"):
             with core_in_use(name):
                 both.append(
                     made(seed, targets, is_centred, decay, n_features, has_inliers=seed < 3)
@@ -521,6 +539,20 @@ def test_functions(targets, is_centred, monkeypatch):
             for found, expected in zip(*(arrays_of(*parts) for _, parts in both), strict=True):
                 np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
         assert both[0][1][0].count > 60
+
+
+def test_the_mirror_has_the_functions_of_the_header():
+    """Apart from products of vectors and matrices, which numpy has."""
+    code = (Path(core.__file__).parent / "recursion.h").read_text(encoding="utf-8")
+    code = code.split("---- What is kept")[1]
+    functions = re.findall(r"^(?:static|INLINE|KERNEL) \w+ (\w+)\(", code, re.MULTILINE)
+    helpers = ["squares_of", "whole", "sums_of", "recursion_of"]
+    own = [name for name, each in vars(mirror).items() if isinstance(each, types.FunctionType)]
+    own = [name for name in own if vars(mirror)[name].__module__ == mirror.__name__]
+    assert sorted(own) == sorted([*functions, *helpers])
+    # In numpy without a compiler, a row is learnt by functions of these names, too.
+    methods = {*vars(rows_in_numpy.SumsOfRows), *vars(rows_in_numpy.SingleRows)}
+    assert {"centre", "dwarfs", "add_products", "add_row", "move_mean", "fade", "follow"} <= methods
 
 
 READ = [{"x0": value} for value in VALUES] + [{"h": value} for value in ARRAYS]
@@ -543,7 +575,7 @@ def test_readers():
     columns = {"x0": 0, "x1": 1, "x2": 2, 0: 0, 2: 2, "h": (0, 3), "u": (0, 3, batch.Outputs)}
     readers = [
         kind(columns, 3, batch.PLAIN_NUMBER_TYPES, np.ndarray)
-        for kind in (COMPILED.Reader, numpy_rows.Reader)
+        for kind in (COMPILED.Reader, mirror.Reader)
     ]
     for x in random.Random(0).choices(READ, k=3000):
         known, expected = (reader.row(x) for reader in readers)
@@ -604,7 +636,7 @@ def test_both_cores_pass_the_same_checkpoints(targets):
     last = []
     for seed in range(80):
         both = []
-        for name in ("compiled", "reference"):
+        for name in ("compiled", "mirror"):
             with core_in_use(name):
                 both.append(made(seed, targets, seed % 3 > 0, 1.0, 1 + seed % 5, due=31.0))
         for method, arguments in calls_of(seed, targets, 1 + seed % 5):
@@ -856,7 +888,7 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
         with pytest.raises((ValueError, TypeError, BufferError)):
             core.SingleRows(**(named | {"whole": changed(sums, "mean", mean)}))
     wider = grown(sums, sums.n_features + 1, sums.n_targets)
-    for others in ({"inliers": wider}, {"whole": wider}, {"recursion": recursion.grown(3, 2)}):
+    for others in ({"inliers": wider}, {"whole": wider}, {"recursion": grown(recursion, 3, 2)}):
         with pytest.raises(ValueError, match=r"numbers, expected|other columns"):
             core.SingleRows(**(named | others))
     for name in ("features", "targets", "labels", "label_types"):

@@ -17,7 +17,7 @@
 #include <Python.h>
 
 #ifdef Py_GIL_DISABLED
-#error "Without the global interpreter lock, rows are learnt by onlinels/core/reference.py."
+#error "Without the global interpreter lock, rows are learnt by onlinels/core/rows.py."
 #endif
 
 #include <math.h>
@@ -1085,7 +1085,7 @@ static PyObject *Experts_learn(Experts *self, PyObject *args)
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
-/* What methods do stands at their functions, and in `onlinels/core/reference.py`. */
+/* What methods do stands at their functions, and in `onlinels/core/rows.py` and `reference.py`. */
 static PyMethodDef reader_methods[] = {{"row", (PyCFunction)Reader_row, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 static PyMethodDef rows_methods[] = {
     {"label", (PyCFunction)SingleRows_label, METH_O, NULL},

@@ -1,6 +1,7 @@
-"""Single rows in numpy: the functions of recursion.h and _core.c, where no compiler was.
+"""Functions of recursion.h, stream.h and _core.c in numpy.
 
-The tests compare both. Equations and sources stand in recursion.h.
+Some of them have a use beside C. The others run where no compiler was, and tests compare both.
+Equations and sources stand in the headers.
 """
 
 from __future__ import annotations
@@ -41,12 +42,6 @@ from onlinels.core.constants import (
 )
 
 Numbers = NDArray[Any]
-
-PLAIN_NAMES = frozenset({str, int})
-"""Types of names that are compared without Python code."""
-
-PYTHON_NUMBER_TYPES = frozenset({float, int, bool})
-"""Python's own types of numbers."""
 
 # Arrays without axes: numpy takes a third less time than for its scalars.
 ZERO = np.array(0.0)
@@ -96,6 +91,37 @@ def settle(
     if factors[GAIN]:
         settling = dsyr, float(factors[GAIN]), pending, 0, 1, 0, len(pending), inverse, 1
         apply((settling, (factors.__setitem__, GAIN, 0.0)))
+
+
+def leverage_of(
+    inverse: Numbers, pending: Numbers, factors: Numbers, row: Numbers
+) -> tuple[Numbers, float]:
+    """Return B z and z'P z of a row z; see `recursion.h`."""
+    settle(inverse, pending, factors)
+    image: Numbers = dsymv(1.0, inverse, row)
+    return image, float(ddot(image, row) / factors[SCALE])
+
+
+def absorb(
+    inverse: Numbers,
+    weights: Numbers,
+    factors: Numbers,
+    decay: float,
+    gain: float,
+    image: Numbers,
+    errors: Numbers,
+) -> tuple[Call, ...]:
+    """Return the calls that learn a row into P and W; see `recursion.h`. No product is pending."""
+    scale, kept = float(factors[SCALE]) * decay, float(factors[KEPT]) * decay
+    # Arguments by position take half the time of arguments by name; some are defaults.
+    calls: tuple[Call, ...] = (
+        (dsyr, -gain, image, 0, 1, 0, len(image), inverse, 1),
+        (dger, gain, image, errors, 1, 1, weights, 0, 0, 1),
+    )
+    if scale < MIN_SCALE:
+        calls = (*calls, (np.divide, inverse, scale, inverse))
+        scale = 1.0
+    return (*calls, (factors.__setitem__, slice(None), (scale, 0.0, kept)))
 
 
 def weights_of_errors(mean_weight: float, forgets: bool) -> tuple[float, float]:
@@ -332,19 +358,15 @@ class Experts:
         It cannot if it outweighs earlier rows too much, or if a ridge has to be restored before.
         """
         self._images, self._gains = [], []
-        for (_, _, base, pending, factors), row, decay in zip(
+        for (_, _, inverse, pending, factors), row, decay in zip(
             self._memories, self._seen, self._forgetting, strict=False
         ):
-            settle(base, pending, factors)
-            image, kept = dsymv(1.0, base, row), float(factors[SCALE]) * decay
-            total = kept + w * ddot(image, row)
-            if not 0.0 < total <= MAX_ROW_LEVERAGE * kept:
-                return False
-            if float(factors[KEPT]) * decay < MIN_RIDGE_SHARE:
+            image, leverage = leverage_of(inverse, pending, factors, row)
+            total = 1.0 + w * leverage / decay
+            if not 0.0 < total <= MAX_ROW_LEVERAGE or factors[KEPT] * decay < MIN_RIDGE_SHARE:
                 return False
             self._images.append(image)
-            # gain: w P z / (1 + w z'P z) = gain B z, with P = B / scale
-            self._gains.append(w / total)
+            self._gains.append(w / float(factors[SCALE] * decay * total))
         return True
 
     def plan(self, errors: Numbers, column: int, is_new: bool, w: float) -> tuple[Call, ...]:
@@ -356,17 +378,10 @@ class Experts:
         if self._softmaxes and not 0 <= column < self._n_outputs:
             raise ValueError("the class has no score")
         left = errors.reshape(-1)
-        for r, (_, weights, base, _, factors) in enumerate(self._memories):
-            image, gain, decay = self._images[r], self._gains[r], self._forgetting[r]
+        for r, (_, weights, inverse, _, factors) in enumerate(self._memories):
             own, left = np.split(left, [weights.shape[1]])
-            calls.append((dsyr, -gain, image, 0, 1, 0, len(image), base, 1))
-            calls.append((dger, gain, image, own, 1, 1, weights, 0, 0, 1))
-            kept = float(factors[SCALE]) * decay
-            if kept < MIN_SCALE:
-                calls.append((np.divide, base, kept, base))
-                kept = 1.0
-            new = kept, 0.0, float(factors[KEPT]) * decay
-            calls.append((factors.__setitem__, slice(None), new))
+            step = self._forgetting[r], self._gains[r], self._images[r], own
+            calls += absorb(inverse, weights, factors, *step)
         # W += 0.01 w z (y - softmax(z'W))'
         others = self._seen[len(self._memories) :]
         for (_, weights), seen in zip(self._softmaxes, others, strict=True):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks, uncast
-from onlinels.core import SingleRows
+from onlinels.core import IN_USE
 from onlinels.linear.following import MIN_SHARE
 from onlinels.linear.model import LinearModel, checked, read_rows, teach
 from onlinels.linear.ridge import changes_in, totals_after
@@ -246,7 +246,7 @@ def _are_few_features(model: LinearModel) -> bool:
     is_plain = model._state.settings.priors is None and (
         recursion is None or recursion.trust == 1.0
     )
-    return SingleRows is not None and is_plain and len(model._state.columns) < FEATURES_IN_BLOCKS
+    return IN_USE == "compiled" and is_plain and len(model._state.columns) < FEATURES_IN_BLOCKS
 
 
 def _answer_rows(model: LinearModel, rows: Rows, start: int, scores: Floats) -> int:

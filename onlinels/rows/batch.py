@@ -717,7 +717,7 @@ class Columns:
 
     def row(self, x: Any) -> Floats | None:
         """Return a dict of names that were met as a row of all columns; None for anything else."""
-        if self._reader is None and Reader is not None:
+        if self._reader is None:
             self._reader = reader_of(self.met, len(self))
         known = self._reader.row(x) if len(self) and self._reader is not None else None
         return None if known is None else np.frombuffer(known)
@@ -955,6 +955,6 @@ def _is_in_place(located: Integers, n_columns: int) -> bool:
     return len(located) == n_columns and bool((located == np.arange(n_columns)).all())
 
 
-def reader_of(columns: dict[Name, Any], n_columns: int) -> Reader:
-    """Return a reader of dicts, given the column of every name."""
-    return Reader(columns, n_columns, PLAIN_NUMBER_TYPES, np.ndarray)
+def reader_of(columns: dict[Name, Any], n_columns: int) -> Reader | None:
+    """Return a reader of dicts, given the column of every name; None without a compiled core."""
+    return Reader and Reader(columns, n_columns, PLAIN_NUMBER_TYPES, np.ndarray)

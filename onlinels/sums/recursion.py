@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dasum, ddot, dgemm, dger, dsymm, dsymv, dsyr, dsyrk, dtrmm, dtrsm
+from scipy.linalg.blas import dasum, dgemm, dsymm, dsyrk, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
 from onlinels.core import settle
 from onlinels.core.apply import apply
-from onlinels.core.constants import KEPT, MAX_ROW_LEVERAGE, MIN_SCALE, SCALE
+from onlinels.core.constants import KEPT, MAX_ROW_LEVERAGE, SCALE
+from onlinels.core.reference import absorb, leverage_of
 from onlinels.numerics import Calls, are_columns, is_array, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.axes import Places, grown, has_axes, is_growth, moved_by_axes
@@ -163,33 +164,22 @@ class Recursion:
         ValueError
             If the row outweighs earlier rows and ridge in its direction, or rounding errors do.
         """
-        base, scale, kept = self.inverse, float(self.factors[SCALE]) * decay, self.share * decay
-        if kept < self.least or not len(base):
+        if self.share * decay < self.least or not len(row):
             # The penalties are restored, or there are no features.
             new = self.scaled(decay)
             if len(row):
                 apply(new.plan(row, errors + row @ self.weights - row @ new.weights, w))
             return ((vars(self).update, vars(new)),)
-        image = dsymv(1.0, base, row)
-        total = scale + w * ddot(image, row)
-        if not 0.0 < total <= MAX_ROW_LEVERAGE * scale:
+        image, leverage = leverage_of(self.inverse, self.pending, self.factors, row)
+        ratio = 1.0 + w * leverage / decay
+        if not 0.0 < ratio <= MAX_ROW_LEVERAGE:
             raise ValueError(
-                f"The row outweighs earlier rows and the ridge by {total / scale:.1g} in its "
+                f"The row outweighs earlier rows and the ridge by {ratio:.1g} in its "
                 f"direction, expected at most {MAX_ROW_LEVERAGE:g}. Rescale the features."
             )
         # Bjorck 1996, section 3.2: g = P x w / (1 + w x'P x), then W + g (y - x'W) and P - g x'P.
-        gain = w / total
-        # Arguments by position take half the time of arguments by name; some are defaults.
-        calls: Calls = (
-            (dsyr, -gain, image, 0, 1, 0, len(image), base, 1),
-            (dger, gain, image, errors, 1, 1, self.weights, 0, 0, 1),
-        )
-        if decay != 1.0:
-            if scale < MIN_SCALE:
-                calls = (*calls, (np.divide, base, scale, base))
-                scale = 1.0
-            calls = (*calls, (self.factors.__setitem__, slice(None), (scale, 0.0, kept)))
-        return calls
+        gain = w / float(self.factors[SCALE] * decay * ratio)
+        return absorb(self.inverse, self.weights, self.factors, decay, gain, image, errors)
 
     def times(self, columns: Floats) -> Floats:
         """Return P times columns (n_features, n)."""
