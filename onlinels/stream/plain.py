@@ -75,9 +75,8 @@ class PlainExpert:
         # Without the solution, which the model keeps or not, depending on how it was predicted;
         # and without the last row, which `learn_pending` has taught before.
         model, state = shallow_copy(self.model), self.model._state
-        following = state.following.saved(state.count)
-        following.solution = None
-        model._state = replace(state, following=following)
+        # No solution is of -1 rows.
+        model._state = replace(state, following=state.following.saved(-1))
         return {"model": model, "_factors": self._factors, "_limit": self._limit}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
