@@ -10,7 +10,7 @@ from scipy import sparse
 
 from onlinels import LeastSquaresRegressor
 from support import laws, strategies
-from support.slow import the_rest_slow
+from support.slow import pairs_in_turn, the_rest_slow
 from support.strategies import kinds
 
 
@@ -179,8 +179,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("kind", strategies.SHAPES)
-@pytest.mark.parametrize("settings", FORMS, ids=str)
+@pytest.mark.parametrize(("kind", "settings"), pairs_in_turn(strategies.SHAPES, FORMS, 3), ids=str)
 @strategies.examples(6)
 @example(seed=6783)
 @given(seed=st.integers(0, 2**32 - 1))
