@@ -40,7 +40,7 @@ expect.set_options(timeout=PATIENCE * 1000)
 
 def arc(x, y, width, height, start, end):
     """Return points of an ellipse's arc, in thousandths of the canvas; angles in degrees."""
-    angles = np.radians(np.linspace(start, end, 20))
+    angles = np.radians(np.linspace(start, end, 10))
     return np.stack([x + width * np.cos(angles), y + height * np.sin(angles)], axis=1).tolist()
 
 

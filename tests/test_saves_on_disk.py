@@ -212,7 +212,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
 
 # -- processes that are killed --------------------------------------------------------------------
 
-N_KILLS = 20
+N_KILLS = 12
 MOST_LINES = 1_000
 """Lines of saving until a kill: those of a few saves."""
 
