@@ -26,7 +26,8 @@ from onlinels.pipelines import (
     is_pipeline,
     last_step,
 )
-from onlinels.rows.batch import label_array, matched_by_position
+from onlinels.rows.answers import label_array
+from onlinels.rows.batch import matched_by_position
 
 try:
     # Here, since its first import within `config.set` would lose its settings.

@@ -21,7 +21,7 @@ from onlinels.checks import (
     checked_assignment,
     row_blocks,
 )
-from onlinels.core.reference import apply
+from onlinels.core.apply import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel, scores_of
 from onlinels.linear.prequential import Answers, labels_before
@@ -34,7 +34,8 @@ from onlinels.linear.scoring import (
     log_losses,
     table_of,
 )
-from onlinels.numerics import Calls, Lock, all_held, is_array, read_whole, zero_added
+from onlinels.locks import Lock, all_held
+from onlinels.numerics import Calls, is_array, read_whole, zero_added
 from onlinels.pipelines import (
     FIXED_STEPS,
     columns_of_rows,
@@ -46,10 +47,10 @@ from onlinels.pipelines import (
     steps_before,
     steps_of,
 )
+from onlinels.rows.answers import labels_like
 from onlinels.rows.batch import (
     Batch,
     Row,
-    labels_like,
     matched_by_position,
     names_of,
     read_batch,

@@ -60,8 +60,9 @@ from onlinels.linear.prequential import (
 )
 from onlinels.linear.ridge import Penalty
 from onlinels.linear.scoring import Priors, ScoringClassifier
+from onlinels.locks import Lock, all_held
 from onlinels.meta import MetaClassifier
-from onlinels.numerics import Lock, all_held, read_whole, shallow_copy, zero_added
+from onlinels.numerics import read_whole, shallow_copy, zero_added
 from onlinels.rows.batch import Name, as_numpy, matched_by_position
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.rows.times import ReadTimes, Time, exact, read_times, times_of

@@ -1,29 +1,26 @@
-"""Updates that are planned and applied, matrix products, growing arrays, locks and threads."""
+"""Updates that are planned and applied, matrix products, growing arrays and threads."""
 
 from __future__ import annotations
 
 import copy
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, compress, repeat, takewhile
 from math import prod
-from operator import attrgetter, call, is_, methodcaller
-from threading import RLock, local
+from operator import is_
+from threading import local
 from typing import Any, Self, TypeVar
-from weakref import WeakValueDictionary
 
 import numpy as np
 from scipy.linalg.blas import dgemm, dgemv, sgemm, sgemv
 
 from onlinels.checks import MAX_COUNT, SPARSE_TYPES, Matrix, read_only
-from onlinels.core.reference import apply
+from onlinels.core.apply import apply
 
 Calls = tuple[tuple[Any, ...], ...]
-"""Planned changes; see `onlinels.core.reference.apply`."""
+"""Planned changes; see `onlinels.core.apply.apply`."""
 
 MAX_PLAN_ATTEMPTS = 3
 """Number of attempts to plan a block after earlier blocks are applied, if an attempt raises."""
@@ -60,132 +57,6 @@ def apply_in_blocks(blocks: Iterable[Any], plan: Callable[[Any], Calls]) -> None
 
 
 Thing = TypeVar("Thing")
-
-LockOfPython: Any = type(RLock())
-
-
-class Lock(LockOfPython):  # type: ignore[misc]
-    """A re-entrant lock; its copies and unpickled locks are new locks.
-
-    A fork waits until no thread holds a lock: models in the new process are as before or after a
-    call, and can be used.
-
-    Examples
-    --------
-    >>> with Lock():
-    ...     print("alone")
-    alone
-    """
-
-    def __new__(cls) -> Lock:
-        """Return a new lock, which is released."""
-        new: Lock = super().__new__(cls)
-        LIVE_LOCKS[id(new)] = new
-        return new
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Lock, ()
-
-
-class AbandonedLock(Lock):
-    """A lock in a forked process whose holder is a thread of the old process."""
-
-    def acquire(self, *_: Any) -> bool:
-        """Raise RuntimeError: the model may be half changed."""
-        raise RuntimeError(
-            f"A thread of the parent process was using the model for {FORK_PATIENCE:g} s when this "
-            "process was forked, expected that no call runs. Load the model from a file, or fork "
-            "before the call."
-        )
-
-    __enter__ = acquire
-
-
-LIVE_LOCKS: WeakValueDictionary[int, Lock] = WeakValueDictionary()
-"""All locks of this process, by identity."""
-
-FORK_PATIENCE = 20.0
-"""Seconds that a fork waits for running calls: a call may wait for the very thread that forks."""
-
-FORK_GATE: Any = RLock()
-"""Held by a thread that forks."""
-
-DURING_FORK = ExitStack()
-"""Holds all locks while a thread forks."""
-
-
-def _live_locks() -> list[Lock]:
-    # By a list of weak references, because other threads make and drop locks meanwhile.
-    found = (reference() for reference in LIVE_LOCKS.valuerefs())
-    return [lock for lock in found if lock is not None]
-
-
-def _acquire_after_fork(lock: Lock, *how: Any) -> bool:
-    """Acquire a lock after the fork, or at once in a call that holds a lock already."""
-    if not FORK_GATE._is_owned() and not any(each._is_owned() for each in _live_locks()):
-        with FORK_GATE:
-            pass
-    return bool(LockOfPython.acquire(lock, *how))
-
-
-def _begin_fork() -> None:
-    """Let running calls end and new calls wait, and hold all locks."""
-    FORK_GATE.acquire()
-    # Only during a fork, because Python code at the beginning of every call would be slow.
-    Lock.acquire = Lock.__enter__ = _acquire_after_fork
-    DURING_FORK.enter_context(all_held(*_live_locks(), patience=FORK_PATIENCE))
-
-
-def _end_fork() -> None:
-    # Wherever an interrupt comes, the locks are released: a closed stack may be closed again.
-    try:
-        DURING_FORK.close()
-    finally:
-        try:
-            DURING_FORK.close()
-            Lock.acquire, Lock.__enter__ = LockOfPython.acquire, LockOfPython.__enter__
-        finally:
-            FORK_GATE.release()
-
-
-def _end_fork_in_child() -> None:
-    _end_fork()
-    for lock in _live_locks():
-        # The threads that hold the other locks do not exist in this process.
-        if lock.acquire(False):
-            lock.release()
-        else:
-            lock.__class__ = AbandonedLock
-            del LIVE_LOCKS[id(lock)]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_begin_fork, after_in_parent=_end_fork, after_in_child=_end_fork_in_child
-    )
-
-
-@contextmanager
-def all_held(*locks: Lock, patience: float = -1.0) -> Iterator[None]:
-    """Hold several locks without deadlock, in any order in which other threads acquire them.
-
-    Hold none if a lock is not free within `patience` seconds.
-    """
-    order = list(set(locks))
-    while True:
-        held: list[Lock] = []
-        with ExitStack() as stack:
-            # A C loop acquires and a C loop releases: an interrupt comes before or after a loop.
-            stack.callback(deque, map(methodcaller("release"), held), 0)
-            # Only the first acquisition waits, so that no threads wait in a ring.
-            waits, seconds = chain([True], repeat(False)), chain([patience], repeat(-1.0))
-            acquired = map(call, map(attrgetter("acquire"), order), waits, seconds)
-            held.extend(compress(order, takewhile(bool, acquired)))
-            if len(held) == len(order) or not held:
-                yield
-                return
-        order.insert(0, order.pop(len(held)))
-
 
 MAX_READINGS = 3
 """Number of times that the arguments of a call are read while reading them changes the model."""

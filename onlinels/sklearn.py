@@ -49,13 +49,14 @@ from onlinels.linear.regressors import (
     check_level,
 )
 from onlinels.linear.scoring import probabilities_of
-from onlinels.numerics import Lock, all_held, read_whole, restore, shallow_copy, zero_added
+from onlinels.locks import Lock, all_held
+from onlinels.numerics import read_whole, restore, shallow_copy, zero_added
+from onlinels.rows.answers import label_array
 from onlinels.rows.batch import (
     Batch,
     Layout,
     as_frame,
     as_numpy,
-    label_array,
     matched_by_position,
     read_batch,
     without_wide_integers,

@@ -20,19 +20,20 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats, check_choice, check_count, check_positive, check_room
-from onlinels.core.reference import apply
+from onlinels.core.apply import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import ScoringClassifier, table_of
+from onlinels.locks import Lock
 from onlinels.meta import MetaClassifier, aside, is_blank
-from onlinels.numerics import Lock, read_whole
+from onlinels.numerics import read_whole
 from onlinels.pipelines import FIXED_STEPS, last_step, steps_of
+from onlinels.rows.answers import labels_like
 from onlinels.rows.batch import (
     Columns,
     Layout,
     Name,
     check_mapping,
     holds_array,
-    labels_like,
     matched_by_position,
     read_batch,
     read_sample,

@@ -33,7 +33,8 @@ from onlinels import (
     core,
 )
 from onlinels.core import reference
-from onlinels.core.reference import NEXT_DUE, apply
+from onlinels.core.apply import apply
+from onlinels.core.constants import N_EXPERTS, NEXT_DUE
 from onlinels.linear import prequential
 from onlinels.rows import batch
 from onlinels.stream import classifier, features
@@ -733,7 +734,7 @@ def test_a_last_label_outside_counts_as_none(kind):
     row, found = np.array([0.5, -0.5]), []
     for last in (-1, *HOSTILE):
         experts, arrays = experts_of(kind)
-        scores = np.zeros((reference.N_EXPERTS, 3))
+        scores = np.zeros((N_EXPERTS, 3))
         experts.scores(row, last, scores)
         assert experts.prepare(1.0)
         apply(experts.plan(1, False, 1.0))
@@ -748,7 +749,7 @@ def test_a_last_label_outside_counts_as_none(kind):
 def test_a_class_without_a_score_is_refused(kind, column):
     experts, arrays = experts_of(kind)
     before = [each.copy() for each in arrays]
-    experts.scores(np.zeros(2), 0, np.zeros((reference.N_EXPERTS, 3)))
+    experts.scores(np.zeros(2), 0, np.zeros((N_EXPERTS, 3)))
     experts.prepare(1.0)
     with pytest.raises(ValueError, match="no score"):
         experts.plan(column, False, 1.0)
@@ -757,8 +758,8 @@ def test_a_class_without_a_score_is_refused(kind, column):
             experts.learn(column, False, 1.0)
     with pytest.raises(ValueError, match="no score"):
         (core if kind is core.Experts else reference).judge_row(
-            *(np.zeros(reference.N_EXPERTS), np.zeros(3), np.ones(2)),
-            *(np.zeros(reference.N_EXPERTS), np.zeros(2), column, 1.0, 1.0),
+            *(np.zeros(N_EXPERTS), np.zeros(3), np.ones(2)),
+            *(np.zeros(N_EXPERTS), np.zeros(2), column, 1.0, 1.0),
         )
     # `prepare` adds the pending product to an inverse; nothing else changes.
     for one, other in zip(arrays[:14], before[:14], strict=True):
@@ -773,7 +774,7 @@ def test_places_are_checked_again_when_they_are_used(place):
         experts, arrays = experts_of(core.Experts)
         if arrays[number].dtype.kind == "i":
             arrays[number][:] = place
-            scores = np.zeros((reference.N_EXPERTS, 3))
+            scores = np.zeros((N_EXPERTS, 3))
             experts.scores(np.array([0.5, -0.5]), 1, scores)
             assert np.isfinite(scores).all()
             if experts.prepare(1.0):

@@ -15,7 +15,7 @@ from sklearn.linear_model import RidgeCV
 
 import onlinels
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
-from onlinels.core.reference import NEXT_DUE
+from onlinels.core.constants import NEXT_DUE
 from onlinels.sums.folds import hashed_folds, name_hashes
 from support import laws, strategies
 from support.slow import pairs_in_turn, the_rest_slow

@@ -20,7 +20,7 @@ PACKAGE = Path(onlinels.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = (
-    "checks core numerics saving",
+    "checks core locks numerics saving",
     "rows",
     "sums features",
     "linear",
@@ -32,7 +32,7 @@ FLOORS = (
 
 NEIGHBOURS = {
     "numerics": "checks core",
-    "saving": "checks numerics",
+    "saving": "checks locks numerics",
     "meta": "pipelines",
     "sites": "pipelines",
     "windowed": "meta pipelines",
@@ -89,7 +89,7 @@ def test_no_call_sets_what_it_resets_afterwards(path):
 
 
 SAME_MEANING = (
-    "__all__ ACTIVATIONS EPS ERROR_DECAY EXPERTS LEARNING_RATE MEMORIES MIN_BLOCK_ROWS Model PRIORS"
+    "__all__ ACTIVATIONS ERROR_DECAY EXPERTS LEARNING_RATE MEMORIES MIN_BLOCK_ROWS Model PRIORS"
 )
 """The settings of a module, which may have one name where they do one thing in several modules."""
 

@@ -3,8 +3,8 @@
 import os
 from contextlib import suppress
 
+from onlinels.core.constants import LAYOUT
 from onlinels.core.reference import (
-    LAYOUT,
     Experts,
     Reader,
     SingleRows,

@@ -25,7 +25,7 @@
 #include "recursion.h"
 #include "stream.h"
 
-/* The number of this file's arguments and arrays (see `onlinels/core/reference.py`). */
+/* The number of this file's arguments and arrays (see `onlinels/core/constants.py`). */
 #define LAYOUT 10
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
@@ -259,7 +259,7 @@ static PyObject *settle(PyObject *module, PyObject *arrays)
 
 /* ---- A model ----------------------------------------------------------------------------------- */
 
-/* Marks of a model, counts of rows for the most part: see reference.py. */
+/* Marks of a model, counts of rows for the most part: see constants.py. */
 enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
        N_MARKS };
 #define DUE_TOLERANCE 1e-9

@@ -56,7 +56,7 @@ typedef REAL real;
 #define MAX_COUNTED 9007199254740992.0 /* 2^53: later rows are not told apart */
 #define MIN_SCALE (1.0 / 4294967296.0)
 #define EPS 2.220446049250313e-16 /* of double */
-#define CONSTANT_SHARE (4.0 * EPS * EPS)
+#define CONSTANT_TOLERANCE (2.0 * EPS)
 #define MIN_NOISE 1e-8
 #define MIN_INFORMATION 1e-12
 #define MAX_MEAN_WEIGHT 0.55
@@ -320,14 +320,34 @@ static void prepare(const sums_t *s, row_t *row, double w, double decay)
  * that its removal would leave few digits. */
 static int dwarfs(const sums_t *s, const row_t *row, double w)
 {
+    const double share = CONSTANT_TOLERANCE * CONSTANT_TOLERANCE * s->tally[1];
     if (s->tally[1] < MIN_ROWS_DWARFED)
         return 0;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
         const double z = row->about[i], mean = mean_of(s, i), square = *s->squares[i];
-        if (w * z * z > MUCH_LARGER * square && square > CONSTANT_SHARE * s->tally[1] * mean * mean)
+        if (w * z * z > MUCH_LARGER * square && square > share * mean * mean)
             return 1;
     }
     return 0;
+}
+
+/* Learn a row z into P and W after a decay, given B z, v - W'z, and the gain: w P z / (1 + w z'P z) = gain B z. */
+static void absorb(ptrdiff_t m, ptrdiff_t n, const recursion_t *r, double decay, double gain, const real *image,
+                   const real *errors)
+{
+    double *factors = r->factors;
+    /* W = W + gain B z e' */
+    add_outer(m, n, 1, (real)gain, image, errors, r->weights);
+    /* B = B - gain (B z)(B z)', which the next pass over B adds */
+    memcpy(r->pending, image, (size_t)m * sizeof(real));
+    factors[GAIN] = -gain;
+    factors[SCALE] *= decay;
+    factors[KEPT] *= decay;
+    if (factors[SCALE] < MIN_SCALE) { /* P = B: a scale would leave the range of numbers in the end */
+        add_square(m, (real)(1.0 / factors[SCALE]), (real)(-gain / factors[SCALE]), image, r->inverse);
+        factors[GAIN] = 0.0;
+        factors[SCALE] = 1.0;
+    }
 }
 
 /* Learn a prepared row into P, W and J. Return 0, with nothing changed, if the row outweighs earlier rows and
@@ -337,26 +357,13 @@ static int follow(const sums_t *s, const recursion_t *r, row_t *row, double most
     const double leverage = row->weight * leverage_of(s, r, row) / row->decay;
     if (!(leverage >= 0.0 && 1.0 + leverage <= most))
         return 0;
-    /* gain: w P z / (1 + w z'P z) = gain B z, with P = B / scale */
     const double scale = r->factors[SCALE] * row->decay, gain = row->weight / (scale * (1.0 + leverage));
     for (ptrdiff_t j = 0; j < s->n; j++) {
         row->errors[j] = row->about[s->m + j] - dot(s->m, r->weights + j * s->m, row->about);
         /* J = decay J + w e^2 / (1 + w z'P z): the product of the errors before and after the row */
         r->criterion[j] = (real)(row->decay * r->criterion[j] + gain * scale * row->errors[j] * row->errors[j]);
     }
-    /* W = W + gain B z e' */
-    add_outer(s->m, s->n, 1, (real)gain, row->image, row->errors, r->weights);
-    /* B = B - gain (B z)(B z)', which the next pass over B adds */
-    memcpy(r->pending, row->image, (size_t)s->m * sizeof(real));
-    r->factors[GAIN] = -gain;
-    r->factors[SCALE] = scale;
-    r->factors[KEPT] *= row->decay;
-    if (scale < MIN_SCALE) { /* P = B: a scale would leave the range of numbers in the end */
-        const real factor = (real)(1.0 / scale), f = (real)(-gain / scale);
-        add_square(s->m, factor, f, row->image, r->inverse);
-        r->factors[GAIN] = 0.0;
-        r->factors[SCALE] = 1.0;
-    }
+    absorb(s->m, s->n, r, row->decay, gain, row->image, row->errors);
     return 1;
 }
 

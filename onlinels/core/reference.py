@@ -5,12 +5,10 @@ The tests compare both. Equations and sources stand in recursion.h.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import starmap
 from math import ceil, sqrt
-from operator import call, itemgetter
+from operator import itemgetter
 from struct import Struct
 from typing import Any
 
@@ -18,94 +16,57 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dger, dsbmv, dsymv, dsyr, dsyrk
 
+from onlinels.core.apply import Call, apply
+from onlinels.core.constants import (
+    BEGAN,
+    CELLS_OF_PARTITION,
+    CONSTANT_TOLERANCE,
+    DEVIATIONS_IN_BINS,
+    DOUBLES_AT,
+    DUE_TOLERANCE,
+    DUE_WEIGHT,
+    EPS,
+    ERROR_DECAY,
+    GAIN,
+    GRADIENT_RATE,
+    GROWTH,
+    KEPT,
+    LEAST_DEVIATION,
+    LEAST_DUE_SHARE,
+    LEAST_ROWS,
+    LOG_LOSS_DECAY,
+    MAX_DEVIATIONS,
+    MAX_MEAN_WEIGHT,
+    MAX_ROW_LEVERAGE,
+    MAX_SCORE,
+    MAX_SQUARES,
+    MAX_UNITS_GROWTH,
+    MIN_FREE,
+    MIN_INFORMATION,
+    MIN_NOISE,
+    MIN_PARTITION_SHARE,
+    MIN_RIDGE_SHARE,
+    MIN_ROWS_DWARFED,
+    MIN_SCALE,
+    MIN_SCALE_WEIGHT,
+    MIN_SCORE,
+    MUCH_HEAVIER,
+    MUCH_LARGER,
+    N_MEMORIES,
+    NEXT_DUE,
+    OUTLIERS_BEFORE_RESET,
+    PLAIN,
+    PREDICTED_AT,
+    ROWS_BETWEEN_ORIGINS,
+    ROWS_SELECTED_ONE_BY_ONE,
+    SCALE,
+    SCALE_DECAY,
+    SCALED,
+    SHARE,
+    VALID_UNTIL,
+)
+
 Numbers = NDArray[Any]
-Call = tuple[Any, ...]
-
-LAYOUT = 10
-"""Number of the arguments and arrays of the classes below, as in _core.c.
-
-It is raised with every change of them, so that a compiled file of another version is not used.
-"""
-
-MAX_SQUARES = 1e150
-"""Sum of squares of values and targets up to which sums stay within float64."""
-
-MUCH_HEAVIER = 1000.0
-"""Weight of a row, relative to the rows before, from which it becomes the origin of the mean."""
-
-ROWS_BETWEEN_ORIGINS = 64
-"""Number of single rows after which the origin of the mean becomes the mean."""
-
-MUCH_LARGER = 1e4
-"""Square of a row, relative to a sum of squares, above which the row dwarfs the sum.
-
-Its removal would leave at most twelve digits.
-"""
-
-MIN_ROWS_DWARFED = 16
-"""Total weight of rows from which another row can dwarf them."""
-
-CONSTANT_TOLERANCE = 2.0 * float(np.finfo(np.float64).eps)
-"""Relative deviation from the mean, or from the only value, up to which a feature is constant.
-
-These are two to four units in the last place: what rounding does to values that would be equal.
-"""
-
-MIN_SCALE = 2.0**-32
-"""Smallest scale that is kept apart from the inverse; a smaller scale is multiplied in."""
-
-MIN_FREE = 1e-9
-"""Degrees of freedom, relative to the weight of the rows, below which they count as 0."""
-
-EPS = float(np.finfo(np.float64).eps)
-
-SCALE, GAIN, KEPT = range(3)
-"""Factors of a recursion: P = (B + gain u u') / scale, and the share of D that decay has left."""
-
-PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)
-"""Marks of a model: counts of rows at the last prediction, from which the weights no longer answer,
-and at which a ridge is chosen; and the share of the ridge that decay has left."""
-
-DUE_WEIGHT = 4
-"""Mark of a model: weight of all rows at which a ridge is chosen, also before the count of rows
-says so, if the rows are far from equally weighted; 0.0 if the weight does not matter."""
-
-BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED = range(5, 10)
-"""Marks for checkpoints of the ridge, which `SingleRows` passes while the ridge is kept: count of
-rows from which other counts begin; numbers of equally weighted rows from which, and up to which, it
-may be kept; the growth of the number of rows from one checkpoint to the next, 0.0 if other code
-must choose; and the ridge if it acts on scaled features, else 0.0."""
-
-N_MARKS = 10
-
-DUE_TOLERANCE = 1e-9
-"""Rounding of the weight of all rows, relative to it, that does not make a ridge due or not."""
-
-LEAST_DUE_SHARE = 0.25
-"""Share of the weight at which a ridge is due, below which it is due, too: from a half to a quarter
-of the weight at the last choice is left."""
-
-ROWS_SELECTED_ONE_BY_ONE = 16
-"""Number of rows up to which every row is a checkpoint."""
-
-MAX_UNITS_GROWTH = 4.1
-"""Factor by which the square of a unit may have changed before a choice is not kept.
-
-It is hardly ever met exactly, where rounding would decide.
-"""
-
-MAX_MEAN_WEIGHT = 0.55
-"""Mean weight of rows, sum w^2 / sum w, up to which a memory is full.
-
-It falls from 1 to a half while the memory fills: with a forgetting factor f, it is
-(1 + f^n) / (1 + f) after n rows.
-"""
-
-MIN_NOISE = 1e-8
-"""Minimum of |Y - A W|^2 + W'D W, relative to Y'Y, below which rounding prevails in a test."""
-
-MIN_INFORMATION = 1e-12
-"""Information about the ridge, relative to the trace of K^2, below which rounding prevails."""
 
 PLAIN_NAMES = frozenset({str, int})
 """Types of names that are compared without Python code."""
@@ -694,21 +655,6 @@ class SingleRows:
         return len(w)
 
 
-MAX_DEVIATIONS, MIN_DEVIATION = 6.0, 1e-155
-"""Limit of a value in standard deviations, so that an outlier affects a single row; and standard
-deviation below which values count as equal: dividing by less would overflow."""
-
-MIN_SCALE_WEIGHT, OUTLIERS_BEFORE_RESET = 4.0, 5
-"""Minimum weight of rows for a scale that can identify outliers, and number of successive outliers
-after which the scale of a feature is reset."""
-
-SCALE_DECAY = 0.9995
-"""Factor on a row's weight in its scale with each further row: about 2,000 rows count.
-
-From 0.999 to 1 the mean accuracy on sixteen streams stayed within 0.1 points.
-"""
-
-
 def scale(state: Numbers, row: Numbers, out: Numbers) -> None:
     """Write a row (m,) in standard deviations from the mean; an unknown value (NaN) becomes 0.
 
@@ -717,7 +663,7 @@ def scale(state: Numbers, row: Numbers, out: Numbers) -> None:
     """
     counts, means, variances, _ = state
     differences, deviations = row - means, np.sqrt(variances)
-    varies = deviations > MIN_DEVIATION
+    varies = deviations > LEAST_DEVIATION
     # A value other than the only one counts as one deviation.
     scaled = np.where(counts == 0.0, 0.0, np.sign(differences))
     np.divide(differences, deviations, out=scaled, where=varies)
@@ -730,7 +676,7 @@ def scale_after(state: Numbers, row: Numbers, out: Numbers) -> None:
     known = row == row
     differences, limits = np.where(known, row - means, 0.0), MAX_DEVIATIONS * np.sqrt(variances)
     far = differences**2 > MAX_DEVIATIONS**2 * variances
-    far &= (limits > MAX_DEVIATIONS * MIN_DEVIATION) & (counts >= MIN_SCALE_WEIGHT)
+    far &= (limits > MAX_DEVIATIONS * LEAST_DEVIATION) & (counts >= MIN_SCALE_WEIGHT)
     differences = np.where(far, np.clip(differences, -limits, limits), differences)
     n_far = np.where(far, n_far + 1.0, 0.0)
     is_reset = n_far == OUTLIERS_BEFORE_RESET
@@ -741,28 +687,6 @@ def scale_after(state: Numbers, row: Numbers, out: Numbers) -> None:
     variances = variances + shares * (squares - shares * squares - variances)
     means = np.where(is_reset, row, means) + shares * differences
     np.copyto(out, [counts, means, variances, np.where(is_reset, 0.0, n_far)])
-
-
-CELLS_OF_PARTITION, DEVIATIONS_IN_BINS = 64, 4.0
-"""Number of cells of a partition, and standard deviations about the mean that its bins cover."""
-
-LOG_LOSS_DECAY, MIN_PARTITION_SHARE = 0.995, 1e-300
-"""Factor on the log-loss of a partition with each further row: about 200 rows count; and the
-minimum share of a partition in the mixture, so that it can grow again."""
-
-GRADIENT_RATE = 0.01
-"""Learning rate of the softmax regressions, as in river's models."""
-
-MAX_ROW_LEVERAGE = 1e14
-"""Largest ratio of a row to earlier rows and ridge in its direction; no digit is left above it."""
-
-N_MEMORIES, PLAIN = 3, 6
-"""Number of recursions, and the place of the expert whose scores come from other code."""
-
-N_EXPERTS = PLAIN + 1
-
-SCORE_RANGE = -0.5, 1.5
-"""Scores are limited to this range: a single wrong expert must not outvote the others."""
 
 
 def shares_of(errors: Numbers, rate: float, priors: Numbers | float = 1.0) -> Numbers:
@@ -786,17 +710,7 @@ def mix_scores(
 ) -> None:
     """Write the best class of every expert, and the mixture (n,) of scores (n_experts, n)."""
     best[:] = scores.argmax(axis=1)
-    out[:] = shares_of(errors, rate, priors) @ np.clip(scores, *SCORE_RANGE)
-
-
-ERROR_DECAY = 0.998
-"""Factor on an error with each further row: about 500 rows count.
-
-From 0.995 to 0.999 the mean accuracy on twenty-five streams stayed within 0.1 points.
-"""
-
-MIN_RIDGE_SHARE = 0.0625
-"""Share to which the ridge may decay before it is restored, a quarter as often as with 0.5."""
+    out[:] = shares_of(errors, rate, priors) @ np.clip(scores, MIN_SCORE, MAX_SCORE)
 
 
 def judge_row(
@@ -967,19 +881,3 @@ def is_one_of(types: frozenset[type], value: Any) -> bool:
     """Return whether a value is of one of these types; no Python code of a metaclass runs."""
     kind = type(value)
     return type(kind) is type and kind in types
-
-
-def apply(calls: Iterable[Call]) -> None:
-    """Make planned changes in one C loop: an interrupt comes before or after the loop.
-
-    A planned change is (function, *args) of a C function that writes into memory and does not fail.
-    New attributes of an object are one: (vars(object).update, attributes).
-
-    Examples
-    --------
-    >>> rows = []
-    >>> apply([(rows.append, 1.5)])
-    >>> rows
-    [1.5]
-    """
-    deque(starmap(call, calls), maxlen=0)

@@ -11,7 +11,7 @@
 #include "recursion.h"
 
 #define MAX_DEVIATIONS 6.0
-#define MIN_DEVIATION 1e-155
+#define LEAST_DEVIATION 1e-155
 #define MIN_SCALE_WEIGHT 4.0
 #define OUTLIERS_BEFORE_RESET 5.0
 #define SCALE_DECAY 0.9995
@@ -38,7 +38,7 @@ static void scale_row(ptrdiff_t m, const real *scale, const real *x, real *z)
     for (ptrdiff_t i = 0; i < m; i++) {
         const real difference = x[i] - scale[MEANS * m + i], deviation = sqrt(scale[VARIANCES * m + i]);
         real scaled = difference / deviation;
-        if (!(deviation > MIN_DEVIATION)) /* A value other than the only one counts as one deviation. */
+        if (!(deviation > LEAST_DEVIATION)) /* A value other than the only one counts as one deviation. */
             scaled = scale[i] == 0.0 ? 0.0 : (real)((difference > 0.0) - (difference < 0.0));
         scaled = scaled < MAX_DEVIATIONS ? scaled : scaled >= MAX_DEVIATIONS ? MAX_DEVIATIONS : 0.0;
         z[i] = scaled > -MAX_DEVIATIONS ? scaled : -MAX_DEVIATIONS;
@@ -52,7 +52,7 @@ static void learn_scale(ptrdiff_t m, const real *scale, const real *x, real *aft
         const real mean = scale[MEANS * m + i], variance = scale[VARIANCES * m + i], known = x[i] == x[i];
         real count = scale[i], difference = known != 0.0 ? x[i] - mean : 0.0, n_far = 0.0;
         const real deviation = sqrt(variance), limit = MAX_DEVIATIONS * deviation;
-        if (difference * difference > MAX_DEVIATIONS * MAX_DEVIATIONS * variance && deviation > MIN_DEVIATION
+        if (difference * difference > MAX_DEVIATIONS * MAX_DEVIATIONS * variance && deviation > LEAST_DEVIATION
             && count >= MIN_SCALE_WEIGHT) {
             n_far = scale[FAR * m + i] + 1.0;
             difference = difference > limit ? limit : difference < -limit ? -limit : difference;
@@ -205,7 +205,7 @@ static int prepare_experts(const experts_t *e, stream_row_t *row, double w)
         if (!(total > 0.0 && total <= MAX_ROW_LEVERAGE * scale)
             || memory->factors[KEPT] * e->forgetting[r] < MIN_RIDGE_SHARE)
             return 0;
-        row->gains[r] = w / total; /* gain: w P z / (1 + w z'P z) = gain B z, with P = B / scale */
+        row->gains[r] = w / total;
     }
     return 1;
 }
@@ -223,21 +223,8 @@ static void learn_experts(const experts_t *e, stream_row_t *row, ptrdiff_t colum
     const ptrdiff_t size = e->size, n = e->n;
     real sum = 0.0, most = 0.0;
     for (ptrdiff_t r = 0; r < N_MEMORIES; r++) {
-        const recursion_t *memory = &e->memories[r];
-        const real *image = row->images + r * size;
-        double *factors = memory->factors;
         find_errors(e, row, r, column);
-        add_outer(size, n, 1, (real)row->gains[r], image, row->errors, memory->weights);
-        memcpy(memory->pending, image, (size_t)size * sizeof(real));
-        factors[GAIN] = -row->gains[r];
-        factors[SCALE] *= e->forgetting[r];
-        factors[KEPT] *= e->forgetting[r];
-        if (factors[SCALE] < MIN_SCALE) {
-            add_square(size, (real)(1.0 / factors[SCALE]), (real)(factors[GAIN] / factors[SCALE]), image,
-                       memory->inverse);
-            factors[GAIN] = 0.0;
-            factors[SCALE] = 1.0;
-        }
+        absorb(size, n, &e->memories[r], e->forgetting[r], row->gains[r], row->images + r * size, row->errors);
     }
     /* W += 0.01 w z (y - softmax(z'W))' */
     find_errors(e, row, BY_FEATURES, column);

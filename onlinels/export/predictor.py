@@ -25,18 +25,17 @@ from onlinels.linear.scoring import (
     probabilities_of,
     unseen_classes,
 )
+from onlinels.locks import Lock, all_held
 from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
 from onlinels.network import ShallowConvClassifier
-from onlinels.numerics import Lock, all_held, product
+from onlinels.numerics import product
 from onlinels.pipelines import copied, is_pipeline, last_step
+from onlinels.rows.answers import label_array, numbers_like, table_like
 from onlinels.rows.batch import (
     Columns,
     Name,
-    label_array,
-    numbers_like,
     read_batch,
     read_row,
-    table_like,
     warn_of_other_columns,
 )
 from onlinels.rows.labels import Label

@@ -11,7 +11,8 @@ import numpy as np
 
 from onlinels.checks import Floats, Matrix, check_kind, check_values, dense, same
 from onlinels.features.images import FixedTransformer
-from onlinels.rows.batch import as_numpy, output_row, output_table, source_of
+from onlinels.rows.answers import output_row, output_table
+from onlinels.rows.batch import as_numpy, source_of
 from onlinels.saving import is_small, savable, settings_hold
 
 PROBE_TEXTS = (

@@ -37,7 +37,9 @@ from onlinels.features.input_weights import (
     standardization,
 )
 from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.numerics import Frozen, Lock
+from onlinels.locks import Lock
+from onlinels.numerics import Frozen
+from onlinels.rows.answers import output_row, output_table
 from onlinels.rows.batch import (
     Batch,
     Columns,
@@ -47,8 +49,6 @@ from onlinels.rows.batch import (
     matched_by_position,
     name_text,
     names_of,
-    output_row,
-    output_table,
     read_batch,
     read_sample,
 )

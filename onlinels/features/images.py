@@ -21,13 +21,12 @@ from onlinels.checks import (
     checked_assignment,
     dense,
 )
+from onlinels.rows.answers import output_row, output_table
 from onlinels.rows.batch import (
     Batch,
     Name,
     as_numpy,
     holds_array,
-    output_row,
-    output_table,
     read_batch,
     read_sample,
 )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from onlinels.checks import Floats, Integers, Matrix, check_room
-from onlinels.core.reference import EPS
+from onlinels.core.constants import EPS
 from onlinels.features.images import slices
 from onlinels.numerics import Frozen, is_array, product
 from onlinels.rows.batch import Name

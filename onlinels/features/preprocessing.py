@@ -37,7 +37,8 @@ from onlinels.features.images import (
     read_images,
 )
 from onlinels.numerics import Frozen
-from onlinels.rows.batch import matched_by_position, output_table
+from onlinels.rows.answers import output_table
+from onlinels.rows.batch import matched_by_position
 from onlinels.saving import is_small, savable, settings_hold
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)

@@ -29,13 +29,8 @@ from onlinels.linear.scoring import (
     unseen_classes,
 )
 from onlinels.numerics import are_counts, enlarged, is_array, product
-from onlinels.rows.batch import (
-    Batch,
-    check_mapping,
-    matched_by_position,
-    read_sample,
-    table_like,
-)
+from onlinels.rows.answers import table_like
+from onlinels.rows.batch import Batch, check_mapping, matched_by_position, read_sample
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
 from onlinels.sums.rows import Targets

@@ -9,19 +9,14 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks, uncast
 from onlinels.core import IN_USE
-from onlinels.core.reference import DUE_WEIGHT, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.constants import DUE_WEIGHT, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.linear.model import LinearModel, checked, learn_rows, read_rows
 from onlinels.linear.ridge import changes_in, totals_after
 from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.linear.scoring import discriminant
 from onlinels.numerics import enlarged, read_whole
-from onlinels.rows.batch import (
-    Batch,
-    labels_like,
-    names_of,
-    table_like,
-    warn_of_other_columns,
-)
+from onlinels.rows.answers import labels_like, table_like
+from onlinels.rows.batch import Batch, names_of, warn_of_other_columns
 from onlinels.rows.labels import Label
 from onlinels.rows.times import ReadTimes
 from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Recursion

@@ -25,18 +25,17 @@ from onlinels.linear.model import (
 from onlinels.linear.prequential import Answers, answered, put_in_place
 from onlinels.linear.ridge import Ridge, Scaling
 from onlinels.numerics import read_whole
+from onlinels.rows.answers import numbers_like, table_like
 from onlinels.rows.batch import (
     ARRAY_TYPES,
     Batch,
     Name,
     check_mapping,
     matched_by_position,
-    numbers_like,
     plain_names,
     read_batch,
     read_sample,
     sorted_names,
-    table_like,
 )
 from onlinels.rows.labels import as_list, check_one_column
 from onlinels.saving import savable

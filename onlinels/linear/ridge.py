@@ -37,7 +37,7 @@ from onlinels.checks import (
     dense,
     ignoring,
 )
-from onlinels.core.reference import (
+from onlinels.core.constants import (
     BEGAN,
     CONSTANT_TOLERANCE,
     DOUBLES_AT,
@@ -51,9 +51,8 @@ from onlinels.core.reference import (
     NEXT_DUE,
     ROWS_SELECTED_ONE_BY_ONE,
     SCALED,
-    equal_rows,
-    is_accepted,
 )
+from onlinels.core.reference import equal_rows, is_accepted
 from onlinels.linear.forgetting import Clock
 from onlinels.linear.running import recursion_at
 from onlinels.numerics import is_array

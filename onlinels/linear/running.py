@@ -1,6 +1,6 @@
 """Weights that follow single rows: when a recursion begins beside the sums, and while it answers.
 
-A model's marks (`onlinels.core.reference`) count rows: at its last prediction, and up to which its
+A model's marks (`onlinels.core.constants`) count rows: at its last prediction, and up to which its
 weights answer. `onlinels.core` reads and writes them with every row.
 """
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.core.reference import DUE_WEIGHT, N_MARKS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
+from onlinels.core.constants import DUE_WEIGHT, N_MARKS, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
 from onlinels.numerics import is_array
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.solve import are_few

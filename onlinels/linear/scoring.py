@@ -21,8 +21,8 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats, Integers, check_positive, ignoring
-from onlinels.numerics import Lock
-from onlinels.rows.batch import labels_like, numbers_like, table_like
+from onlinels.locks import Lock
+from onlinels.rows.answers import labels_like, numbers_like, table_like
 from onlinels.rows.labels import Label, read_label
 from onlinels.saving import savable
 

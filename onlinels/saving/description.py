@@ -24,7 +24,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onlinels.checks import Matrix, plain_value, replaced
-from onlinels.numerics import Lock, owned, restore
+from onlinels.locks import Lock
+from onlinels.numerics import owned, restore
 
 PLAIN_TYPES = (str, int, bool, float, type(None))
 """Types of labels and names, besides tuples of them."""

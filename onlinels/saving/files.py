@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from onlinels.checks import check_path
-from onlinels.numerics import Lock, all_held
+from onlinels.locks import Lock, all_held
 from onlinels.saving.description import Builder, Writer, kind_of, read_npy, state_of
 
 FORMAT_VERSION = 3

@@ -22,12 +22,12 @@ from onlinels.checks import (
     quiet,
     warn_caller,
 )
-from onlinels.core.reference import apply
+from onlinels.core.apply import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
+from onlinels.locks import Lock
 from onlinels.numerics import (
     Calls,
-    Lock,
     enlarged,
     is_array,
     is_count,

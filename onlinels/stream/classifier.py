@@ -11,14 +11,9 @@ import numpy as np
 
 from onlinels.checks import Floats
 from onlinels.core import Experts, judge_row, mix_scores
-from onlinels.core.reference import (
-    ERROR_DECAY,
-    MIN_RIDGE_SHARE,
-    N_EXPERTS,
-    PLAIN,
-    apply,
-    shares_of,
-)
+from onlinels.core.apply import apply
+from onlinels.core.constants import ERROR_DECAY, MIN_RIDGE_SHARE, N_EXPERTS, PLAIN
+from onlinels.core.reference import shares_of
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import (
     SOFTMAX_SCALES,
@@ -28,13 +23,8 @@ from onlinels.linear.scoring import (
     table_of,
 )
 from onlinels.numerics import are_columns, enlarged, is_array, read_whole, shallow_copy
-from onlinels.rows.batch import (
-    check_mapping,
-    labels_like,
-    matched_by_position,
-    samples_of,
-    source_of,
-)
+from onlinels.rows.answers import labels_like
+from onlinels.rows.batch import check_mapping, matched_by_position, samples_of, source_of
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
 from onlinels.stream.base import (

@@ -12,7 +12,7 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers, check_room, is_missing, plain_value, unwrapped
 from onlinels.core import scale, scale_after
-from onlinels.core.reference import CELLS_OF_PARTITION, SCALE_DECAY
+from onlinels.core.constants import CELLS_OF_PARTITION, SCALE_DECAY
 from onlinels.features.input_weights import generator_of
 from onlinels.numerics import enlarged, is_array, is_count, shallow_copy
 from onlinels.rows.batch import (

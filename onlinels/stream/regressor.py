@@ -12,7 +12,8 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats
-from onlinels.core.reference import MIN_RIDGE_SHARE, shares_of
+from onlinels.core.constants import MIN_RIDGE_SHARE
+from onlinels.core.reference import shares_of
 from onlinels.linear.regressors import (
     Ends,
     LeastSquaresRegressor,
@@ -24,13 +25,8 @@ from onlinels.linear.regressors import (
     read_target,
 )
 from onlinels.numerics import enlarged, is_array, is_count, read_whole, shallow_copy
-from onlinels.rows.batch import (
-    check_mapping,
-    matched_by_position,
-    numbers_like,
-    samples_of,
-    source_of,
-)
+from onlinels.rows.answers import numbers_like
+from onlinels.rows.batch import check_mapping, matched_by_position, samples_of, source_of
 from onlinels.saving import savable
 from onlinels.stream.base import (
     MAX_PLAIN_VALUE,

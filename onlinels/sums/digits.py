@@ -8,7 +8,7 @@ from operator import itemgetter
 import numpy as np
 
 from onlinels.checks import Floats, ignoring
-from onlinels.core.reference import EPS
+from onlinels.core.constants import EPS
 from onlinels.sums.forms import GramSums
 from onlinels.sums.removals import MAX_LOST, n_additions
 from onlinels.sums.solve import smallest_present_eigenvalue

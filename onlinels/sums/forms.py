@@ -56,7 +56,7 @@ class GramSums:
 
     Examples
     --------
-    >>> from onlinels.core.reference import apply
+    >>> from onlinels.core.apply import apply
     >>> sums = GramSums(1, 1)
     >>> apply(sums.plan_rows(Rows(np.array([[3.0]]), np.array([[4.0]])), decay=1.0))
     >>> sums.gram_and_cross()
@@ -221,7 +221,7 @@ class FactorSums:
 
     Examples
     --------
-    >>> from onlinels.core.reference import apply
+    >>> from onlinels.core.apply import apply
     >>> sums = FactorSums(1, 1)
     >>> apply(sums.plan_rows(Rows(np.array([[3.0], [4.0]]), np.ones((2, 1))), decay=1.0))
     >>> np.abs(sums.factor)

@@ -65,7 +65,7 @@ class PackedSymmetric:
 
     Examples
     --------
-    >>> from onlinels.core.reference import apply
+    >>> from onlinels.core.apply import apply
     >>> matrix = PackedSymmetric(2)
     >>> apply(matrix.plan_products(np.array([[1.0, 2.0]]), 1.0))
     >>> matrix.upper()

@@ -10,7 +10,8 @@ from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
 from onlinels.core import settle
-from onlinels.core.reference import KEPT, MAX_ROW_LEVERAGE, MIN_SCALE, SCALE, apply
+from onlinels.core.apply import apply
+from onlinels.core.constants import KEPT, MAX_ROW_LEVERAGE, MIN_SCALE, SCALE
 from onlinels.numerics import Calls, are_columns, is_array, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered, growth, is_growth, symmetric
@@ -80,7 +81,7 @@ class Recursion:
 
     Examples
     --------
-    >>> from onlinels.core.reference import apply
+    >>> from onlinels.core.apply import apply
     >>> recursion = Recursion(1, 1, ridge=1.0)
     >>> row, target = np.array([2.0]), np.array([5.0])
     >>> apply(recursion.plan(row, target - row @ recursion.weights))
@@ -367,7 +368,7 @@ class Following(NamedTuple):
     ----------
     recursion : Recursion, or None
     marks : ndarray (8,), or None
-        See `onlinels.core.reference`.
+        See `onlinels.core.constants`.
     """
 
     recursion: Recursion | None = None

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.core.reference import EPS, numbers_of
+from onlinels.core.constants import EPS
+from onlinels.core.reference import numbers_of
 from onlinels.numerics import is_array
 from onlinels.saving import savable
 from onlinels.sums.packed import gathered

@@ -9,6 +9,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh, qr, svd
 from scipy.linalg.lapack import dtpmqrt, dtpqrt, dtrcon, dtrtrs
 
 from onlinels.checks import Floats, Integers
+from onlinels.core.constants import EPS
 from onlinels.numerics import product
 from onlinels.sums.packed import (
     MAX_COLUMNS_INVERTED_WHOLE,
@@ -60,8 +61,6 @@ MIN_WELL_CONDITIONED = 1e-4
 
 Rounding errors of dependent features reach the weights divided by its square: 1e-8 at most.
 """
-
-EPS = float(np.finfo(np.float64).eps)
 
 BLOCK_REFLECTIONS = 16
 """Number of columns whose reflections are applied at once.
