@@ -138,6 +138,13 @@ def learn_readings(model, random):
             model.learn_one(reading, number // 10 % 2)
 
 
+OF_NUMBERS = (
+    *(learn_singly, learn_words, learn_mixed, learn_late),
+    *(learn_mixed_numbers, learn_late_numbers, learn_readings),
+)
+"""What teaches samples of numbers and texts only, so that no model is passed an array."""
+
+
 def learn_images(model, random):
     y = random.integers(0, 3, 12)
     images = random.random((12, 8, 8)) + (np.arange(8) > 2 * y[:, None])[:, None, :]
