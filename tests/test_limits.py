@@ -304,7 +304,9 @@ def test_gaps_that_cannot_be_filled_are_refused(room):
     laws.assert_refused(late, model, r"A gap of 199,9\d\d,\d+ samples takes .*largest_gap")
 
 
-@pytest.mark.parametrize("model", [LeastSquaresClassifier(), LeastSquaresRegressor()])
+@pytest.mark.parametrize(
+    "model", the_rest_slow([LeastSquaresClassifier(), LeastSquaresRegressor()])
+)
 def test_rows_are_laid_out_only_if_their_statistics_have_room(model, room):
     room(1e8)
     rows = [{(row, number): 1.0 for number in range(20)} for row in range(400)]

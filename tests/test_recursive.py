@@ -139,8 +139,7 @@ def batch_solution(model, X, y, w):
     return np.linalg.lstsq(stacked, below, rcond=None)[0], sizes[:, None]
 
 
-@pytest.mark.parametrize("kind", strategies.SHAPES)
-@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize(("kind", "fit_intercept"), pairs_in_turn(strategies.SHAPES, [False, True]))
 @strategies.examples(20)
 @given(
     st.sampled_from([0.3, 0.5, 0.6, 0.8, 0.9, 0.99]),
