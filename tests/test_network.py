@@ -64,12 +64,13 @@ def test_a_network_of_the_held_images_predicts_during_the_warm_up(count, size, n
         model.learn_many(IMAGES[part], LABELS[part])
         if len(cuts) < 10:
             model.predict_one(IMAGES[0])
+    asked = IMAGES[:400]
     for each in (model, loads(dumps(model)), copy.copy(model)):
-        np.testing.assert_array_equal(each.predict_many(IMAGES), fixed.predict_many(IMAGES))
-        np.testing.assert_allclose(each.scores_many(IMAGES), fixed.scores_many(IMAGES), atol=1e-9)
+        np.testing.assert_array_equal(each.predict_many(asked), fixed.predict_many(asked))
+        np.testing.assert_allclose(each.scores_many(asked), fixed.scores_many(asked), atol=1e-9)
     whole = learn(small(warm_up=500, n_hidden=300), 600)
     learn(model, count, 600)
-    np.testing.assert_array_equal(model.predict_many(IMAGES), whole.predict_many(IMAGES))
+    np.testing.assert_array_equal(model.predict_many(asked), whole.predict_many(asked))
 
 
 def test_a_draft_is_no_part_of_the_state():

@@ -22,6 +22,7 @@ from onlinels import (
 from support import savable_models
 from support.laws import fitted
 from support.processes import PATIENCE
+from support.slow import the_rest_slow
 
 LINEAR = [name for name in savable_models.LINEAR if "half_life" not in name]
 CLASSIFIERS = [
@@ -57,20 +58,21 @@ SAMPLES = {
 }
 
 
+@pytest.mark.parametrize("n_times", the_rest_slow([2, 20]))
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_threads_predict_while_one_learns(name):
+def test_threads_predict_while_one_learns(name, n_times):
     make, learn = savable_models.MODELS[name]
     model, alone = make(np.random.default_rng(0)), make(np.random.default_rng(0))
     sample, done = SAMPLES.get(name, {0: 0.1, 1: -0.2, 2: 0.3, 3: 0.0}), threading.Event()
     with ThreadPoolExecutor(3) as pool:
         answers = [pool.submit(asked, model, sample, done) for _ in range(3)]
         try:
-            for seed in range(4):
+            for seed in range(n_times):
                 learn(model, np.random.default_rng(seed))
         finally:
             done.set()
         assert all(answer.result() > 0 for answer in answers)
-    for seed in range(4):
+    for seed in range(n_times):
         learn(alone, np.random.default_rng(seed))
     found, expected = model.predict_proba_one(sample), alone.predict_proba_one(sample)
     assert found.keys() == expected.keys()
