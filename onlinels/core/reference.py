@@ -244,8 +244,11 @@ def shares_of(errors: Numbers, rate: float, priors: Numbers | float = 1.0) -> Nu
     >>> shares_of(np.array([0.0, 2.0]), rate=0.5).round(3)
     array([0.731, 0.269])
     """
-    # Measured: methods of arrays take half as long again.
-    shares: Numbers = priors * np.exp(rate * (np.minimum.reduce(errors) - errors))
+    # Measured: methods of arrays, and new arrays, take half as long again.
+    shares: Numbers = np.minimum.reduce(errors) - errors
+    shares *= rate
+    np.exp(shares, out=shares)
+    shares *= priors
     shares /= np.add.reduce(shares)
     return shares
 

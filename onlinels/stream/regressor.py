@@ -312,14 +312,18 @@ class RegressorState(ExpertsState):
         np.multiply(self.scores(inputs), deviations.take(QUANTITY_OF_MODEL), out=models)
         models += origins.take(QUANTITY_OF_MODEL)
         plain = self.plain.score(self.plain.read(row, self.scaler), self.count)
-        forecasts[len(models) :] = plain.item() * self.unit, last, mean
+        # Measured: a tuple takes three times as long.
+        forecasts[-3] = plain.item() * self.unit
+        forecasts[-2] = last
+        forecasts[-1] = mean
         low, high = self.limits
         margin = MAX_RANGE_EXCESS * (high - low)
         np.maximum(forecasts, low - margin, out=forecasts)
         np.minimum(forecasts, high + margin, out=forecasts)
+        shares = self.shares
         # Before any error is known, a median limits the effect of an expert far from all others.
-        mixture = np.dot if self.n_errors else median_of
-        return Forecast(forecasts, float(mixture(forecasts, self.shares)), past, inputs)
+        mixture = forecasts.dot(shares) if self.n_errors else median_of(forecasts, shares)
+        return Forecast(forecasts, float(mixture), past, inputs)
 
     def learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> Calls:
         """Let a draft learn a row of weight w and target y, and plan what it writes."""
@@ -389,9 +393,12 @@ class RegressorState(ExpertsState):
         mean = self.error + w * (known - self.error) / self.weight if self.weight else 0.0
         self.error = mean
         if mean > 0.0:
-            errors = np.abs(judged.of_experts - target) / mean
+            errors = np.abs(judged.of_experts - target)
+            errors /= mean
             np.minimum(errors, MAX_RELATIVE_ERROR, out=errors)
-            self.losses = decay * self.losses + w * errors
+            errors *= w
+            self.losses = decay * self.losses
+            self.losses += errors
         self.n_errors += w > 0.0
 
     def grow(self, columns: StreamColumns) -> None:
