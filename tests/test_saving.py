@@ -141,7 +141,8 @@ def test_what_cannot_be_saved_says_so(tmp_path):
         (feature_extraction.RBFSampler(), "RBFSampler"),
         (preprocessing.LDA(), "LDA"),
         (compose.SelectType(date), r"datetime\.date, expected one of .*numbers\.Number"),
-        (feature_extraction.BagOfWords(), "BagOfWords"),
+        (feature_extraction.BagOfWords(tokenizer_pattern="a"), "tokenizer_pattern that is not"),
+        (feature_extraction.BagOfWords(ngram_range=(1, 11)), "not from 0 to 10"),
         (feature_extraction.PolynomialExtender(degree=11), "degree=11, which is not from 0 to 10"),
         (windowed, "Rolling"),
     ):

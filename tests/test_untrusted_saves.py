@@ -145,6 +145,8 @@ CONTRADICTIONS = [
     ("unfixed Patches 2", "Patches", {"n_iterations": 10**9}),
     ("embedding", "IdentifiedFunction", {"probes": {"tuple": [10**5, 10**5]}}),
     ("network that waits", "HiddenLayer", {"n_hidden": 10**12}),
+    # Patterns to search for are river's.
+    ("after TransformerUnion", "river.BagOfWords", {"tokenizer_pattern": "(a+)+b"}),
     ("network that waits", "WarmUp", {"shape": {"tuple": [10**5, 10**5, 1]}}),
     ("network that waits", "ConvolutionalFeatures", {"padding": 10**6}),
     ("after PolynomialExtender", "river.PolynomialExtender", {"degree": 10**9}),

@@ -187,20 +187,21 @@ def kind_named(name: str) -> SavableClass | None:
     return KINDS_BY_NAME.get(name)
 
 
-# River's pipelines, scalers, encoders and drift detectors. Other classes hold functions or random
-# generators, or would need checks of their own.
+# River's pipelines, transformers and drift detectors. Other classes hold functions or random
+# generators.
 
 RIVER_CLASSES = {
-    "compose": "Pipeline TransformerUnion TransformerProduct Select Discard SelectType Prefixer "
-    "Suffixer Renamer",
+    "compose": "Pipeline TransformerUnion TransformerProduct Grouper Select Discard SelectType "
+    "Prefixer Suffixer Renamer",
     "drift": "ADWIN PageHinkley NoDrift",
     "drift.binary": "DDM EDDM HDDMA",
-    "feature_extraction": "PolynomialExtender",
+    "feature_extraction": "Agg TargetAgg BagOfWords TFIDF PolynomialExtender",
+    "feature_selection": "SelectKBest VarianceThreshold",
     "preprocessing": "StandardScaler MinMaxScaler MaxAbsScaler RobustScaler AdaptiveStandardScaler "
     "Normalizer Binarizer OneHotEncoder OrdinalEncoder StatImputer PreviousImputer FeatureHasher",
     "preprocessing.impute": "Constant",
-    "stats": "Mean Var Min Max AbsMax Sum Count Mode Quantile IQR EWMean EWVar RollingMin "
-    "RollingMax RollingAbsMax",
+    "stats": "Mean Var Min Max AbsMax Sum Count Mode Quantile IQR EWMean EWVar Cov PearsonCorr "
+    "RollingMin RollingMax RollingAbsMax",
     "utils": "SortedWindow",
 }
 """Names of classes, by module of river."""
@@ -222,11 +223,18 @@ LARGEST_PARAMETERS = {
     **dict.fromkeys(("clock", "max_buckets", "min_window_length", "grace_period"), 10_000),
     **dict.fromkeys(("q_inf", "q_sup", "fading_factor"), 1),
     "degree": 10,
+    "ngram_range": 10,
 }
 """Largest values of parameters that decide how much memory or time a call takes; the smallest: 0.
 
-Compiled code is told the others, and a `PolynomialExtender` its degree.
+Compiled code is told most of them, a `PolynomialExtender` its degree, and `BagOfWords` its range.
 """
+
+TOKENIZER_PATTERN = r"(?u)\b\w[\w\-]+\b"
+"""The pattern of words of river's text transformers: other patterns may take forever."""
+
+DERIVED = "processing_steps"
+"""An attribute that holds functions, and follows from the parameters."""
 
 N_PROBES = 64
 """Number of values with which a copy of compiled state from a file is tested."""
@@ -248,8 +256,9 @@ def _river_state(value: Any) -> SavedState:
         return {several: dict(getattr(value, several))}
     state = vars(value) | {name: getattr(value, name) for name in names}
     _check_parameters(state)
-    # A method that is held as an attribute follows from the parameters.
-    return {name: _data(part) for name, part in state.items() if not inspect.ismethod(part)}
+    # A method that is held as an attribute follows from the parameters, too.
+    held = {name: part for name, part in state.items() if not inspect.ismethod(part)}
+    return {name: _data(part) for name, part in held.items() if name != DERIVED}
 
 
 def _data(part: Any) -> Any:
@@ -267,8 +276,11 @@ def _check_parameters(state: SavedState) -> None:
     """Raise ValueError for parameters by which a call could take forever, or all memory."""
     for name in LARGEST_PARAMETERS.keys() & state.keys():
         value, largest = state[name], LARGEST_PARAMETERS[name]
-        if not (isinstance(value, (int, float)) and 0 <= value <= largest):
+        values = value if type(value) is tuple else (value,)
+        if not all(isinstance(each, (int, float)) and 0 <= each <= largest for each in values):
             raise ValueError(f"{name}={value!r}, which is not from 0 to {largest}")
+    if state.get("tokenizer_pattern", TOKENIZER_PATTERN) != TOKENIZER_PATTERN:
+        raise ValueError(f"a tokenizer_pattern that is not {TOKENIZER_PATTERN}, river's own")
 
 
 def _river_object(kind: Any, state: SavedState) -> Any:
@@ -329,8 +341,8 @@ MAX_HEADER_BYTES = 1_000
 
 SAVING_REMEDY = (
     "It cannot be saved. Labels, names and settings must be of type str, int, bool, float, None or "
-    "tuple: pass str(label) or str(name). Of river, only pipelines, scalers, encoders and the "
-    "detectors on the guide's page on saving can be saved: leave out other parts, or use pickle."
+    "tuple: pass str(label) or str(name). Of river, only the steps and detectors on the guide's "
+    "page on saving can be saved: leave out other parts, or use pickle."
 )
 
 

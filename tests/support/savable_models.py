@@ -3,7 +3,7 @@
 import numbers
 
 import numpy as np
-from river import compose, drift, feature_extraction, preprocessing, stats
+from river import compose, drift, feature_extraction, feature_selection, preprocessing, stats
 
 from onlinels import (
     CalibratedClassifier,
@@ -245,12 +245,18 @@ STEPS = [
     preprocessing.MaxAbsScaler(window_size=3),
     preprocessing.Binarizer(0.3, float),
     preprocessing.StatImputer(("a", stats.Quantile(0.3)), ("b", stats.Var())),
+    feature_selection.VarianceThreshold(0.1),
+    feature_selection.SelectKBest(stats.PearsonCorr(), k=2),
 ]
 STEPS_OF_WORDS = [
     preprocessing.OneHotEncoder(),
     preprocessing.OrdinalEncoder(),
     preprocessing.FeatureHasher(n_features=8, seed=1),
-    preprocessing.OneHotEncoder() + compose.Select("number"),
+    preprocessing.OneHotEncoder() + feature_extraction.BagOfWords("colour", ngram_range=(1, 2)),
+    feature_extraction.TFIDF(on="colour", stop_words={"red"}),
+    compose.Discard("other") | (preprocessing.OneHotEncoder() * "colour"),
+    compose.Select("number") + feature_extraction.Agg("number", "colour", stats.EWMean()),
+    feature_extraction.TargetAgg("colour", stats.Mean()),
 ]
 DETECTORS = [
     drift.ADWIN(),
