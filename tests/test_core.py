@@ -676,7 +676,7 @@ def test_memory_is_given_back(n_turns):
         assert told_of(COMPILED.Reader, {}, "none", *kinds)[0] == "TypeError"
 
     kept = [rows[0][0], *rows[0][0], *rows[0][0].values(), *odd, array, Unusual]
-    kept += [model._state.columns.met]
+    kept += [model._state.columns.places]
     for _ in range(3):
         turn()
     gc.collect()

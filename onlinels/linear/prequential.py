@@ -182,8 +182,8 @@ def tabulated(answers: Answers) -> tuple[Any, Answers]:
     table = table_like(answers.source, classes, probabilities)
     if isinstance(answers.source, (list, tuple)):
         # Dicts hold the classes that were known at their row.
-        met = zip(table, known.tolist(), strict=True)
-        table = [{label: row[label] for label in labels[n]} for row, n in met]
+        pairs = zip(table, known.tolist(), strict=True)
+        table = [{label: row[label] for label in labels[n]} for row, n in pairs]
     return table, answers
 
 
@@ -202,8 +202,8 @@ def known_before(model: LinearModel, rows: Rows) -> Integers:
         known = np.full(n_rows, rows.shape[1])
         known[:1] = n_known
         return known
-    met: Integers = np.maximum.accumulate(np.append(n_known - 1, rows.targets)) + 1
-    return met[:n_rows]
+    n_before: Integers = np.maximum.accumulate(np.append(n_known - 1, rows.targets)) + 1
+    return n_before[:n_rows]
 
 
 def _block_length(model: LinearModel, rows: Rows, start: int) -> int:

@@ -49,7 +49,7 @@ def rows_of(state: State) -> SingleRows | None:
     is_current = solution is not None and solution.n_rows == state.count
     targets, labels = _targets_of(state)
     rows = SingleRows(
-        features=reader_of(state.columns.met, shape[0]),
+        features=reader_of(state.columns.places, shape[0]),
         targets=targets,
         labels=labels,
         label_types=LABEL_TYPES,

@@ -96,10 +96,10 @@ def in_stages(state: dict[str, Any]) -> dict[str, Any]:
         return state
     # Older files lack these settings.
     state = {"image_shape": None, "few_images_ridge": None} | state
-    fixed, held, shape = (state.pop(name) for name in ("_fixed", "_held", "_image_shape"))
+    fixed, stored, shape = (state.pop(name) for name in ("_fixed", "_held", "_image_shape"))
     del state["_of_pixels"]
     parts = {part: state[part] for part in KINDS}
-    waits = WarmUp(**parts, shape=shape, warm_up=state["warm_up"], held=held)
+    waits = WarmUp(**parts, shape=shape, warm_up=state["warm_up"], stored=stored)
     return state | {"_stage": waits if fixed is None else replace(fixed, shape=shape)}
 
 
@@ -150,9 +150,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     has learnt them: with features made from the first 100, 200, 400, … of them (from 400 on if
     images are whitened), and two hidden units for each. Before, a least-squares classifier of the
     pixels (of means of blocks if there are more than 1,024) predicts. No attribute tells of these
-    two: until the features are fixed, `classes` and `count` are those of the images held, and
+    two: until the features are fixed, `classes` and `count` are those of the images stored, and
     `feature_names`, `output_weights` and `intercept` have no hidden units. After the warm-up, the
-    network learns the held images like any others and drops them, except those whose features its
+    network learns the stored images like any others and drops them, except those whose features its
     input weights are differences of: files hold these images, and `load` makes the input weights
     again. From then on its result does not depend on the order of the stream or on its division
     into batches, and models that share their features merge. If all warm-up images are of one
@@ -292,8 +292,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         return self._stage, *self._stage.classifier._version
 
     def __repr__(self) -> str:
-        held = f"  # {self.count:,} of {self.warm_up:,} warm-up images"
-        return super().__repr__() + ("" if self.features_fixed else held)
+        progress = f"  # {self.count:,} of {self.warm_up:,} warm-up images"
+        return super().__repr__() + ("" if self.features_fixed else progress)
 
     @property
     def features_fixed(self) -> bool:
@@ -312,7 +312,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _answering(self) -> FixedNetwork | PixelNetwork:
         """Return the network that predicts, with the settings in force.
 
-        During the warm-up, its linear layer learns the held images here.
+        During the warm-up, its linear layer learns the stored images here.
         """
         with self._lock:
             network = self._stage.asked()
@@ -387,7 +387,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     @property
     def count(self) -> int:
-        """Number of images learnt, including those held for the warm-up."""
+        """Number of images learnt, including those stored for the warm-up."""
         return self._stage.count
 
     @property
@@ -583,7 +583,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 network: Any = new._answering()
                 part = answered(network.classifier, *batch_of(block, network.activations))
                 new._stage = new._stage.after(block, replace(network, classifier=part.model))
-                # Intermediate models are not held.
+                # Intermediate models are not stored.
                 parts.append(part._replace(model=None))
             return joined_answers(new, images.source, parts)
 
@@ -615,7 +615,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Unlearn images, as `LeastSquaresClassifier.unlearn_many` does.
 
         Input weights that were made from these images in the warm-up do not change. During the
-        warm-up, the images leave those that are held: pass the pixels, the label and, unless rows
+        warm-up, the images leave those that are stored: pass the pixels, the label and, unless rows
         are forgotten, the weight that were learnt. Memory holds the activations of the whole batch:
         unlearn many images in batches.
 
@@ -628,13 +628,13 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         ------
         TypeError, ValueError
             As for `LeastSquaresClassifier.unlearn_many`, or if an image is not among those that are
-            held during the warm-up. The model is unchanged then.
+            stored during the warm-up. The model is unchanged then.
         """
         with self._lock:
             self._stage = read_whole(lambda: self._stage.unlearnt(self._read(X), y, w), self)
 
     def fix_features(self) -> None:
-        """Fix everything that depends on data now, from the images held so far.
+        """Fix everything that depends on data now, from the images stored so far.
 
         Use it at the end of a stream that is shorter than the warm-up. If the features are fixed
         already, nothing happens.
@@ -695,7 +695,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             theirs = other._settled
             self._stage.joint_shape(theirs)  # Raises if there are two.
             if isinstance(theirs, WarmUp):
-                self._learn(theirs.held)
+                self._learn(theirs.stored)
             else:
                 self._stage = read_whole(lambda: self._settled.merged(theirs), self, other)
         return self

@@ -1,8 +1,8 @@
-"""The two stages of a network: images are held first; then features are fixed, and a layer learns.
+"""The two stages of a network: images are stored; then features are fixed, and a layer learns.
 
 A stage is frozen. What a network learns, unlearns or merges makes another stage, with which the
 network then goes on. Two things change without a new stage: the sums of the linear layer, which one
-call of the layer changes, and the draft of a warm-up, which follows from the images held.
+call of the layer changes, and the draft of a warm-up, which follows from the images stored.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ class FixedNetwork(Network):
             return
         # Compiled code learns a dict of names that were met, which those of an array are not.
         columns = layer._state.columns
-        if not columns.met:
-            columns.met.update(zip(columns.names, range(len(columns)), strict=True))
+        if not columns.places:
+            columns.places.update(zip(columns.names, range(len(columns)), strict=True))
         layer.learn_one(dict(enumerate(rows[0].tolist())), labels[0], examples[0].weight)
 
     def learnt(self, examples: Sequence[Example]) -> FixedNetwork:
@@ -228,7 +228,7 @@ class FixedNetwork(Network):
 # The warm-up
 
 FIRST_DRAFT = 100
-"""Number of held images from which a network predicts, and not a classifier of pixels.
+"""Number of stored images from which a network predicts, and not a classifier of pixels.
 
 Accuracy of pixels and network, in percent (demos/benchmarks/warm_up.py):
 
@@ -244,7 +244,7 @@ CIFAR-10 after 100, 200 and 300 images: 22, 25, 29%; a classifier of pixels 27, 
 """
 
 UNITS_PER_IMAGE = 2
-"""Number of hidden units of a draft per held image from which its features are made.
+"""Number of hidden units of a draft per stored image from which its features are made.
 
 Measured on MNIST: twice and four times as many units classify as well.
 """
@@ -283,15 +283,15 @@ class PixelNetwork:
         return unit_pixels(images)
 
 
-def draft_size(n_held: int, first: int = FIRST_DRAFT) -> int:
-    """Return from how many of the held images the features of a draft are made; 0 for no draft.
+def draft_size(n_stored: int, first: int = FIRST_DRAFT) -> int:
+    """Return from how many of the stored images the features of a draft are made; 0 for no draft.
 
     Examples
     --------
     >>> draft_size(99), draft_size(199), draft_size(900), draft_size(900, first=400)
     (0, 100, 800, 800)
     """
-    return first << (n_held // first).bit_length() - 1 if n_held >= first else 0
+    return first << (n_stored // first).bit_length() - 1 if n_stored >= first else 0
 
 
 @savable()
@@ -303,7 +303,7 @@ class Draft:
     ----------
     made : tuple (size, network) or None
         The network, and from how many images its features are made. It has learnt the first of the
-        images held; those that it lacks are learnt when it is asked.
+        images stored; those that it lacks are learnt when it is asked.
     """
 
     made: tuple[int, FixedNetwork | PixelNetwork] | None = None
@@ -315,26 +315,26 @@ class Draft:
 @savable(lambda stage: is_small(*(stage.shape or ())))
 @dataclass(frozen=True, eq=False)
 class WarmUp(Network):
-    """The images that are held until whitening, filters and input weights are made from them.
+    """The images that are stored until whitening, filters and input weights are made from them.
 
-    Meanwhile a smaller network predicts (`asked`), which is made anew whenever the number of held
+    Meanwhile a smaller network predicts (`asked`), which is made anew whenever the number of stored
     images has doubled.
     """
 
     # Number of images from which features are made.
     warm_up: int = 1000
-    held: tuple[Example, ...] = ()
+    stored: tuple[Example, ...] = ()
     draft: Draft = field(default_factory=Draft)
 
     @property
     def count(self) -> int:
-        """Number of images held."""
-        return len(self.held)
+        """Number of images stored."""
+        return len(self.stored)
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """Labels of the images held, in the order of their first occurrence."""
-        return Classes().extended(each.label for each in self.held).labels
+        """Labels of the images stored, in the order of their first occurrence."""
+        return Classes().extended(each.label for each in self.stored).labels
 
     def check_images(self, images: Matrix) -> None:
         """Raise unless images fit the parts, so that they can be learnt when the warm-up ends."""
@@ -345,30 +345,30 @@ class WarmUp(Network):
         """Return the stage with more images: a fixed network if these are enough."""
         if self.count + len(examples) >= self.warm_up:
             return self.fixed(examples)
-        held = [each._replace(image=each.image.copy()) for each in examples]
-        return replace(self, held=(*self.held, *held), shape=examples[0].image.shape)
+        stored = [each._replace(image=each.image.copy()) for each in examples]
+        return replace(self, stored=(*self.stored, *stored), shape=examples[0].image.shape)
 
     def unlearnt(self, images: Images, y: Any, w: Any) -> WarmUp:
-        """Return the stage without some of the images; raise ValueError if one is not held."""
+        """Return the stage without some of the images; raise ValueError if one is not stored."""
         labels, n_rows = read_labels(y, len(images.values)), len(images.values)
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
-        held, forgets = [*self.held], self.classifier._state.clock.forgets
+        stored, forgets = [*self.stored], self.classifier._state.clock.forgets
         for number, each in enumerate(map(Example, images.values, labels, weights)):
-            places = (place for place, one in enumerate(held) if one.is_like(each, forgets))
+            places = (place for place, one in enumerate(stored) if one.is_like(each, forgets))
             place = next(places, None)
             if place is None:
                 problem = f"X[{number}] with label {each.label!r} and weight {each.weight:g} is"
                 expected = f"not among the {self.count:,} warm-up images, expected one of them"
                 raise ValueError(f"{problem} {expected}. Remove only images that were learnt.")
-            del held[place]
-        return replace(self, held=tuple(held), draft=Draft())
+            del stored[place]
+        return replace(self, stored=tuple(stored), draft=Draft())
 
     def fixed(self, new: Sequence[Example] = ()) -> FixedNetwork:
-        """Return the network made from the first `warm_up` of the held and new images.
+        """Return the network made from the first `warm_up` of the stored and new images.
 
         It has learnt them all.
         """
-        examples = (*self.held, *new)
+        examples = (*self.stored, *new)
         if len(examples) < 2:
             found = f"The network has learnt {self.count} images"
             raise ValueError(f"{found}, expected at least 2. Learn more images first.")
@@ -404,9 +404,9 @@ class WarmUp(Network):
         return FixedNetwork(preprocessing, features, hidden, self.classifier.empty())
 
     def merged(self, other: FixedNetwork) -> FixedNetwork:
-        """Return another network after the images held, with a hidden layer of its own."""
+        """Return another network after the images stored, with a hidden layer of its own."""
         network = replace(other, hidden=copy.copy(other.hidden), shape=self.joint_shape(other))
-        return network.learnt(self.held)
+        return network.learnt(self.stored)
 
     def changes(self, n_new: int) -> set[int]:
         """Return the counts of images at which another network predicts, within so many new."""
@@ -422,20 +422,20 @@ class WarmUp(Network):
             stage = replace(stage, draft=Draft((self.size_of_draft(self.count), network)))
         return stage
 
-    def size_of_draft(self, n_held: int) -> int:
-        """Return from how many images the features of a draft are made, if so many are held."""
-        return draft_size(n_held, FIRST_DRAFT if self.preprocessing.is_fixed else FIRST_WHITENED)
+    def size_of_draft(self, n_stored: int) -> int:
+        """Return from how many images the features of a draft are made, if so many are stored."""
+        return draft_size(n_stored, FIRST_DRAFT if self.preprocessing.is_fixed else FIRST_WHITENED)
 
     def asked(self) -> FixedNetwork | PixelNetwork:
-        """Return the network that predicts, after it has learnt the images held."""
+        """Return the network that predicts, after it has learnt the images stored."""
         size, made = self.size_of_draft(self.count), self.draft.made
         if made is None or made[0] != size:
             network: FixedNetwork | PixelNetwork = PixelNetwork(LeastSquaresClassifier(PIXEL_RIDGE))
             if size:
                 n_hidden = min(self.hidden.n_hidden, UNITS_PER_IMAGE * size)
-                network = self._made_from(self.held[:size], n_hidden)
+                network = self._made_from(self.stored[:size], n_hidden)
             self.draft.made = made = size, network
         layer = made[1].classifier
-        for block in cut(self.held[layer.count :]):
+        for block in cut(self.stored[layer.count :]):
             layer.learn_many(*batch_of(block, made[1].activations))
         return made[1]

@@ -693,18 +693,20 @@ class Columns:
         self._last: tuple[Layout, Integers] | None = None
         # The column of every name that dicts had; of an array, (first column, length), and its type
         # if that is not numpy's.
-        self.met: dict[Name, Any] = {}
+        self.places: dict[Name, Any] = {}
         self._reader: Reader | None = None
 
     def __len__(self) -> int:
         return len(self._index)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_last": None, "met": {}, "_reader": None}
+        return vars(self) | {"_last": None, "places": {}, "_reader": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # As in files of earlier versions; see `_columns_of_state`.
-        restore(self, {"is_numbered": True, "_stems": frozenset()} | state)
+        # As in files of earlier versions; see `_columns_of_state`. Places were `met` in pickles.
+        made = {"is_numbered": True, "_stems": frozenset(), "places": {}} | state
+        made.pop("met", None)
+        restore(self, made)
 
     def state(self) -> dict[str, Any]:
         """Return the arguments that make equal columns."""
@@ -716,9 +718,9 @@ class Columns:
         return numbered(name) if self.is_numbered else plain_value(name)
 
     def row(self, x: Any) -> Floats | None:
-        """Return a dict of names that were met as a row of all columns; None for anything else."""
+        """Return a dict of names that are noted as a row of all columns; None for anything else."""
         if self._reader is None:
-            self._reader = reader_of(self.met, len(self))
+            self._reader = reader_of(self.places, len(self))
         known = self._reader.row(x) if len(self) and self._reader is not None else None
         return None if known is None else np.frombuffer(known)
 
@@ -730,19 +732,19 @@ class Columns:
 
     def note(self, layout: Layout) -> None:
         """Note the columns of the names of a dict that is read, for `onlinels.core`."""
-        if isinstance(layout, range) or len(self.met) > 2 * len(self):
+        if isinstance(layout, range) or len(self.places) > 2 * len(self):
             return
         arrays, located = _arrays_of(layout), self.locate(layout)
         if not arrays:
             for name, column in zip(layout, located.tolist(), strict=True):
                 if column >= 0 and type(name) in PLAIN_NAME_TYPES:
-                    self.met[name] = column
+                    self.places[name] = column
         # Rows of an array with another name are to be learnt by `extended`, which keeps its name.
         elif len(layout) == 1 and type(arrays[0].name) is str and self._knows(arrays[0]):
             first = int(located[0]) if len(located) else -1
             if first >= 0 and (located == np.arange(first, first + len(located))).all():
                 kind = (Outputs,) if arrays[0].are_outputs else ()
-                self.met[arrays[0].name] = first, arrays[0].length, *kind
+                self.places[arrays[0].name] = first, arrays[0].length, *kind
 
     def _knows(self, feature: ArrayFeature) -> bool:
         return feature.name in (self._stems if feature.are_outputs else self._lengths)
@@ -792,7 +794,7 @@ class Columns:
                 now = {name: lengths[name] for name in sorted_names(lengths)}
                 columns._lengths, columns._plain = columns._lengths | now, plain
                 columns._stems |= {str(each.name) for each in arrays if each.are_outputs}
-                columns.met = columns.met.copy()
+                columns.places = columns.places.copy()
                 columns._last = columns._reader = None
         return columns
 

@@ -266,23 +266,23 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
     # newly created: a file or link that somebody else has put there is never written.
     digest = hashlib.blake2b(os.fsencode(path.name), digest_size=8).hexdigest()
     ending = f".{digest}.saving"
-    beside = path.with_name(f".{path.name[:24]}.{secrets.token_hex(8)}{ending}")
+    temporary = path.with_name(f".{path.name[:24]}.{secrets.token_hex(8)}{ending}")
     # If there is an old file, only the owner can read the new one, which gets the mode of the old
     # file just before it replaces it. Otherwise it has the system's mode for new files.
     mode = 0o600 if path.exists() else 0o666
     _remove_left_over(path.parent, ending)
     try:
-        with open(beside, "x+b", opener=partial(os.open, mode=mode)) as file:
+        with open(temporary, "x+b", opener=partial(os.open, mode=mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         # Some file systems do not support modes.
         with suppress(OSError):
-            shutil.copymode(path, beside)
-        os.replace(beside, path)
+            shutil.copymode(path, temporary)
+        os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
         raise
     # Where folders can be opened, their entries are flushed to the disk too.
     with suppress(OSError):
@@ -391,8 +391,8 @@ def loads(content: bytes | bytearray | memoryview, embed: Embed | None = None) -
     1
     """
     if not isinstance(content, (bytes, bytearray, memoryview)):
-        told = f"content is of type {type(content).__name__}, expected bytes"
-        raise TypeError(f"{told}. Pass the result of dumps, or call load(path) for a file.")
+        problem = f"content is of type {type(content).__name__}, expected bytes"
+        raise TypeError(f"{problem}. Pass the result of dumps, or call load(path) for a file.")
     return _read(partial(BytesIO, content), "<bytes>", embed)
 
 
@@ -419,8 +419,8 @@ def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None) -> Any
     functions = [part for part in builder.parts if hasattr(part, "attach")]
     if embed is not None:
         if not functions:
-            told = f"embed={embed!r} was passed, but {name} holds no Embedding"
-            raise ValueError(f"{told}. Load it without embed.")
+            problem = f"embed={embed!r} was passed, but {name} holds no Embedding"
+            raise ValueError(f"{problem}. Load it without embed.")
         for function in functions:
             function.attach(embed)
     return model

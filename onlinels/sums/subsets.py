@@ -164,12 +164,12 @@ class Subsets:
 
     def plus_rows(self, rows: Rows, decay: float) -> tuple[Self, Calls]:
         """Return subsets with rows, and calls that write products; see `Statistics.plus_rows`."""
-        apart, inliers = self.outliers(rows, decay), self.inliers
-        if inliers is None and apart.any():
+        dwarfing, inliers = self.outliers(rows, decay), self.inliers
+        if inliers is None and dwarfing.any():
             inliers = self.whole.copied()
         whole, calls = self.whole.plus_rows(rows, decay)
         if inliers is not None:
-            inliers, more = inliers.plus_rows(rows.some(~apart), decay)
+            inliers, more = inliers.plus_rows(rows.some(~dwarfing), decay)
             calls += more
         folds = list(self.folds)
         for number, part in enumerate(self.by_fold(rows)):
