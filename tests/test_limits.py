@@ -384,7 +384,7 @@ def test_odd_names_of_mixed_types_are_features_whatever_their_order(kind, names)
 
 
 def test_models_of_streams_are_not_calibrated_again():
-    with pytest.raises(TypeError, match="StreamClassifier, which calibrates itself"):
+    with pytest.raises(TypeError, match="A StreamClassifier calibrates itself"):
         CalibratedClassifier(StreamClassifier())
 
 
