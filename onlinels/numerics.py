@@ -18,6 +18,7 @@ from scipy.linalg.blas import dgemm, dgemv, sgemm, sgemv
 
 from onlinels.checks import MAX_COUNT, SPARSE_TYPES, Matrix, read_only
 from onlinels.core.apply import apply
+from onlinels.locks import Lock as Lock  # Pickles of earlier versions look for it here.
 
 Calls = tuple[tuple[Any, ...], ...]
 """Planned changes; see `onlinels.core.apply.apply`."""

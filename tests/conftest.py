@@ -48,6 +48,15 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def spent_states(monkeypatch):
+    """Let every state raise that a change of rows has consumed."""
+    # Late: the size of blocks of BLAS is set before numpy comes.
+    from support import spent
+
+    monkeypatch.setattr(spent.Change, "planned", spent.planned)
+
+
 @pytest.fixture
 def interrupts_heeded():
     """Let processes that a test starts heed Ctrl-C; those of a background job ignore it."""

@@ -5,11 +5,13 @@ import ctypes
 import gc
 import pickle
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tracemalloc
+import types
 import weakref
 from contextlib import contextmanager
 from decimal import Decimal
@@ -34,23 +36,25 @@ from onlinels import (
     core,
 )
 from onlinels.core import reference
+from onlinels.core import rows as rows_in_numpy
 from onlinels.core.apply import apply
 from onlinels.core.constants import N_EXPERTS, N_LINEAR, NEXT_DUE, PLAIN
-from onlinels.linear import prequential
+from onlinels.linear import prequential, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
 from onlinels.stream import classifier, features
-from onlinels.sums import statistics
+from onlinels.sums.axes import grown
 from onlinels.sums.forms import GramSums
-from onlinels.sums.recursion import Following
+from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
-from support import laws, strategies
+from onlinels.sums.statistics import Statistics
+from support import laws, mirror, strategies
 
 COMPILED = getattr(core, "compiled", None)
 compiled = pytest.mark.skipif(COMPILED is None, reason="the extension is not in use")
 
 
-class HandsOver(reference.SingleRows):
+class HandsOver(mirror.SingleRows):
     """Single rows that leave to other code whatever they may leave."""
 
     def learn(self, *_):
@@ -62,21 +66,37 @@ class HandsOver(reference.SingleRows):
         return 0
 
 
+class InNumpy(rows_in_numpy.SingleRows):
+    """Single rows in numpy that learn batches one by one, as in C, not in blocks."""
+
+    def predict_learn(self, X, targets, w, scores):
+        columns = np.zeros(len(X), int) if self.counts is None else targets
+        known = targets if self.counts is None else np.eye(scores.shape[1])[targets]
+        for k, row in enumerate(np.hstack((X, known))):
+            found = self.scores_of(X[k]) if self.is_plain(row, w[k]) else NotImplemented
+            if found is NotImplemented:
+                return k
+            scores[k] = found
+            assert self.learn_read(row, w[k], columns[k])
+        return len(X)
+
+
 CORES = {
     "compiled": COMPILED and (COMPILED.Reader, COMPILED.SingleRows),
-    "reference": (reference.Reader, reference.SingleRows),
-    "other code": (reference.Reader, HandsOver),
+    "mirror": (mirror.Reader, mirror.SingleRows),
+    "reference": (None, InNumpy),
+    "other code": (mirror.Reader, HandsOver),
 }
 
 
 @contextmanager
 def core_in_use(name):
-    """Let models read and learn rows by a core."""
+    """Let models read and learn rows by a core, or by the oracle, which a mirror of it is."""
     reader, rows = CORES[name]
     with (
-        mock.patch.object(statistics, "SingleRows", rows),
-        mock.patch.object(batch, "Reader", reader),
+        mock.patch.object(single, "SingleRows", rows),
         mock.patch.object(prequential, "IN_USE", "compiled"),
+        mock.patch.object(batch, "Reader", reader),
     ):
         yield
 
@@ -297,16 +317,17 @@ def told_of(call, *arguments):
 
 def state_of(model):
     """Return what rows change: what is equal, then numbers and their sizes, sums before weights."""
-    sums, recursion = model._statistics, model._recursion
-    predicted_at, valid_until, _, share = model._marks[:4].tolist()
-    equal = [model.feature_names, model._outputs, model.count, predicted_at, share]
-    equal += [model.count < valid_until, sums._prints.tolist(), sums.weight]
-    equal += [getattr(model, "_class_counts", np.zeros(0)).tolist()]
+    held = model._state
+    sums, recursion, counts = held.statistics, held.following.recursion, held.counts
+    predicted_at, valid_until, _, share = held.following.registers[:4].tolist()
+    equal = [*held.names, model.count, predicted_at, share]
+    equal += [model.count < valid_until, sums.prints.tolist(), sums.weight]
+    equal += [[] if counts is None else counts.tolist()]
     gram, cross = sums.products.gram_and_cross()
-    diagonal, squares = gram.diagonal(), sums._target_squares
+    diagonal, squares = gram.diagonal(), sums.squares_of_targets
     roots, target_roots = np.sqrt(np.abs(diagonal)), np.sqrt(np.abs(squares))
     numbers = [(np.triu(gram), np.outer(roots, roots)), (cross, np.outer(roots, target_roots))]
-    mean, weights = sum(sums._mean or (np.zeros(1),)), []
+    mean, weights = sum(sums.mean or (np.zeros(1),)), []
     deviations = np.concatenate((roots, target_roots)) if sums.is_centred else 0.0
     numbers += [(squares, squares), (mean, np.abs(mean) + deviations)]
     if recursion is not None:
@@ -364,7 +385,7 @@ def assert_same_streams(seed, n_acts, names):
 
 @compiled
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("other", ["reference", "other code"])
+@pytest.mark.parametrize("other", ["mirror", "reference", "other code"])
 @pytest.mark.parametrize(
     "seeds", [[*range(9), 805], pytest.param(range(9, 999), marks=pytest.mark.slow)]
 )
@@ -401,43 +422,72 @@ def test_labels_that_are_compared_by_python_code(name):
 
 TARGETS = {
     "labels": (({"a": 0, "b": 1, "c": 2}, ("a", "b", "c")), 3, ["a", "b", "c", "d", None]),
-    "number": ((None, None), 1, [1.5, -2, True, np.float32(0.5), "a", NAN, 1e160]),
-    "names": (({"u": 0, "v": 1}, None), 2, [{"u": 1.0, "v": 2}, {"v": 0.5, "u": 1.0}, {"u": 1.0}]),
+    "number": ((None, ()), 1, [1.5, -2, True, np.float32(0.5), "a", NAN, 1e160]),
+    "names": (({"u": 0, "v": 1}, ()), 2, [{"u": 1.0, "v": 2}, {"v": 0.5, "u": 1.0}, {"u": 1.0}]),
 }
 
 
-def made(seed, targets, is_centred, decay, n_features, due=2000.0):
+def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=False):
     """Return what learns single rows, and the objects that it learns them into."""
-    numbers, (outputs, n_targets, _) = np.random.default_rng(seed), TARGETS[targets]
-    sums = statistics.Statistics(GramSums(n_features, n_targets), is_centred)
+    numbers, ((outputs, labels), n_targets, _) = np.random.default_rng(seed), TARGETS[targets]
+    sums = Statistics.empty(GramSums(n_features, n_targets), is_centred)
     values = numbers.normal(size=(30, n_features)) + 1.0
     values[:, 0], constants = 1.0, np.full(n_features, np.nan)
     constants[0] = 1.0
-    apply(sums.plan(Rows(values, numbers.normal(size=(30, n_targets)))))
+    sums = sums.with_rows(Rows(values, numbers.normal(size=(30, n_targets))))
     penalties = np.full(n_features, 2.0)
     weights = np.asfortranarray(sums.solve(penalties, sums.diagonal))
     recursion = sums.products.recursion_of(weights, 2.0, penalties)
     until_weight = 40.0 if due < 2000.0 else 0.0
-    marks = [30.0, 2000.0, due, 1.0, until_weight, 0.0, seed % 40, 900.0, 0.05, 2.0 * (seed % 2)]
-    marks = np.array(marks)
+    registers = [
+        30.0,
+        2000.0,
+        due,
+        1.0,
+        until_weight,
+        0.0,
+        seed % 40,
+        900.0,
+        0.05,
+        2.0 * (seed % 2),
+    ]
+    registers = np.array(registers)
     names = {f"x{column}": column for column in range(n_features)}
     counts = np.full(n_targets, 10.0) if targets == "labels" else None
-    least = 0.5 if seed % 2 and decay != 1.0 else 0.0
-    known = Following(recursion, marks), counts, constants if seed % 3 else None, decay, least
-    values = np.zeros(n_features + n_targets)
-    single = sums.single_rows(names, outputs, None, *known, values, forgets=decay != 1.0)
-    return single, values, (sums, recursion, marks, counts)
+    if outputs and targets == "names":
+        outputs = batch.reader_of(outputs, n_targets)
+    rows = single.SingleRows(
+        features=batch.reader_of(names, n_features),
+        targets=outputs,
+        labels=labels,
+        label_types=single.LABEL_TYPES,
+        whole=sums,
+        inliers=sums.copied() if has_inliers else None,
+        recursion=recursion,
+        weights=None,
+        registers=registers,
+        counts=counts,
+        constants=constants if seed % 3 else None,
+        decay=decay,
+        most=MAX_RUNNING_LEVERAGE,
+        least_share=0.5 if seed % 2 and decay != 1.0 else 0.0,
+        patience=4.0,
+        learns=True,
+        refines=False,
+        forgets=decay != 1.0,
+    )
+    return rows, (sums, recursion, registers, counts)
 
 
-def arrays_of(sums, recursion, marks, counts):
+def arrays_of(sums, recursion, registers, counts):
     gram, cross = sums.products.gram_and_cross()
     new = recursion.copied()
-    followed = np.triu(new.inverse), new.weights, new.criterion, new.factors, marks
-    own = np.triu(gram), cross, sums._target_squares, sums._tally, *(sums._mean or ())
+    followed = np.triu(new.inverse), new.weights, new.criterion, new.factors, registers
+    own = np.triu(gram), cross, sums.squares_of_targets, sums.tally, *(sums.mean or ())
     return [*own, *followed, *([] if counts is None else [counts])]
 
 
-def calls_of(seed, targets, n_features):
+def calls_of(seed, targets, n_features, decay=1.0):
     """Yield names of methods, and arguments."""
     numbers, draws = np.random.default_rng(seed), random.Random(seed)
     (_, n_targets, known), is_label = TARGETS[targets], targets == "labels"
@@ -456,7 +506,7 @@ def calls_of(seed, targets, n_features):
         elif kind == "sample":
             yield "scores_of", (row,)
             sample = np.append(row, numbers.normal(size=n_targets))
-            yield "plan_sample", (sample, w * draws.choice([1.0, 0.9]))
+            yield "learn_checked", (sample, w * draws.choice([1.0, 0.9]), decay)
         else:
             X, y = numbers.normal(size=(9, n_features)), numbers.normal(size=(9, n_targets))
             y = numbers.integers(0, n_targets + (draws.random() < 0.2), 9) if is_label else y
@@ -474,23 +524,35 @@ def test_functions(targets, is_centred, monkeypatch):
     forms = [(1.0, 8), (1.0, 1), (0.999, 7), (0.9, 3), (0.9, 4)]
     for seed, (decay, n_features) in enumerate(forms):
         both = []
-        for name in ("compiled", "reference"):
+        for name in ("compiled", "mirror"):
             with core_in_use(name):
-                both.append(made(seed, targets, is_centred, decay, n_features))
-        for method, arguments in calls_of(seed, targets, n_features):
+                both.append(
+                    made(seed, targets, is_centred, decay, n_features, has_inliers=seed < 3)
+                )
+        for method, arguments in calls_of(seed, targets, n_features, decay):
             answers = []
-            for single, values, _ in both:
-                if method == "plan_sample":
-                    values[:] = arguments[0]
-                    found = apply(single.plan_sample(*arguments[1:]))
-                else:
-                    found = getattr(single, method)(*arguments)
+            for rows, _ in both:
+                found = getattr(rows, method)(*arguments)
                 scores = arguments[-1][:found].copy() if method == "predict_learn" else None
                 answers.append([found, scores])
             assert are_close(*answers, 1e-12), (seed, method, arguments)
-            for found, expected in zip(*(arrays_of(*parts) for *_, parts in both), strict=True):
+            for found, expected in zip(*(arrays_of(*parts) for _, parts in both), strict=True):
                 np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-        assert both[0][2][0].count > 60
+        assert both[0][1][0].count > 60
+
+
+def test_the_mirror_has_the_functions_of_the_header():
+    """Apart from products of vectors and matrices, which numpy has."""
+    code = (Path(core.__file__).parent / "recursion.h").read_text(encoding="utf-8")
+    code = code.split("---- What is kept")[1]
+    functions = re.findall(r"^(?:static|INLINE|KERNEL) \w+ (\w+)\(", code, re.MULTILINE)
+    helpers = ["squares_of", "whole", "sums_of", "recursion_of"]
+    own = [name for name, each in vars(mirror).items() if isinstance(each, types.FunctionType)]
+    own = [name for name in own if vars(mirror)[name].__module__ == mirror.__name__]
+    assert sorted(own) == sorted([*functions, *helpers])
+    # In numpy without a compiler, a row is learnt by functions of these names, too.
+    methods = {*vars(rows_in_numpy.SumsOfRows), *vars(rows_in_numpy.SingleRows)}
+    assert {"centre", "dwarfs", "add_products", "add_row", "move_mean", "fade", "follow"} <= methods
 
 
 READ = [{"x0": value} for value in VALUES] + [{"h": value} for value in ARRAYS]
@@ -513,7 +575,7 @@ def test_readers():
     columns = {"x0": 0, "x1": 1, "x2": 2, 0: 0, 2: 2, "h": (0, 3), "u": (0, 3, batch.Outputs)}
     readers = [
         kind(columns, 3, batch.PLAIN_NUMBER_TYPES, np.ndarray)
-        for kind in (COMPILED.Reader, reference.Reader)
+        for kind in (COMPILED.Reader, mirror.Reader)
     ]
     for x in random.Random(0).choices(READ, k=3000):
         known, expected = (reader.row(x) for reader in readers)
@@ -574,16 +636,16 @@ def test_both_cores_pass_the_same_checkpoints(targets):
     last = []
     for seed in range(80):
         both = []
-        for name in ("compiled", "reference"):
+        for name in ("compiled", "mirror"):
             with core_in_use(name):
                 both.append(made(seed, targets, seed % 3 > 0, 1.0, 1 + seed % 5, due=31.0))
         for method, arguments in calls_of(seed, targets, 1 + seed % 5):
             if method in ("learn", "scores"):
-                for single, *_ in both:
-                    getattr(single, method)(*arguments)
-        marks = [objects[2].tolist() for *_, objects in both]
-        assert marks[0] == marks[1], seed
-        last.append(marks[0][NEXT_DUE])
+                for rows, _ in both:
+                    getattr(rows, method)(*arguments)
+        registers = [objects[2].tolist() for _, objects in both]
+        assert registers[0] == registers[1], seed
+        last.append(registers[0][NEXT_DUE])
     assert min(last) == 31.0
     assert max(last) > 35.0
 
@@ -597,23 +659,24 @@ def test_memory_is_given_back(n_turns):
     odd += [{"a": 1.0, "z": 1.0}, {"a": 1.0, Turning("b"): 1.0}, {"a": ARRAYS[0]}, {}]
     array, kinds = np.zeros(2), (batch.PLAIN_NUMBER_TYPES, np.ndarray)
     reader = COMPILED.Reader({"a": 0, "b": 1}, 2, *kinds)
-    in_vain = reader, {}, (), frozenset(), (array,) * 18, 1.0, 1.0, 0.0, 4.0, False, False
+    in_vain = arguments_of(model) | {"features": reader, "registers": array}
 
     def turn():
         for x, y in rows[:10]:
             model.predict_one(x)
             model.learn_one(x, y)
         model.predict_one(rows[0][0])  # At some counts of rows, the weights are solved anew.
-        single = model._rows or model._single_rows()
-        assert len(single.scores(rows[0][0])) == len(single.scores_of(array)) == 2
+        known = single.rows_of(model._state)
+        assert len(known.scores(rows[0][0])) == len(known.scores_of(array)) == 2
         for x in odd:
-            assert single.label(x) is single.learn(x, "x", 1.0) is NotImplemented or not x
-        assert single.learn(rows[0][0], Unusual(), 1.0) is NotImplemented
-        model._rows = None
-        assert told_of(COMPILED.SingleRows, *in_vain)[0] == "ValueError"
+            assert known.label(x) is known.learn(x, "x", 1.0) is NotImplemented or not x
+        assert known.learn(rows[0][0], Unusual(), 1.0) is NotImplemented
+        model._state.following.drop_rows()
+        assert told_of(lambda: COMPILED.SingleRows(**in_vain))[0] == "ValueError"
         assert told_of(COMPILED.Reader, {}, "none", *kinds)[0] == "TypeError"
 
-    kept = [rows[0][0], *rows[0][0], *rows[0][0].values(), *odd, array, Unusual, model._columns.met]
+    kept = [rows[0][0], *rows[0][0], *rows[0][0].values(), *odd, array, Unusual]
+    kept += [model._state.columns.met]
     for _ in range(3):
         turn()
     gc.collect()
@@ -642,19 +705,20 @@ def test_interrupts_at_any_time(n_rows):
     signal.setitimer(signal.ITIMER_REAL, 1e-5, 7e-5)
     try:
         for number in range(n_rows):
-            (x, y), count = rows[number % len(rows)], model._statistics._tally[0]
+            (x, y), count = rows[number % len(rows)], model._state.subsets.whole.tally[0]
             try:
                 model.predict_one(x)
                 model.learn_one(x, y)
             except KeyboardInterrupt:
                 n_interrupts += 1
-            learnt += [(x, y)] * int(model._statistics._tally[0] - count)
+            learnt += [(x, y)] * int(model._state.subsets.whole.tally[0] - count)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
     assert n_interrupts > n_rows / 100
     expected = learn_all(LeastSquaresClassifier(1.0), learnt)
-    model._recursion, model._marks = None, expected._marks
+    for each in (model, expected):
+        each._state = each._state.with_sums(each._state.subsets)
     assert_same_state(model, expected, 0.0, n_interrupts)
 
 
@@ -806,26 +870,59 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
     for _ in range(3):
         model.predict_one({"a": 1.0, "b": 2.0})
         model.learn_one({"a": 1.0, "b": 2.0}, "x")
-    made = []
-    with mock.patch.object(statistics, "SingleRows", lambda *args: made.append(args)):
-        model._single_rows()
-    (args,) = made
-    core.SingleRows(*args)
-    for number, array in enumerate(args[4]):
-        if array is None or not array.size:
-            continue
-        kind = np.float64 if array.dtype.kind in "iu" else np.int64
-        for wrong in (array.view(kind), array.astype(np.float32), array.ravel()[1:], "text"):
-            others = *args[4][:number], wrong, *args[4][number + 1 :]
+    named = arguments_of(model)
+    core.SingleRows(**named)
+    sums, recursion = named["whole"], named["recursion"]
+    owners = {"whole": ("tally", "prints", "squares_of_targets"), "recursion": tuple(RECURSION)}
+    arrays = [
+        (name, None) for name in ("registers", "counts", "constants") if named[name] is not None
+    ]
+    arrays += [(owner, name) for owner, each in owners.items() for name in each]
+    for owner, name in arrays:
+        array = named[owner] if name is None else getattr(named[owner], name)
+        for wrong in misfits(array, owner, name):
+            other = wrong if name is None else changed(named[owner], name, wrong)
             with pytest.raises((ValueError, TypeError, BufferError)):
-                core.SingleRows(*args[:4], others, *args[5:])
-    for number in (1, 2, 5, 6, 8, 10, 11, 12, 13):
-        others = *args[4][:number], None, *args[4][number + 1 :]
-        with pytest.raises(ValueError, match=r"missing"):
-            core.SingleRows(*args[:4], others, *args[5:])
-    for number in (0, 1, 2, 3, 4):
+                core.SingleRows(**(named | {owner: other}))
+    for mean in (sums.mean._replace(origin=np.zeros(9)), sums.mean._replace(offset=None)):
+        with pytest.raises((ValueError, TypeError, BufferError)):
+            core.SingleRows(**(named | {"whole": changed(sums, "mean", mean)}))
+    wider = grown(sums, sums.n_features + 1, sums.n_targets)
+    for others in ({"inliers": wider}, {"whole": wider}, {"recursion": grown(recursion, 3, 2)}):
+        with pytest.raises(ValueError, match=r"numbers, expected|other columns"):
+            core.SingleRows(**(named | others))
+    for name in ("features", "targets", "labels", "label_types"):
         with pytest.raises(TypeError):
-            core.SingleRows(*args[:number], object(), *args[number + 1 :])
+            core.SingleRows(**(named | {name: object()}))
+    for name in ("whole", "inliers", "recursion"):
+        with pytest.raises(AttributeError):
+            core.SingleRows(**(named | {name: object()}))
+
+
+RECURSION = "inverse", "pending", "weights", "criterion", "factors", "full_penalties"
+"""Arrays of a recursion."""
+
+
+def misfits(array, owner, name):
+    """Return what cannot stand for an array; None can for some of the arguments."""
+    kind = np.float64 if array.dtype.kind in "iu" else np.int64
+    others = array.view(kind), array.astype(np.float32), array.ravel()[1:], "text"
+    return others if name is None and owner != "registers" else (*others, None)
+
+
+def arguments_of(model):
+    """Return the arguments by which the core is handed the arrays of a model."""
+    made, state_ = [], model._state.copied()
+    with mock.patch.object(single, "SingleRows", lambda **named: made.append(named)):
+        single.rows_of(state_)
+    return made[0]
+
+
+def changed(thing, name, value):
+    """Return a copy of an object with another value of an attribute."""
+    new = copy.copy(thing)
+    vars(new)[name] = value
+    return new
 
 
 # Garbage.
@@ -885,11 +982,9 @@ def owned_reader():
 def owned_rows():
     model = LeastSquaresRegressor(ridge=1.0)
     model.learn_many([{"a": 1.0}, {"a": 2.0}], [1.0, 2.0])
-    made, thing, labels = [], Owner("thing"), {}
-    with mock.patch.object(statistics, "SingleRows", lambda *args: made.append(args)):
-        model._single_rows()
+    thing, labels = Owner("thing"), {}
     labels["thing"] = thing
-    thing.model = core.SingleRows(made[0][0], labels, *made[0][2:])
+    thing.model = core.SingleRows(**(arguments_of(model) | {"targets": labels}))
     return thing
 
 

@@ -89,7 +89,7 @@ def check_outputs(path, model, X, bound, steepness=1.0):
 
 def bound_of(linear, features, spread):
     """Return the rounding errors of scores of features that err by `spread` roundings."""
-    weights, mean = np.abs(linear.output_weights), linear._statistics.feature_mean
+    weights, mean = np.abs(linear.output_weights), linear._state.statistics.feature_mean
     at_mean = np.abs(linear.intercept + mean @ linear.output_weights)
     errors = (np.abs(features - mean) + spread) @ weights + np.where(
         np.isfinite(at_mean), at_mean, 0.0
@@ -324,7 +324,9 @@ def test_a_linear_model_of_preprocessed_pixels(path):
     of_images.learn_many(np.random.default_rng(0).random((9, 16, 16)), list("abc") * 3)
     with pytest.raises(ValueError, match="Pass input_shape"):
         onnx(of_images, path)
-    with pytest.raises(ValueError, match=r"learnt the feature .* if you pass input_shape, pass"):
+    with pytest.raises(
+        ValueError, match=r"learnt the feature .*, and pass their shape as input_shape"
+    ):
         onnx(of_images, path, input_shape=(10, 10))
 
 

@@ -34,7 +34,7 @@ def test_weights_decay_by_one_step_per_row(kind, data, factor):
     laws.assert_is_batch_solution(model, rows.weighing(decayed))
     if decayed.any():
         mean_weight = (decayed**2).sum() / decayed.sum()
-        assert model._statistics.mean_weight == pytest.approx(mean_weight)
+        assert model._state.statistics.mean_weight == pytest.approx(mean_weight)
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers", "several numbers"])

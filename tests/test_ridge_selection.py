@@ -24,7 +24,7 @@ from support import laws, strategies
 def accumulate(X, Y, w=None, centred=True, step=1000):
     """Return the statistics of rows that came in batches."""
     batches = [slice(start, start + step) for start in range(0, len(X), step)]
-    return laws.taught(X, Y, w, fit_intercept=centred, batches=batches)._statistics
+    return laws.taught(X, Y, w, fit_intercept=centred, batches=batches)._state.statistics
 
 
 def ridge_of(acc):
@@ -151,7 +151,7 @@ def test_any_statistics_give_a_ridge(rows, data, centred):
 def test_degenerate_rows_give_a_ridge(X, Y):
     for centred in (False, True):
         assert 0.0 < chosen(X, Y, centred=centred) < np.inf
-        empty = LeastSquaresMultiTargetRegressor(fit_intercept=centred)._statistics
+        empty = LeastSquaresMultiTargetRegressor(fit_intercept=centred)._state.statistics
         assert ridge_of(empty.grown(3, 2)) == ridge_of(empty) == 1.0
 
 

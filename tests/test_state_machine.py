@@ -327,7 +327,7 @@ class Calls(RuleBasedStateMachine):
         else:
             change = methodcaller("unlearn_many", samples, [row.y for row in rows], np.array(w))
         if not self.refuses(change, left):
-            self.truth.unlearn(places, share, self.model._columns._plain)
+            self.truth.unlearn(places, share, self.model._state.columns._plain)
 
     def refuses(self, change, left):
         """Change the model unless it may and does refuse; nothing has changed then."""
@@ -367,7 +367,7 @@ class Calls(RuleBasedStateMachine):
             first = truth.rows[0]
             if part and truth.settings["accumulator"] != "orthogonal" and first.whole and first.w:
                 other.unlearn_one(first.x, first.y, 0.5 * first.w)
-                truth.unlearn([0], 0.5, other._columns._plain)
+                truth.unlearn([0], 0.5, other._state.columns._plain)
         return other, truth
 
     @precondition(lambda self: len(self.truth.rows) < MOST_ROWS)

@@ -17,7 +17,7 @@ from support import laws, strategies
 @strategies.examples(40)
 @given(
     st.data(),
-    strategies.streams(max_rows=120, weighed=True),
+    strategies.streams(max_rows=60, weighed=True),
     st.integers(0, 3),
     st.sampled_from([1, 2, 64]),
 )
@@ -70,7 +70,7 @@ def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, most_texts
 
 
 @strategies.examples(40)
-@given(st.data(), strategies.number_streams(max_rows=120, weighed=True), st.integers(0, 3))
+@given(st.data(), strategies.number_streams(max_rows=60, weighed=True), st.integers(0, 3))
 def test_numbers_are_those_of_rows_one_by_one(data, stream, seed):
     model = StreamRegressor(seed)
     learnt, single = copy.deepcopy(model), copy.deepcopy(model)

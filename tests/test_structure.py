@@ -31,7 +31,7 @@ FLOORS = (
 """What is at the root of the package, from below: a floor imports only from floors below it."""
 
 NEIGHBOURS = {
-    "numerics": "checks core",
+    "numerics": "checks core locks",
     "saving": "checks locks numerics",
     "meta": "pipelines",
     "sites": "pipelines",

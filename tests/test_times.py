@@ -24,7 +24,7 @@ from onlinels import (
     progressive_val_score,
 )
 from onlinels.windowed import windows_of
-from support import laws
+from support import laws, version_3
 from support.strategies import examples
 from support.untrusted_files import DESCRIPTION, members_of, places, rewritten, within
 
@@ -92,7 +92,7 @@ def loaded(model, times):
 
 def evaluated(model, times):
     progressive_val_score(
-        model, rows_of(len(times)), [1.0] * len(times), metrics.MAE(), t=times, delay=1
+        (rows_of(len(times)), [1.0] * len(times)), model, metrics.MAE(), t=times, delay=1
     )
     return model
 
@@ -273,7 +273,7 @@ def test_half_lives_of_numpy_and_pandas(half_life, same):
     assert model.half_life == same
     for again in (model.clone(), onlinels.loads(onlinels.dumps(model))):
         assert again.half_life == same
-        assert again._clock == model._clock
+        assert again._state.clock == model._state.clock
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_image_networks_keep_the_times_of_images_they_hold(form, warm_up):
         model.learn_many(images, labels, t=19 if half_life == 4.0 else dates[-1])
         models.append(model)
     np.testing.assert_allclose(models[1].output_weights, models[0].output_weights, rtol=1e-9)
-    assert models[1]._fixed.classifier._clock.now == MOMENT + 19
+    assert models[1]._stage.classifier._state.clock.now == MOMENT + 19
 
 
 # Windows
@@ -341,7 +341,7 @@ def test_times_of_readings_are_regular_to_the_last_digit(name):
         data = frame({"t": times, "v": values})
         models[2].learn_many(data, labels)
         other = windowed()
-        progressive_val_score(other, data, labels, metrics.Accuracy())
+        progressive_val_score((data, labels), other, metrics.Accuracy())
         models.append(other)
     else:
         models.pop()
@@ -395,6 +395,7 @@ def older(model, path, kind, names, change):
     model.save(path)
 
     def changed(said):
+        said = version_3.as_version_3(said) | {"format": 3}
         state = state_in(said, kind)
         state.update({name: change(state[name]) for name in names})
         return said
@@ -423,7 +424,7 @@ def test_files_of_older_versions_go_on(tmp_path, accumulator, half_life):
     model.learn_many(X[:60], X[:60].sum(axis=1), t=t[:60])
     path = tmp_path / "model.npz"
     again = older(model, path, "Clock", ["now"], change)
-    assert again._clock == model._clock
+    assert again._state.clock == model._state.clock
     again = older(again, path, "Penalty", ["until_time"], change)
     for each in (model, again):
         each.learn_many(X[60:], X[60:].sum(axis=1), t=t[60:])
@@ -472,7 +473,7 @@ def test_images_that_older_versions_held_go_on(tmp_path):
     model.learn_one(image, 1, t=datetime(2026, 5, 4, 3, 2, 1, 234567))
     said = {"datetime": "2026-05-04T03:02:01.234567"}
     again = older(model, tmp_path / "n.npz", "Example", ["time"], lambda time: said)
-    assert again._held[0].time == model._held[0].time == 1_777_863_721_234_567_000
+    assert again._stage.held[0].time == model._stage.held[0].time == 1_777_863_721_234_567_000
 
 
 FORGED = [float("nan"), float("inf"), 10**400, "noon", True, {"fraction": ["1e9", 1]}]
@@ -500,7 +501,7 @@ def test_forged_times_are_refused(tmp_path, half_life, now):
         (1.0, [None] * 7, ValueError, "t holds None, expected finite times"),
         (timedelta(1), [None] * 7, ValueError, "t holds None, expected finite times"),
         (1.0, Decimal("sNaN"), ValueError, "t holds sNaN, expected finite times"),
-        (1.0, [10**5000] * 7, ValueError, r"t holds 1.00e\+5000, expected finite times"),
+        (1.0, [10**5000] * 7, ValueError, r"t holds a number beyond float64"),
         (1.0, pd.Series([1, None] * 3 + [1], dtype="Int64"), ValueError, "t holds (<NA>|nan)"),
         (timedelta(1), np.array(["NaT"] * 7, "datetime64[ns]"), ValueError, "t holds NaT"),
         (timedelta(1), np.datetime64("NaT", "s"), ValueError, "t holds NaT"),

@@ -17,7 +17,7 @@
 #include <Python.h>
 
 #ifdef Py_GIL_DISABLED
-#error "Without the global interpreter lock, rows are learnt by onlinels/core/reference.py."
+#error "Without the global interpreter lock, rows are learnt by onlinels/core/rows.py."
 #endif
 
 #include <math.h>
@@ -222,11 +222,10 @@ static int is_reader(PyObject *object)
 #define INTEGERS "lq"
 #define HASHES "LQ"
 
-/* The memory of array i of a tuple, of `size` numbers of a format; NULL with an exception if it does not fit.
- * An array of numpy keeps its memory as long as it lives. */
-static void *memory_of(PyObject *arrays, Py_ssize_t i, Py_ssize_t size, const char *formats, int flags)
+/* The memory of an array, of `size` numbers of a format; NULL with an exception if it does not fit. An array of
+ * numpy keeps its memory as long as it lives. */
+static void *memory_in(PyObject *array, Py_ssize_t size, const char *formats, int flags)
 {
-    PyObject *array = PyTuple_GetItem(arrays, i);
     Py_buffer buffer;
     if (!array || PyObject_GetBuffer(array, &buffer, flags | PyBUF_FORMAT))
         return NULL;
@@ -237,8 +236,14 @@ static void *memory_of(PyObject *arrays, Py_ssize_t i, Py_ssize_t size, const ch
     PyBuffer_Release(&buffer);
     if (is_known && n == size)
         return memory;
-    return PyErr_Format(PyExc_ValueError, "array %zd has %zd numbers%s, expected %zd", i, n,
+    return PyErr_Format(PyExc_ValueError, "an array has %zd numbers%s, expected %zd", n,
                         is_known ? "" : " of another type", size);
+}
+
+/* The memory of array i of a tuple. */
+static void *memory_of(PyObject *arrays, Py_ssize_t i, Py_ssize_t size, const char *formats, int flags)
+{
+    return memory_in(PyTuple_GetItem(arrays, i), size, formats, flags);
 }
 #define TO_READ PyBUF_C_CONTIGUOUS
 #define TO_WRITE (PyBUF_ANY_CONTIGUOUS | PyBUF_WRITABLE)
@@ -259,86 +264,90 @@ static PyObject *settle(PyObject *module, PyObject *arrays)
 
 /* ---- A model ----------------------------------------------------------------------------------- */
 
-/* Marks of a model, counts of rows for the most part: see constants.py. */
+/* Registers of a model, counts of rows for the most part: see constants.py. */
 enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
-       N_MARKS };
+       N_REGISTERS };
 #define DUE_TOLERANCE 1e-9
 #define LEAST_DUE_SHARE 0.25
 #define ROWS_SELECTED_ONE_BY_ONE 16.0
 #define MAX_UNITS_GROWTH 4.1
 
-typedef struct SingleRows {
+typedef struct {
     PyObject_HEAD
-    PyObject *args;            /* the arguments, which own the objects and arrays below */
-    struct SingleRows *beside; /* sums of all rows but those that dwarf them, which share the row; or NULL */
+    PyObject *args;        /* the arguments and arrays, which own the objects and memory below */
     Reader *features;
-    PyObject *targets;         /* dict: the column of every label; Reader of named targets; or None */
-    PyObject *labels;          /* tuple */
-    PyObject *label_types;     /* frozenset: types of labels that are compared without Python code */
-    sums_t sums;
+    PyObject *targets;     /* dict: the column of every label; Reader of named targets; or None */
+    PyObject *labels;      /* tuple */
+    PyObject *label_types; /* frozenset: types of labels that are compared without Python code */
+    sums_t sums, inliers;  /* of all rows; of all but those that dwarf them, without columns if these are none */
     recursion_t recursion;
-    row_t row;
-    double *marks;
-    double *counts;            /* (n): rows of every class; or NULL */
-    real *constants;           /* (m): the only value of every feature, NaN if it varies; or NULL */
+    row_t row, inlier;     /* the row, and the row about the mean of the inliers */
+    real *numbers;         /* the memory of both rows */
+    double *registers;
+    double *counts;        /* (n): rows of every class; or NULL */
+    real *constants;       /* (m): the only value of every feature, NaN if it varies; or NULL */
     double decay, most, least_share, patience;
-    Py_ssize_t column;         /* of the label of the row */
-    int refines;               /* whether the weights are corrected by the sums before they answer */
-    int forgets;               /* whether the weights of rows decay */
+    Py_ssize_t column;     /* of the label of the row */
+    int learns;            /* whether rows may be learnt without other code */
+    int refines;           /* whether the weights are corrected by the sums before they answer */
+    int forgets;           /* whether the weights of rows decay */
 } SingleRows;
 
-/* Take the arrays: a row with its targets; those of sums and recursion; marks, counts and constants; and
- * panels, each rows above and a diagonal block. Return -1 with an exception if they do not fit. */
-static int take_arrays(SingleRows *self, PyObject *arrays)
+/* An object that a list keeps alive; NULL with an exception if there is none. */
+static PyObject *kept_in(PyObject *kept, PyObject *found)
 {
-    sums_t *s = &self->sums;
-    recursion_t *r = &self->recursion;
-    row_t *row = &self->row;
-    const Py_ssize_t n_arrays = PyTuple_Size(arrays), size = PyObject_Size(PyTuple_GetItem(arrays, 0));
-    const Py_ssize_t m = s->m = self->features->size, n = s->n = size - m;
-    real *target_squares = NULL;
-    const struct {
-        void *place; /* of a pointer, NULL for None */
-        Py_ssize_t size;
-        const char *formats;
-    } wanted[] = {
-        {&row->values, size, REALS}, {&s->tally, 3, REALS}, {&s->origin, size, REALS}, {&s->offset, size, REALS},
-        {&s->cross, m * n, REALS}, {&target_squares, n, REALS}, {&s->prints, 2 * size, HASHES},
-        {&r->inverse, m * m, REALS}, {&r->pending, m, REALS}, {&r->weights, m * n, REALS},
-        {&r->criterion, n, REALS}, {&r->factors, N_FACTORS, REALS}, {&r->penalties, m, REALS},
-        {&self->marks, N_MARKS, REALS}, {&self->counts, n, REALS}, {&self->constants, m, REALS},
-    };
-    const Py_ssize_t n_wanted = sizeof(wanted) / sizeof(*wanted);
+    const int failed = !found || PyList_Append(kept, found);
+    Py_XDECREF(found);
+    return failed ? NULL : found;
+}
+
+/* The attribute of an object, which a list keeps alive; NULL with an exception if there is none. */
+static PyObject *kept_attribute(PyObject *kept, PyObject *owner, const char *name)
+{
+    PyObject *key = owner ? PyUnicode_InternFromString(name) : NULL; /* types remember what they are asked for */
+    PyObject *found = key ? PyObject_GetAttr(owner, key) : NULL;
+    Py_XDECREF(key);
+    return kept_in(kept, found);
+}
+
+/* Take an array that is an attribute. Return 0 with an exception if it does not fit. */
+static int take(PyObject *kept, PyObject *owner, const char *name, Py_ssize_t size, const char *formats, void *place)
+{
+    void *found = memory_in(kept_attribute(kept, owner, name), size, formats, TO_WRITE);
+    memcpy(place, &found, sizeof(found));
+    return found != NULL;
+}
+
+/* Take the arrays of statistics for m features and n targets, by name. `nowhere` are m + n zeros. Return 0 with an
+ * exception if they do not fit. */
+static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssize_t n, real *nowhere, sums_t *s)
+{
+    PyObject *mean = kept_attribute(kept, statistics, "mean"), *panels;
+    PyObject *row_arrays = kept_attribute(kept, kept_attribute(kept, statistics, "products"), "row_arrays");
+    real *target_squares;
     Py_ssize_t start = 0;
-    if (PyErr_Occurred() || n < 0) {
-        PyErr_SetString(PyExc_ValueError, "a row has fewer numbers than features");
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < n_wanted; i++) {
-        const int is_none = PyTuple_GetItem(arrays, i) == Py_None;
-        void *found = is_none ? NULL : memory_of(arrays, i, wanted[i].size, wanted[i].formats, TO_WRITE);
-        if (!found && !is_none)
-            return -1;
-        memcpy(wanted[i].place, &found, sizeof(found));
-    }
-    /* Some arrays are of no use without others. */
-    const int has_sums = s->tally && target_squares && s->prints && !s->origin == !s->offset;
-    const int has_recursion = r->pending && r->weights && r->criterion && r->factors && r->penalties;
-    if (!has_sums || (r->inverse && !has_recursion) || (r->weights && !self->marks)) {
-        PyErr_SetString(PyExc_ValueError, "arrays are missing");
-        return -1;
-    }
-    s->panels = PyMem_Calloc(n_arrays, sizeof(panel_t));
-    s->squares = PyMem_Calloc(size + 1, sizeof(real *));
-    row->about = PyMem_Calloc((ROWS_AT_ONCE + 3) * size + 1, sizeof(real));
-    if (!s->panels || !s->squares || !row->about) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = n_wanted; i < n_arrays; i += 2) {
-        const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(arrays, i + 1));
-        real *above = memory_of(arrays, i, start * width, REALS, TO_WRITE);
-        real *corner = above ? memory_of(arrays, i + 1, width * width, REALS, TO_WRITE) : NULL;
+    if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
+        || !take(kept, statistics, "prints", 2 * (m + n), HASHES, &s->prints)
+        || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares)
+        || !(panels = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
+        return 0;
+    s->m = m;
+    s->n = n;
+    s->origin = s->offset = nowhere;
+    s->is_centred = mean != Py_None;
+    if (s->is_centred && !(take(kept, mean, "origin", m + n, REALS, &s->origin)
+                           && take(kept, mean, "offset", m + n, REALS, &s->offset)))
+        return 0;
+    const Py_ssize_t n_arrays = PyTuple_Size(panels); /* none if sums of this form learn no single rows */
+    s->panels = PyMem_Calloc((size_t)n_arrays + 1, sizeof(panel_t));
+    s->squares = PyMem_Calloc((size_t)(m + n) + 1, sizeof(real *));
+    if (!s->panels || !s->squares)
+        return PyErr_NoMemory() != NULL;
+    s->cross = n_arrays ? memory_of(panels, 0, m * n, REALS, TO_WRITE) : NULL;
+    for (Py_ssize_t i = 1; s->cross && i < n_arrays; i += 2) {
+        const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(panels, i + 1));
+        real *above = memory_of(panels, i, start * width, REALS, TO_WRITE);
+        real *corner = above ? memory_of(panels, i + 1, width * width, REALS, TO_WRITE) : NULL;
         if (!corner || start + width > m)
             break;
         s->panels[s->n_panels++] = (panel_t){start, width, above, corner};
@@ -349,42 +358,78 @@ static int take_arrays(SingleRows *self, PyObject *arrays)
         PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
     for (Py_ssize_t j = 0; j < n; j++)
         s->squares[m + j] = target_squares + j;
-    row->image = row->about + ROWS_AT_ONCE * size;
-    row->imaged = row->image + m;
-    row->imaged_at = -1.0;
-    row->scores = row->imaged + m;
-    row->errors = row->scores + n;
-    s->is_centred = s->origin != NULL;
-    if (!s->is_centred)
-        s->origin = s->offset = row->errors + n;
-    return PyErr_Occurred() ? -1 : 0;
+    return !PyErr_Occurred();
 }
 
-/* Whether the sums beside are of the same columns. */
-static int has_fitting_sums(const SingleRows *self)
+/* Take the arrays of a recursion, by name. Return 0 with an exception if they do not fit. */
+static int take_recursion(PyObject *kept, PyObject *object, Py_ssize_t m, Py_ssize_t n, recursion_t *r)
 {
-    const sums_t *s = &self->sums, *beside = self->beside ? &self->beside->sums : NULL;
-    return !beside || (beside->m == s->m && beside->n == s->n && beside->cross);
+    const struct {
+        const char *name;
+        Py_ssize_t size;
+        void *place;
+    } wanted[] = {{"inverse", m * m, &r->inverse}, {"pending", m, &r->pending}, {"weights", m * n, &r->weights},
+                  {"criterion", n, &r->criterion}, {"factors", N_FACTORS, &r->factors},
+                  {"full_penalties", m, &r->penalties}};
+    int fits = 1;
+    for (size_t i = 0; fits && i < sizeof(wanted) / sizeof(*wanted); i++)
+        fits = take(kept, object, wanted[i].name, wanted[i].size, REALS, wanted[i].place);
+    return fits;
+}
+
+/* Take the memory of an argument, an array or None. Return 0 with an exception if it does not fit. */
+static int take_argument(PyObject *array, Py_ssize_t size, void *place)
+{
+    void *found = array == Py_None ? NULL : memory_in(array, size, REALS, TO_WRITE);
+    memcpy(place, &found, sizeof(found));
+    return found || array == Py_None;
+}
+
+/* Take the arrays of statistics of all rows and of inliers, of a recursion, and other arrays. Return 0 with an
+ * exception if they do not fit. */
+static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
+{
+    const Py_ssize_t m = self->features->size, n = PyObject_Size(kept_attribute(kept, given[0], "squares_of_targets"));
+    if (n < 0)
+        return 0;
+    const Py_ssize_t size = m + n;
+    real *values = self->numbers = PyMem_Calloc((size_t)((ROWS_AT_ONCE + 5) * size) + 1, sizeof(real));
+    if (!values)
+        return PyErr_NoMemory() != NULL;
+    real *nowhere = values + size, *about = nowhere + size, *image = about + ROWS_AT_ONCE * size;
+    self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m, .imaged_at = -1.0,
+                        .scores = image + 2 * m, .errors = image + 2 * m + n};
+    self->inlier = (row_t){.values = values, .about = image + 2 * size};
+    return take_sums(kept, given[0], m, n, nowhere, &self->sums)
+           && (given[1] == Py_None || take_sums(kept, given[1], m, n, nowhere, &self->inliers))
+           && (given[2] == Py_None ? take_argument(given[3], m * n, &self->recursion.weights)
+                                   : take_recursion(kept, given[2], m, n, &self->recursion))
+           && (self->registers = memory_in(given[4], N_REGISTERS, REALS, TO_WRITE))
+           && take_argument(given[5], n, &self->counts) && take_argument(given[6], m, &self->constants);
 }
 
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
+    static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
+                            "weights", "registers", "counts", "constants", "decay", "most", "least_share",
+                            "patience", "learns", "refines", "forgets", NULL};
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
-    PyObject *arrays;
-    if (self && PyArg_ParseTuple(args, "OOO!O!O!ddddpp|O!", &self->features, &self->targets, &PyTuple_Type,
-                                 &self->labels, &PyFrozenSet_Type, &self->label_types, &PyTuple_Type, &arrays,
-                                 &self->decay, &self->most, &self->least_share, &self->patience, &self->refines,
-                                 &self->forgets, type, &self->beside)) {
-        Py_INCREF(self->args = args);
+    PyObject *a[7], *kept = PyList_New(0);
+    if (self && kept
+        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOddddppp", names, &self->features,
+                                       &self->targets, &PyTuple_Type, &self->labels, &PyFrozenSet_Type,
+                                       &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6,
+                                       &self->decay, &self->most, &self->least_share, &self->patience,
+                                       &self->learns, &self->refines, &self->forgets)) {
         if (!is_reader((PyObject *)self->features)
             || !(self->targets == Py_None || PyDict_CheckExact(self->targets) || is_reader(self->targets)))
             PyErr_SetString(PyExc_TypeError, "features or targets are no reader");
-        else if (!take_arrays(self, arrays)) {
-            if (has_fitting_sums(self))
-                return (PyObject *)self;
-            PyErr_SetString(PyExc_ValueError, "the sums beside have other columns");
-        }
+        else if (!PyList_Append(kept, kwargs) && take_arrays(self, kept, a))
+            self->args = PyList_AsTuple(kept);
     }
+    Py_XDECREF(kept);
+    if (self && self->args)
+        return (PyObject *)self;
     Py_XDECREF((PyObject *)self);
     return NULL;
 }
@@ -394,7 +439,9 @@ static void SingleRows_dealloc(SingleRows *self)
     PyObject_GC_UnTrack(self);
     PyMem_Free(self->sums.panels);
     PyMem_Free(self->sums.squares);
-    PyMem_Free(self->row.about);
+    PyMem_Free(self->inliers.panels);
+    PyMem_Free(self->inliers.squares);
+    PyMem_Free(self->numbers);
     release((PyObject *)self);
 }
 
@@ -440,8 +487,8 @@ static int is_constant_where_known(const SingleRows *self)
 static int can_answer(const SingleRows *self)
 {
     const double count = self->sums.tally[0];
-    return self->recursion.weights && count < self->marks[VALID_UNTIL] && count < self->marks[NEXT_DUE]
-           && !(self->refines && count != self->marks[PREDICTED_AT]);
+    return self->recursion.weights && count < self->registers[VALID_UNTIL] && count < self->registers[NEXT_DUE]
+           && !(self->refines && count != self->registers[PREDICTED_AT]);
 }
 
 /* Compute the scores of a dict, or of the row that is read. Return 0 if Python code must answer. */
@@ -450,7 +497,7 @@ static int answer(SingleRows *self, PyObject *x)
     if (!can_answer(self) || (x && read_dict(self->features, x, self->row.values) < 0))
         return 0;
     predict(&self->sums, &self->recursion, &self->row);
-    self->marks[PREDICTED_AT] = self->sums.tally[0];
+    self->registers[PREDICTED_AT] = self->sums.tally[0];
     return 1;
 }
 
@@ -535,7 +582,7 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
 /* Whether a choice of a ridge is due if all rows have this weight, and are far from equally weighted. */
 static int is_weight_beyond(const SingleRows *self, double weight)
 {
-    const double due = self->marks[DUE_WEIGHT];
+    const double due = self->registers[DUE_WEIGHT];
     return (due > 0.0 && weight >= due) || weight < LEAST_DUE_SHARE * due;
 }
 
@@ -544,9 +591,17 @@ static int is_weight_beyond(const SingleRows *self, double weight)
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
     const double past = self->sums.tally[1] * self->decay;
-    return self->sums.cross && self->marks && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
-           && (double)k <= self->marks[NEXT_DUE] - self->sums.tally[0]
+    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
+           && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
+}
+
+/* Prepare to learn the row with a weight w, after a decay of all earlier weights. */
+static void prepare_row(SingleRows *self, double w, double decay)
+{
+    prepare(&self->sums, &self->row, w, decay);
+    if (self->inliers.m)
+        prepare(&self->inliers, &self->inlier, w, decay);
 }
 
 /* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
@@ -554,33 +609,28 @@ static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
-    SingleRows *beside = self->beside;
     if (!can_learn(self, 1, w) || !is_constant_where_known(self)
         || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
-    prepare(&self->sums, &self->row, w, self->decay);
-    if (!beside)
-        return !dwarfs(&self->sums, &self->row, w);
-    prepare(&beside->sums, &beside->row, w, self->decay);
-    return w <= MUCH_HEAVIER * beside->sums.tally[1] * self->decay
-           && (self->decay == 1.0 || !dwarfs(&beside->sums, &beside->row, w));
+    prepare_row(self, w, self->decay);
+    return self->inliers.m ? w <= MUCH_HEAVIER * self->inliers.tally[1] * self->decay
+                           : !dwarfs(&self->sums, &self->row, w);
 }
 
 /* Learn the prepared row: into the sums, and into the weights if these follow rows. */
 static void learn(SingleRows *self, double w, int is_restored)
 {
-    double *marks = self->marks;
+    double *registers = self->registers;
     const double count = self->sums.tally[0];
-    SingleRows *beside = self->beside;
     /* Weights follow rows only while predictions keep coming. */
-    const int follows = self->recursion.inverse && !is_restored && count < marks[VALID_UNTIL]
-                        && (count == marks[PREDICTED_AT] || count + 1.0 - marks[PREDICTED_AT] <= self->patience)
+    const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
+                        && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
                         && follow(&self->sums, &self->recursion, &self->row, self->most);
     if (self->recursion.inverse && !follows)
-        marks[VALID_UNTIL] = 0.0;
+        registers[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);
-    if (beside && !dwarfs(&beside->sums, &beside->row, w))
-        add_row(&beside->sums, &beside->row);
+    if (self->inliers.m)
+        (dwarfs(&self->inliers, &self->inlier, w) ? fade : add_row)(&self->inliers, &self->inlier);
 }
 
 /* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
@@ -589,7 +639,7 @@ static int are_units_alike(const SingleRows *self)
     const sums_t *s = &self->sums;
     for (ptrdiff_t i = 0; i < s->m; i++) {
         const double now = *s->squares[i] / s->tally[1];
-        const double then = self->recursion.penalties[i] / self->marks[SCALED];
+        const double then = self->recursion.penalties[i] / self->registers[SCALED];
         if (now != 0.0 && (now > MAX_UNITS_GROWTH * then || then > MAX_UNITS_GROWTH * now))
             return 0;
     }
@@ -599,23 +649,23 @@ static int are_units_alike(const SingleRows *self)
 /* Pass a checkpoint, if one is due, and the ridge is kept; otherwise, a choice is due. */
 static void pass_checkpoint(SingleRows *self)
 {
-    double *marks = self->marks;
+    double *registers = self->registers;
     const double count = self->sums.tally[0], weight = self->sums.tally[1], squared = self->sums.tally[2];
     /* The number of rows; of equally weighted rows, (sum w)^2 / sum w^2, if these are at most half as many */
-    const double rows = count - marks[BEGAN], square = weight * weight;
+    const double rows = count - registers[BEGAN], square = weight * weight;
     const double equal = 2.0 * square > rows * squared ? rows : floor(weight * (weight / (squared ? squared : 1.0)));
     if (equal < rows && is_weight_beyond(self, weight))
-        marks[NEXT_DUE] = count;
-    if (count != marks[NEXT_DUE])
+        registers[NEXT_DUE] = count;
+    if (count != registers[NEXT_DUE])
         return;
-    if (!(marks[GROWTH] > 0.0 && equal >= marks[LEAST_ROWS] && equal < marks[DOUBLES_AT])
-        || !(self->recursion.inverse && count < marks[VALID_UNTIL]) || self->refines
-        || (marks[SCALED] > 0.0 && !are_units_alike(self)))
+    if (!(registers[GROWTH] > 0.0 && equal >= registers[LEAST_ROWS] && equal < registers[DOUBLES_AT])
+        || !(self->recursion.inverse && count < registers[VALID_UNTIL]) || self->refines
+        || (registers[SCALED] > 0.0 && !are_units_alike(self)))
         return;
     self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
     if (is_accepted(&self->sums, &self->recursion, self->row.image)) {
-        marks[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(marks[GROWTH] * rows));
-        marks[DUE_WEIGHT] = weight * (1.0 + marks[GROWTH]) * (1.0 - DUE_TOLERANCE);
+        registers[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(registers[GROWTH] * rows));
+        registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE);
     }
 }
 
@@ -623,10 +673,10 @@ static void pass_checkpoint(SingleRows *self)
 static void learn_read(SingleRows *self, double w)
 {
     /* If the ridge decays with the rows, it is set to its full size again in the end. */
-    const double share = self->marks[SHARE] * self->decay;
+    const double share = self->registers[SHARE] * self->decay;
     const int is_restored = share < self->least_share;
     if (self->least_share > 0.0)
-        self->marks[SHARE] = is_restored ? 1.0 : share;
+        self->registers[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
         self->counts[self->column] += 1.0;
     learn(self, w, is_restored);
@@ -645,23 +695,21 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
     Py_RETURN_NONE;
 }
 
-/* Learn the row in the first array, which Python code has checked. */
-static PyObject *SingleRows_learn_loaded(SingleRows *self, PyObject *w)
+/* Learn a row with its targets (m + n), which Python code has checked, after a decay of all earlier weights:
+ * learn_checked(row, w, decay). */
+static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    const double weight = PyFloat_AsDouble(w);
-    if (!self->sums.cross && !PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "there are no sums to learn into");
-    if (PyErr_Occurred())
+    const Py_ssize_t size = self->sums.m + self->sums.n;
+    if (n_args != 3 || !self->sums.cross)
+        return PyErr_Format(PyExc_ValueError, "learn_checked(row, w, decay), into sums of products");
+    const double w = PyFloat_AsDouble(args[1]), decay = PyFloat_AsDouble(args[2]);
+    const real *row = PyErr_Occurred() ? NULL : memory_in(args[0], size, REALS, TO_READ);
+    if (!row)
         return NULL;
-    prepare(&self->sums, &self->row, weight, self->decay);
-    learn(self, weight, 0);
+    memcpy(self->row.values, row, (size_t)size * sizeof(real));
+    prepare_row(self, w, decay);
+    learn(self, w, 0);
     Py_RETURN_NONE;
-}
-
-/* Return calls for one C loop that do the same. */
-static PyObject *SingleRows_plan_sample(PyObject *self, PyObject *w)
-{
-    return Py_BuildValue("((NO))", PyObject_GetAttrString(self, "learn_loaded"), w);
 }
 
 /* ---- Rows of arrays ---------------------------------------------------------------------------- */
@@ -721,7 +769,7 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
     const sums_t *s = &self->sums;
     const double total = dot(k * s->m, rows[X], rows[X]);
     const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
-    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->beside
+    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->inliers.m
               && s->tally[1] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
         self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
@@ -761,8 +809,8 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
             add_squares(m, size, weights, self->row.about, self->sums.panels->corner);
             memset(weights, 0, sizeof(weights));
         }
-        self->marks[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
-        self->marks[VALID_UNTIL] = 0.0;
+        self->registers[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
+        self->registers[VALID_UNTIL] = 0.0;
     }
     if (can)
         pass_checkpoint(self);
@@ -1037,7 +1085,7 @@ static PyObject *Experts_learn(Experts *self, PyObject *args)
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
-/* What methods do stands at their functions, and in `onlinels/core/reference.py`. */
+/* What methods do stands at their functions, and in `onlinels/core/rows.py` and `reference.py`. */
 static PyMethodDef reader_methods[] = {{"row", (PyCFunction)Reader_row, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 static PyMethodDef rows_methods[] = {
     {"label", (PyCFunction)SingleRows_label, METH_O, NULL},
@@ -1046,8 +1094,7 @@ static PyMethodDef rows_methods[] = {
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
-    {"learn_loaded", (PyCFunction)SingleRows_learn_loaded, METH_O, NULL},
-    {"plan_sample", SingleRows_plan_sample, METH_O, NULL},
+    {"learn_checked", (PyCFunction)(void (*)(void))SingleRows_learn_checked, METH_FASTCALL, NULL},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};

@@ -64,23 +64,24 @@ MIN_NOISE = 1e-8
 MIN_INFORMATION = 1e-12
 """Information about the ridge, relative to the trace of K^2, below which rounding prevails."""
 
-# Marks of a model, and checkpoints of its ridge.
+# Registers of a model, and checkpoints of its ridge.
 
 PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)
-"""Marks of a model: counts of rows at the last prediction, from which the weights no longer answer,
-and at which a ridge is chosen; and the share of the ridge that decay has left."""
+"""Registers of a model, the few numbers that Python and C share: counts of rows at the last
+prediction, from which the weights no longer answer, and at which a ridge is chosen; and the share
+of the ridge that decay has left."""
 
 DUE_WEIGHT = 4
-"""Mark of a model: weight of all rows at which a ridge is chosen, also before the count of rows
+"""Register of a model: weight of all rows at which a ridge is chosen, also before the count of rows
 says so, if the rows are far from equally weighted; 0.0 if the weight does not matter."""
 
 BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED = range(5, 10)
-"""Marks for checkpoints of the ridge, which `SingleRows` passes while the ridge is kept: count of
-rows from which other counts begin; numbers of equally weighted rows from which, and up to which, it
-may be kept; the growth of the number of rows from one checkpoint to the next, 0.0 if other code
+"""Registers for checkpoints of the ridge, which `SingleRows` passes while the ridge is kept: count
+of rows from which other counts begin; numbers of equally weighted rows from which, and up to which,
+it may be kept; the growth of the number of rows from one checkpoint to the next, 0.0 if other code
 must choose; and the ridge if it acts on scaled features, else 0.0."""
 
-N_MARKS = 10
+N_REGISTERS = 10
 
 DUE_TOLERANCE = 1e-9
 """Rounding of the weight of all rows, relative to it, that does not make a ridge due or not."""

@@ -396,10 +396,10 @@ static void move_mean(const sums_t *s, const row_t *row)
     }
 }
 
-/* Add a prepared row to the sums. */
-static void add_row(const sums_t *s, const row_t *row)
+/* Decay all products, and add those of a prepared row, with a weight. */
+static void add_products(const sums_t *s, const row_t *row, real weight)
 {
-    const real decay = (real)row->decay, weight = (real)row->weight;
+    const real decay = (real)row->decay;
     const real *z = row->about, *v = row->about + s->m;
     for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++) { /* A'A = decay A'A + w z z' */
         add_outer(p->start, p->width, decay, weight, z, z + p->start, p->above);
@@ -408,6 +408,22 @@ static void add_row(const sums_t *s, const row_t *row)
     add_outer(s->m, s->n, decay, weight, z, v, s->cross); /* A'Y = decay A'Y + w z v' */
     for (ptrdiff_t j = 0; j < s->n; j++)
         *s->squares[s->m + j] = decay * *s->squares[s->m + j] + weight * v[j] * v[j];
+}
+
+/* Decay the sums as a prepared row does, which is not added. */
+static void fade(const sums_t *s, const row_t *row)
+{
+    if (row->decay == 1.0)
+        return;
+    add_products(s, row, 0);
+    s->tally[1] *= row->decay;
+    s->tally[2] *= row->decay * row->decay;
+}
+
+/* Add a prepared row to the sums. */
+static void add_row(const sums_t *s, const row_t *row)
+{
+    add_products(s, row, (real)row->weight);
     add_hashes(s->m + s->n, row->values, s->prints);
     s->tally[0] += 1.0;
     s->tally[1] = row->total;

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Floats, Integers, Matrix, read_only
+from onlinels.checks import Floats, read_only
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import (
-    LinearModel,
-    Settings,
-    linear_is_sound,
-    read_asked,
-    without,
-)
+from onlinels.linear.model import LinearModel, linear_is_sound, read_asked
 from onlinels.linear.prequential import Answers, answered, label_and_learn, tabulate_and_learn
 from onlinels.linear.ridge import Ridge, Scaling
 from onlinels.linear.scoring import (
@@ -28,22 +23,22 @@ from onlinels.linear.scoring import (
     read_priors,
     unseen_classes,
 )
-from onlinels.numerics import are_counts, enlarged, is_array, product
+from onlinels.linear.settings import Settings
+from onlinels.numerics import product
 from onlinels.rows.answers import table_like
 from onlinels.rows.batch import Batch, check_mapping, matched_by_position, read_sample
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
+from onlinels.sums.audit import held_targets
 from onlinels.sums.rows import Targets
-from onlinels.sums.statistics import REMOVAL_TOLERANCE, RowSums, Statistics
+from onlinels.sums.statistics import RowSums
 
 
-def _counts_are_sound(model: Any) -> bool:
-    counts = model._class_counts
-    fits = is_array(counts, len(model._classes)) and are_counts(counts)
-    return fits and linear_is_sound(model)
+def _labels_are_sound(model: Any) -> bool:
+    return linear_is_sound(model) and model._state.counts is not None
 
 
-@savable(_counts_are_sound)
+@savable(_labels_are_sound)
 class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     """Classify by ridge regression on one-hot labels, learnt online and exactly.
 
@@ -202,8 +197,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     Accuracy: 88.87%
     """
 
-    _names_outputs = "_classes"
-
     def __init__(
         self,
         ridge: Ridge = "auto",
@@ -214,32 +207,24 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         priors: Priors = None,
         scaling: Scaling = "auto",
     ) -> None:
-        self._classes = Classes()
-        # Rows of every class that were learnt and not taken out again.
-        self._class_counts = np.zeros(0)
         priors = read_priors(priors)
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, priors, scaling
-        super().__init__(Settings(*settings))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        # Earlier files and pickles hold integers.
-        self._class_counts = np.asarray(self._class_counts, dtype=np.float64)
+        super().__init__(Settings(*settings), Classes(), np.zeros(0))
 
     @property
     def priors(self) -> Any:
         """Priors of the classes, which can be changed at any time; a dict is returned as a copy."""
-        return copy.copy(self._settings.priors)
+        return copy.copy(self._state.settings.priors)
 
     @priors.setter
     def priors(self, priors: Priors) -> None:
         priors = read_priors(priors)
-        if priors == self._settings.priors:
+        if priors == self._state.settings.priors:
             return
         with self._lock:
-            solution = self._solution and self._solution._replace(rule=None)
-            settings = self._settings._replace(priors=priors)
-            vars(self).update(_settings=settings, _solution=solution)
+            state = self._state
+            state.following.forget_rule()
+            self._state = replace(state, settings=state.settings._replace(priors=priors))
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -248,64 +233,23 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     @property
     def classes(self) -> tuple[Label, ...]:
         """Labels learnt so far, in the order of the columns of `output_weights`."""
-        return self._classes.labels
-
-    @property
-    def _outputs(self) -> tuple[Label, ...]:
-        return self._classes.labels
+        labels: tuple[Label, ...] = self._state.outputs.labels
+        return labels
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
         with self._lock:
-            if self._rows is not None and self._settings.priors is None:
-                label = self._rows.label(x)
+            rows = self._state.following.rows
+            if rows is not None and self._state.settings.priors is None:
+                label = rows.label(x)
                 if label is not NotImplemented:
                     return label
             return super().predict_one(x)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         labels = [read_label(y)] if n_rows is None else read_labels(y, n_rows)
-        classes = self._classes.extended(labels)
+        classes = self._state.outputs.extended(labels)
         return Targets(classes.columns(labels), classes)
-
-    def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
-        counts = np.bincount(targets, minlength=n_targets).astype(np.float64)
-        return {"_class_counts": counts + enlarged(self._class_counts, n_targets)}
-
-    def _row_outputs(self) -> tuple[Any, Any, Floats]:
-        return self._classes.index, self._classes.labels, self._class_counts
-
-    def _without(
-        self, batch: Batch, read: Targets, w: float | Floats
-    ) -> tuple[Statistics, Integers, dict[str, Any]]:
-        targets, classes = read
-        unknown = classes.labels[len(self.classes) :]
-        if unknown:
-            raise ValueError(
-                f"y holds {unknown[0]!r}, expected labels that were learnt. "
-                "Remove only rows that were learnt."
-            )
-        removed = np.bincount(targets, minlength=len(self.classes))
-        counts = self._class_counts - removed
-        if (counts < 0).any():
-            column = int((counts < 0).argmax())
-            raise ValueError(
-                f"y holds {self.classes[column]!r} {removed[column]} times, expected at most the "
-                f"{self._class_counts[column]:.0f} rows learnt. Remove only rows that were learnt."
-            )
-        left = without(self, batch, targets, w)
-        # A class whose rows were removed with less than their weight keeps the remaining weight.
-        kept = np.flatnonzero((counts > 0) | (left.held_targets(REMOVAL_TOLERANCE) > 0.0))
-        classes = Classes().extended(self.classes[column] for column in kept)
-        news = {"_classes": classes, "_class_counts": counts[kept]}
-        return left, kept, news
-
-    def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
-        classes = self._classes.extended(other.classes)
-        places = classes.columns(other.classes)
-        counts = enlarged(self._class_counts, len(classes)).copy()
-        counts[places] += other._class_counts
-        return places, {"_classes": classes, "_class_counts": counts}
 
     def statistics(self) -> RowSums:
         """Return the sums of the rows learnt; see `LeastSquaresRegressor.statistics`.
@@ -321,8 +265,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         'high'
         """
         with self._lock:
-            sums, own = super().statistics(), self._statistics
-            weights = read_only(own.raw_squares()[own.n_features :])
+            sums, own = super().statistics(), self._state.statistics
+            weights = read_only(own.raw_squares[own.n_features :])
             if not self.fit_intercept:
                 sums = sums._replace(sums=read_only(sums.cross.sum(axis=1)))
         origin = read_only(np.zeros(len(weights)))
@@ -333,44 +277,38 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     def _rule(self) -> Discriminant:
         """Return the map from least-squares scores to discriminant scores, as of now."""
-        solution, statistics = self._solved(), self._statistics
+        solution, statistics = self._solved(), self._state.statistics
         if solution.rule is None:
             explained = statistics.products.explained_products(solution.output_weights)
-            known = statistics.held_targets(), statistics.target_mean
-            rule = discriminant(explained, *known, self._settings.priors, self.classes)
+            known = held_targets(statistics), statistics.target_mean
+            rule = discriminant(explained, *known, self._state.settings.priors, self.classes)
             # The labels are compared with those of the priors by code of their own.
-            if self._solution is solution:
-                self._solution = solution._replace(rule=rule)
+            self._state.following.keep_rule(solution, rule)
             return rule
         return solution.rule
 
     def _weights(self) -> tuple[Floats, Floats]:
         weights, intercept = super()._weights()
-        if self._settings.priors is None:
+        if self._state.settings.priors is None:
             return weights, intercept
         rule = self._rule()
         return product(weights, rule.matrix), rule.scores(intercept)
 
     def _answers(self, outputs: Floats) -> Floats:
-        return outputs if self._settings.priors is None else self._rule().scores(outputs)
+        return outputs if self._state.settings.priors is None else self._rule().scores(outputs)
 
     def _probabilities(self, scores: Floats) -> Floats:
-        priors = self._settings.priors
+        priors = self._state.settings.priors
         if priors is None:
             return super()._probabilities(scores)
         return posteriors(scores, priors, self.classes[: scores.shape[1]])
 
     def _unseen(self, n_known: int) -> dict[Label, float]:
-        return unseen_classes(self._settings.priors, self.classes[:n_known])
+        return unseen_classes(self._state.settings.priors, self.classes[:n_known])
 
     def _shown(self, scores: Floats) -> list[str]:
         shares = self._with_unseen(scores[None])[1][0, : len(scores)]
         return [f"probability {each:.5f}, " for each in shares]
-
-    def _independent(self) -> Self:
-        new = super()._independent()
-        new._class_counts = self._class_counts.copy()
-        return new
 
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None, are_asked: bool = True) -> Answers:
         """Return the scores of every row before it is learnt, and a model that has learnt all."""
@@ -449,7 +387,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the variance of the score of every class for one sample; see `variance_many`."""
         with self._lock:
-            if self._is_blank:
+            if self._state.is_blank:
                 check_mapping(x)
                 return {}
             variances = self._variances(read_sample(x), own=0.0)[0].tolist()
@@ -504,7 +442,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             return table_like(batch.source, self.classes, self._variances(batch, own=0.0))
 
     def _variances(self, batch: Batch, own: float) -> Floats:
-        if self._settings.priors is not None:
+        if self._state.settings.priors is not None:
             raise ValueError(
                 f"priors={self.priors!r}, expected None for variances, which are defined for "
                 "least-squares scores only. Set priors=None first."

@@ -9,18 +9,21 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks, uncast
 from onlinels.core import IN_USE
-from onlinels.core.constants import DUE_WEIGHT, NEXT_DUE, PREDICTED_AT, SHARE, VALID_UNTIL
-from onlinels.linear.model import LinearModel, checked, learn_rows, read_rows
+from onlinels.linear.following import MIN_SHARE
+from onlinels.linear.model import LinearModel, checked, read_rows, teach
 from onlinels.linear.ridge import changes_in, totals_after
-from onlinels.linear.running import MIN_SHARE, is_answering
 from onlinels.linear.scoring import discriminant
-from onlinels.numerics import enlarged, read_whole
+from onlinels.linear.single import rows_of
+from onlinels.linear.state import chosen
+from onlinels.numerics import enlarged, read_whole, shallow_copy
 from onlinels.rows.answers import labels_like, table_like
 from onlinels.rows.batch import Batch, names_of, warn_of_other_columns
 from onlinels.rows.labels import Label
 from onlinels.rows.times import ReadTimes
+from onlinels.sums.audit import held_targets
+from onlinels.sums.axes import grown
 from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Recursion
-from onlinels.sums.rows import Checked, Rows
+from onlinels.sums.rows import Rows
 from onlinels.sums.statistics import Statistics
 
 MIN_BLOCK_ROWS = 4
@@ -92,8 +95,9 @@ def answered(
     batch, read, weights = read_rows(model, X, y, w, t)
     rows = checked(model, batch, read, weights, t)
     if are_asked:
-        warn_of_other_columns(model._columns, batch)
-    own: Any = model._independent()
+        warn_of_other_columns(model._state.columns, batch)
+    own: Any = shallow_copy(model)
+    own._state = model._state.copied()
     if len(batch):
         own._take_form(batch.layouts[-1])
     n_rows = len(batch)
@@ -102,7 +106,7 @@ def answered(
     variances = np.full(scores.shape, np.inf) if with_dist else None
     start = 0
     while start < n_rows:
-        own._choose_if_due()
+        own._state = chosen(own._state)
         n_answered = 0
         if not with_dist:  # Variances need the covariance after every row.
             answer = _answer_rows if _are_few_features(own) else _answer_block
@@ -191,9 +195,9 @@ def sample_of(batch: Batch, row: int) -> Any:
     return dict(zip(names, values[0].tolist(), strict=True))
 
 
-def known_before(model: LinearModel, rows: Checked) -> Integers:
+def known_before(model: LinearModel, rows: Rows) -> Integers:
     """Return the number of targets that a model knows before each row, (n,)."""
-    n_known, n_rows = len(model._outputs), len(rows.targets)
+    n_known, n_rows = len(model._state.outputs), len(rows.targets)
     if rows.targets.ndim == 2:
         known = np.full(n_rows, rows.shape[1])
         known[:1] = n_known
@@ -202,25 +206,26 @@ def known_before(model: LinearModel, rows: Checked) -> Integers:
     return met[:n_rows]
 
 
-def _block_length(model: LinearModel, rows: Checked, start: int) -> int:
+def _block_length(model: LinearModel, rows: Rows, start: int) -> int:
     """Return the number of rows from `start` on that a recursion can learn as a block.
 
     A block ends where a choice of the ridge or the units is due, before a new target, before a
     feature begins to vary if features have units, and before a ridge that decays is restored.
     """
-    statistics, clock, penalty = model._statistics, model._clock, model._penalty
+    state = model._state
+    statistics, clock, penalty = state.statistics, state.clock, state.penalty
     is_empty = not (statistics.weight and statistics.n_features)
-    if is_empty or (clock.forgets and not model._settings.is_recursive):
+    if is_empty or (clock.forgets and not model._state.settings.is_recursive):
         return 0
     size = statistics.n_features + statistics.n_targets
-    most = min(max(size // 2, BLOCK_ENTRIES // size), model._marks[NEXT_DUE] - statistics.count)
+    most = min(max(size // 2, BLOCK_ENTRIES // size), state.following.due - statistics.count)
     if most < 1:  # Beyond the rows that are counted one by one.
         return 0
-    rows = rows.part(slice(start, start + int(most)))
+    rows = rows.some(slice(start, start + int(most)))
     n_rows = len(rows.targets)
     ends = [n_rows]
     totals = totals_after(penalty.began, statistics, clock, rows)
-    ends.append(totals.first_due(float(model._marks[DUE_WEIGHT]), 0, n_rows) + 1)
+    ends.append(totals.first_due(state.following.due_weight, 0, n_rows) + 1)
     if penalty.until_time is not None:
         passed: Any = clock.passed(n_rows, rows.times, penalty.until_time)
         ends.append(int(np.searchsorted(passed, 0.0)) + 1)
@@ -228,31 +233,33 @@ def _block_length(model: LinearModel, rows: Checked, start: int) -> int:
         firsts = changes_in(penalty, statistics, rows)[1]
         ends.append(int(firsts[firsts >= 0].min(initial=n_rows)))
     if rows.targets.ndim == 1:
-        ends += np.flatnonzero(rows.targets >= len(model._outputs))[:1].tolist()
+        ends += np.flatnonzero(rows.targets >= len(model._state.outputs))[:1].tolist()
     if clock.forgets:
-        kept = model._marks[SHARE] * np.cumprod(clock.factors(n_rows, rows.times))
+        kept = state.following.share * np.cumprod(clock.factors(n_rows, rows.times))
         ends += np.flatnonzero(kept < MIN_SHARE)[:1].tolist()
     return min(ends)
 
 
 def _are_few_features(model: LinearModel) -> bool:
     """Return whether rows are better learnt one by one, by compiled code, than in blocks."""
-    recursion = model._recursion
-    is_plain = model._settings.priors is None and (recursion is None or recursion.trust == 1.0)
-    return IN_USE == "compiled" and is_plain and len(model._columns) < FEATURES_IN_BLOCKS
+    recursion = model._state.following.recursion
+    is_plain = model._state.settings.priors is None and (
+        recursion is None or recursion.trust == 1.0
+    )
+    return IN_USE == "compiled" and is_plain and len(model._state.columns) < FEATURES_IN_BLOCKS
 
 
-def _answer_rows(model: LinearModel, rows: Checked, start: int, scores: Floats) -> int:
+def _answer_rows(model: LinearModel, rows: Rows, start: int, scores: Floats) -> int:
     """Predict rows and learn them one by one; return their number, up to a row with an event."""
-    n_known = len(model._outputs)
-    if not model._statistics.weight or rows.shape[0] != len(model._columns):
+    n_known = len(model._state.outputs)
+    if not model._state.statistics.weight or rows.shape[0] != len(model._state.columns):
         return 0
-    if model._rows is None:
+    if model._state.following.rows is None:
         model._solved()  # This counts as a prediction, so that weights follow the rows.
-    single = model._rows or model._single_rows()
+    single = rows_of(model._state)
     if single is None:
         return 0
-    part = rows.part(slice(start, start + max(64, 4 * BLOCK_ENTRIES // rows.shape[0])))
+    part = rows.some(slice(start, start + max(64, 4 * BLOCK_ENTRIES // rows.shape[0])))
     values = np.require(uncast(part.values), np.float64, ("C", "A"))
     targets = np.require(part.targets, requirements=("C", "A"))
     found = np.empty((len(targets), n_known))
@@ -262,43 +269,43 @@ def _answer_rows(model: LinearModel, rows: Checked, start: int, scores: Floats) 
     return n_answered
 
 
-def _answer_block(model: LinearModel, rows: Checked, start: int, scores: Floats) -> int:
+def _answer_block(model: LinearModel, rows: Rows, start: int, scores: Floats) -> int:
     """Predict rows and learn them in a block; return their number, 0 if no recursion can."""
     n_rows = _block_length(model, rows, start)
     current = _current_recursion(model) if n_rows >= MIN_BLOCK_ROWS else None
     if current is None:
         return 0
-    trust, valid_until = current.trust, model._marks[VALID_UNTIL]
+    trust, valid_until = current.trust, model._state.following.valid_until
     # The names of the targets become known with the first row.
-    outputs = getattr(model, model._names_outputs)
-    rows = rows.part(slice(start, start + n_rows))._replace(outputs=outputs)
-    grown = model._statistics.grown(*rows.shape).named(rows.columns.names)
-    before = current.grown(*rows.shape)
-    rows = rows.part(slice(0, _sound_rows(grown, before, rows)))
+    outputs = model._state.outputs
+    rows = rows.some(slice(start, start + n_rows))._replace(outputs=outputs)
+    statistics = grown(model._state.statistics, *rows.shape)
+    before = grown(current, *rows.shape)
+    rows = rows.some(slice(0, _sound_rows(statistics, before, rows)))
     n_rows = len(rows.targets)
-    _, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
+    _, past, weights = model._state.clock.tick(rows.w, n_rows, rows.times)
     # The past does not decay here; instead, the rows weigh more.
-    now = Rows(uncast(rows.values), rows.targets, weights / past)
+    now = rows._replace(values=uncast(rows.values), w=weights / past)
     most = MAX_RUNNING_LEVERAGE * trust
-    found, after, innovations = _answered_and_learnt(grown, before, now, most)
+    found, after, innovations = _answered_and_learnt(statistics, before, now, most)
     n_answered = len(found)
     if not n_answered:
         return 0
-    if model._settings.priors is not None:
-        explained = grown.products.explained_products(before.weights)
+    if model._state.settings.priors is not None:
+        explained = statistics.products.explained_products(before.weights)
         # The factor to which the past has decayed before each row.
-        kept = np.append(1.0, np.cumprod(model._clock.factors(n_rows, rows.times))[:-1])
-        _make_discriminants(model, grown, explained, now, kept, innovations, found)
+        kept = np.append(1.0, np.cumprod(model._state.clock.factors(n_rows, rows.times))[:-1])
+        _make_discriminants(model, statistics, explained, now, kept, innovations, found)
     scores[start : start + n_answered, : len(outputs)] = found
-    rows = rows.part(slice(0, n_answered))
-    _, past, _ = model._clock.tick(rows.w, n_answered, rows.times)
-    learn_rows(model, rows)
+    rows = rows.some(slice(0, n_answered))
+    _, past, _ = model._state.clock.tick(rows.w, n_answered, rows.times)
+    teach(model, rows)
     if past != 1.0:
         after = after.scaled(past)
-    trust = min(trust, model._statistics.products.refine(after))
+    trust = min(trust, model._state.statistics.products.refine(after))
     if trust:
-        after.trust, model._recursion = trust, after
-        model._marks[PREDICTED_AT], model._marks[VALID_UNTIL] = model.count, valid_until
+        after.trust = trust
+        model._state.following.adopt(after, model.count, valid_until)
     return n_answered
 
 
@@ -320,7 +327,7 @@ def _make_discriminants(
     n_targets, weighed = statistics.n_targets, rows.weights()[:, None]
     weighed = weighed * rows.dense_targets(n_targets)
     # The sums before each row is added, and after the last row.
-    weights = np.cumsum(np.vstack((statistics.held_targets(), weighed)), axis=0)
+    weights = np.cumsum(np.vstack((held_targets(statistics), weighed)), axis=0)
     centres = np.zeros(weights.shape)
     if statistics.is_centred:
         centres = weights / weights.sum(axis=1, keepdims=True)
@@ -338,18 +345,18 @@ def _make_discriminants(
         residual = residuals[-1:]
         decayed = kept[part, None] * weights[part]
         explained = kept[part, None, None] * (products(part) - residuals[:-1])
-        known = decayed, centres[part], model._settings.priors, model._outputs
+        known = decayed, centres[part], model._state.settings.priors, model._state.outputs.labels
         rules = discriminant(explained, *known)
         scores[part] = rules.scores(scores[part])
 
 
-def _sound_rows(statistics: Statistics, recursion: Recursion, rows: Checked) -> int:
+def _sound_rows(statistics: Statistics, recursion: Recursion, rows: Rows) -> int:
     """Return the number of rows, at least 1, after which the recursion is checked again.
 
     Within these rows, no sum of squares of a feature grows more than `MAX_SQUARES_GROWTH`-fold.
     """
     if recursion.trust < 1.0:
-        rows = rows.part(slice(0, BLOCK_ROWS_OF_MANY))
+        rows = rows.some(slice(0, BLOCK_ROWS_OF_MANY))
     most = MAX_SQUARES_GROWTH * (statistics.diagonal + recursion.penalties)
     deviations = uncast(rows.values) - statistics.feature_mean
     deviations *= np.sqrt(np.broadcast_to(rows.w, len(deviations)))[:, None]
@@ -359,6 +366,19 @@ def _sound_rows(statistics: Statistics, recursion: Recursion, rows: Checked) -> 
     return max(1, int(grown.argmax()))
 
 
+def augmented(statistics: Statistics, rows: Rows) -> tuple[Floats, Floats, Floats]:
+    """Return rows and targets for a recursion, in new arrays, and the means of the targets.
+
+    With an intercept, rows and targets are about the mean, and a 1 follows each row.
+    """
+    values, targets = statistics.about_mean(rows.values), rows.dense_targets(statistics.n_targets)
+    if statistics.mean is not None:
+        for each in statistics.mean:
+            targets -= each[statistics.n_features :]
+        values = np.hstack((values, np.ones((len(values), 1))))
+    return values, targets, statistics.target_mean
+
+
 def _answered_and_learnt(
     statistics: Statistics, before: Recursion, rows: Rows, most: float
 ) -> tuple[Floats, Recursion, Floats]:
@@ -366,7 +386,7 @@ def _answered_and_learnt(
 
     The scores stop before a row that outweighs the sums in some direction by more than `most`.
     """
-    values, targets, mean = statistics.augmented(rows)
+    values, targets, mean = augmented(statistics, rows)
     is_centred = statistics.is_centred
     recursion = before.with_intercept(statistics.weight) if is_centred else before.copied()
     # A row without weight is predicted, and learnt with a weight that rounding hides.
@@ -384,9 +404,8 @@ def _answered_and_learnt(
 
 def _current_recursion(model: LinearModel) -> Recursion | None:
     """Return the recursion beside the sums; None if no recursion can learn rows."""
-    if not is_answering(model._marks, model._statistics, model._recursion):
-        # This counts as a prediction, so that the next solution has a recursion.
-        model._solution, model._marks[PREDICTED_AT] = None, model.count
+    following = model._state.following
+    if following.asked(model._state.statistics) is None:
+        following.ask_again(model.count)
         model._solved()
-    recursion = model._recursion
-    return recursion if is_answering(model._marks, model._statistics, recursion) else None
+    return model._state.following.asked(model._state.statistics)

@@ -6,24 +6,20 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import starmap
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, Integers, check_number, check_values, read_number
+from onlinels.checks import Floats, check_number, check_values, read_number
 from onlinels.core.reference import ends_of, sum_of_powers
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import (
-    LinearModel,
-    Settings,
-    linear_is_sound,
-    read_asked,
-    scores_of,
-    spread_of,
-)
+from onlinels.linear.model import LinearModel, linear_is_sound, read_asked, ready_state, scores_of
 from onlinels.linear.prequential import Answers, answered, put_in_place
 from onlinels.linear.ridge import Ridge, Scaling
+from onlinels.linear.settings import Settings
+from onlinels.linear.single import ONE_TARGET
+from onlinels.linear.solving import Spread, spread_of
 from onlinels.numerics import read_whole
 from onlinels.rows.answers import numbers_like, table_like
 from onlinels.rows.batch import (
@@ -46,7 +42,7 @@ TARGET_REMEDY = (
     "LeastSquaresMultiTargetRegressor."
 )
 
-MISSING_TARGET_REMEDY = "Leave the row out until its target is known."
+MISSING_TARGET_REMEDY = "Leave the row out until its target is known; rescale large targets."
 
 
 Ends = tuple[float, float]
@@ -77,13 +73,16 @@ def check_level(level: Any) -> float:
     return float(level)
 
 
+def _targets_are_sound(model: Any) -> bool:
+    outputs = model._state.outputs
+    return linear_is_sound(model) and type(outputs) is type(model._known_names)
+
+
 class RealValuedModel(LinearModel):
     """Linear least squares on real-valued targets; every row has the same targets."""
 
-    _names_outputs = "_target_names"
-
     # Names of targets that are known before the first row.
-    _known_names: tuple[Name, ...] = ()
+    _known_names: tuple[Name, ...] | str = ()
 
     def __init__(
         self,
@@ -94,23 +93,16 @@ class RealValuedModel(LinearModel):
         half_life: HalfLife = None,
         scaling: Scaling = "auto",
     ) -> None:
-        self._target_names = self._known_names
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, None, scaling
-        super().__init__(Settings(*settings))
-        self._statistics = self._statistics.grown(0, len(self._target_names))
-
-    @property
-    def _outputs(self) -> tuple[Name, ...]:
-        return self._target_names
-
-    def _row_outputs(self) -> tuple[Any, Any, Any]:
-        names = self._named
-        return None if names is None else {n: k for k, n in enumerate(names)}, None, None
+        super().__init__(Settings(*settings), self._known_names)
 
     def _read_one(self, x: Any) -> Batch:
         """Return a sample; before anything is learnt, do not read its values."""
         check_mapping(x)
-        return read_sample({} if self._is_blank else x)
+        return read_sample({} if self._state.is_blank else x)
+
+    def _spread(self) -> Spread:
+        return spread_of(ready_state(self))
 
     def _normals(self, batch: Batch) -> tuple[Floats, Floats]:
         """Return means and variances of new targets, (n, n_targets) each."""
@@ -118,7 +110,7 @@ class RealValuedModel(LinearModel):
 
     def _spread_one(self, x: Any) -> tuple[list[float], list[float], float]:
         """Return the means and variances of new targets for a sample, and degrees of freedom."""
-        rows = self._rows
+        rows = self._state.following.rows
         known: Any = NotImplemented if rows is None else rows.spread(x)
         if known is not NotImplemented:
             means, variances, free = known
@@ -128,20 +120,20 @@ class RealValuedModel(LinearModel):
             batch = self._read_one(x)
             # As a prediction, which lets the weights follow the next rows.
             means, variances = self._row_scores(x), self._variances(batch, own=1.0)[0]
-            return means.tolist(), variances.tolist(), spread_of(self).free
+            return means.tolist(), variances.tolist(), self._spread().free
 
         return read_whole(read, self)
 
     def _ends(self, batch: Batch, level: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of prediction intervals, (n, n_targets) each."""
         means, variances = self._normals(batch)
-        reach = t_quantile(spread_of(self).free, level) * np.sqrt(variances)
+        reach = t_quantile(self._spread().free, level) * np.sqrt(variances)
         return means - reach, means + reach
 
     @property
     def _named(self) -> Named:
         """Names of the targets in answers; None if there is one target, which has no name."""
-        return None if self._known_names else self._target_names
+        return None if self._known_names else self._state.outputs
 
     def _one(self, values: list[Any]) -> Any:
         """Return the values of the targets of one sample, in the form of its prediction."""
@@ -203,7 +195,7 @@ class RealValuedModel(LinearModel):
             if with_dist:
                 means, variances, _ = self._spread_one(x)
                 return self._one(list(map(gaussian, means, variances)))
-            rows = self._rows
+            rows = self._state.following.rows
             predicted = NotImplemented if rows is None else rows.scores(x)
             if predicted is NotImplemented:
                 predicted = self._row_scores(x).tolist()
@@ -349,7 +341,7 @@ class RealValuedModel(LinearModel):
             # Measured: a full check takes as long as the interval.
             if type(level) is not float or not 0.0 < level < 1.0:
                 level = check_level(level)
-            rows, terms = self._rows, quantile_terms(level)
+            rows, terms = self._state.following.rows, quantile_terms(level)
             known = NotImplemented if rows is None else rows.interval(x, *terms)
             if known is not NotImplemented:
                 return self._one(known)
@@ -377,17 +369,8 @@ class RealValuedModel(LinearModel):
             level, batch = check_level(level), read_asked(self, X)
             return intervals_like(batch.source, *self._ends(batch, level), self._named)
 
-    def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
-        mine, theirs = self._target_names, other._target_names
-        if mine and theirs and set(mine) != set(theirs):
-            problem = f"other has the targets {theirs!r}, expected {mine!r}."
-            raise ValueError(f"{problem} Merge models of the same targets.")
-        names = mine or theirs
-        places = np.array([names.index(name) for name in theirs], dtype=np.intp)
-        return places, {"_target_names": names}
 
-
-@savable(linear_is_sound)
+@savable(_targets_are_sound)
 class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     """Predict a number by ridge regression, learnt online and exactly.
 
@@ -432,20 +415,20 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     0.51
     """
 
-    _known_names = ("y",)
+    _known_names = ONE_TARGET
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         if n_rows is None:
             values = np.array([[read_target("y", y)]])
         else:
             values = read_numbers(y, n_rows)[:, None]
-        return Targets(values, self._target_names)
+        return Targets(values, self._state.outputs)
 
     def _target_of(self, read: Targets, row: int) -> Any:
         return float(read.values[row, 0])
 
 
-@savable(linear_is_sound)
+@savable(_targets_are_sound)
 class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegressor):
     """Predict several numbers by ridge regression, learnt online and exactly.
 
@@ -491,7 +474,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     @property
     def target_names(self) -> tuple[Name, ...]:
         """Names of the targets, in the order of the columns of `output_weights`."""
-        return self._target_names
+        names: tuple[Name, ...] = self._state.outputs
+        return names
 
     def learn_one(
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None, **kwargs: Any
@@ -500,7 +484,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         super().learn_one(x, y, w, t, **kwargs)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
-        names, rows = self._target_names, []
+        names, rows = self._state.outputs, []
         if n_rows is None or isinstance(y, (list, tuple)):
             samples = {"y": y} if n_rows is None else {f"y[{i}]": row for i, row in enumerate(y)}
             for argument, sample in samples.items():
@@ -584,7 +568,7 @@ def read_numbers(y: Any, n_rows: int) -> Floats:
         raise ValueError(
             f"y has {len(values)} targets, expected {n_rows}. Pass one target per row."
         )
-    check_values("y", values, missing=MISSING_TARGET_REMEDY)
+    check_values("y", values, remedy=MISSING_TARGET_REMEDY)
     numbers: Floats = values.astype(np.float64)
     return numbers
 

@@ -38,30 +38,23 @@ from onlinels.checks import (
     ignoring,
 )
 from onlinels.core.constants import (
-    BEGAN,
     CONSTANT_TOLERANCE,
-    DOUBLES_AT,
     DUE_TOLERANCE,
-    DUE_WEIGHT,
-    GROWTH,
     LEAST_DUE_SHARE,
-    LEAST_ROWS,
     MAX_MEAN_WEIGHT,
     MAX_UNITS_GROWTH,
-    NEXT_DUE,
     ROWS_SELECTED_ONE_BY_ONE,
-    SCALED,
 )
 from onlinels.core.reference import equal_rows, is_accepted
+from onlinels.linear.following import Following, recursion_at
 from onlinels.linear.forgetting import Clock
-from onlinels.linear.running import recursion_at
 from onlinels.numerics import is_array
 from onlinels.rows.times import Time, is_time, rational
 from onlinels.saving import savable, settings_hold
-from onlinels.sums.folds import FoldedStatistics
-from onlinels.sums.packed import gathered, origins
+from onlinels.sums.axes import AXES, Places, has_axes, reindexed
+from onlinels.sums.folds import select_ridge_from_folds
 from onlinels.sums.recursion import Recursion
-from onlinels.sums.rows import Checked, Rows
+from onlinels.sums.rows import Rows
 from onlinels.sums.selection import (
     MAX_FEATURES_DECOMPOSED,
     MIN_RIDGE_IF_DEPENDENT,
@@ -75,6 +68,7 @@ from onlinels.sums.selection import (
     varying_only,
 )
 from onlinels.sums.statistics import Statistics
+from onlinels.sums.subsets import Subsets
 
 # ---- 1. The setting ------------------------------------------------------------------------------
 
@@ -253,7 +247,7 @@ def growth_between(n_varying: int, n_folds: int = 1) -> float:
 
 
 def due_weight(weight: float, n_varying: int, n_folds: int = 1) -> float:
-    """Return the mark `DUE_WEIGHT`, given the weight of all rows at a choice.
+    """Return the register `DUE_WEIGHT`, given the weight of all rows at a choice.
 
     Rows of equal weight do not reach it before the count of the next checkpoint.
     """
@@ -271,7 +265,7 @@ class Totals(NamedTuple):
     def first_due(self, due: float, start: int, stop: int) -> int:
         """Return the first of some rows after which the weight makes a ridge due, `stop` if none.
 
-        `due` is the mark `DUE_WEIGHT`; see `onlinels.core.reference.is_weight_due`.
+        `due` is the register `DUE_WEIGHT`; see `onlinels.core.reference.is_weight_due`.
         """
         rows, weights, squares = (each[start:stop] for each in self)
         is_due = ((weights >= due) & (due > 0.0)) | (weights < LEAST_DUE_SHARE * due)
@@ -279,12 +273,12 @@ class Totals(NamedTuple):
         return start + int(is_due.argmax()) if is_due.any() else stop
 
 
-def totals_after(began: int, statistics: Statistics, clock: Clock, rows: Checked) -> Totals:
+def totals_after(began: int, statistics: Statistics, clock: Clock, rows: Rows) -> Totals:
     """Return the totals after each row of a batch, given how many rows do not count.
 
     `statistics` and `clock` are those before the batch.
     """
-    before, n_rows = (statistics.weight, statistics.squared_weight), len(rows.targets)
+    before, n_rows = (statistics.weight, float(statistics.tally[2])), len(rows.targets)
     numbers = float(statistics.count - began) + np.arange(1.0, n_rows + 1.0)
     return Totals(numbers, *clock.totals(before, rows.w, n_rows, rows.times))
 
@@ -311,20 +305,21 @@ def is_doubling(count: int, doubles_at: int) -> bool:
     return not 0.25 * doubles_at <= count < doubles_at
 
 
-def set_checkpoints(marks: Floats, penalty: Penalty, n_folds: int, clock: Clock) -> None:
-    """Set the marks by which `onlinels.core` passes checkpoints while the ridge is kept."""
+def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock: Clock) -> None:
+    """Let `onlinels.core` pass checkpoints while the ridge is kept."""
     n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
     least = max(MIN_ROWS_PER_FEATURE * n_varying, 0.25 * penalty.doubles_at)
-    marks[[BEGAN, LEAST_ROWS, DOUBLES_AT]] = penalty.began, least, penalty.doubles_at
     keeps = is_base and depends_on_doublings(n_folds, clock)
-    marks[GROWTH] = growth_between(n_varying) if keeps else 0.0
-    marks[SCALED] = 0.0 if penalty.units is None else penalty.ridge
+    growth = growth_between(n_varying) if keeps else 0.0
+    scaled = 0.0 if penalty.units is None or penalty.ridge is None else penalty.ridge
+    following.watch(penalty.began, least, penalty.doubles_at, growth, scaled)
 
 
 # ---- 3. What of: the statistics ------------------------------------------------------------------
 
 
 @savable(lambda made: made.until_time is None or is_time(made.until_time))
+@has_axes(units=("features",), base_units=("features",), constants=("features",))
 class Penalty(NamedTuple):
     """The ridge in force, the units that it acts on, and the choice that may be kept.
 
@@ -375,12 +370,6 @@ class Penalty(NamedTuple):
         """Number of features that had several values."""
         return 0 if self.constants is None else int(np.count_nonzero(np.isnan(self.constants)))
 
-    def placed(self, places: Integers, n_features: int) -> Penalty:
-        """Return the penalty for more features, with the known features at given places."""
-        columns = origins(places, n_features)
-        arrays: dict[str, Any] = {name: gathered(each, columns) for name, each in self._arrays()}
-        return self._replace(**arrays)
-
     def with_units(self, features: Integers, units: Floats) -> Penalty:
         """Return the penalty with units of features that begin to vary."""
         new: dict[str, Any] = {n: each.copy() for n, each in self._arrays() if n != "constants"}
@@ -393,7 +382,7 @@ class Penalty(NamedTuple):
         return all(is_array(each, n_features) for _, each in self._arrays())
 
     def _arrays(self) -> list[tuple[str, Floats]]:
-        arrays = ((name, getattr(self, name)) for name in ("units", "base_units", "constants"))
+        arrays = ((name, getattr(self, name)) for name in AXES[Penalty])
         return [(name, each) for name, each in arrays if each is not None]
 
 
@@ -414,15 +403,18 @@ def choose_penalty(
     penalty: Penalty,
     ridge: Any,
     scaling: Any,
-    statistics: Statistics,
+    subsets: Subsets,
     clock: Clock,
     running: Recursion | None = None,
-) -> tuple[Penalty, int, float]:
-    """Choose the ridge and units; return the penalty, and two marks: `NEXT_DUE` and `DUE_WEIGHT`.
+) -> tuple[Penalty, float, float]:
+    """Choose the ridge and units; return the penalty, and when the next ridge is due.
+
+    That is at a count of rows, `NEXT_DUE`, and at the weight `DUE_WEIGHT` of all rows.
 
     `running` is a recursion with the choice in force that has followed all rows, if there is one.
     """
-    check_folds(ridge, statistics)
+    check_folds(ridge, subsets)
+    statistics = subsets.whole
     constants = only_values(statistics) if penalty.constants is None else penalty.constants
     penalty = penalty._replace(constants=constants)
     n_varying = penalty.n_varying
@@ -433,24 +425,24 @@ def choose_penalty(
     if scaling == "auto" and deviations is not None:
         tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
-    equal = int(equal_rows(count, statistics.weight, statistics.squared_weight))
+    equal = int(equal_rows(count, statistics.weight, float(statistics.tally[2])))
     doubles = is_doubling(equal, penalty.doubles_at)
     are_few = equal < MIN_ROWS_PER_FEATURE * n_varying
-    is_new = doubles or number is None or not depends_on_doublings(statistics.n_folds, clock)
+    is_new = doubles or number is None or not depends_on_doublings(subsets.n_folds, clock)
     if are_few and not is_new:
         tried = [None if units is None else deviations]
     if is_new or are_few or not is_kept(penalty, statistics, running):
-        number, units = select_ridge_and_units(statistics, tried, clock.forgets)
+        number, units = select_ridge_and_units(subsets, tried, clock.forgets)
     if doubles:
         at = next_doubling(equal)
         penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
-    rows = next_checkpoint(count, n_varying, clock.memory, statistics.n_folds)
+    rows = next_checkpoint(count, n_varying, clock.memory, subsets.n_folds)
     until = None
     if clock.now is not None:
         until = rational(clock.now) + Fraction(time_between_selections(clock))
-    until_weight = due_weight(statistics.weight, n_varying, statistics.n_folds)
+    until_weight = due_weight(statistics.weight, n_varying, subsets.n_folds)
     penalty = penalty._replace(ridge=number, units=units, until_time=until, began=began)
-    return penalty, min(began + rows, MAX_COUNT), until_weight
+    return penalty, float(min(began + rows, MAX_COUNT)), until_weight
 
 
 def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
@@ -491,7 +483,7 @@ def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None)
 
 
 def select_ridge_and_units(
-    statistics: Statistics, tried: Sequence[Floats | None], forgets: bool
+    subsets: Subsets, tried: Sequence[Floats | None], forgets: bool
 ) -> tuple[float | None, Floats | None]:
     """Return the ridge that "auto" or a KFold selects, and the units it acts on, among several.
 
@@ -499,13 +491,15 @@ def select_ridge_and_units(
     their number is that of equally weighted rows, (sum w)^2 / sum w^2, unless a full memory is
     short.
     """
+    statistics = subsets.whole
     diagonal = statistics.diagonal
     # Rounding errors left by removed rows are not features to choose a ridge for.
     can_select = diagonal.any() and statistics.target_squares.sum() > 0.0
     if not can_select or statistics.weight < MIN_SELECTION_ROWS:
         return None, None
-    if isinstance(statistics, FoldedStatistics):
-        choices = [statistics.select_ridge(each is not None) for each in tried]
+    if subsets.folds:
+        known = statistics, [fold.whole for fold in subsets.folds]
+        choices = [select_ridge_from_folds(*known, each is not None) for each in tried]
         which = first_best(choices)
         return choices[which].ridge, tried[which]
     sums, is_short = varying_only(statistics.sums(), diagonal), False
@@ -575,9 +569,9 @@ def select(
     return select_ridge(in_units(sums, units[which]), n_rows, is_short), which
 
 
-def check_folds(ridge: Any, statistics: Statistics) -> None:
+def check_folds(ridge: Any, subsets: Subsets) -> None:
     """Raise unless the statistics have the number of folds that the ridge is chosen from."""
-    if isinstance(ridge, KFold) and ridge.n_folds != statistics.n_folds:
+    if isinstance(ridge, KFold) and ridge.n_folds != subsets.n_folds:
         raise ValueError(
             f"ridge={ridge!r} needs statistics in {ridge.n_folds} folds, which must be kept from "
             "the first row on. Make a new model with this ridge."
@@ -668,7 +662,7 @@ The only value is NaN if a feature had several, and the row negative if the feat
 
 
 def events_in(
-    penalty: Penalty, marks: Floats, statistics: Statistics, clock: Clock, rows: Checked
+    penalty: Penalty, following: Following, subsets: Subsets, clock: Clock, rows: Rows
 ) -> tuple[dict[int, bool], Changes]:
     """Return the events in a batch: checkpoints, and the rows in which features begin to vary.
 
@@ -676,13 +670,13 @@ def events_in(
     ----------
     penalty : Penalty
         Penalty before the batch, with nothing due.
-    marks : ndarray
-        Marks of the model before the batch.
-    statistics : Statistics
+    following : Following
+        What says when a ridge is due.
+    subsets : Subsets
         Statistics before the batch.
     clock : Clock
         Clock before the batch.
-    rows : Checked
+    rows : Rows
         Rows of the batch. Rows of weight 0 change nothing.
 
     Returns
@@ -693,12 +687,12 @@ def events_in(
         checkpoint depends on the choice at the last doubling. All others leave no trace.
     changes : Changes
     """
-    changes = changes_in(penalty, statistics, rows)
-    n_rows, before, n_folds = len(rows.targets), statistics.count, statistics.n_folds
+    statistics, n_rows, n_folds = subsets.whole, len(rows.targets), subsets.n_folds
+    changes, before = changes_in(penalty, statistics, rows), statistics.count
     passed, begun = clock.passed(n_rows, rows.times, penalty.until_time), np.sort(changes[1])
     began = began_at(penalty.began, before, begun, n_rows)
     totals = totals_after(began, statistics, clock, rows)
-    due, until_weight = float(marks[NEXT_DUE]), float(marks[DUE_WEIGHT])
+    due, until_weight = following.due, following.due_weight
     last = doubled = 0
     doubles_at = penalty.doubles_at
     until = np.inf if penalty.until_time is None else 0.0
@@ -745,7 +739,8 @@ def penalty_after(
     (only, firsts), n_rows, weights = changes, len(rows.values), rows.weights()
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
-    penalty = penalty.placed(np.arange(statistics.n_features), len(only))
+    places = Places.for_growth((statistics.n_features, 0), (len(only), 0))
+    penalty = reindexed(penalty, places)
     penalty = penalty._replace(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:
@@ -763,7 +758,7 @@ def penalty_after(
     return penalty.with_units(begins, units), begins, units
 
 
-def changes_in(penalty: Penalty, statistics: Statistics, rows: Checked) -> Changes:
+def changes_in(penalty: Penalty, statistics: Statistics, rows: Rows) -> Changes:
     """Return the changes of features in rows; see `events_in` for the parameters.
 
     The row is the number of rows for features that do not change.

@@ -25,8 +25,11 @@ from onlinels.checks import check_path
 from onlinels.locks import Lock, all_held
 from onlinels.saving.description import Builder, Writer, kind_of, read_npy, state_of
 
-FORMAT_VERSION = 3
-"""Version of the file format; it changes whenever the description changes."""
+FORMAT_VERSION, READ_VERSIONS = 4, (3, 4)
+"""Version of the file format, which changes with the description, and the versions that are read.
+
+Models of version 3 have other attributes: see `onlinels.linear.former`.
+"""
 
 DESCRIPTION_NAME = "model.json"
 """The member besides the arrays.
@@ -402,7 +405,7 @@ def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None) -> Any
             said = json.loads(text)
             found, version = said["format"], str(said["onlinels"])[:80]
             builder = Builder(lambda name: read_npy(archive.read(f"{name}.npy")), len(text))
-            model = builder.value(said["model"]) if found == FORMAT_VERSION else None
+            model = builder.value(said["model"]) if found in READ_VERSIONS else None
     except MemoryError:
         # Nothing is larger than the file, so the memory is really exhausted.
         raise
@@ -410,7 +413,7 @@ def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None) -> Any
         # Damaged and forged files raise errors of any class.
         remedy = "It was not written by save or is damaged: load a copy, or save the model again."
         raise ValueError(f"{name} cannot be read as a saved model: {error}. {remedy}") from error
-    if found != FORMAT_VERSION:
+    if found not in READ_VERSIONS:
         problem = f"{name} is of format {str(found)[:80]}, expected {FORMAT_VERSION}"
         raise ValueError(f"{problem}. Load it with onlinels {version}, the version that wrote it.")
     functions = [part for part in builder.parts if hasattr(part, "attach")]

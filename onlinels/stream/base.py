@@ -19,7 +19,7 @@ from onlinels.checks import (
     checked_assignment,
     warn_caller,
 )
-from onlinels.core import Experts
+from onlinels.core import Experts, note_core
 from onlinels.core.apply import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
@@ -240,6 +240,7 @@ class StreamModel(ABC):
     __setattr__ = checked_assignment
 
     def __init__(self, seed: int) -> None:
+        note_core()
         self.seed = check_count("seed", seed, 0)
         self._lock = Lock()
         self._state = self._blank_state(self.seed)

@@ -34,6 +34,7 @@ from onlinels.stream.features import (
     StreamRow,
 )
 from onlinels.stream.waiting import Found
+from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
 MEMORIES = {1.0: 30.0, 0.998: 1.0, 0.99: 1.0}
@@ -264,7 +265,7 @@ class ClassifierState(ExpertsState):
         self.cells = self.cells.grown(columns.names, n_classes)
         self.activations = self.activations.grown(columns.names, n_classes)
         size, n_narrow = self.activations.n_wide, len(self.activations.narrow)
-        self.memories = [each.grown(size, n_classes) for each in self.memories]
+        self.memories = [grown(each, size, n_classes) for each in self.memories]
         softmaxes = zip(self.softmaxes, (n_narrow, size), strict=True)
         self.softmaxes = [enlarged(each, n, n_classes) for each, n in softmaxes]
         self.drop_experts()

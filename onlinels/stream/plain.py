@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -73,8 +74,9 @@ class PlainExpert:
     def __getstate__(self) -> dict[str, Any]:
         # Without the solution, which the model keeps or not, depending on how it was predicted;
         # and without the last row, which `learn_pending` has taught before.
-        model = shallow_copy(self.model)
-        vars(model)["_solution"] = None
+        model, state = shallow_copy(self.model), self.model._state
+        # No solution is of -1 rows.
+        model._state = replace(state, following=state.following.saved(-1))
         return {"model": model, "_factors": self._factors, "_limit": self._limit}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

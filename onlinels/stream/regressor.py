@@ -30,6 +30,7 @@ from onlinels.stream.base import ExpertsState, StreamModel
 from onlinels.stream.features import N_UNITS, RunningScaler, Sample, StreamColumns, StreamRow
 from onlinels.stream.plain import MAX_PLAIN_VALUE, units_of
 from onlinels.stream.waiting import Found
+from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
 N_LAGS = 2
@@ -406,7 +407,7 @@ class RegressorState(ExpertsState):
         self.columns, self.activations = columns, self.activations.grown(columns.names, 0)
         views = self.views()
         self.memories = [
-            each.grown(len(views[name]), of.stop - of.start)
+            grown(each, len(views[name]), of.stop - of.start)
             for each, (name, of, _) in zip(self.memories, MEMORIES, strict=True)
         ]
         self.drop_experts()

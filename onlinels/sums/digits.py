@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinels.checks import Floats, ignoring
 from onlinels.core.constants import EPS
 from onlinels.sums.forms import GramSums
-from onlinels.sums.removals import MAX_LOST, n_additions
+from onlinels.sums.removals import MAX_LOST, are_constant, n_additions
 from onlinels.sums.solve import smallest_present_eigenvalue
 from onlinels.sums.statistics import Statistics
 
@@ -60,7 +61,7 @@ def are_negligible(statistics: Statistics, most: float = MAX_LOST) -> bool:
     takes a solution: with W unknown, |W| is at most the length of the targets divided by sqrt(s).
     """
     # The errors of the sums of squares if the rows were learnt in one batch.
-    of_rows = EPS * np.sqrt(float(n_additions(statistics.count))) * np.abs(statistics.squares())
+    of_rows = EPS * np.sqrt(float(n_additions(statistics.count))) * np.abs(statistics.squares)
     if (statistics.rounding.squares <= MAX_EXCESS * of_rows).all():
         return True
     return _largest_loss(statistics, 0.0, statistics.diagonal)[0] <= most
@@ -77,6 +78,14 @@ def _largest_loss(
     return max(losses, key=itemgetter(0))
 
 
+def _are_constant(statistics: Statistics) -> NDArray[np.bool_]:
+    """Return which features, then targets, have one value in all rows; 0 if not centred."""
+    if statistics.mean is None:
+        return statistics.are_zero
+    n_rows = statistics.count - statistics.weightless
+    return are_constant(statistics.prints, n_rows) | (n_rows <= 1)
+
+
 def _losses(
     statistics: Statistics, ridge: float | Floats, diagonal: Floats, weights: Floats | None
 ) -> Iterator[tuple[float, int]]:
@@ -87,7 +96,7 @@ def _losses(
     products, rounding, n_features = statistics.products, statistics.rounding, len(diagonal)
     assert isinstance(products, GramSums)  # No other form removes rows.
     errors, of_targets = np.split(rounding.squares, [n_features])
-    constant, constant_targets = np.split(statistics.are_constant, [n_features])
+    constant, constant_targets = np.split(_are_constant(statistics), [n_features])
     squares, weight = statistics.target_squares, statistics.weight or np.inf
     penalties = np.broadcast_to(ridge, n_features).astype(float)
     of_target = np.where(constant_targets, 0.0, _ratio(of_targets, squares))

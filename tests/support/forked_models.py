@@ -21,7 +21,7 @@ from onlinels import (
     checks,
     dumps,
 )
-from onlinels.linear import model as linear_model
+from onlinels.linear import state as linear_model
 from onlinels.sklearn import IncrementalRidgeClassifier
 
 X = np.random.default_rng(0).normal(size=(40, 5))

@@ -24,7 +24,7 @@ from support.strategies import Stream, splits
 
 BLOCKS = {
     "onlinels.checks.BLOCK_BYTES": 200,
-    "onlinels.linear.model.MIN_BLOCK_ROWS": 1,
+    "onlinels.linear.state.MIN_BLOCK_ROWS": 1,
 }
 
 EPS = np.finfo(np.float64).eps

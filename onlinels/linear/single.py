@@ -1,0 +1,115 @@
+"""What `onlinels.core` is handed to read, predict and learn single rows of a state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onlinels.checks import Floats, uncast
+from onlinels.core import SingleRows
+from onlinels.core.reference import is_one_of
+from onlinels.core.rows import SingleRows as InNumpy
+from onlinels.linear.following import MIN_SHARE, patience_of
+from onlinels.linear.ridge import is_selected, set_checkpoints
+from onlinels.numerics import Calls
+from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
+from onlinels.rows.labels import Classes
+from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
+from onlinels.sums.rows import Rows
+
+if TYPE_CHECKING:
+    from onlinels.linear.state import State
+
+LABEL_TYPES = PLAIN_NUMBER_TYPES | {str, np.str_, bytes}
+"""Types of labels that are compared without Python code."""
+
+ONE_TARGET = "y"
+"""Outputs of a model whose target is one number: not a tuple of names, but this name."""
+
+
+def rows_of(state: State) -> SingleRows | None:
+    """Return what reads, predicts and learns single rows in the arrays of a state, or None.
+
+    `onlinels.core` takes these arrays from statistics and recursion by the names of attributes.
+    """
+    following, statistics, solution = state.following, state.statistics, state.following.solution
+    shape = statistics.n_features, statistics.n_targets
+    if following.rows is not None or not (statistics.weight and min(shape)):
+        return following.rows
+    constants = None
+    if is_selected(state.settings.ridge):
+        set_checkpoints(following, state.penalty, state.subsets.n_folds, state.clock)
+        known = state.penalty.constants
+        if known is not None and state.penalty.n_varying < len(known):
+            constants = known  # If a feature begins to vary, other code learns a row.
+    decay, recursion = state.clock.forgetting_factor, following.recursion
+    decays_errors = decay != 1.0 and statistics.rounding.weight
+    is_other = state.clock.half_life is not None or decays_errors or state.subsets.folds
+    is_current = solution is not None and solution.n_rows == state.count
+    targets, labels = _targets_of(state)
+    rows = SingleRows(
+        features=reader_of(state.columns.met, shape[0]),
+        targets=targets,
+        labels=labels,
+        label_types=LABEL_TYPES,
+        whole=statistics,
+        inliers=state.subsets.inliers,
+        recursion=recursion,
+        weights=solution.output_weights if is_current else None,
+        registers=following.registers,
+        counts=state.counts,
+        constants=constants,
+        decay=decay,
+        most=MAX_RUNNING_LEVERAGE,
+        least_share=MIN_SHARE if state.settings.is_recursive and decay != 1.0 else 0.0,
+        patience=patience_of(shape[0]),
+        learns=not is_other,
+        refines=recursion is not None and recursion.trust < 1.0,
+        forgets=state.clock.forgets,
+    )
+    return following.hold(rows)
+
+
+def learn_in_place(state: State, rows: Rows) -> bool:
+    """Learn a row that changes numbers alone, where no compiler was; return whether it is one."""
+    single, targets = rows_of(state), rows.targets
+    is_known = rows.columns is state.columns and rows.shape == state.statistics.products.shape
+    if not isinstance(single, InNumpy) or not is_known or len(targets) != 1:
+        return False
+    column = int(targets[0]) if targets.ndim == 1 else 0
+    return single.learn_read(row_of(rows), float(np.max(rows.w)), column)
+
+
+def row_calls(state: State, rows: Rows, decay: float) -> Calls:
+    """Return the calls that learn a row, after a decay, into the arrays of a state."""
+    single, row, w = rows_of(state), row_of(rows), float(np.max(rows.w))
+    if isinstance(single, InNumpy):
+        return tuple(single.learning(row, w, decay))
+    return ((single.learn_checked, row, w, decay),)
+
+
+def row_of(rows: Rows) -> Floats:
+    """Return a row followed by its targets."""
+    row, (n_features, _) = np.zeros(sum(rows.shape)), rows.shape
+    row[:n_features] = uncast(rows.values)[0]
+    if rows.targets.ndim == 1:
+        row[n_features + rows.targets[0]] = 1.0
+    else:
+        row[n_features:] = rows.targets[0]
+    return row
+
+
+def _targets_of(state: State) -> tuple[Any, Any]:
+    """Return how targets of single rows are read, and the labels."""
+    outputs = state.outputs
+    if isinstance(outputs, Classes):
+        # If the names may be compared by Python code, no row is known.
+        are_plain = all(is_one_of(LABEL_TYPES, name) for name in outputs.index)
+        return outputs.index if are_plain else {}, outputs.labels
+    if isinstance(outputs, str):
+        return None, ()
+    places: dict[Any, Any] = {name: column for column, name in enumerate(outputs)}
+    if not all(is_one_of(LABEL_TYPES, name) for name in places):
+        places = {}
+    return reader_of(places, len(outputs)), ()
