@@ -187,37 +187,41 @@ class ExpertsState(ABC):
         fits = fits and made.n_labels == n_labels and is_count(self.count) and is_count(self.delay)
         return fits and self.waiting.fits(self.count, is_forecast)
 
-    def text_warnings(self, texts: Sequence[Name]) -> list[tuple[str, str]]:
-        """Return warnings of texts in features that have had numbers, once for each feature."""
-        if not (texts and (new := self._not_warned_of(texts))):
-            return []
-        remedy = (
-            f"They are in the features {new}. Convert the values to numbers before the model, "
-            "for example with float(), and marks of missing values to None. If a feature is a "
-            "category, convert all its values to text with str()."
-        )
-        return [("Texts among numbers count as unknown values.", remedy)]
-
-    def number_warnings(self) -> list[tuple[str, str]]:
-        """Return warnings of texts that are numbers, once for each feature, at powers of 2 rows."""
+    def numbers_as_text(self) -> list[Name]:
+        """Return the names whose texts are numbers, at powers of 2 rows."""
         if self.count < MIN_NUMBER_ROWS or self.count.bit_count() > 1:
             return []
-        names = self.columns.numbers_as_text(self.count >= MIN_WHOLE_NUMBER_ROWS)
-        if not (names and (new := self._not_warned_of(names))):
-            return []
-        remedy = (
-            f"They are in the features {new}. Convert them to numbers before the model, for "
-            "example with float(), or with `converters` of river's stream.iter_csv. If they "
-            "are codes of categories, put a letter in front to avoid this warning, as in "
-            "'c12'."
-        )
-        return [("Numbers as text are learnt as categories.", remedy)]
+        return self.columns.numbers_as_text(self.count >= MIN_WHOLE_NUMBER_ROWS)
 
-    def _not_warned_of(self, names: Sequence[Name]) -> str:
-        """Return, as text, the names of which the model has not warned, and note them."""
+    def not_warned_of(self, names: Sequence[Name]) -> str:
+        """Return, as text, the names of which the model has not warned; note them in a draft."""
+        if not names:
+            return ""
         new = sorted_names({*names} - {*self.warned_of})
         self.warned_of = (*self.warned_of, *new)
         return ", ".join(map(repr, new))
+
+
+def warn_of_texts(names: str) -> None:
+    """Warn of texts in features that have had numbers, if there are any."""
+    if names:
+        warn_caller(
+            "Texts among numbers count as unknown values.",
+            f"They are in the features {names}. Convert the values to numbers before the model, "
+            "for example with float(), and marks of missing values to None. If a feature is a "
+            "category, convert all its values to text with str().",
+        )
+
+
+def warn_of_numbers(names: str) -> None:
+    """Warn of texts that are numbers, if there are any."""
+    if names:
+        warn_caller(
+            "Numbers as text are learnt as categories.",
+            f"They are in the features {names}. Convert them to numbers before the model, for "
+            "example with float(), or with `converters` of river's stream.iter_csv. If they are "
+            "codes of categories, put a letter in front to avoid this warning, as in 'c12'.",
+        )
 
 
 class StreamModel(ABC):
@@ -298,12 +302,11 @@ class StreamModel(ABC):
         if forecast is None:
             forecast = draft.forecast(row)
             draft.asked = draft.count, n_names, row.values.tobytes(), key
-        warnings = draft.text_warnings(row.texts)
+        texts = draft.not_warned_of(row.texts)
         if key is not None:
             calls = *calls, *draft.waiting.plan_add(key, forecast, draft.count)
         self._change(draft, calls)
-        for each in warnings:
-            warn_caller(*each)
+        warn_of_texts(texts)
         return forecast
 
     def _forecast_many(self, X: Any) -> list[Any]:
@@ -374,10 +377,12 @@ class StreamModel(ABC):
             columns, row, *lesson = read_whole(lambda: self._read_row(x, y, w), self)
             draft = shallow_copy(self._state)
             calls = draft.learn(columns, row, *lesson)
-            warnings = draft.text_warnings(row.texts) + draft.number_warnings()
+            texts = draft.not_warned_of(row.texts)
+            numbers = draft.not_warned_of(draft.numbers_as_text())
             self._change(draft, calls)
-            for each in draft.waiting.warnings() + warnings:
-                warn_caller(*each)
+            draft.waiting.warn_of_labels()
+            warn_of_texts(texts)
+            warn_of_numbers(numbers)
 
     def _read_row(
         self, x: Mapping[Any, Any], y: Any, w: float

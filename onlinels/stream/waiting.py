@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from onlinels.checks import Floats
+from onlinels.checks import Floats, warn_caller
 from onlinels.core.apply import apply
 from onlinels.numerics import Calls, is_array, owned, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, name_text, plain_names
@@ -311,29 +311,27 @@ class Waiting:
         calls = () if found is None else self._plan_take(found.number)
         return (*calls, (vars(self).update, {"matches": matches}))
 
-    def warnings(self) -> list[tuple[str, str]]:
-        """Return warnings if many of the last 500 labels have not found their forecasts, once."""
+    def warn_of_labels(self) -> None:
+        """Warn, once, if many of the last 500 labels have not found the forecasts of their rows."""
         matches = self.matches
-        found: list[tuple[str, str]] = []
         if matches.n_labels < N_JUDGED_LABELS:
-            return found
+            return
         if matches.are_lost and not matches.were_lost:
-            remedy = (
+            warn_caller(
+                "Many labels do not find the forecasts of their rows.",
                 f"Of the last {N_JUDGED_LABELS} rows learnt, {matches.n_lost} had not been "
-                f"predicted, and {len(self):,} forecasts of other rows wait. If labels "
-                "are late, accuracy suffers. Pass the same x to predict_one and learn_one, with "
-                "all digits; put no transformer that learns before the model, which scales "
-                f"features itself. At most {MAX_WAITING_FORECASTS:,} forecasts wait for labels."
+                f"predicted, and {len(self):,} forecasts of other rows wait. If labels are late, "
+                "accuracy suffers. Pass the same x to predict_one and learn_one, with all digits; "
+                "put no transformer that learns before the model, which scales features itself. "
+                f"At most {MAX_WAITING_FORECASTS:,} forecasts wait for labels.",
             )
-            found.append(("Many labels do not find the forecasts of their rows.", remedy))
         if matches.are_unsure and not matches.were_unsure:
-            remedy = (
+            warn_caller(
+                "Many rows equal other rows whose labels have not arrived.",
                 f"Of the last {N_JUDGED_LABELS} labels, {matches.n_unsure + matches.n_lost} may "
                 "belong to the forecast of another row, and accuracy suffers. Add a feature that "
-                "tells rows apart, such as a random number that you store with the row."
+                "tells rows apart, such as a random number that you store with the row.",
             )
-            found.append(("Many rows equal other rows whose labels have not arrived.", remedy))
-        return found
 
     def __deepcopy__(self, memo: Any = None) -> Self:
         # The forecasts, columns and scaler are shared, as they do not change.
