@@ -1,7 +1,9 @@
 """One row, read, predicted and learnt: in C, or in numpy where no compiler was."""
 
+import logging
 import os
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from onlinels.core.constants import LAYOUT
@@ -13,13 +15,13 @@ from onlinels.core.reference import (
     scale_after,
     settle,
 )
+from onlinels.core.rows import SingleRows
 
 __all__ = ["IN_USE", "Experts", "Reader", "SingleRows", "judge_row", "mix_scores"]
-__all__ += ["scale", "scale_after", "settle"]
+__all__ += ["note_core", "scale", "scale_after", "settle"]
 
 Reader: Any = None
-SingleRows: Any = None
-"""What reads and learns single rows; None without the extension: a row is a batch of one."""
+"""What reads dicts; None without the extension, where other code does."""
 
 IN_USE = "reference"
 """What learns single rows: "compiled", or "reference" without the extension.
@@ -33,8 +35,23 @@ if os.environ.get("ONLINELS_CORE") != "reference":
 
         # A file that another version has left beside its source would write to other memory.
         if compiled.LAYOUT == LAYOUT:
-            Reader, SingleRows = compiled.Reader, compiled.SingleRows
+            Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
             Experts, settle = compiled.Experts, compiled.settle  # type: ignore[misc]
             judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
             scale, scale_after = compiled.scale, compiled.scale_after
             IN_USE = "compiled"
+
+
+@cache
+def note_core() -> None:
+    """Log once that there is no compiled core, unless the environment asks for none.
+
+    This is no warning: where warnings are errors, no model could be made.
+    """
+    if IN_USE != "compiled" and os.environ.get("ONLINELS_CORE") != "reference":
+        logging.getLogger("onlinels").warning(
+            "onlinels has no compiled core here: numpy predicts and learns single rows, and takes "
+            "10 to 80 times as long. Install a C compiler (apt install gcc python3-dev), then "
+            "onlinels again. To stay with numpy, set the environment variable "
+            "ONLINELS_CORE=reference."
+        )

@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onlinels.checks import Floats, uncast
 from onlinels.core import SingleRows
 from onlinels.core.reference import is_one_of
+from onlinels.core.rows import SingleRows as InNumpy
 from onlinels.linear.following import MIN_SHARE, patience_of
 from onlinels.linear.ridge import is_selected, set_checkpoints
+from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
 from onlinels.rows.labels import Classes
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
+from onlinels.sums.rows import Rows
 
 if TYPE_CHECKING:
     from onlinels.linear.state import State
@@ -31,7 +35,7 @@ def rows_of(state: State) -> SingleRows | None:
     """
     following, statistics, solution = state.following, state.statistics, state.following.solution
     shape = statistics.n_features, statistics.n_targets
-    if following.rows is not None or SingleRows is None or not (statistics.weight and min(shape)):
+    if following.rows is not None or not (statistics.weight and min(shape)):
         return following.rows
     constants = None
     if is_selected(state.settings.ridge):
@@ -65,6 +69,35 @@ def rows_of(state: State) -> SingleRows | None:
         forgets=state.clock.forgets,
     )
     return following.hold(rows)
+
+
+def learn_in_place(state: State, rows: Rows) -> bool:
+    """Learn a row that changes numbers alone, where no compiler was; return whether it is one."""
+    single, targets = rows_of(state), rows.targets
+    is_known = rows.columns is state.columns and rows.shape == state.statistics.products.shape
+    if not isinstance(single, InNumpy) or not is_known or len(targets) != 1:
+        return False
+    column = int(targets[0]) if targets.ndim == 1 else 0
+    return single.learn_read(row_of(rows), float(np.max(rows.w)), column)
+
+
+def row_calls(state: State, rows: Rows, decay: float) -> Calls:
+    """Return the calls that learn a row, after a decay, into the arrays of a state."""
+    single, row, w = rows_of(state), row_of(rows), float(np.max(rows.w))
+    if isinstance(single, InNumpy):
+        return tuple(single.learning(row, w, decay))
+    return ((single.learn_checked, row, w, decay),)
+
+
+def row_of(rows: Rows) -> Floats:
+    """Return a row followed by its targets."""
+    row, (n_features, _) = np.zeros(sum(rows.shape)), rows.shape
+    row[:n_features] = uncast(rows.values)[0]
+    if rows.targets.ndim == 1:
+        row[n_features + rows.targets[0]] = 1.0
+    else:
+        row[n_features:] = rows.targets[0]
+    return row
 
 
 def _targets_of(state: State) -> tuple[Any, Any]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dasum, ddot, dgemm, dger, dsymm, dsymv, dsyr, dsyrk, dtrmm, dtrsm
+from scipy.linalg.blas import dasum, dgemm, dsymm, dsyrk, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
 from onlinels.core import settle
 from onlinels.core.apply import apply
-from onlinels.core.constants import KEPT, MAX_ROW_LEVERAGE, MIN_SCALE, SCALE
+from onlinels.core.constants import KEPT, MAX_ROW_LEVERAGE, SCALE
+from onlinels.core.reference import absorb, leverage_of
 from onlinels.numerics import Calls, are_columns, is_array, shallow_copy
 from onlinels.saving import savable
-from onlinels.sums.packed import gathered, growth, is_growth, symmetric
+from onlinels.sums.axes import Places, grown, has_axes, is_growth, moved_by_axes
+from onlinels.sums.packed import symmetric
 
 BLOCK_ROWS, BLOCK_ROWS_OF_MANY = 32, 64
 """Number of rows of a block that is predicted at once, with up to 320 features and with more.
@@ -41,6 +43,13 @@ def _is_sound(recursion: Any) -> bool:
 
 
 @savable(_is_sound)
+@has_axes(
+    inverse=("features", "features"),
+    pending=("features",),
+    weights=("features", "targets"),
+    criterion=("targets",),
+    full_penalties=("features",),
+)
 class Recursion:
     """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, which follow rows.
 
@@ -110,6 +119,11 @@ class Recursion:
         return len(self.weights)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of features and of targets."""
+        return self.weights.shape[0], self.weights.shape[1]
+
+    @property
     def arrays(self) -> tuple[Floats, ...]:
         """The arrays that `onlinels.core` learns rows into."""
         own = self.inverse, self.pending, self.weights, self.criterion, self.factors
@@ -150,33 +164,22 @@ class Recursion:
         ValueError
             If the row outweighs earlier rows and ridge in its direction, or rounding errors do.
         """
-        base, scale, kept = self.inverse, float(self.factors[SCALE]) * decay, self.share * decay
-        if kept < self.least or not len(base):
+        if self.share * decay < self.least or not len(row):
             # The penalties are restored, or there are no features.
             new = self.scaled(decay)
             if len(row):
                 apply(new.plan(row, errors + row @ self.weights - row @ new.weights, w))
             return ((vars(self).update, vars(new)),)
-        image = dsymv(1.0, base, row)
-        total = scale + w * ddot(image, row)
-        if not 0.0 < total <= MAX_ROW_LEVERAGE * scale:
+        image, leverage = leverage_of(self.inverse, self.pending, self.factors, row)
+        ratio = 1.0 + w * leverage / decay
+        if not 0.0 < ratio <= MAX_ROW_LEVERAGE:
             raise ValueError(
-                f"The row outweighs earlier rows and the ridge by {total / scale:.1g} in its "
+                f"The row outweighs earlier rows and the ridge by {ratio:.1g} in its "
                 f"direction, expected at most {MAX_ROW_LEVERAGE:g}. Rescale the features."
             )
         # Bjorck 1996, section 3.2: g = P x w / (1 + w x'P x), then W + g (y - x'W) and P - g x'P.
-        gain = w / total
-        # Arguments by position take half the time of arguments by name; some are defaults.
-        calls: Calls = (
-            (dsyr, -gain, image, 0, 1, 0, len(image), base, 1),
-            (dger, gain, image, errors, 1, 1, self.weights, 0, 0, 1),
-        )
-        if decay != 1.0:
-            if scale < MIN_SCALE:
-                calls = (*calls, (np.divide, base, scale, base))
-                scale = 1.0
-            calls = (*calls, (self.factors.__setitem__, slice(None), (scale, 0.0, kept)))
-        return calls
+        gain = w / float(self.factors[SCALE] * decay * ratio)
+        return absorb(self.inverse, self.weights, self.factors, decay, gain, image, errors)
 
     def times(self, columns: Floats) -> Floats:
         """Return P times columns (n_features, n)."""
@@ -221,7 +224,7 @@ class Recursion:
 
         The 1 has no penalty, so its output weight corrects the mean.
         """
-        new = self.grown(self.n_features + 1, len(self.criterion))
+        new = grown(self, self.n_features + 1, len(self.criterion))
         new.inverse[-1, -1], new.full_penalties[-1] = 1.0 / weight, 0.0
         return new
 
@@ -331,27 +334,18 @@ class Recursion:
         new.factors[KEPT] *= factor
         return new.restored() if new.share < new.least else new
 
-    def grown(self, n_features: int, n_targets: int) -> Recursion:
-        """Return a recursion with room for features and targets that were 0 in every row so far.
+    def reindexed(self, places: Places) -> Recursion:
+        """Return the recursion of other features and targets.
 
-        The recursion itself if it has the room. No spare room is kept, because every row would pay
-        for it, and a copy costs less than a row.
+        No spare room is kept, because every row would pay for it, and a copy costs less than a row.
         """
-        if (n_features, n_targets) == self.weights.shape:
-            return self
-        return self.reindexed(*map(growth, self.weights.shape, (n_features, n_targets)))
-
-    def reindexed(self, features: Integers, targets: Integers) -> Recursion:
-        """Return the recursion of the given features and targets; -1 stands for a new column."""
-        new, others = self.copied(), np.flatnonzero(features < 0)
-        known = new.inverse if is_growth(features, self.n_features) else symmetric(new.inverse)
-        new.inverse = gathered(known, features, features)
+        new, others = self.copied(), np.flatnonzero(places.features < 0)
+        if not is_growth(places.features, self.n_features):
+            new.inverse = symmetric(new.inverse)
+        new = moved_by_axes(new, places)
+        # P of a feature that was 0 so far is the inverse of its penalty.
         new.inverse[others, others] = 1.0 / (self.share * self.ridge)
-        new.full_penalties = gathered(new.full_penalties, features)
         new.full_penalties[others] = self.ridge
-        new.pending = np.zeros(len(features))
-        new.weights = gathered(new.weights, features, targets)
-        new.criterion = gathered(new.criterion, targets)
         return new
 
     def variances(self) -> Floats:

@@ -1,0 +1,233 @@
+"""Single rows in numpy, where no compiler was: what recursion.h and _core.c do with a row.
+
+Functions have the names of those in C, where equations and sources stand. Those that change arrays
+there return planned changes here (`onlinels.core.apply`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import ddot, dgemm, dsyrk
+
+from onlinels.core.apply import Call, apply
+from onlinels.core.constants import (
+    BEGAN,
+    CONSTANT_TOLERANCE,
+    DUE_WEIGHT,
+    MAX_SQUARES,
+    MIN_ROWS_DWARFED,
+    MUCH_HEAVIER,
+    MUCH_LARGER,
+    NEXT_DUE,
+    PREDICTED_AT,
+    ROWS_BETWEEN_ORIGINS,
+    SCALE,
+    SHARE,
+    VALID_UNTIL,
+)
+from onlinels.core.reference import Numbers, absorb, is_weight_due, leverage_of, prints_of_row
+
+
+class SumsOfRows:
+    """The arrays of statistics, into which rows are learnt."""
+
+    def __init__(self, statistics: Any) -> None:
+        self.m, self.tally, self.prints = (
+            len(statistics.prints[0]),
+            statistics.tally,
+            statistics.prints,
+        )
+        self.target_squares, self.is_centred = (
+            statistics.squares_of_targets,
+            statistics.mean is not None,
+        )
+        self.m -= len(self.target_squares)
+        nowhere = np.zeros(len(self.prints[0]))
+        self.origin, self.offset = statistics.mean or (nowhere, nowhere)
+        self.cross, *panels = statistics.products.row_arrays() or (None,)
+        self.panels = list(zip(panels[::2], panels[1::2], strict=True))
+        self.diagonals = [corner.diagonal() for _, corner in self.panels]
+
+    def centre(self, values: Numbers) -> Numbers:
+        """Return z and v of a row with its targets."""
+        about: Numbers = values - self.origin
+        about -= self.offset
+        return about
+
+    def dwarfs(self, about: Numbers, w: float) -> bool:
+        """Return whether a row dwarfs the sums in some column that varies."""
+        weight, mean = float(self.tally[1]), self.origin + self.offset
+        squares = np.concatenate((*self.diagonals, self.target_squares))
+        varies = squares > CONSTANT_TOLERANCE**2 * weight * mean**2
+        is_larger = w * about**2 > MUCH_LARGER * squares
+        return weight >= MIN_ROWS_DWARFED and bool((is_larger & varies).any())
+
+    def weight_of(self, w: float, decay: float) -> float:
+        """Return the weight of z z' in A'A."""
+        past = float(self.tally[1]) * decay
+        return past * (w / (past + w)) if self.is_centred else w
+
+    def add_products(self, about: Numbers, w: float, decay: float) -> list[Call]:
+        """Return the changes of A'A, A'Y and the squares of targets."""
+        z, v, squares, start = about[None, : self.m], about[None, self.m :], self.target_squares, 0
+        # Arguments by position take half the time of arguments by name; some are defaults.
+        calls: list[Call] = [
+            (dgemm, w, z, v, decay, self.cross, 1, 0, 1),
+            (np.copyto, squares, decay * squares + w * v[0] ** 2),
+        ]
+        for above, corner in self.panels:
+            own = z[:, start : start + len(corner)]
+            calls.append((dsyrk, w, own, decay, corner, 1, 0, 1))
+            if start:
+                calls.append((dgemm, w, z[:, :start], own, decay, above, 1, 0, 1))
+            start += len(corner)
+        return calls
+
+    def fade(self, about: Numbers, decay: float) -> list[Call]:
+        """Return the changes of sums that decay by a row that is not added."""
+        decays = (np.multiply, self.tally, (1.0, decay, decay**2), self.tally)
+        return [*self.add_products(about, 0.0, decay), decays]
+
+    def add_row(self, values: Numbers, about: Numbers, w: float, decay: float) -> list[Call]:
+        """Return the changes of all sums."""
+        count, weight, squared = self.tally.tolist()
+        after = count + 1.0, weight * decay + w, decay**2 * squared + w**2
+        calls = self.add_products(about, self.weight_of(w, decay), decay)
+        calls.append((np.add, self.prints, prints_of_row(values), self.prints))
+        calls.append((np.copyto, self.tally, after))
+        return calls + self.move_mean(about, w / after[1], after[0]) if self.is_centred else calls
+
+    def move_mean(self, about: Numbers, share: float, count: float) -> list[Call]:
+        """Return the changes of the mean, which becomes its own origin from time to time."""
+        offset = self.offset + share * about
+        if count % ROWS_BETWEEN_ORIGINS:
+            return [(np.copyto, self.offset, offset)]
+        mean = self.origin + offset
+        way = mean - self.origin
+        left = (self.origin - (mean - way)) + (offset - way)
+        return [(np.copyto, self.origin, mean), (np.copyto, self.offset, left)]
+
+
+class SingleRows:
+    """Single rows of a model in one state, read by other code: dicts are handed back to it.
+
+    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed.
+    """
+
+    def __init__(
+        self,
+        *,
+        whole: Any,
+        inliers: Any,
+        recursion: Any,
+        weights: Numbers | None,
+        registers: Numbers,
+        counts: Numbers | None,
+        constants: Numbers | None,
+        decay: float,
+        most: float,
+        least_share: float,
+        patience: float,
+        learns: bool,
+        refines: bool,
+        **of_readers: Any,
+    ) -> None:
+        self.sums, self.inliers = SumsOfRows(whole), inliers and SumsOfRows(inliers)
+        self.recursion, self.learns = recursion, learns and self.sums.cross is not None
+        self.weights: Any = weights if recursion is None else recursion.weights
+        self.registers, self.counts, self.constants = registers, counts, constants
+        self.decay, self.most, self.least_share = decay, most, least_share
+        self.patience, self.refines = patience, refines
+
+    def hand_over(self, *arguments: Any) -> Any:
+        """Return NotImplemented."""
+        return NotImplemented
+
+    label = scores = spread = interval = learn = hand_over
+
+    def can_answer(self) -> bool:
+        """Return whether the weights answer for the rows learnt so far."""
+        count, registers = self.sums.tally[0], self.registers
+        if self.weights is None or (self.refines and count != registers[PREDICTED_AT]):
+            return False
+        return bool(count < registers[VALID_UNTIL] and count < registers[NEXT_DUE])
+
+    def scores_of(self, row: Numbers) -> Any:
+        """Return the scores of a row (m,), a list; NotImplemented if other code must answer."""
+        if not self.can_answer():
+            return NotImplemented
+        m, origin, offset = self.sums.m, self.sums.origin, self.sums.offset
+        self.registers[PREDICTED_AT] = self.sums.tally[0]
+        scores = (row - origin[:m] - offset[:m]) @ self.weights + (origin[m:] + offset[m:])
+        return scores.tolist()
+
+    def learn_read(self, values: Numbers, w: float, column: int) -> bool:
+        """Learn a row with its targets, of which a label has this column.
+
+        Return whether it is learnt; otherwise nothing has changed, and other code must learn it.
+        """
+        if not self.is_plain(values, w):
+            return False
+        registers, decay, calls = self.registers, self.decay, list[Call]()
+        share = float(registers[SHARE]) * decay
+        is_restored = share < self.least_share
+        if self.least_share > 0.0:
+            calls.append((registers.__setitem__, SHARE, 1.0 if is_restored else share))
+        if self.counts is not None:
+            calls.append((self.counts.__setitem__, column, self.counts[column] + 1.0))
+        count, weight, squared = self.sums.tally.tolist()
+        began, due = float(registers[BEGAN]), float(registers[DUE_WEIGHT])
+        after = weight * decay + w, decay**2 * squared + w**2
+        if is_weight_due(count + 1.0 - began, *after, due):
+            calls.append((registers.__setitem__, NEXT_DUE, count + 1.0))
+        apply(calls + self.learning(values, w, decay, is_restored))
+        return True
+
+    def is_plain(self, values: Numbers, w: float) -> bool:
+        """Return whether a row can be learnt here: only numbers change, and no choice is due."""
+        sums, inliers = self.sums, self.inliers
+        most = MUCH_HEAVIER * float((inliers or sums).tally[1]) * self.decay
+        can = self.learns and 0.0 < w <= min(1.0, most) and sums.tally[0] < self.registers[NEXT_DUE]
+        if not can or ddot(values, values) > MAX_SQUARES:
+            return False
+        if self.constants is not None:
+            changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)
+            if changes.any():
+                return False
+        return inliers is not None or not sums.dwarfs(sums.centre(values), w)
+
+    def learning(
+        self, values: Numbers, w: float, decay: float, is_restored: bool = False
+    ) -> list[Call]:
+        """Return the changes by a row with its targets, of the sums and of what follows them."""
+        about, count = self.sums.centre(values), self.sums.tally[0]
+        calls: list[Call] = []
+        if self.recursion is not None:
+            since = count - self.registers[PREDICTED_AT]
+            follows = not is_restored and (since == 0.0 or since + 1.0 <= self.patience)
+            if follows and count < self.registers[VALID_UNTIL]:
+                calls += self.follow(about, self.sums.weight_of(w, decay), decay)
+            calls = calls or [(self.registers.__setitem__, VALID_UNTIL, 0.0)]
+        calls += self.sums.add_row(values, about, w, decay)
+        if self.inliers is None:
+            return calls
+        about = self.inliers.centre(values)
+        if self.inliers.dwarfs(about, w):
+            return calls + self.inliers.fade(about, decay)
+        return calls + self.inliers.add_row(values, about, w, decay)
+
+    def follow(self, about: Numbers, w: float, decay: float) -> list[Call]:
+        """Return the changes of P, W and J; none if the row outweighs earlier rows and ridge."""
+        z, v, r = about[: self.sums.m], about[self.sums.m :], self.recursion
+        image, leverage = leverage_of(r.inverse, r.pending, r.factors, z)
+        leverage *= w / decay
+        if not (leverage >= 0.0 and 1.0 + leverage <= self.most):
+            return []
+        errors, ratio = v - z @ r.weights, w / (1.0 + leverage)
+        gain = ratio / float(r.factors[SCALE] * decay)
+        return [
+            (np.copyto, r.criterion, decay * r.criterion + ratio * errors**2),
+            *absorb(r.inverse, r.weights, r.factors, decay, gain, image, errors),
+        ]

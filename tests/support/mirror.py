@@ -1,0 +1,415 @@
+"""recursion.h in plain numpy, function by function: the oracle that tests compare the cores with.
+
+Functions have the names, the arguments and the order of recursion.h, where equations and sources
+stand. `Reader` and `SingleRows` do what those of _core.c do.
+"""
+
+from math import ceil
+from types import SimpleNamespace
+
+import numpy as np
+from scipy.linalg.blas import ddot
+
+from onlinels.core.constants import (
+    BEGAN,
+    CONSTANT_TOLERANCE,
+    DOUBLES_AT,
+    DUE_TOLERANCE,
+    DUE_WEIGHT,
+    EPS,
+    GAIN,
+    GROWTH,
+    KEPT,
+    LEAST_ROWS,
+    MAX_MEAN_WEIGHT,
+    MAX_SQUARES,
+    MAX_UNITS_GROWTH,
+    MIN_FREE,
+    MIN_INFORMATION,
+    MIN_NOISE,
+    MIN_ROWS_DWARFED,
+    MIN_SCALE,
+    MUCH_HEAVIER,
+    MUCH_LARGER,
+    NEXT_DUE,
+    PREDICTED_AT,
+    ROWS_BETWEEN_ORIGINS,
+    ROWS_SELECTED_ONE_BY_ONE,
+    SCALE,
+    SCALED,
+    SHARE,
+    VALID_UNTIL,
+)
+from onlinels.core.reference import equal_rows, is_weight_due
+
+
+def squares_of(s):
+    diagonals = [np.diagonal(corner) for _, _, corner in s.panels]
+    return np.concatenate([*diagonals, s.target_squares])
+
+
+def mean_of(s):
+    return s.origin + s.offset
+
+
+def centre(s, row):
+    row.about = (row.values - s.origin) - s.offset
+
+
+def predict(s, r, row):
+    centre(s, row)
+    row.scores = row.about[: s.m] @ r.weights + mean_of(s)[s.m :]
+
+
+def whole(upper):
+    """Return a symmetric matrix, of which the upper triangle is kept."""
+    return np.triu(upper) + np.triu(upper, 1).T
+
+
+def multiply(r, x):
+    r.inverse += np.triu(r.factors[GAIN] * np.outer(r.pending, r.pending))
+    r.factors[GAIN] = 0.0
+    return whole(r.inverse) @ x
+
+
+def leverage_of(s, r, row):
+    row.image = multiply(r, row.about[: s.m])
+    return row.image @ row.about[: s.m] / r.factors[SCALE]
+
+
+def penalty_of(r):
+    return r.factors[KEPT] * (r.penalties @ r.weights**2)
+
+
+def spread(s, r, row, forgets):
+    leverage = leverage_of(s, r, row)
+    trace = r.penalties @ np.diagonal(r.inverse)
+    mean = s.tally[2] / s.tally[1]
+    decays, fills = forgets and mean < 1.0, mean > MAX_MEAN_WEIGHT
+    v = (mean if fills else 0.0) if decays else 1.0
+    u = mean if decays and fills else 1.0
+    n_parameters = s.m + s.is_centred - r.factors[KEPT] / r.factors[SCALE] * trace
+    free = s.tally[1] - v * n_parameters
+    factor = 1.0 + u * (max(leverage, 0.0) + s.is_centred / s.tally[1])
+    left = np.maximum(r.criterion - penalty_of(r), EPS * s.target_squares)
+    row.errors = left / free * factor
+    return float(free)
+
+
+def is_accepted(s, r):
+    multiply(r, r.pending)
+    kept, f = r.factors[KEPT] / r.factors[SCALE], s.tally[1] - s.is_centred
+    least, squares, penalty = r.criterion.sum(), s.target_squares.sum(), penalty_of(r).sum()
+    product = kept * whole(r.inverse) * r.penalties  # P D
+    effective = s.m - np.trace(product)
+    trace_of_square = s.m - 2.0 * np.trace(product) + (product * product.T).sum()
+    score = f * penalty / least - effective
+    information = trace_of_square - effective**2 / f
+    is_known = f > 0.0 and least > MIN_NOISE * squares
+    is_known = is_known and information > MIN_INFORMATION * trace_of_square
+    return bool(is_known and score**2 <= 0.5 * information)
+
+
+def prepare(s, row, w, decay):
+    past = s.tally[1] * decay
+    row.decay, row.w, row.total = decay, w, past + w
+    row.weight = past * (w / row.total) if s.is_centred else w
+    centre(s, row)
+
+
+def dwarfs(s, row, w):
+    squares, mean = squares_of(s), mean_of(s)
+    varies = squares > CONSTANT_TOLERANCE**2 * s.tally[1] * mean**2
+    is_larger = w * row.about**2 > MUCH_LARGER * squares
+    return bool(s.tally[1] >= MIN_ROWS_DWARFED and (is_larger & varies).any())
+
+
+def absorb(r, decay, gain, image, errors):
+    r.weights += gain * np.outer(image, errors)
+    r.pending[:] = image
+    r.factors[:] = r.factors[SCALE] * decay, -gain, r.factors[KEPT] * decay
+    if r.factors[SCALE] < MIN_SCALE:
+        multiply(r, image)
+        r.inverse /= r.factors[SCALE]
+        r.factors[SCALE] = 1.0
+
+
+def follow(s, r, row, most):
+    leverage = row.weight * leverage_of(s, r, row) / row.decay
+    if not (leverage >= 0.0 and 1.0 + leverage <= most):
+        return False
+    scale = r.factors[SCALE] * row.decay
+    gain = row.weight / (scale * (1.0 + leverage))
+    errors = row.about[s.m :] - row.about[: s.m] @ r.weights
+    r.criterion[:] = row.decay * r.criterion + gain * scale * errors**2
+    absorb(r, row.decay, gain, row.image, errors)
+    return True
+
+
+def add_hashes(values, prints):
+    bits = (values + 0.0).view(np.uint64) >> np.uint64(20)
+    hashes = bits * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(43)
+    prints += [hashes, hashes * hashes]
+
+
+def move_mean(s, row):
+    s.offset += row.w / row.total * row.about
+    if s.tally[0] % ROWS_BETWEEN_ORIGINS == 0:
+        mean = mean_of(s)
+        way = mean - s.origin
+        s.offset[:] = (s.origin - (mean - way)) + (s.offset - way)
+        s.origin[:] = mean
+
+
+def add_products(s, row, weight):
+    z, v = np.split(row.about, [s.m])
+    for start, above, corner in s.panels:
+        own = z[start : start + len(corner)]
+        above[:] = row.decay * above + weight * np.outer(z[:start], own)
+        corner[:] = row.decay * corner + np.triu(weight * np.outer(own, own))
+    s.cross[:] = row.decay * s.cross + weight * np.outer(z, v)
+    s.target_squares[:] = row.decay * s.target_squares + weight * v**2
+
+
+def fade(s, row):
+    add_products(s, row, 0.0)
+    s.tally *= 1.0, row.decay, row.decay**2
+
+
+def add_row(s, row):
+    add_products(s, row, row.weight)
+    add_hashes(row.values, s.prints)
+    s.tally[:] = s.tally[0] + 1.0, row.total, row.decay**2 * s.tally[2] + row.w**2
+    if s.is_centred:
+        move_mean(s, row)
+
+
+def sums_of(statistics):
+    """Return the arrays of statistics by the names of recursion.h."""
+    (m, n), arrays = statistics.products.shape, statistics.products.row_arrays()
+    s = SimpleNamespace(m=m, tally=statistics.tally, prints=statistics.prints)
+    s.is_centred, nowhere = statistics.mean is not None, np.zeros(m + n)
+    s.origin, s.offset = statistics.mean or (nowhere, nowhere)
+    s.cross, s.target_squares = arrays[0] if arrays else None, statistics.squares_of_targets
+    s.panels = [
+        (len(above), above, own) for above, own in zip(*[iter(arrays[1:])] * 2, strict=True)
+    ]
+    return s
+
+
+def recursion_of(recursion, weights):
+    """Return the arrays of a recursion by the names of recursion.h; without one, only weights."""
+    if recursion is None:
+        return SimpleNamespace(inverse=None, weights=weights)
+    names = "inverse", "pending", "weights", "criterion", "factors"
+    r = SimpleNamespace(**{name: getattr(recursion, name) for name in names})
+    r.penalties = recursion.full_penalties
+    return r
+
+
+class Reader:
+    """What reads dicts of numbers, or of one array, by known names."""
+
+    def __init__(self, columns, size, types, array_type):
+        self.columns, self.size, self.array_type = columns, size, array_type
+        self.types = types | {float, int, bool}
+
+    def row(self, x):
+        """Return the values of a dict; None if Python code must read it."""
+        row, had = np.zeros(self.size), set()
+        for name, value in x.items() if type(x) is dict else [(None, None)]:
+            place = self.columns.get(name) if type(name) in (str, int) else None
+            kind = type(value)
+            if isinstance(place, tuple):
+                first, length, *kinds = place
+                is_known = len(x) == 1 and kind is [*kinds, self.array_type][0]
+                if not (is_known and value.dtype.char in "df" and value.shape == (length,)):
+                    return None
+                row[first : first + length] = value
+            elif place is None or place in had or type(kind) is not type or kind not in self.types:
+                return None
+            else:
+                had.add(place)
+                try:
+                    row[place] = float(value)
+                except OverflowError:
+                    return None
+        return row if ddot(row, row) <= MAX_SQUARES else None
+
+
+class SingleRows:
+    """What predicts and learns single rows in the arrays of a model."""
+
+    def __init__(self, *, whole, inliers, recursion, weights, **others):
+        vars(self).update(others)
+        self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
+        self.r, self.row, self.inlier = (
+            recursion_of(recursion, weights),
+            SimpleNamespace(),
+            SimpleNamespace(),
+        )
+
+    def load(self, x, targets):
+        self.row.values = self.inlier.values = np.append(x, targets)
+
+    # Predicting.
+
+    def can_answer(self):
+        count, registers = self.s.tally[0], self.registers
+        is_refined = not self.refines or count == registers[PREDICTED_AT]
+        is_valid = count < registers[VALID_UNTIL] and count < registers[NEXT_DUE]
+        return self.r.weights is not None and is_valid and is_refined
+
+    def answer(self, x):
+        known = x if isinstance(x, np.ndarray) else self.features.row(x)
+        if not self.can_answer() or known is None:
+            return None
+        self.row.values = np.append(known, np.zeros(len(self.s.target_squares)))
+        predict(self.s, self.r, self.row)
+        self.registers[PREDICTED_AT] = self.s.tally[0]
+        return self.row.scores.tolist()
+
+    def scores(self, x):
+        scores = self.answer(x)
+        return NotImplemented if scores is None else scores
+
+    scores_of = scores
+
+    def label(self, x):
+        scores = self.answer(x)
+        return NotImplemented if scores is None else self.labels[int(np.argmax(scores))]
+
+    def spread(self, x):
+        if self.r.inverse is None or self.refines:
+            return NotImplemented
+        scores = self.answer(x)
+        if scores is None or not self.is_constant_where_known():
+            return NotImplemented
+        free = spread(self.s, self.r, self.row, self.forgets)
+        is_known = free > MIN_FREE * self.s.tally[1]
+        return (scores, self.row.errors.tolist(), free) if is_known else NotImplemented
+
+    def interval(self, x, least, terms):
+        known = self.spread(x)
+        if known is NotImplemented or not known[2] >= least:
+            return NotImplemented
+        scores, variances, free = known
+        halves = np.polyval(terms[::-1], 1.0 / free) * np.sqrt(variances)
+        ends = zip(scores, halves.tolist(), strict=True)
+        return [(score - half, score + half) for score, half in ends]
+
+    # Learning.
+
+    def is_constant_where_known(self):
+        if self.constants is None:
+            return True
+        same = self.row.values[: self.s.m] == self.constants
+        return bool((same | np.isnan(self.constants)).all())
+
+    def prepare(self, w, decay):
+        prepare(self.s, self.row, w, decay)
+        if self.inliers is not None:
+            prepare(self.inliers, self.inlier, w, decay)
+
+    def is_plain(self, w):
+        (count, weight, _), values = self.s.tally, self.row.values
+        can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
+        can_learn = can_learn and 0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self.decay
+        can_learn = can_learn and self.is_constant_where_known()
+        if not (can_learn and ddot(values, values) <= MAX_SQUARES):
+            return False
+        self.prepare(w, self.decay)
+        if self.inliers is None:
+            return not dwarfs(self.s, self.row, w)
+        return bool(w <= MUCH_HEAVIER * self.inliers.tally[1] * self.decay)
+
+    def learn_prepared(self, w, is_restored=False):
+        registers, count = self.registers, self.s.tally[0]
+        if self.r.inverse is not None:
+            since = count - registers[PREDICTED_AT]
+            follows = not is_restored and count < registers[VALID_UNTIL]
+            follows = follows and (since == 0.0 or since + 1.0 <= self.patience)
+            if not (follows and follow(self.s, self.r, self.row, self.most)):
+                registers[VALID_UNTIL] = 0.0
+        add_row(self.s, self.row)
+        if self.inliers is not None:
+            change = fade if dwarfs(self.inliers, self.inlier, w) else add_row
+            change(self.inliers, self.inlier)
+
+    def are_units_alike(self):
+        now, then = squares_of(self.s)[: self.s.m] / self.s.tally[1], self.r.penalties
+        then = then / self.registers[SCALED]
+        grown = np.maximum(now, then) > MAX_UNITS_GROWTH * np.minimum(now, then)
+        return not (grown & (now != 0.0)).any()
+
+    def pass_checkpoint(self):
+        registers, (count, weight, squared) = self.registers, self.s.tally
+        rows = count - registers[BEGAN]
+        if is_weight_due(rows, weight, squared, registers[DUE_WEIGHT]):
+            registers[NEXT_DUE] = count
+        is_between = (
+            registers[LEAST_ROWS] <= equal_rows(rows, weight, squared) < registers[DOUBLES_AT]
+        )
+        can_keep = count == registers[NEXT_DUE] and registers[GROWTH] > 0.0 and is_between
+        can_keep = can_keep and self.r.inverse is not None and count < registers[VALID_UNTIL]
+        if not can_keep or self.refines or (registers[SCALED] > 0.0 and not self.are_units_alike()):
+            return
+        if is_accepted(self.s, self.r):
+            one_by_one = rows < ROWS_SELECTED_ONE_BY_ONE
+            registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(registers[GROWTH] * rows))
+            registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
+
+    def learn_read(self, w, column):
+        share = self.registers[SHARE] * self.decay
+        is_restored = share < self.least_share
+        if self.least_share > 0.0:
+            self.registers[SHARE] = 1.0 if is_restored else share
+        if self.counts is not None:
+            self.counts[column] += 1.0
+        self.learn_prepared(w, is_restored)
+        self.pass_checkpoint()
+
+    def targets_of(self, y):
+        """Return the targets, and the column of a label; None if Python code must read them."""
+        kind, n = type(y), len(self.s.target_squares)
+        if isinstance(self.targets, dict):
+            is_known = type(kind) is type and kind in self.label_types and y in self.targets
+            return (np.eye(n)[self.targets[y]], self.targets[y]) if is_known else None
+        named, y = self.targets, y if self.targets else {"y": y}
+        read = named or Reader({"y": 0}, 1, self.features.types, np.ndarray)
+        targets = read.row(y)
+        return None if targets is None or len(y) < n else (targets, 0)
+
+    def learn(self, x, y, w):
+        values, known = self.features.row(x), self.targets_of(y)
+        if type(w) is not float or values is None or known is None:
+            return NotImplemented
+        self.load(values, known[0])
+        if not self.is_plain(w):
+            return NotImplemented
+        self.learn_read(w, known[1])
+        return None
+
+    def learn_checked(self, row, w, decay):
+        self.load(row, ())
+        self.prepare(w, decay)
+        self.learn_prepared(w)
+
+    def learn_many(self, X, targets):
+        return False  # Other code learns them.
+
+    def predict_learn(self, X, targets, w, scores):
+        n = scores.shape[1]
+        for k, x in enumerate(X):
+            column = 0 if self.counts is None else targets[k]
+            if not 0 <= column < n:
+                return k
+            known = targets[k] if self.counts is None else np.eye(n)[column]
+            self.load(x, known)
+            if not self.is_plain(w[k]) or self.answer(x) is None:
+                return k
+            scores[k] = self.row.scores
+            self.load(x, known)
+            self.prepare(w[k], self.decay)
+            self.learn_read(w[k], column)
+        return len(X)
