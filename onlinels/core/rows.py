@@ -34,20 +34,17 @@ class SumsOfRows:
     """The arrays of statistics, into which rows are learnt."""
 
     def __init__(self, statistics: Any) -> None:
-        self.m, self.tally, self.prints = (
-            len(statistics.prints[0]),
-            statistics.tally,
-            statistics.prints,
-        )
-        self.target_squares, self.is_centred = (
-            statistics.squares_of_targets,
-            statistics.mean is not None,
-        )
-        self.m -= len(self.target_squares)
+        self.tally, self.prints = statistics.tally, statistics.prints
+        self.target_squares = statistics.squares_of_targets
+        self.m = len(self.prints[0]) - len(self.target_squares)
+        self.is_centred = statistics.mean is not None
         nowhere = np.zeros(len(self.prints[0]))
+        self.origin: Numbers
+        self.offset: Numbers
         self.origin, self.offset = statistics.mean or (nowhere, nowhere)
-        self.cross, *panels = statistics.products.row_arrays() or (None,)
-        self.panels = list(zip(panels[::2], panels[1::2], strict=True))
+        arrays: Any = statistics.products.row_arrays() or (None,)
+        self.cross: Any = arrays[0]
+        self.panels = list(zip(arrays[1::2], arrays[2::2], strict=True))
         self.diagonals = [corner.diagonal() for _, corner in self.panels]
 
     def centre(self, values: Numbers) -> Numbers:

@@ -28,7 +28,7 @@ ONE_TARGET = "y"
 """Outputs of a model whose target is one number: not a tuple of names, but this name."""
 
 
-def rows_of(state: State) -> SingleRows | None:
+def rows_of(state: State) -> Any:
     """Return what reads, predicts and learns single rows in the arrays of a state, or None.
 
     `onlinels.core` takes these arrays from statistics and recursion by the names of attributes.
@@ -48,7 +48,7 @@ def rows_of(state: State) -> SingleRows | None:
     is_other = state.clock.half_life is not None or decays_errors or state.subsets.folds
     is_current = solution is not None and solution.n_rows == state.count
     targets, labels = _targets_of(state)
-    rows = SingleRows(
+    rows: Any = SingleRows(
         features=reader_of(state.columns.places, shape[0]),
         targets=targets,
         labels=labels,

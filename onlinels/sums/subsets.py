@@ -171,21 +171,30 @@ class Subsets:
         if inliers is not None:
             inliers, more = inliers.plus_rows(rows.some(~dwarfing), decay)
             calls += more
-        folds = list(self.folds)
+        folds, more = self._folds_plus_rows(rows, decay)
+        return replace(self, whole=whole, inliers=inliers, folds=folds), calls + more
+
+    def _folds_plus_rows(self, rows: Rows, decay: float) -> tuple[tuple[Self, ...], Calls]:
+        folds, calls = list[Any](self.folds), ()
         for number, part in enumerate(self.by_fold(rows)):
             if len(part.targets) or decay != 1.0:
                 folds[number], more = folds[number].plus_rows(part, decay)
                 calls += more
-        return replace(self, whole=whole, inliers=inliers, folds=tuple(folds)), calls
+        return tuple(folds), calls
 
-    def for_row(self, row: Rows, decay: float) -> Self:
-        """Return subsets into which `onlinels.core` can learn a row."""
-        new = self
-        if self.inliers is None and self.outliers(row, decay).any():
-            new = replace(new, inliers=self.whole.copied())
-        if decay == 1.0 or not self.whole.rounding.weight:
-            return new
-        return new.each(lambda part: replace(part, rounding=part.rounding.scaled(decay)))
+    def for_row(self, row: Rows, decay: float) -> tuple[Self, Calls]:
+        """Return subsets into which `onlinels.core` can learn a row, which is in its fold already.
+
+        Calls write the products of the fold.
+        """
+        whole, inliers = self.whole, self.inliers
+        if inliers is None and self.outliers(row, decay).any():
+            inliers = whole.copied()
+        if decay != 1.0:
+            whole = replace(whole, rounding=whole.rounding.scaled(decay))
+            inliers = inliers and replace(inliers, rounding=inliers.rounding.scaled(decay))
+        folds, calls = self._folds_plus_rows(row, decay)
+        return replace(self, whole=whole, inliers=inliers, folds=folds), calls
 
     def without(self, rows: Rows, names: Names) -> Self:
         """Return subsets without checked rows, which every fold must hold."""
