@@ -43,7 +43,9 @@ N_PARTS = 20
 """Parts of the exhaustive forgery, which several processes can share."""
 
 CLASSES_WITHOUT_NUMBERS = {"Embedding", "FixedNetwork", "Lock", "PackedSymmetric"}
-"""Classes of the package that hold other objects and texts only."""
+CLASSES_WITHOUT_NUMBERS |= {"LeastSquaresClassifier", "LeastSquaresRegressor"}
+CLASSES_WITHOUT_NUMBERS |= {"LeastSquaresMultiTargetRegressor", "FoldedStatistics"}
+"""Classes of the package that hold other objects and texts only, or are in files of format 3."""
 
 # -- files that were changed on the disk ----------------------------------------------------------
 

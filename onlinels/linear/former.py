@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.linear.following import Following
+from onlinels.linear.following import Following, registers_are_sound
 from onlinels.linear.state import State
 from onlinels.rows.times import from_seconds
 from onlinels.sums.folds import name_hashes
@@ -23,7 +23,7 @@ def former_state(parts: dict[str, Any], outputs: Any) -> State:
     # Earlier, times of dates were seconds.
     until = from_seconds(penalty.until_time, clock.counts_dates)
     subsets = _subsets_of(parts["_statistics"], columns.names)
-    if not subsets_are_sound(subsets):
+    if not (subsets_are_sound(subsets) and registers_are_sound(following)):
         raise ValueError("its sums do not fit each other")
     return State(
         parts["_settings"],

@@ -48,7 +48,7 @@ def rows_of(state: State) -> SingleRows | None:
     is_other = state.clock.half_life is not None or decays_errors or state.subsets.folds
     is_current = solution is not None and solution.n_rows == state.count
     targets, labels = _targets_of(state)
-    following.rows = SingleRows(
+    rows = SingleRows(
         features=reader_of(state.columns.met, shape[0]),
         targets=targets,
         labels=labels,
@@ -68,7 +68,7 @@ def rows_of(state: State) -> SingleRows | None:
         refines=recursion is not None and recursion.trust < 1.0,
         forgets=state.clock.forgets,
     )
-    return following.rows
+    return following.hold(rows)
 
 
 def learn_in_place(state: State, rows: Rows) -> bool:

@@ -89,7 +89,7 @@ def solve(state: State, found: Callable[[State, float, Any], None] | None = None
         following.begin(statistics, weights, ridge, penalties, may_follow)
     intercept, is_far = statistics.intercept(weights), are_far(statistics, weights)
     solution = Solution(statistics.count, ridge, units, weights, intercept, is_far=is_far)
-    following.solution = solution
+    following.keep(solution)
     return solution
 
 
@@ -137,7 +137,7 @@ def spread_of(state: State) -> Spread:
     is_known = free > MIN_FREE * statistics.weight > 0.0
     noise = residual / free if is_known else np.full(len(residual), np.inf)
     spread = Spread(noise, covariance.times(factor), free)
-    state.following.solution = solution._replace(spread=spread)
+    state.following.keep(solution._replace(spread=spread))
     return spread
 
 

@@ -503,11 +503,10 @@ class PlainExpert:
         self._owed: tuple[dict[int, float], Any, float] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without the solution, which the model keeps or not, depending on how it was predicted.
         model, state = shallow_copy(self.model), self.model._state
-        following = state.following.saved(state.count)
-        following.solution = None
-        model._state = replace(state, following=following)
+        # Without the solution, which the model keeps or not, depending on how it was predicted: no
+        # solution is of -1 rows.
+        model._state = replace(state, following=state.following.saved(-1))
         return vars(self) | {"model": model}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -54,8 +54,12 @@ def attributes(model):
     state, outputs = model["_state"]["state"], model["_state"]["state"]["outputs"]
     following = state["following"]["state"]
     said = {f"_{name}": state[name] for name in ("settings", "columns", "clock", "penalty")}
-    said |= {f"_{name}": following[name] for name in ("solution", "recursion", "rows", "marks")}
-    said |= {"_lock": model["_lock"], "_statistics": statistics(state["subsets"]["state"])}
+    said |= {f"_{name}": following[name] for name in ("solution", "recursion", "rows")}
+    said |= {
+        "_marks": following["registers"],
+        "_lock": model["_lock"],
+        "_statistics": statistics(state["subsets"]["state"]),
+    }
     if state["counts"] is None:
         return said | {"_target_names": {"tuple": ["y"]} if outputs == "y" else outputs}
     return said | {"_classes": outputs, "_class_counts": state["counts"]}
