@@ -12,7 +12,6 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
-    core,
 )
 from onlinels.core.constants import PREDICTED_AT
 from onlinels.linear.model import checked_one
@@ -63,9 +62,6 @@ CHANGES = {
     "fading": lambda model: faded(model._state, 0.5),
     "without choices": lambda model: without_choices(model._state),
 }
-compiled = pytest.mark.skipif(core.IN_USE != "compiled", reason="the extension is not in use")
-WAYS = [pytest.param(name, marks=compiled) if name == "row" else name for name in CHANGES]
-
 SURVIVES = {
     # Share of the ridge, when it is due, predictions, solution.
     "choice that is not due": (True, True, True, True),
@@ -81,7 +77,7 @@ SURVIVES = {
 }
 
 
-@pytest.mark.parametrize("change", WAYS)
+@pytest.mark.parametrize("change", CHANGES)
 def test_what_is_derived_begins_anew_unless_a_function_passes_it_on(change):
     model = taught(**DECAYING)
     before = model._state.following
@@ -92,7 +88,7 @@ def test_what_is_derived_begins_anew_unless_a_function_passes_it_on(change):
     assert (*kept, after.solution is not None) == SURVIVES[change]
 
 
-@pytest.mark.parametrize("change", WAYS)
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_state_is_changed_by_nothing_but_the_calls_of_its_own_change(change):
     model = taught(**DECAYING)
     known = [*model.predict_proba_many(ROWS), model.difference(copy.deepcopy(model))]
@@ -123,7 +119,6 @@ def test_one_attribute_of_a_model_changes(make, y):
     assert vars(model) == {"_state": model._state, "_lock": lock}
 
 
-@compiled
 def test_a_state_that_has_lent_its_arrays_is_spent():
     """In tests, it raises. A row that the core learns by itself replaces no state."""
     model = taught(ridge=1.0)
@@ -140,8 +135,8 @@ def test_a_state_that_has_lent_its_arrays_is_spent():
 def test_a_row_for_which_room_is_made_is_learnt_by_the_core():
     model, half = taught(ridge=1.0), taught(ridge=1.0, half_life=9.0)
     wide = row_of(model, ROWS[0] | {"new": 1.0}, "z")
-    assert is_row(model._state, wide) == (core.IN_USE == "compiled")
-    assert is_row(half._state, row_of(half)) == (core.IN_USE == "compiled")
+    assert is_row(model._state, wide)
+    assert is_row(half._state, row_of(half))
     # The first row is the mean, and with folds other sums learn the row, too.
     for blank in (model.empty(), taught(ridge=KFold(2))):
         assert not is_row(blank._state, row_of(blank))
