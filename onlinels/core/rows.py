@@ -34,20 +34,13 @@ class SumsOfRows:
     """The arrays of statistics, into which rows are learnt."""
 
     def __init__(self, statistics: Any) -> None:
-        self.m, self.tally, self.prints = (
-            len(statistics.prints[0]),
-            statistics.tally,
-            statistics.prints,
-        )
-        self.target_squares, self.is_centred = (
-            statistics.squares_of_targets,
-            statistics.mean is not None,
-        )
-        self.m -= len(self.target_squares)
-        nowhere = np.zeros(len(self.prints[0]))
-        self.origin, self.offset = statistics.mean or (nowhere, nowhere)
-        self.cross, *panels = statistics.products.row_arrays() or (None,)
-        self.panels = list(zip(panels[::2], panels[1::2], strict=True))
+        self.tally, self.prints = statistics.tally, statistics.prints
+        self.target_squares = statistics.squares_of_targets
+        size, arrays = len(self.prints[0]), statistics.products.row_arrays()
+        self.m, self.is_centred = size - len(self.target_squares), statistics.mean is not None
+        self.origin, self.offset = statistics.mean or np.zeros((2, size))
+        self.cross = arrays[0] if arrays else None
+        self.panels = list(zip(arrays[1::2], arrays[2::2], strict=True))
         self.diagonals = [corner.diagonal() for _, corner in self.panels]
 
     def centre(self, values: Numbers) -> Numbers:
