@@ -50,17 +50,31 @@ def ignoring(
     settings: dict[str, Any] = dict.fromkeys(errors, "ignore")
 
     def decorator(function: Callable[Params, Result]) -> Callable[Params, Result]:
-        def run(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-            np.seterr(**settings)
-            return function(*args, **kwargs)
-
         @wraps(function)
         def ignoring_errors(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-            return copy_context().run(run, *args, **kwargs)
+            context = copy_context()
+            context.run(np.seterr, **settings)
+            return context.run(function, *args, **kwargs)
 
         return ignoring_errors
 
     return decorator
+
+
+def refusal(argument: str, found: str, expected: str, remedy: str) -> ValueError:
+    """Return an error that says what an argument is, what was expected, and what to do.
+
+    Examples
+    --------
+    >>> refusal("w", "holds -1.0", "weights of at least 0", "Leave the row out.")
+    ValueError('w holds -1.0, expected weights of at least 0. Leave the row out.')
+    """
+    return ValueError(f"{argument} {found}, expected {expected}. {remedy}")
+
+
+def wrong_type(argument: str, value: Any, expected: str, remedy: str) -> TypeError:
+    """Return an error that says of which type an argument is, what was expected, and what to do."""
+    return TypeError(f"{argument} is of type {type(value).__name__}, expected {expected}. {remedy}")
 
 
 # Values
@@ -74,12 +88,13 @@ MAX_COUNT = 1 << 53
 MIN_SUM_OF_SQUARES = 1e-305
 """Weighted sum of squares below which a feature counts as 0: float64 has lost its digits."""
 
-MISSING_REMEDY = (
-    "Leave the feature or the row out, or fill missing values first, for example with fillna or "
-    "with river's preprocessing.StatImputer, which fills None."
-)
+LEARNABLE = f"of magnitude at most {MAX_VALUE:g}"
+"""The numbers that are learnt."""
 
-LARGE_REMEDY = "Remove infinite values, and rescale large values, for example to other units."
+VALUE_REMEDY = (
+    "Leave missing values or their rows out, or fill them, for example with fillna or with river's "
+    "preprocessing.StatImputer, which fills None; rescale large values, for example to other units."
+)
 
 NUMBER_REMEDY = (
     "Convert the values to real numbers: times with timestamp() or total_seconds(), or to features "
@@ -98,29 +113,30 @@ def at_position(where: tuple[int, ...]) -> str:
 
 
 def check_values(
-    name: str, values: Matrix, place: Place = at_position, missing: str = MISSING_REMEDY
+    name: str, values: Matrix, place: Place = at_position, remedy: str = VALUE_REMEDY
 ) -> None:
     """Raise unless every value of an array is a real number between -1e150 and 1e150.
 
-    `place` describes the place of a value in the message, given its indices, and `missing` says
-    what to do about NaN.
+    `place` describes the place of a value in the message, given its indices, and `remedy` says what
+    to do about NaN and infinity.
 
     Examples
     --------
     >>> check_values("X", np.array([[1.0, np.nan]]))
     Traceback (most recent call last):
         ...
-    ValueError: X holds nan at position (0, 1), expected finite numbers. Leave the feature or the
-    row out, or fill missing values first, for example with fillna or with river's
-    preprocessing.StatImputer, which fills None.
+    ValueError: X holds nan at position (0, 1), expected finite numbers of magnitude at most ...
     """
     if plain_array(name, values).dtype.kind not in "biuf":
         raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {NUMBER_REMEDY}")
-    if values.dtype.kind != "f" or within_bounds(values):
-        return
-    where = tuple(np.argwhere(_are_outside(values))[0].tolist())
-    value = float(values[where])
-    raise ValueError(f"{name} holds {value} {place(where)}, {_expected(value, missing)}")
+    if values.dtype.kind == "f" and not within_bounds(values):
+        where = tuple(np.argwhere(_are_outside(values))[0].tolist())
+        raise refusal(
+            name,
+            f"holds {float(values[where])} {place(where)}",
+            f"finite numbers {LEARNABLE}",
+            remedy,
+        )
 
 
 @ignoring("over", "invalid")  # Casts warn about signalling NaNs too.
@@ -133,10 +149,7 @@ def _are_outside(values: Matrix) -> NDArray[np.bool_]:
 def plain_array(name: str, values: Any) -> Matrix:
     """Return `values` as an array, or raise TypeError if they are masked or have fields."""
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(
-            f"{name} is a masked array, expected plain numbers. Fill the masked values with "
-            f"{name}.filled()."
-        )
+        raise TypeError(f"{name} is a masked array, expected numbers. Fill it by {name}.filled().")
     array = np.asarray(readable(values))
     check_unstructured(name, array)
     return array
@@ -148,8 +161,7 @@ def check_unstructured(name: str, values: Any) -> None:
     if fields:
         raise TypeError(
             f"{name} is a structured array with the fields {reprlib.repr(list(fields))}, expected "
-            f"plain values. Pass one field as {name}[{fields[0]!r}], or all fields as "
-            f"pandas.DataFrame({name}) or "
+            f"plain values. Pass {name}[{fields[0]!r}], pandas.DataFrame({name}) or "
             f"numpy.lib.recfunctions.structured_to_unstructured({name})."
         )
 
@@ -178,13 +190,6 @@ def within_bounds(values: Matrix) -> bool:
     return float(lowest) >= -MAX_VALUE and float(highest) <= MAX_VALUE
 
 
-def _expected(value: float, missing: str = MISSING_REMEDY) -> str:
-    """Return the part of a message that follows a value: the expected values and the remedy."""
-    if np.isnan(value):
-        return f"expected finite numbers. {missing}"
-    return f"expected finite numbers of magnitude at most {MAX_VALUE:g}. {LARGE_REMEDY}"
-
-
 SPARSE_TYPES: tuple[Any, ...] = sparse.sparray, sparse.spmatrix
 """Classes of sparse matrices."""
 
@@ -197,10 +202,15 @@ def dense(values: Any) -> Any:
 def check_two_dimensional(name: str, array: Matrix) -> None:
     """Raise ValueError unless an array has rows and columns."""
     if array.ndim != 2:
-        raise ValueError(
-            f"{name} has shape {array.shape}, expected (n_rows, n_columns). Pass "
-            f"{name}.reshape(n_rows, n_columns)."
-        )
+        remedy = f"Pass {name}.reshape(n_rows, n_columns)."
+        raise refusal(name, f"has shape {array.shape}", "(n_rows, n_columns)", remedy)
+
+
+def check_one_per_row(name: str, shape: tuple[int, ...], n_rows: int, each: str = "value") -> None:
+    """Raise ValueError unless there is one value for each row, or one for all; `each` names it."""
+    if shape not in ((), (n_rows,)):
+        remedy = f"Pass one {each} per row, or one {each} for all rows."
+        raise refusal(name, f"has shape {shape}", f"({n_rows},) or one {each}", remedy)
 
 
 def check_not_empty(name: str, n_rows: int) -> None:
@@ -214,8 +224,8 @@ def as_array(name: str, values: Any) -> Matrix:
     try:
         array = plain_array(name, values)
     except ValueError as error:
-        problem = f"{name} holds lists of different lengths, expected equal lengths. Pad the lists."
-        raise ValueError(problem) from error
+        fault = "holds lists of different lengths"
+        raise refusal(name, fault, "equal lengths", "Pad the lists.") from error
     check_values(name, array)
     return array
 
@@ -251,12 +261,12 @@ def as_number(value: Any) -> float | None:
 
 
 def read_number(
-    name: str, value: Any, remedy: str = NUMBER_REMEDY, missing: str = MISSING_REMEDY
+    name: str, value: Any, remedy: str = NUMBER_REMEDY, missing: str = VALUE_REMEDY
 ) -> float:
     """Return a value as a float between -1e150 and 1e150.
 
     `remedy` is the last sentence of the message for a value that is not a number, and `missing`
-    that for a missing value.
+    that for any other value.
 
     Raises
     ------
@@ -273,22 +283,21 @@ def read_number(
     if type(value) is float and abs(value) <= MAX_VALUE:
         return value
     number = as_number(value)
-    if number is None and is_missing(value):
-        raise ValueError(f"{name} is {value!r}, expected a number. {missing}")
-    if number is None:
-        fault = f"{name} is {reprlib.repr(value)} of type {type(value).__name__}"
-        raise TypeError(f"{fault}, expected a number. {remedy}")
-    if not abs(number) <= MAX_VALUE:
-        raise ValueError(f"{name} is {_found(value, number)}, {_expected(number, missing)}")
+    if number is None and not is_missing(value):
+        found = f"{name} is {reprlib.repr(value)} of type {type(value).__name__}"
+        raise TypeError(f"{found}, expected a number. {remedy}")
+    if number is None or not abs(number) <= MAX_VALUE:
+        found = f"is {number_text(value, number)}"
+        raise refusal(name, found, f"a number {LEARNABLE}", missing)
     return number
 
 
-def _found(value: Any, number: float) -> str:
-    """Return a description of a value that is refused, given what `as_number` returns for it."""
+def number_text(value: Any, number: float | None) -> str:
+    """Return a text for a value that is refused, given what `as_number` returns for it."""
     # An int may have too many digits to print.
-    if np.isinf(number) and value != number:
+    if number is not None and np.isinf(number) and value != number:
         return f"a number beyond float64 (of type {type(value).__name__})"
-    return str(number)
+    return repr(value if number is None else number)
 
 
 def is_missing(value: Any) -> bool:
@@ -517,11 +526,7 @@ def by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
         # The dates of Python lack the nanoseconds of a column of polars.
         entries = array if array.dtype.kind == "M" else entries
     values = list(entries) if np.ndim(readable(value)) else [value] * n_rows
-    if len(values) != n_rows:
-        raise ValueError(
-            f"{name} has shape ({len(values)},), expected ({n_rows},) or one value. Pass one value "
-            "per row, or one value for all rows."
-        )
+    check_one_per_row(name, (len(values),), n_rows)
     return values
 
 
@@ -591,22 +596,20 @@ def checked_assignment(self: Any, name: str, value: Any) -> None:
     """
     if not name.startswith("_"):
         made: Any = type(self)
-        kind, held, settings = made.__name__, getattr(made, name, None), settings_of(made)
-        if name in settings:
-            is_fixed = held.fset is None if isinstance(held, property) else name in vars(self)
-            if is_fixed:
-                remedy = f"Make a new {kind} with clone({{{name!r}: {reprlib.repr(value)}}})"
-                problem = f"{name} cannot change in a {kind} after it is made. {remedy}."
-                raise AttributeError(problem, name=name, obj=self)
+        kind, settings = made.__name__, settings_of(made)
+        held: Any = getattr(made, name, None)
+        is_property, is_new, fault = isinstance(held, property), name not in vars(self), ""
+        if name in settings and (held.fset is None if is_property else not is_new):
+            remedy = f"Make a new {kind} with clone({{{name!r}: {reprlib.repr(value)}}})"
+            fault = f"{name} cannot change in a {kind} after it is made. {remedy}."
         # Python itself raises for read-only properties.
-        elif not isinstance(held, property) and name not in vars(self):
-            raise AttributeError(
-                f"{kind} has no setting {name!r}, expected one of: {', '.join(settings)}. Assign "
-                "the settings of a part to the part, and begin the names of your own attributes "
-                "with an underscore.",
-                name=name,
-                obj=self,
+        elif name not in settings and is_new and not is_property:
+            remedy = "Assign settings of a part to the part, and begin other names with _."
+            fault = (
+                f"{kind} has no setting {name!r}, expected one of: {', '.join(settings)}. {remedy}"
             )
+        if fault:
+            raise AttributeError(fault, name=name, obj=self)
     object.__setattr__(self, name, value)
 
 
@@ -661,9 +664,8 @@ def check_kind(name: str, value: Any, kinds: tuple[type, ...], expected: str = "
 def check_part(name: str, value: Any, kind: type) -> None:
     """Raise TypeError unless `value` is None or an instance of `kind`."""
     if value is not None and not isinstance(value, kind):
-        found = type(value).__name__
         expected = f"{kind.__name__} or None"
-        raise TypeError(f"{name} is of type {found}, expected {expected}. Pass a {expected}.")
+        raise wrong_type(name, value, expected, f"Pass a {expected}.")
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
@@ -719,9 +721,7 @@ def memory_limit() -> float:
         if limit > 0.0:
             return limit
     if given:
-        raise ValueError(
-            f"{MEMORY_LIMIT_VARIABLE}={given!r} must be a number of bytes above 0, such as 8e9."
-        )
+        raise ValueError(f"{MEMORY_LIMIT_VARIABLE}={given!r} must be a number of bytes above 0.")
     return np.inf
 
 
@@ -747,19 +747,12 @@ def check_weights(
     weights = _weights_in(w, name)
     wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= largest)))
     if wrong.size:
-        place = f" in row {wrong[0]}" if weights.ndim else ""
         given = np.asarray(readable(w), dtype=object).flat[wrong[0]]
-        found = _found(given, float(weights.flat[wrong[0]]))
-        raise ValueError(
-            f"{name} holds {found}{place}, expected weights of at least 0 and at "
-            f"most {largest:g}. Pass 0 for rows that should not count, and divide all weights by "
-            "one number if some are too large."
-        )
-    if weights.ndim and weights.shape != (n_rows,):
-        raise ValueError(
-            f"{name} has shape {weights.shape}, expected ({n_rows},) or one number. Pass one "
-            "weight per row, or one weight for all rows."
-        )
+        place = f" in row {wrong[0]}" if weights.ndim else ""
+        found = f"holds {number_text(given, float(weights.flat[wrong[0]]))}{place}"
+        remedy = "Pass 0 for rows that should not count, and divide large weights by one number."
+        raise refusal(name, found, f"weights of at least 0 and at most {largest:g}", remedy)
+    check_one_per_row(name, weights.shape, n_rows, "weight")
     return weights.copy() if weights.ndim else float(weights)
 
 
@@ -774,8 +767,7 @@ def _weights_in(w: Any, name: str) -> Floats:
         if weights.dtype.kind in "biuf":
             return weights.astype(np.float64)
     raise TypeError(
-        f"{name} is {reprlib.repr(w)}, expected numbers. Pass one number per row, or one number "
-        "for all rows."
+        f"{name} is {reprlib.repr(w)}, expected numbers. Pass one number per row or for all."
     )
 
 
@@ -792,30 +784,28 @@ def check_mass(values: Matrix, w: float | Floats, names: Callable[[], Sequence[A
     largest = max(-float(values.min()), float(values.max()), 1.0)
     if heaviest > MAX_VALUE**2 / largest**2:
         column = int(np.abs(dense(values)).max(axis=0).argmax())
-        raise ValueError(
-            f"w holds {heaviest:g} for values of {names()[column]!r} as large as {largest:g}, "
-            f"expected weight times squared value of at most {MAX_VALUE**2:g}. Rescale the weights "
-            "or the values."
-        )
+        found = f"holds {heaviest:g} for values of {names()[column]!r} as large as {largest:g}"
+        expected = f"weight times squared value of at most {MAX_VALUE**2:g}"
+        raise refusal("w", found, expected, "Rescale the weights or the values.")
 
 
 def check_mergeable(model: Any, other: Any) -> None:
     """Raise unless `other` is a model of the same kind with the same settings."""
     if type(other) is not type(model):
-        expected = type(model).__name__
-        raise TypeError(
-            f"other is of type {type(other).__name__}, expected {expected}. Pass models of one "
-            "class."
-        )
-    mine, theirs = model._get_params(), other._get_params()
+        raise wrong_type("other", other, type(model).__name__, "Pass models of one class.")
     differing = [
         f"{name}: {getattr(model, name)!r} and {getattr(other, name)!r}"
-        for name in mine
-        if not same(mine[name], theirs[name])
+        for name in differing_settings(model, other)
     ]
     if differing:
-        fault = f"other has different settings ({', '.join(differing)})"
-        raise ValueError(f"{fault}, expected equal ones. Make all models with one model's empty().")
+        found = f"has different settings ({', '.join(differing)})"
+        raise refusal("other", found, "equal ones", "Make all models with one model's empty().")
+
+
+def differing_settings(model: Any, other: Any) -> list[str]:
+    """Return the names of the settings in which two models or steps differ."""
+    mine, theirs = model._get_params(), other._get_params()
+    return [name for name in mine if not same(mine[name], theirs.get(name))]
 
 
 def same(a: Any, b: Any) -> bool:

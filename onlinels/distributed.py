@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import reduce
@@ -16,7 +15,7 @@ from dask.delayed import Delayed, delayed
 from dask.diagnostics import ProgressBar
 from dask.sizeof import sizeof
 
-from onlinels.checks import check_count
+from onlinels.checks import check_count, refusal, wrong_type
 from onlinels.linear.model import LinearModel
 from onlinels.linear.state import without_choices
 from onlinels.network import ShallowConvClassifier
@@ -123,10 +122,9 @@ def fit(
     linear = linear_part(result)
     for name, idle in (("forgetting_factor", 1.0), ("half_life", None)):
         if getattr(linear, name) != idle:
-            raise ValueError(
-                f"model has {name}={getattr(linear, name)!r}, expected {idle!r}: partitions have "
-                f"no order, so the model cannot forget. Make it without {name}."
-            )
+            found, expected = f"has {name}={getattr(linear, name)!r}", repr(idle)
+            remedy = f"Partitions have no order, so a model cannot forget: leave {name} out."
+            raise refusal("model", found, expected, remedy)
     width = PER_MODEL if split_every is None else check_count("split_every", split_every, 2)
     read, batches = partitions(X, y, w)
     start, run = linear.empty(), uuid4().hex
@@ -184,10 +182,8 @@ def predict(model: Any, X: Any) -> Any:
         return [ask(known, each) for each in parts]
     none = model.predict_many(np.zeros((1, *X.shape[1:])))
     if not isinstance(none, np.ndarray):
-        raise TypeError(
-            "X is a dask array, expected a dataframe or a list of delayed batches for a model of "
-            "several targets by name. Pass dataframe.from_dask_array(X)."
-        )
+        expected = "a dataframe or a list of delayed batches for a model of several named targets"
+        raise wrong_type("X", X, expected, "Pass dataframe.from_dask_array(X).")
     # The predictions for no rows; their type can store every label.
     classes = list(getattr(model, "classes", ()))
     none = (label_array(classes) if classes else none)[:0]
@@ -203,17 +199,13 @@ def linear_part(model: Any) -> LinearModel:
     last = last_step(model)
     if isinstance(last, ShallowConvClassifier):
         if not last.features_fixed:
-            raise ValueError(
-                "model has features that are not fixed yet, expected fixed features, equal for all "
-                "partitions. Let it learn some images first, then call its fix_features()."
-            )
-        last = last._linear_layer()
+            remedy = "Let it learn some images first, then call its fix_features()."
+            raise refusal("model", "has features that are not fixed yet", "fixed ones", remedy)
+        last = last._answering().classifier
     if not isinstance(last, LinearModel):
-        raise TypeError(
-            f"model is of type {type(last).__name__}, expected a linear model of this package, "
-            "ShallowConvClassifier, or a pipeline that ends in one of these. Other models depend "
-            "on the order of rows: fit the model inside."
-        )
+        expected = "a linear model of this package, ShallowConvClassifier, or a pipeline of these"
+        remedy = "Other models depend on the order of rows: fit the model inside."
+        raise wrong_type("model", last, expected, remedy)
     check_steps_learn_nothing(model, "every partition would have its own")
     return last
 
@@ -262,18 +254,15 @@ def partitions_of(X: Any) -> list[Delayed]:
     """Return the partitions of a Dask collection; raise unless each has all columns."""
     is_array = isinstance(X, array.Array)
     if is_array and (X.numblocks[1:] != (1,) * (X.ndim - 1) or np.isnan(X.shape[1:]).any()):
-        raise ValueError(
-            f"X has column chunks {X.chunks[1:]}, expected all columns in one chunk of known "
-            'length. Pass X.rechunk({k: -1 for k in range(1, X.ndim)} | {0: "auto"}).'
-        )
+        remedy = 'Pass X.rechunk({k: -1 for k in range(1, X.ndim)} | {0: "auto"}).'
+        expected = "all columns in one chunk of known length"
+        raise refusal("X", f"has column chunks {X.chunks[1:]}", expected, remedy)
     if is_array or isinstance(X, dataframe.DataFrame):
         return list(np.ravel(X.to_delayed()))
     if isinstance(X, (list, tuple)) and all(isinstance(each, Delayed) for each in X):
         return list(X)
-    raise TypeError(
-        f"X is of type {type(X).__name__}, expected a dask array or dataframe, or a list of "
-        "delayed batches. What is in memory goes to learn_many and predict_many."
-    )
+    expected = "a dask array or dataframe, or a list of delayed batches"
+    raise wrong_type("X", X, expected, "What is in memory goes to learn_many and predict_many.")
 
 
 def partitions(X: Any, y: Any, w: Any) -> tuple[Callable[..., Any], list[tuple[Any, ...]]]:
@@ -289,10 +278,8 @@ def partitions(X: Any, y: Any, w: Any) -> tuple[Callable[..., Any], list[tuple[A
         return aligned, list(zip(*columns, strict=True))
     for name, value in (("y", y), ("w", w)):
         if value is not None:
-            raise ValueError(
-                f"{name} is given with X of type {type(X).__name__}, expected tuples (X, y) or "
-                f"(X, y, w) in X alone. Put {name} into these tuples."
-            )
+            found, expected = "is given with a list of batches", "tuples (X, y, w) in X alone"
+            raise refusal(name, found, expected, f"Put {name} into these tuples.")
     return given, list(zip(*columns, strict=True))
 
 
@@ -305,21 +292,18 @@ def vector(X: Any, name: str, values: Any) -> Any:
         lengths = values.chunks[0]
         if isinstance(X, array.Array) and not np.isnan([*X.chunks[0], *lengths]).any():
             if len(values) != len(X):
-                fault = f"{name} has {len(values)} rows, expected {len(X)} as X has"
-                raise ValueError(f"{fault}. Pass one entry for each row.")
+                found, expected = f"has {len(values)} rows", f"{len(X)} as X has"
+                raise refusal(name, found, expected, "Pass one entry for each row.")
             lengths = X.chunks[0]
         values = values.rechunk({0: lengths} | dict.fromkeys(range(1, values.ndim), -1))
     elif not isinstance(values, (dataframe.Series, dataframe.DataFrame)):
-        raise TypeError(
-            f"{name} is {reprlib.repr(values)}, expected a dask array or series with an entry for "
-            f"each row. Pass array.from_array({name}, …) or dataframe.from_pandas({name}, …)."
-        )
+        remedy = f"Pass array.from_array({name}, …) or dataframe.from_pandas({name}, …)."
+        raise wrong_type(name, values, "a dask array or series with an entry for each row", remedy)
     parts = np.ravel(values.to_delayed())
     if len(parts) != X.npartitions:
-        raise ValueError(
-            f"{name} has {len(parts)} partitions, expected {X.npartitions} as X has. Repartition "
-            "it, or pass arrays of known lengths: a dataframe's to_dask_array(lengths=True)."
-        )
+        found, expected = f"has {len(parts)} partitions", f"{X.npartitions} as X has"
+        remedy = "Repartition it, or pass arrays of known lengths: to_dask_array(lengths=True)."
+        raise refusal(name, found, expected, remedy)
     return parts
 
 
@@ -354,18 +338,16 @@ def aligned(X: Any, *others: Any) -> tuple[Any, ...]:
     """Return a batch; raise if targets or weights of a frame have another index."""
     for name, values in zip(("y", "w"), others, strict=False):
         if hasattr(X, "index") and hasattr(values, "index") and not X.index.equals(values.index):
-            fault = f"{name} has another index than X, expected the same index"
-            raise ValueError(
-                f"{fault}: rows are matched by position. Pass columns of one dataframe."
-            )
+            remedy = "Rows are matched by position: pass columns of one dataframe."
+            raise refusal(name, "has another index than X", "the same index", remedy)
     return X, *others
 
 
 def given(batch: Any) -> tuple[Any, ...]:
     """Return a delayed batch; raise unless it is a tuple of arguments of `learn_many`."""
     if not (isinstance(batch, (tuple, list)) and len(batch) in (2, 3)):
-        fault = f"a batch is of type {type(batch).__name__}, expected a tuple (X, y) or (X, y, w)"
-        raise TypeError(f"{fault}. Return one of these tuples from each delayed function.")
+        remedy = "Return one of these from each delayed function."
+        raise wrong_type("a batch", batch, "a tuple (X, y) or (X, y, w)", remedy)
     return batch_given(*batch)
 
 

@@ -8,7 +8,7 @@ from collections import UserList
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,9 @@ from onlinels.checks import (
     check_count,
     check_kind,
     check_weights,
+    refusal,
+    wrong_type,
 )
-from onlinels.linear.model import LinearModel
 from onlinels.numerics import restore
 from onlinels.pipelines import FIXED_STEPS, columns_of_rows, end_of, last_step, steps_of
 from onlinels.rows.batch import (
@@ -71,6 +72,7 @@ class LabelledTable:
             yield x, y, dict(zip(self.options, given, strict=True))
 
 
+@matched_by_position
 def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     """Read an array, a sparse matrix, a frame or a list of dicts, with its targets."""
     # Converted once: parts of them are read one after the other.
@@ -88,8 +90,8 @@ def read_table(model: Any, X: Any, y: Any, w: Any, t: Any) -> LabelledTable:
     if t is not None:
         options["t"] = by_row("t", t, n_rows)
     if len(targets) != n_rows:
-        problem = f"y has {len(targets)} values, expected {n_rows}"
-        raise ValueError(f"{problem}. Pass one for each row of X.")
+        remedy = "Pass one for each row of X."
+        raise refusal("y", f"has {len(targets)} values", str(n_rows), remedy)
     # A `WindowedClassifier` reads times from the rows.
     return LabelledTable(X, targets, options, getattr(last_step(model), "timestamp", None))
 
@@ -113,58 +115,6 @@ class Counted:
         """Count a prediction."""
         self.whole.update(y_true, y_pred)
         self.windowed.update(y_true, y_pred)
-
-
-def by_rows(
-    model: Any, rows: Iterable[Any], counted: Any, window: int, moment: Any, delay: Any
-) -> Iterator[int]:
-    """Evaluate by river's loop; yield the number of rows at the end of every window."""
-    from river import evaluate
-
-    n_read = n_rows = 0
-
-    def checked() -> Iterator[Any]:
-        nonlocal n_read
-        for n_read, row in enumerate(rows, 1):
-            if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
-                raise TypeError(
-                    f"Row {n_read - 1} of the stream is {reprlib.repr(row)}, expected a pair "
-                    '(x, y), or a triple (x, y, {"w": weight}). Pass such rows, or a table X with '
-                    "its y."
-                )
-            x, y, *options = row
-            # Copied, because river removes the weight.
-            yield x, y, *map(dict, options)
-
-    for state in evaluate.iter_progressive_val_score(
-        checked(), model, counted, moment, delay, step=window
-    ):
-        n_rows = state["Step"]
-        yield n_rows
-    if n_read > n_rows:
-        # River yields nothing if there are fewer rows than one step.
-        yield n_read
-
-
-def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
-    """Yield the ends of windows in which rows of a table are learnt one by one, as dicts.
-
-    A model that has learnt rows of a plain array rejects rows with other names afterwards.
-    """
-    layout, (steps, last) = columns_of_rows(model, X).layouts[-1], end_of(model)
-    formed = [(last, layout)] if hasattr(last, "_take_form") else []
-    # A hidden layer in front has the columns of the table.
-    formed += [(step, form_of(X)) for step in steps[:1] if hasattr(step, "_take_form")]
-    for step, form in formed:
-        columns = step._state.columns if isinstance(step, LinearModel) else step._columns
-        columns.in_form(form)  # Raises if the step has learnt other names.
-    try:
-        yield from ends
-    finally:
-        for step, form in formed:
-            with step._lock:
-                if last.count:
-                    step._take_form(form)
 
 
 def by_batches(
@@ -192,6 +142,59 @@ def by_batches(
                 if answer not in (None, {}):
                     counted.update(y, answer)
         yield stop
+
+
+def checked_rows(stream: Iterable[Any]) -> Iterator[Any]:
+    """Yield the rows of a stream; raise TypeError unless they are pairs or triples."""
+    for number, row in enumerate(stream):
+        if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
+            raise TypeError(
+                f"Row {number} of the stream is {reprlib.repr(row)}, expected a pair (x, y), or a "
+                'triple (x, y, {"w": weight}). Pass such rows, or a table as the tuple (X, y).'
+            )
+        x, y, *options = row
+        # Copied, because river removes the weight.
+        yield x, y, *map(dict, options)
+
+
+def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
+    """Yield the ends of windows in which rows of a table are learnt one by one, as dicts.
+
+    A model that has learnt rows of a plain array rejects rows with other names afterwards.
+    """
+    layout, (steps, last) = columns_of_rows(model, X).layouts[-1], end_of(model)
+    formed = [(last, layout)] if hasattr(last, "_take_form") else []
+    # A hidden layer in front has the columns of the table.
+    formed += [(step, form_of(X)) for step in steps[:1] if hasattr(step, "_take_form")]
+    for step, form in formed:
+        columns = step._state.columns if hasattr(step, "_state") else step._columns
+        columns.in_form(form)  # Raises if the step has learnt other names.
+    try:
+        yield from ends
+    finally:
+        for step, form in formed:
+            with step._lock:
+                if last.count:
+                    step._take_form(form)
+
+
+def by_rows(
+    rows: Iterable[Any], model: Any, counted: Any, window: int, moment: Any, delay: Any
+) -> Iterator[int]:
+    """Evaluate by river's loop; yield the number of rows at the end of every window."""
+    from river import evaluate
+
+    n_rows, numbers = 0, count()
+    rows = (row for row, _ in zip(rows, numbers, strict=False))
+    for state in evaluate.iter_progressive_val_score(
+        rows, model, counted, moment, delay, step=window
+    ):
+        n_rows = state["Step"]
+        yield n_rows
+    n_read = next(numbers)
+    if n_read > n_rows:
+        # River yields nothing if there are fewer rows than one step.
+        yield n_read
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -222,7 +225,7 @@ class ProgressiveScore:
     --------
     >>> from river import datasets, linear_model, metrics
     >>> model, stream = linear_model.Perceptron(), datasets.Phishing()
-    >>> score = progressive_val_score(model, stream, metric=metrics.Accuracy(), window=500)
+    >>> score = progressive_val_score(stream, model, metrics.Accuracy(), window=500)
     >>> score.rows, score.windowed.round(2)
     (array([ 500, 1000, 1250]), array([0.8 , 0.86, 0.87]))
     """
@@ -283,8 +286,8 @@ class ProgressiveScore:
         for score in (self, *others):
             check_kind("others", score, (ProgressiveScore,))
             if score.window != self.window:
-                problem = f"{score.name} has windows of {score.window:,} rows"
-                raise ValueError(f"{problem}, expected {self.window:,}. Evaluate with one window.")
+                found, expected = f"has windows of {score.window:,} rows", f"{self.window:,}"
+                raise refusal(score.name, found, expected, "Evaluate with one window.")
             curves.append((score, *score._curves(metric)))
         with axes_at(path_or_axes, (8.0, 4.0)) as axes:
             for score, _, cumulative, windowed in curves:
@@ -310,10 +313,11 @@ class ProgressiveScore:
         """Return a metric, by default the first, and its cumulative and windowed values."""
         columns = columns_of(self.metric)
         parts, names = [*columns.values()], [name for _, name in columns]
-        if name is not None and name not in names:
-            problem = f"The score of {self.name} has the metrics {names}, not {name!r}"
-            raise ValueError(f"{problem}. Pass one of them, or scores with the same metric.")
-        place = 0 if name is None else names.index(name)
+        name = names[0] if name is None else name
+        if name not in names:
+            remedy = "Pass one of them, or scores with the same metric."
+            raise refusal(f"The score of {self.name}", f"has the metrics {names}", name, remedy)
+        place = names.index(name)
         # The curves of a single metric are no tables.
         cumulative, windowed = map(np.atleast_2d, (self.cumulative.T, self.windowed.T))
         return parts[place], cumulative[place], windowed[place]
@@ -377,17 +381,15 @@ def axes_at(place: Any, size: tuple[float, float], **settings: Any) -> Iterator[
         figure.savefig(place)
 
 
-@matched_by_position
 def progressive_val_score(
+    dataset: Any,
     model: Any,
-    X: Any,
-    y: Any = None,
-    metric: Any = None,
+    metric: Any,
+    moment: Any = None,
+    delay: Any = None,
     *,
     w: Any = None,
     t: Any = None,
-    moment: Any = None,
-    delay: Any = None,
     window: int = 1000,
     batch_size: int = 1000,
     name: str | None = None,
@@ -395,34 +397,35 @@ def progressive_val_score(
     """Evaluate a model on a stream by progressive validation, in batches if the model can.
 
     The model predicts every row before it learns the row: progressive validation (Blum, Kalai and
-    Langford), also called prequential evaluation (Dawid) or test-then-train. The metric has the
-    value that river's ``evaluate.progressive_val_score`` returns: it counts the same predictions in
-    the same order, including those before the first learnt row.
+    Langford), also called prequential evaluation (Dawid) or test-then-train. The arguments are
+    those of river's ``evaluate.progressive_val_score``, and the metric has the value that river's
+    function returns: it counts the same predictions in the same order, including those before the
+    first learnt row.
 
     Parameters
     ----------
+    dataset : iterable of (x, y), or tuple (X, y)
+        The rows: a stream of pairs (x, y), or of triples with a dict such as ``{"w": 2.0}``, like
+        river's data sets; or a table and its targets. X is an array or sparse matrix (n_rows,
+        n_features), an array of images, a frame or a list of dicts; y is an array, series or list
+        of n_rows targets, for several targets an array, frame or list of dicts. A tuple of length 2
+        is always a table: pass a stream of two rows as a list.
     model : classifier, regressor or any other model that river evaluates
         The model to evaluate, which learns the rows. A model with `predict_learn_many`
         (`predict_proba_learn_many` for metrics of probabilities) predicts and learns a table in
-        batches. Streams, several targets and other models are evaluated by river's loop, row by
-        row.
-    X : array or sparse matrix (n_rows, n_features), array of images, frame, list of dicts, stream
-        The rows. A stream is an iterable of pairs (x, y), or triples with a dict such as
-        ``{"w": 2.0}``, like river's data sets.
-    y : array, series or list of n_rows targets
-        Targets, omitted if `X` is a stream. Several targets are an array, frame or list of dicts.
+        batches. Streams, several targets and other models are predicted and learnt row by row.
     metric : river.metrics.base.Metric
         A river metric of predictions, or several joined by ``+``. It is updated in place, as in
         river.
+    moment, delay : optional
+        Time of a row, by default its number, and time after which its target is revealed, as in
+        river's ``stream.simulate_qa``: a row of time s is learnt before the first row of time
+        s + delay or later is predicted. A delay of 0 or 1 row is the same as None.
     w : float, or array, series or list of n_rows floats, optional
         Weights for learning, at least 0. As in river, models whose `learn_one` has no w ignore
         them, and so does the metric.
     t : number or date, or array, series or list of n_rows of them, optional
         Times of the rows, for models with a `half_life`.
-    moment, delay : optional
-        Time of a row, by default its number, and time after which its target is revealed, as in
-        river's ``stream.simulate_qa``: a row of time s is learnt before the first row of time
-        s + delay or later is predicted. A delay of 0 or 1 row is the same as None.
     window : int
         Number of rows in a window of the learning curve, at least 1.
     batch_size : int
@@ -446,7 +449,7 @@ def progressive_val_score(
     -----
     The time is that of the model and of the metric. Batches end at the windows, so windows of less
     than about 100 rows are slower. With a delay of more than one row, or a `moment`, rows are
-    answered one by one.
+    predicted one by one.
 
     References
     ----------
@@ -460,35 +463,40 @@ def progressive_val_score(
     --------
     >>> from river import datasets, metrics
     >>> from onlinels import LeastSquaresClassifier
-    >>> model, metric = LeastSquaresClassifier(), metrics.Accuracy()
-    >>> score = progressive_val_score(model, datasets.Phishing(), metric=metric)
+    >>> model = LeastSquaresClassifier()
+    >>> score = progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
     >>> print(f"{score.metric.get():.0%}")
     89%
     """
     window = check_count("window", window, 1)
     batch_size = check_count("batch_size", batch_size, 1)
+    if isinstance(dataset, base.Estimator):
+        expected = "rows, in the order dataset, model, metric"
+        remedy = "Pass the rows before the model, a table as the tuple (X, y)."
+        raise wrong_type("dataset", dataset, expected, remedy)
     check_metric(model, metric)
-    counted = Counted(metric)
-    if y is None and not (w is None and t is None):
+    table = None
+    if isinstance(dataset, tuple) and len(dataset) == 2:
+        table = read_table(model, *dataset, w, t)
+    elif not (w is None and t is None):
         remedy = 'Pass triples (x, y, {"w": w, "t": t})'
         raise TypeError(f"w or t is given with a stream, expected None. {remedy}.")
-    table = None if y is None else read_table(model, X, y, w, t)
-    method = batch_method(model, metric)
-    # A label with a delay of one row arrives before the next row is predicted.
-    is_prompt = moment is None and delay in (None, 0, 1)
-    if table is not None and method is not None and is_prompt:
+    counted, method = Counted(metric), batch_method(model, metric)
+    if table is None:
+        ends = by_rows(checked_rows(dataset), model, counted, window, moment, delay)
+    elif method is not None and moment is None and delay in (None, 0, 1):
+        # A target with a delay of one row arrives before the next row is predicted.
         ends = by_batches(model, method, table, counted, window, batch_size)
     else:
-        rows = X if table is None else table.stream()
-        ends = by_rows(model, rows, counted, window, moment, delay)
-        if table is not None:
-            ends = in_form_of(model, table.X, ends)
+        ends = by_rows(table.stream(), model, counted, window, moment, delay)
+        ends = in_form_of(model, table.X, ends)
     name = str(model) if name is None else name
     points, start = [], perf_counter()
     for end in ends:
-        points.append((end, values_of(metric), values_of(counted.windowed), perf_counter() - start))
+        values = values_of(metric), values_of(counted.windowed)
+        points.append((end, *values, perf_counter() - start))
         counted.windowed = counted.blank.clone()
-    stops, *values, seconds = zip(*points, strict=True) if points else [()] * 4
+    stops, *curves, seconds = zip(*points, strict=True) if points else [()] * 4
     columns, n_rows = columns_of(metric), np.array(stops, dtype=np.intp)
     # A single metric has a number per window, and several have a row of numbers.
     is_one = metrics_in(metric) == [metric] and len(columns) == 1
@@ -496,7 +504,7 @@ def progressive_val_score(
     cumulative, windowed = (
         # An output that no row of a window had is NaN.
         np.reshape([[each.get(column, np.nan) for column in columns] for each in curve], shape)
-        for curve in values
+        for curve in curves
     )
     times = np.array(seconds)
     return ProgressiveScore(name, metric, window, n_rows, cumulative, windowed, times)
@@ -508,11 +516,11 @@ def check_metric(model: Any, metric: Any) -> None:
 
     is_metric = hasattr(metric, "works_with") and not isinstance(metric, (type, ClusteringMetric))
     if not is_metric or not metric.works_with(model):
+        found = f"metric={reprlib.repr(metric)} does not work with a model of type "
+        expected = "expected, in the order dataset, model, metric, a river metric for the model"
         raise TypeError(
-            f"metric={reprlib.repr(metric)} does not work with a model of type "
-            f"{type(model).__name__}, expected, in the order model, X, y, metric, a model and a "
-            "river metric for it. Pass metric=metrics.Accuracy() for a classifier, metrics.MAE() "
-            "for a regressor, metrics.multioutput.MicroAverage(metrics.MAE()) for several targets."
+            f"{found}{type(model).__name__}, {expected}. Pass metrics.Accuracy() for a classifier, "
+            "metrics.MAE() for a regressor, multioutput.MicroAverage of it for several targets."
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from river import base
 
+from onlinels.checks import wrong_type
 from onlinels.linear.model import LinearModel, about_mean
 from onlinels.pipelines import copied, steps_of
 from onlinels.rows.batch import check_mapping
@@ -107,7 +108,7 @@ def mean_scores(model: LinearModel) -> dict[Any, float]:
     {'prediction': 3.0}
     """
     if not is_linear(model):
-        raise TypeError(f"model is a {type(model).__name__}, expected a linear model by itself.")
+        raise wrong_type("model", model, "a linear model by itself", "Pass the last step.")
     scores = named_scores(model, {})
     effects = feature_effects(model, {})
     return {output: score - sum(effects[output].values()) for output, score in scores.items()}
@@ -126,11 +127,8 @@ def named_scores(model: Any, x: Any) -> dict[Any, float]:
     if hasattr(last, "scores_one"):
         return dict(last.scores_one(x))
     if not isinstance(last, (base.Regressor, base.MultiTargetRegressor)):
-        raise TypeError(
-            f"model ends in a {type(last).__name__}, expected a classifier with scores_one or a "
-            "regressor. Pass a model of this package that predicts single samples, or a pipeline "
-            "that ends in one; for a WindowedClassifier, pass its `classifier` and a window."
-        )
+        remedy = "Of a WindowedClassifier, pass the `classifier` and a window."
+        raise wrong_type("model", last, "a classifier with scores_one or a regressor", remedy)
     answer = last.predict_one(x)
     return dict(answer) if isinstance(answer, Mapping) else {"prediction": float(answer)}
 

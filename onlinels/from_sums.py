@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from onlinels.checks import MAX_COUNT, Floats, Integers, check_values, readable
+from onlinels.checks import MAX_COUNT, Floats, Integers, check_values, readable, refusal, wrong_type
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
@@ -18,6 +18,7 @@ from onlinels.linear.ridge import KFold
 from onlinels.rows.batch import Columns, Name, plain_names, sorted_names
 from onlinels.rows.labels import Classes, as_list, read_label
 from onlinels.sums.audit import check_sum
+from onlinels.sums.axes import Places, reindexed
 from onlinels.sums.forms import GramSums
 from onlinels.sums.removals import Prints, prints_of_counts, unknown_prints
 from onlinels.sums.rows import Mean
@@ -45,8 +46,8 @@ CHECKED_RIDGE = 1e-6
 SUMS_REMEDY = "Compute all sums over the same rows, as sums and not as means."
 
 ORIGIN_REMEDY = (
-    "If they are, large means have cost their digits: subtract an origin near the means from the "
-    "rows first, and pass it as origin."
+    f"{SUMS_REMEDY} If they are, large means have cost their digits: subtract an origin near the "
+    "means from the rows first, and pass it as origin."
 )
 
 
@@ -125,8 +126,8 @@ def classifier_from_sums(
     names = [read_label(each, f"labels[{place}]") for place, each in enumerate(found)]
     classes, n_classes = Classes().extended(names), len(names)
     if len(classes) < n_classes:
-        fault = f"labels={names!r} holds a label twice, expected different labels"
-        raise ValueError(f"{fault}. Add up the sums and the counts of each label.")
+        remedy = "Add up the sums and the counts of each label."
+        raise refusal(f"labels={names!r}", "holds a label twice", "different labels", remedy)
     by_class = _numbers("sums_by_class", sums_by_class, (n_classes, "n_features"))
     counts, none = _counts("counts", counts, n_classes), np.zeros(n_classes)
     # Targets are 0 and 1: their sums and their squares are the weights of the classes.
@@ -217,13 +218,11 @@ def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
     if not issubclass(type(model), kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
         remedy = "For a pipeline, compute sums of the transformed features, and pass its last step."
-        raise TypeError(f"model={model!r} must be a {names}. {remedy}")
+        raise wrong_type("model", model, f"a {names}", remedy)
     if model.accumulator == "orthogonal" or isinstance(model.ridge, KFold):
-        raise ValueError(
-            f"model has accumulator={model.accumulator!r} and ridge={model.ridge!r}, expected "
-            'accumulator="gram" or "recursive" and no KFold: a factor and folds need the rows. '
-            "Pass a model of other settings."
-        )
+        found = f"has accumulator={model.accumulator!r} and ridge={model.ridge!r}"
+        expected = 'accumulator="gram" or "recursive" and no KFold'
+        raise refusal("model", found, expected, "A factor and folds need the rows themselves.")
 
 
 def _numbers(name: str, values: Any, shape: tuple[int | str, ...]) -> Floats:
@@ -234,21 +233,19 @@ def _numbers(name: str, values: Any, shape: tuple[int | str, ...]) -> Floats:
     try:
         array = np.asarray(readable(values)).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        problem = f"{name} is not an array of numbers: {error}"
-        raise TypeError(f"{problem}, expected one. Pass float(value) of each.") from error
+        remedy = "Pass float(value) of each."
+        raise TypeError(f"{name} is not an array of numbers: {error}. {remedy}") from error
     array = array[..., None] if array.ndim < len(shape) else array
     fits = array.ndim == len(shape) and array.size > 0
     if not fits or any(n not in (m, str(n)) for n, m in zip(shape, array.shape, strict=True)):
         sizes = ", ".join(map(str, shape)) + "," * (len(shape) == 1)
-        fault = f"{name} has the shape {array.shape}"
-        raise ValueError(f"{fault}, expected a shape ({sizes}) without a 0. Pass such an array.")
+        expected = f"a shape ({sizes}) without a 0"
+        raise refusal(name, f"has the shape {array.shape}", expected, "Pass such an array.")
     wrong = ~(np.abs(array) <= MAX_SUM)  # True also for NaN.
     if wrong.any():
-        place = tuple(np.argwhere(wrong)[0].tolist())
-        raise ValueError(
-            f"{name}[{', '.join(map(str, place))}] is {array[place]}, expected a finite number up "
-            f"to {MAX_SUM:g}. Leave rows with missing or infinite values out of all sums."
-        )
+        at, value = np.argwhere(wrong)[0].tolist(), array[wrong][0]
+        remedy = "Leave rows with missing or infinite values out of all sums."
+        raise refusal(f"{name}{at}", f"is {value}", f"a finite number up to {MAX_SUM:g}", remedy)
     return array
 
 
@@ -269,10 +266,10 @@ def _origin(name: str, values: Any, size: int) -> Floats:
 
 def _names(name: str, names: Iterable[Name] | None, size: int) -> range | tuple[Name, ...]:
     if isinstance(names, str):
-        raise TypeError(f"{name}={names!r}, expected {size} names. Pass a list of them.")
+        raise wrong_type(name, names, f"{size} names", "Pass a list of them.")
     found: range | tuple[Name, ...] = range(size) if names is None else plain_names(names)
     if len(found) != size or len(set(found)) < size:
-        raise ValueError(f"{name}={found!r}, expected {size} different names. Pass one for each.")
+        raise refusal(name, f"is {found!r}", f"{size} different names", "Pass one for each.")
     return found
 
 
@@ -290,25 +287,21 @@ def _about_means(sums: RowSums) -> tuple[Floats, Floats, Floats]:
     squares = (n * sums.target_squares - target_totals**2) / n
     roots = np.sqrt(np.abs(raw))
     if (np.abs(gram - gram.T) > SYMMETRY_TOLERANCE * np.outer(roots, roots)).any():
-        raise ValueError(f"gram is not symmetric, expected a symmetric matrix. {SUMS_REMEDY}")
+        raise refusal("gram", "is not symmetric", "a symmetric matrix", SUMS_REMEDY)
     constant = np.abs(gram.diagonal()) <= CONSTANT_SHARE * raw
     gram[constant], gram[:, constant], cross[constant] = 0.0, 0.0, 0.0
     sizes = np.where(constant, 1.0, np.sqrt(np.abs(gram.diagonal())))
     scaled = gram / sizes / sizes[:, None] + CHECKED_RIDGE * np.eye(len(sizes))
     factor, n_failed = dpotrf(scaled, lower=True, overwrite_a=True)
     if n_failed:
-        raise ValueError(
-            f"gram is indefinite, expected sums of products of rows. {SUMS_REMEDY} {ORIGIN_REMEDY}"
-        )
+        raise refusal("gram", "is indefinite", "sums of products of rows", ORIGIN_REMEDY)
     explained = (solve_triangular(factor, cross / sizes[:, None], lower=True) ** 2).sum(axis=0)
     most = (1.0 + CHECKED_RIDGE) * squares + CONSTANT_SHARE * np.abs(sums.target_squares)
     if (explained > most).any():
         place = int((explained > most).argmax())
-        raise ValueError(
-            f"The sums of products with target {place} explain {explained[place]:g} of its sum of "
-            f"squares about the mean, expected at most {most[place]:g}. {SUMS_REMEDY} "
-            f"{ORIGIN_REMEDY}"
-        )
+        found = f"explain {explained[place]:g} of its sum of squares about the mean"
+        expected = f"at most {most[place]:g}"
+        raise refusal(f"The sums with target {place}", found, expected, ORIGIN_REMEDY)
     return gram, cross, np.maximum(squares, 0.0)
 
 
@@ -345,7 +338,8 @@ def _with_sums(
         mean=mean if model.fit_intercept else None,
         prints=np.hstack((unknown_prints(n_features), target_prints)),
     )
-    learnt = learnt.reindexed(np.argsort(columns.locate(layout)), targets)
+    places = Places(np.argsort(columns.locate(layout)), targets, n_features)
+    learnt = reindexed(learnt, places)
     new = model.empty()
     new._state.subsets.check_fits(n_features, n_targets)
     check_sum(new._state.statistics, learnt)

@@ -20,6 +20,7 @@ from onlinels.checks import (
     check_weights,
     checked_assignment,
     row_blocks,
+    wrong_type,
 )
 from onlinels.core.apply import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
@@ -114,12 +115,6 @@ def learn_and_note(learn: Callable[[], Any], wrapper: Any, added: Floats) -> Non
         raise
 
 
-def take_form(model: Any, batch: Batch) -> None:
-    """Note in a model that rows, which are then learnt one by one, come from a plain array."""
-    if len(batch) and hasattr(model, "_take_form"):
-        model._take_form(batch.layouts[-1])
-
-
 def warn_of_lacking(model: Any, batch: Batch) -> None:
     """Warn of columns of a linear model that a frame or an array lacks."""
     if isinstance(model, LinearModel):
@@ -203,9 +198,12 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         given = {name: by_row(name, value, n_rows) for name, value in others.items()}
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
         later, parts_after = aside(self, lambda wrapper: wrapper._learning)
+        last = last_step(later.classifier)
         if is_fixed:
-            vars(later)["classifier"] = last_step(later.classifier)
-        take_form(last_step(later.classifier), batch)
+            vars(later)["classifier"] = last
+        if n_rows and hasattr(last, "_take_form"):
+            # The rows come from a plain array.
+            last._take_form(batch.layouts[-1])
         answers = []
         for row, each in enumerate(zip(rows, labels, weights, strict=True)):
             shares = later.predict_proba_one(each[0]) if ask == "predict_proba_one" else None
@@ -407,12 +405,12 @@ class DriftAwareClassifier(WrappedClassifier):
         self, classifier: base.Estimator, detector: Detector | None = None, keep: float = 0.0
     ) -> None:
         if not isinstance(last_step(classifier), LeastSquaresClassifier):
-            fault = f"classifier is of type {type(last_step(classifier)).__name__}"
-            expected = "expected a LeastSquaresClassifier, or a pipeline that ends in one"
-            raise TypeError(f"{fault}, {expected}. Pass LeastSquaresClassifier().")
+            expected = "a LeastSquaresClassifier, or a pipeline that ends in one"
+            remedy = "Pass LeastSquaresClassifier()."
+            raise wrong_type("classifier", last_step(classifier), expected, remedy)
         if detector is not None and not isinstance(detector, Detector):
-            fault = f"detector is of type {type(detector).__name__}"
-            raise TypeError(f"{fault}, expected a drift detector. Pass river.drift.ADWIN().")
+            remedy = "Pass river.drift.ADWIN()."
+            raise wrong_type("detector", detector, "a drift detector", remedy)
         check_between("keep", keep, 0.0, 1.0)
         if detector is None:
             # Imported here because river.drift imports scikit-learn.
@@ -557,10 +555,9 @@ class CalibratedClassifier(WrappedClassifier):
         scores = isinstance(last, ScoringClassifier) and not isinstance(last, WrappedClassifier)
         # StreamClassifier learns a scale of its own, and does not merge.
         if not scores or not hasattr(last, "merge"):
-            got = f"{type(last).__name__}{', which calibrates itself' if scores else ''}"
             known = "a LeastSquaresClassifier or ShallowConvClassifier, or a pipeline with one last"
-            remedy = "Pass LeastSquaresClassifier()."
-            raise TypeError(f"classifier is of type {got}, expected {known}. {remedy}")
+            remedy = "A StreamClassifier calibrates itself: pass LeastSquaresClassifier()."
+            raise wrong_type("classifier", last, known, remedy)
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SOFTMAX_SCALES))
         self._lock = Lock()

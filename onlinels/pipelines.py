@@ -11,16 +11,13 @@ from typing import Any, TypeVar
 
 from river import base
 
-from onlinels.checks import same
-from onlinels.features.images import FixedTransformer
+from onlinels.checks import differing_settings, refusal, same, wrong_type
+from onlinels.features.transformer import FixedTransformer
 from onlinels.rows.batch import (
-    ARRAY_TYPES,
     Batch,
-    is_frame,
     layout_of,
     matched_by_position,
     part_of,
-    plain_names,
     samples_of,
     source_of,
 )
@@ -63,20 +60,16 @@ def columns_of_rows(model: Any, X: Any) -> Batch:
     is known of them, as of a list of dicts. The batch has no values.
     """
     source, (steps, _) = source_of(X), end_of(model)
-    is_table = is_frame(source)
     n_rows = source.shape[0] if hasattr(source, "shape") else len(source)
-    if not (n_rows and (is_table or (isinstance(source, ARRAY_TYPES) and source.ndim == 2))):
-        return Batch(n_rows, dict, ((),), [])
-    if steps:
+    layout = layout_of(source) if n_rows else ()
+    if layout and steps:
         row = next(iter(samples_of(part_of(source, slice(0, 1)))))
         names = {*row}
         with suppress(Exception):  # Some steps transform no row before they have learnt one.
             for step in steps:
                 row = step.transform_one(row)
-        if {*row} != names:
-            return Batch(n_rows, dict, ((),), [])
-    layout = plain_names(source.columns) if is_table else layout_of(source)
-    return Batch(n_rows, dict, (layout,), source)
+        layout = layout if {*row} == names else ()
+    return Batch(n_rows, dict, (layout,), source if layout else [])
 
 
 def emptied(model: Any) -> Any:
@@ -148,11 +141,12 @@ def check_steps_learn_nothing(model: Any, reason: str) -> None:
     """Raise ValueError, giving the reason, if a step before the last one learns."""
     name = learning_step(model)
     if name is not None:
-        raise ValueError(
-            f"The step {name!r} learns, expected only the last step to learn: {reason}. "
+        remedy = (
             "Leave a scaler out: linear models do not need it, and HiddenLayer.from_examples(X) "
             "fixes scales for hidden units. OneHotEncoder(drop_zeros=True) learns nothing."
         )
+        expected = f"only the last step to learn: {reason}"
+        raise refusal(f"The step {name!r}", "learns", expected, remedy)
 
 
 NOT_EXACT_REASON = "its output depends on earlier rows, so rows cannot be added or removed exactly"
@@ -162,26 +156,22 @@ NOT_EXACT_REASON = "its output depends on earlier rows, so rows cannot be added 
 def _check_same_steps(model: Any, other: Any) -> None:
     """Raise unless two pipelines have the same steps before the last one."""
     if not (is_pipeline(model) and is_pipeline(other)):
-        kinds = f"{type(model).__name__} and {type(other).__name__}"
-        problem = f"Models are of types {kinds}, expected one type"
-        raise TypeError(f"{problem}. Merge pipelines with pipelines, or models with models.")
+        raise wrong_type("other", other, type(model).__name__, "Pass models or pipelines alike.")
     for each in (model, other):
         check_steps_learn_nothing(each, NOT_EXACT_REASON)
     mine, theirs = dict(steps_before(model)), dict(steps_before(other))
+    remedy = "Start all from the clone() of one, with a seed if there is one."
     if list(mine) != list(theirs):
-        names = f"{list(mine)} and {list(theirs)} before the last one"
-        remedy = "Start all from the clone() of one."
-        raise ValueError(f"Pipelines have the steps {names}, expected the same. {remedy}")
+        fault = f"have the steps {list(mine)} and {list(theirs)} before the last one"
+        raise refusal("Pipelines", fault, "the same", remedy)
     for name, step in mine.items():
         other_step = theirs[name]
-        settings, others = step._get_params(), other_step._get_params()
-        differing = ", ".join(key for key in settings if not same(settings[key], others.get(key)))
+        differing = ", ".join(differing_settings(step, other_step))
         # Layers of this package draw weights by name, in any order.
         alike = isinstance(step, FIXED_STEPS) or same(step, other_step)
         if type(step) is not type(other_step) or differing or not alike:
-            problem = f"The steps {name!r} differ in {differing or 'their type or random numbers'}"
-            remedy = "Start all from the clone() of one, with a seed if there is one."
-            raise ValueError(f"{problem}, expected the same in all pipelines. {remedy}")
+            fault = f"differ in {differing or 'their type or random numbers'}"
+            raise refusal(f"The steps {name!r}", fault, "the same in all pipelines", remedy)
 
 
 def join(model: Model, other: Any) -> Model:
@@ -198,8 +188,8 @@ def _method(model: Any, name: str) -> Any:
     """Return a method of a model, or raise TypeError if it has none."""
     if not hasattr(model, name):
         expected = f"a model with {name} or a pipeline that ends in one"
-        kind, remedy = type(model).__name__, f"Pass models one by one, as in {name}(*models)."
-        raise TypeError(f"The model is of type {kind}, expected {expected}. {remedy}")
+        remedy = f"Pass models one by one, as in {name}(*models)."
+        raise wrong_type("The model", model, expected, remedy)
     return getattr(model, name)
 
 

@@ -6,13 +6,15 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
+from onlinels.checks import refusal
 from onlinels.pipelines import join, last_step, merge
-from onlinels.saving import PathLike, files, load
+from onlinels.saving import PathLike, dumps, load
+from onlinels.saving.files import written_aside
 
 try:
     import fcntl
@@ -21,6 +23,8 @@ except ImportError:  # On Windows.
 
 MANIFEST_VERSION = 3
 """Number of the format of manifests; every change of the format gets a new number."""
+
+START_AGAIN = "delete the output and its manifest to start again."
 
 
 class Site(NamedTuple):
@@ -108,7 +112,7 @@ def merge_files(
     """
     place = Path(os.path.realpath(output))
     if not place.parent.is_dir():
-        raise ValueError(f"output is {place}, expected an existing folder. Make the folder first.")
+        raise refusal("output", f"is {place}", "an existing folder", "Make the folder first.")
     with _folder_held(place.parent):
         _merge_files(place, [Path(path) for path in paths], tell or (lambda line: None))
 
@@ -133,20 +137,20 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
     outputs, known = _read_manifest(output)
     current = _sha256(output) if output.exists() else None
     if current not in (None, *outputs):
-        raise ValueError(
-            f"{output} was not written by this command, or has changed since, and would be "
-            "overwritten. Move it away, or pass another output as the first path."
-        )
-    saves = _saves(output, known, paths)
-    found = {name: _site(path, known.get(name)) for name, path in saves.items()}
-    left_out = _left_out(saves, found, known, outputs)
-    for name, reason in left_out.items():
+        found = "was not written by this command, or has changed since"
+        remedy = "Move it away, or pass another output as the first path."
+        raise refusal(str(output), found, "an output of it", remedy)
+    folder = output.parent
+    saves = {name: folder / name for name in known}
+    saves |= {_name(path, folder): path for path in sorted(paths)}
+    saves.pop(output.name, None)
+    sites = {name: _site(saves[name], known.get(name)) for name in sorted(saves)}
+    for name, reason in _left_out(saves, sites, known, outputs).items():
         tell(f"{saves[name]}: {reason}")
-    sites = {name: found[name] for name in sorted(found) if name not in left_out}
+        del sites[name]
     if not sites:
-        raise ValueError("paths has no file to merge, expected saves of sites. Pass their paths.")
-    is_new = sites != known or [current] != outputs[:1]
-    merged = None
+        raise refusal("paths", "has no file to merge", "saves of sites", "Pass their paths.")
+    is_new, merged = sites != known or [current] != outputs[:1], None
     for name, site in sites.items():
         if is_new:
             model = load(saves[name])
@@ -161,30 +165,22 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
         tell(f"{output.name}: nothing new, left as it is")
         return
     _write_output(output, merged, outputs, sites)
-    rows = sum(site.rows for site in sites.values())
-    tell(f"{output.name}: {rows:,} rows of {len(sites)} sites")
+    n_rows = sum(site.rows for site in sites.values())
+    tell(f"{output.name}: {n_rows:,} rows of {len(sites)} sites")
 
 
-def _saves(output: Path, known: Sites, paths: list[Path]) -> dict[str, Path]:
-    """Return the files of the sites that are known or passed, by the names of the sites."""
-    saves = {name: output.parent / name for name in known}
-    for path in saves.values():
-        if not path.is_file():
-            raise ValueError(
-                f"{path} was merged before and does not exist. Bring it back, or delete the output "
-                "and its manifest to start again."
-            )
-    for path in sorted(paths):
-        # Only folders are resolved: a link remains the same path when its target changes.
-        real, folder = Path(os.path.realpath(path.parent), path.name), output.parent
-        place = real.relative_to(folder) if real.is_relative_to(folder) else real
-        if real != output:
-            saves[place.as_posix()] = path
-    return saves
+def _name(path: Path, folder: Path) -> str:
+    """Return the name of the site that saves to a path; `folder` is that of the output."""
+    # Only folders are resolved: a link remains the same path when its target changes.
+    real = Path(os.path.realpath(path.parent), path.name)
+    return (real.relative_to(folder) if real.is_relative_to(folder) else real).as_posix()
 
 
 def _site(path: Path, before: Site | None) -> Site:
     """Return the site that has saved a file; `before` is the site as it was merged before."""
+    if not path.is_file():
+        remedy = f"Pass another path. If it was merged before, bring it back, or {START_AGAIN}"
+        raise refusal(str(path), "does not exist", "a save", remedy)
     modified = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="microseconds")
     sha256 = _sha256(path)
     inside = list[str]()
@@ -199,10 +195,9 @@ def _site(path: Path, before: Site | None) -> Site:
     if sha256 == before.sha256:
         return before
     if modified < before.modified or sha256 in before.earlier:
-        raise ValueError(
-            f"{path} is older than the save that was merged before. Bring the newer save back, or "
-            "delete the output and its manifest to start again."
-        )
+        found = "is older than the save that was merged before"
+        remedy = f"Bring the newer one back, or {START_AGAIN}"
+        raise refusal(str(path), found, "that save or a newer one", remedy)
     # A model without rows does not count as an earlier save: it may occur again, also elsewhere.
     replaced = [before.sha256] if before.rows else []
     return new._replace(earlier=replaced + before.earlier)
@@ -232,11 +227,10 @@ def _left_out(
         else:
             for other in merged:
                 for each in contents[name] & contents[other]:
-                    raise ValueError(
-                        f"{saves[other]} and {saves[name]} both contain a save of {each}, and its "
-                        "rows would count twice. Pass one of the two. If a site has moved from one "
-                        "to the other, delete the output and its manifest to start again."
-                    )
+                    both = f"{saves[other]} and {saves[name]}"
+                    fault = f"both contain a save of {each}, whose rows would count twice"
+                    remedy = f"Pass one of the two; if a site has moved, {START_AGAIN}"
+                    raise refusal(both, fault, "no common site", remedy)
             merged.append(name)
     return reasons
 
@@ -271,22 +265,19 @@ def _read_manifest(output: Path) -> tuple[list[str], Sites]:
         sites = {name: Site(**site) for name, site in content["sites"].items()}
         return list(content["outputs"]), sites
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{path} cannot be read as a manifest: {error!r}. Move it away."
-        ) from error
+        found = f"cannot be read as a manifest: {error!r}"
+        raise refusal(str(path), found, "one of this command", "Move it away.") from error
 
 
 def _write_output(output: Path, merged: Any, outputs: list[str], sites: Sites) -> None:
-    """Write the output to a temporary file, then the manifest, and then replace the output."""
-    with files.written_aside(output) as file:
-        files.write(merged, lambda: nullcontext(file))
-        file.seek(0)
-        # Read through the same handle: some systems do not open a locked file again.
-        digest = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
-        content = {
-            "format": MANIFEST_VERSION,
-            "outputs": list(dict.fromkeys([digest, *outputs])),
-            "sites": {name: site._asdict() for name, site in sites.items()},
-        }
-        with files.written_aside(_manifest_path(output)) as manifest:
-            manifest.write(json.dumps(content, indent=1).encode())
+    """Write the manifest, and then the output."""
+    model = dumps(merged)
+    content = {
+        "format": MANIFEST_VERSION,
+        "outputs": list(dict.fromkeys([hashlib.sha256(model).hexdigest(), *outputs])),
+        "sites": {name: site._asdict() for name, site in sites.items()},
+    }
+    manifest = json.dumps(content, indent=1).encode()
+    for path, written in ((_manifest_path(output), manifest), (output, model)):
+        with written_aside(path) as file:
+            file.write(written)

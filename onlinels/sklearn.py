@@ -32,6 +32,7 @@ from onlinels.checks import (
     check_mergeable,
     check_weights,
     readable,
+    refusal,
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import DIFFERENCE_KINDS
@@ -165,10 +166,8 @@ class IncrementalModel(BaseEstimator):
         is_number = isinstance(alpha, numbers.Real) and not isinstance(alpha, bool)
         known = alpha == "auto" if isinstance(alpha, str) else is_number and float(alpha) >= 0.0
         if not known:
-            raise ValueError(
-                f"alpha={reprlib.repr(alpha)} is not known, expected a number of at least 0, or "
-                '"auto". For several alphas, fit several estimators.'
-            )
+            found, expected = f"alpha={reprlib.repr(alpha)}", 'a number of at least 0, or "auto"'
+            raise refusal(found, "is not known", expected, "For more, fit several estimators.")
         return alpha
 
     def _current(self) -> Any:
@@ -178,10 +177,9 @@ class IncrementalModel(BaseEstimator):
         for mine, theirs in FIXED_PARAMETERS.items():
             before, now = getattr(model, theirs), getattr(self, mine)
             if before != now:
-                raise ValueError(
-                    f"{mine} has changed from {before!r} to {now!r} since rows were learnt, "
-                    "expected the same value. Set it back, or call fit, which starts again."
-                )
+                found = f"has changed from {before!r} to {now!r} since rows were learnt"
+                remedy = "Set it back, or call fit, which starts again."
+                raise refusal(mine, found, "the same value", remedy)
         if model.ridge != alpha:
             model.ridge = alpha
         if makes_no_choices(model._state):
@@ -207,10 +205,8 @@ class IncrementalModel(BaseEstimator):
         X, targets = self._read_rows(X, y, begins)
         weights = check_weights(sample_weight, len(targets.values), "sample_weight")
         if begins and not np.any(weights):
-            raise ValueError(
-                "sample_weight is zero in every row, expected a weight above 0 in at least one "
-                "of the first rows. Leave out rows of weight 0."
-            )
+            found, expected = "is zero in every row", "one above 0 in the first rows"
+            raise refusal("sample_weight", found, expected, "Leave out rows of weight 0.")
         return self._batch(X), targets, weights
 
     @property
@@ -327,8 +323,8 @@ class IncrementalModel(BaseEstimator):
         """Add the statistics of another estimator; both have learnt rows."""
         mine, theirs = ([*each._layout] for each in (self, other))
         if mine != theirs:
-            fault = f"other has the features {theirs}, expected {mine}"
-            raise ValueError(f"{fault}. Merge estimators that were fitted to the same columns.")
+            remedy = "Merge estimators that were fitted to the same columns."
+            raise refusal("other", f"has the features {theirs}", str(mine), remedy)
         self._current().merge(other._current())
 
     def __add__(self, other: Self) -> Self:
@@ -513,7 +509,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         if np.ma.is_masked(y):
-            raise ValueError("y contains masked targets, expected numbers. Leave these rows out.")
+            raise refusal("y", "contains masked targets", "numbers", "Leave these rows out.")
         X, y = readable_rows(X), as_numpy(readable(y), "y")
         X, y = validate_data(
             self, X, y, **VALIDATION_SETTINGS, multi_output=True, y_numeric=True, reset=begins
@@ -521,17 +517,14 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         model = self._made(y.ndim)
         expected = self._shaped(np.empty((len(y), len(model._state.outputs)))).shape
         if model._state.outputs and y.shape != expected:
-            fault = f"y has shape {y.shape}, expected {expected} as before"
-            raise ValueError(f"{fault}. Pass the same targets.")
+            before = f"{expected} as before"
+            raise refusal("y", f"has shape {y.shape}", before, "Pass the same targets.")
         return X, model._read_targets(y, len(y))
 
     def _shaped(self, values: Floats) -> Floats:
         return values[:, 0] if self._model._named is None else values
 
-    @matched_by_position
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R^2 of the predictions."""
-        return float(super().score(X, y, sample_weight))
+    score = matched_by_position(RegressorMixin.score)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations on request.
@@ -721,15 +714,10 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         """Return scores (n, n_classes) for targets 0 and 1, in the order of the river model."""
         model, batch = self._asked(X)
         if not model.classes:
-            raise ValueError(
-                "Every row has been unlearnt, expected at least one row. Learn rows first."
-            )
+            raise refusal("Every row", "has been unlearnt", "at least one", "Learn rows first.")
         return scores_of(model, batch)
 
-    @matched_by_position
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy of the predictions: the share of rows whose label is predicted."""
-        return float(super().score(X, y, sample_weight))
+    score = matched_by_position(ClassifierMixin.score)
 
     def decision_function(self, X: Any) -> Floats:
         """Return scores (n_samples, n_classes), for two classes (n_samples,); the highest wins."""
@@ -759,11 +747,9 @@ def exact_array(argument: str, labels: Iterable[Any]) -> Matrix:
     if labels and array.dtype == object:
         different = reprlib.repr(list(dict.fromkeys(labels)))
         kinds = " and ".join(dict.fromkeys(type(label).__name__ for label in labels))
-        raise ValueError(
-            f"{argument} holds the labels {different} of type {kinds}, counting earlier rows, "
-            "expected labels that one array stores exactly: only texts, or only numbers of one "
-            "type. Convert all labels to one type first, such as int, or to text with repr."
-        )
+        found = f"holds the labels {different} of type {kinds}, counting earlier rows"
+        remedy = "Convert all labels to one type first, such as int, or to text with repr."
+        raise refusal(argument, found, "labels that one array stores exactly", remedy)
     return array
 
 

@@ -19,7 +19,16 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, check_choice, check_count, check_positive, check_room
+from onlinels.checks import (
+    Floats,
+    check_choice,
+    check_count,
+    check_number,
+    check_positive,
+    check_room,
+    refusal,
+    wrong_type,
+)
 from onlinels.core.apply import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import ScoringClassifier, table_of
@@ -68,8 +77,8 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], lis
     if timestamp is None or not all(isinstance(x, Mapping) for x in rows):
         return rows, [0] * len(rows), False
     if not all(timestamp in x for x in rows):
-        fault = f"x has no {timestamp!r}, expected the time of every reading under this name"
-        raise ValueError(f"{fault}. Pass the time, or leave timestamp out.")
+        remedy = "Pass the time, or leave timestamp out."
+        raise refusal("x", f"has no {timestamp!r}", "the time of every reading", remedy)
     rows = [dict(x) for x in rows]
     stamps = [x.pop(timestamp) for x in rows]
     dates = isinstance(stamps[0], DATES)
@@ -89,22 +98,22 @@ def shown_time(time: Any, dates: bool | None) -> str:
 def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
     """Return the channels of the first reading; raise if another reading has other channels."""
     if any(map(holds_array, layouts)):
-        problem = "A reading holds an array, expected one number for each channel"
-        raise ValueError(f"{problem}. Pass readings one by one.")
+        expected = "one number for each channel"
+        raise refusal("A reading", "holds an array", expected, "Pass readings one by one.")
     columns = columns if len(columns) else columns.extended(layouts[:1])
     if not len(columns):
-        raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
+        raise refusal("A reading", "has no channels", "a number for each", "Leave it out.")
     known, fewest = columns.extended(layouts), min(layouts, key=len)
     missing = {*range(len(columns))} - {*columns.locate(fewest).tolist()}
-    expected = f"expected exactly {list(columns.names)}, as in the first reading"
+    expected = f"exactly {list(columns.names)}, as in the first reading"
     if known is not columns:
-        fault = f"A reading has a new channel {known.names[len(columns)]!r}, {expected}"
-        remedy = "Leave the channel out, or make a new model for all channels with clone()"
-        raise ValueError(f"{fault}. {remedy}.")
+        found = f"has a new channel {known.names[len(columns)]!r}"
+        remedy = "Leave the channel out, or make a new model for all channels with clone()."
+        raise refusal("A reading", found, expected, remedy)
     if missing:
-        problem = f"A reading lacks the channel {columns.names[min(missing)]!r}, {expected}"
-        remedy = "Fill in the channel's last value (last | x), or leave the reading out"
-        raise ValueError(f"{problem}. {remedy}.")
+        found = f"lacks the channel {columns.names[min(missing)]!r}"
+        remedy = "Fill in the channel's last value (last | x), or leave the reading out."
+        raise refusal("A reading", found, expected, remedy)
     return columns
 
 
@@ -258,13 +267,11 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
     def __post_init__(self) -> None:
         if not isinstance(self.classifier, base.Classifier):
-            fault = f"classifier is of type {type(self.classifier).__name__}, expected a classifier"
-            raise TypeError(f"{fault}, or a pipeline that ends in one. Pass a classifier.")
+            expected = "a classifier, or a pipeline that ends in one"
+            raise wrong_type("classifier", self.classifier, expected, "Pass a classifier.")
         check_choice("label_rule", self.label_rule, LABEL_RULES)
-        check_positive("largest_gap", self.largest_gap)
-        if self.largest_gap < 1.0:
-            fault = f"largest_gap={self.largest_gap!r} must be at least 1 sampling period"
-            raise ValueError(f"{fault}. Pass a number >= 1.")
+        expected = "at least 1 sampling period"
+        check_number("largest_gap", self.largest_gap, lambda gap: 1.0 <= gap < np.inf, expected)
         if self.sample_rate is not None:
             check_positive("sample_rate", self.sample_rate)
             if self.timestamp is None:
@@ -437,8 +444,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         batch = read_batch(rows) if rows[1:] else read_sample(rows[0])
         if state.dates not in (None, dates):
             was, are = ("dates", "numbers") if state.dates else ("numbers", "dates")
-            expected = f"expected {was} as before"
-            raise TypeError(f"Times are {are}, {expected}. Convert them, or call restart().")
+            remedy = "Convert them, or call restart()."
+            raise TypeError(f"Times are {are}, expected {was} as before. {remedy}")
         columns = channels_of(state.columns, batch.layouts)
         state = replace(state, columns=columns, dates=dates)
         readings = columns.place(batch.layouts, batch.values).astype(np.float64)
@@ -469,9 +476,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         passed = np.inf if last is None else elapsed(now, last) / per_second
         if passed <= 0.0:
             shown, before = (shown_time(time, state.dates) for time in (now, last))
-            fault = f"{self.timestamp!r} is {shown}, expected a later time than {before}"
+            expected = f"a later time than {before} of the reading before"
             remedy = "Leave out readings that are late, or call restart()."
-            raise ValueError(f"{fault} of the reading before. {remedy}")
+            raise refusal(repr(self.timestamp), f"is {shown}", expected, remedy)
         if last is None or (rate and passed * rate > self.largest_gap * (1.0 + MAX_LEAD)):
             # No window includes samples from before the gap.
             known = state.columns, state.n_windows, state.dates
@@ -494,10 +501,10 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             # Both ends have a weight, so that a sample at a reading's time equals it exactly.
             samples = (1.0 - share) * state.reading + share * reading
         elif abs(passed - spacing) > MAX_SPACING_DIFFERENCE * spacing:
-            shown = shown_time(now, state.dates)
-            fault = f"{self.timestamp!r} is {shown}, {passed:g} s after the reading before"
+            found = f"is {shown_time(now, state.dates)}, {passed:g} s after the reading before"
             expected = f"{spacing:g} s as between the first two readings, within 10%"
-            raise ValueError(f"{fault}, expected {expected}. Pass sample_rate, or call restart().")
+            remedy = "Pass sample_rate, or call restart()."
+            raise refusal(repr(self.timestamp), found, expected, remedy)
         return replace(state, time=now, reading=reading, spacing=spacing), samples
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
@@ -572,13 +579,15 @@ def windows_of(
     pairs = list(stream)
     for each in pairs:
         if not isinstance(each, (tuple, list)) or len(each) != 2:
-            problem = f"stream yields {reprlib.repr(each)}, expected pairs (reading, label)"
-            raise TypeError(f"{problem}. Pass zip(readings, labels).")
+            found = f"stream yields {reprlib.repr(each)}"
+            raise TypeError(
+                f"{found}, expected pairs (reading, label). Pass zip(readings, labels)."
+            )
     due: list[Labelled] = []
     labels = [(read_label(y, f"The label of reading {n}"),) for n, (_, y) in enumerate(pairs)]
     deque(model._follow([x for x, _ in pairs], labels, due), maxlen=0)
     if not due:
-        fault = f"{len(pairs)} readings fill no window of {model.window} that has a label"
+        found = f"fill no window of {model.window} that has a label"
         remedy = "Pass more readings, or a shorter window."
-        raise ValueError(f"{fault}, expected at least one. {remedy}")
+        raise refusal(f"{len(pairs)} readings", found, "at least one", remedy)
     return np.stack([sample["window"] for sample, _ in due]), [label for _, label in due]

@@ -12,6 +12,7 @@ from scipy import sparse
 from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.linear import state as linear_model
 from support import laws, strategies
+from support.slow import pairs_in_turn
 
 # -- sums and solutions ---------------------------------------------------------------------------
 
@@ -85,11 +86,12 @@ def test_faint_weights_count_in_proportion(accumulator, w):
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
 @pytest.mark.parametrize("centred", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("n_features", "n_rows"), [(40, 600), (150, 140), (150, 66), (700, 640)])
-def test_batches_of_every_length_are_learnt_and_taken_out(
-    accumulator, centred, weighted, n_features, n_rows
-):
+@pytest.mark.parametrize(
+    ("shape", "weighted"),
+    pairs_in_turn([(40, 600), (150, 140), (150, 66), (700, 640)], [False, True]),
+)
+def test_batches_of_every_length_are_learnt_and_taken_out(accumulator, centred, shape, weighted):
+    n_features, n_rows = shape
     random = np.random.default_rng(n_rows)
     X, Y = random.normal(size=(n_rows + 20, n_features)), random.normal(size=(n_rows + 20, 3))
     w = random.uniform(0.5, 2.0, n_rows + 20) if weighted else np.ones(n_rows + 20)

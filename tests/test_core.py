@@ -13,7 +13,7 @@ import sys
 import tracemalloc
 import types
 import weakref
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -32,20 +32,23 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     StreamClassifier,
+    StreamRegressor,
     core,
 )
 from onlinels.core import reference
 from onlinels.core import rows as rows_in_numpy
 from onlinels.core.apply import apply
-from onlinels.core.constants import N_EXPERTS, NEXT_DUE
+from onlinels.core.constants import N_EXPERTS, N_LINEAR, NEXT_DUE, PLAIN
 from onlinels.linear import prequential, single
 from onlinels.rows import batch
+from onlinels.stream import base as stream_base
 from onlinels.stream import classifier, features
+from onlinels.sums.axes import grown
 from onlinels.sums.forms import GramSums
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
 from onlinels.sums.statistics import Statistics
-from support import mirror, strategies
+from support import laws, mirror, strategies
 
 COMPILED = getattr(core, "compiled", None)
 compiled = pytest.mark.skipif(COMPILED is None, reason="the extension is not in use")
@@ -732,7 +735,7 @@ def test_a_compiled_file_of_another_version_is_not_used():
 def reference_of_streams():
     """Let stream models score and learn rows by the reference."""
     with (
-        mock.patch.object(classifier, "Experts", reference.Experts),
+        mock.patch.object(stream_base, "Experts", reference.Experts),
         mock.patch.object(classifier, "judge_row", reference.judge_row),
         mock.patch.object(classifier, "mix_scores", reference.mix_scores),
         mock.patch.object(features, "scale", reference.scale),
@@ -741,23 +744,38 @@ def reference_of_streams():
         yield
 
 
+def answered_and_taught(model, stream, late):
+    """Return the answers of a model to the rows of a stream, which it learns late, and shares."""
+    answers = []
+    for row, x in enumerate(stream.samples):
+        answers += laws.answers_of(model, [x])
+        if row >= late:
+            given_ = row - late
+            w = 1.0 if stream.w is None else stream.w[given_]
+            model.learn_one(stream.samples[given_], stream.labels[given_], w)
+    return [*answers, model.shares]
+
+
+def assert_taught_alike(make, stream, late):
+    found = answered_and_taught(make(), stream, late)
+    with reference_of_streams():
+        expected = answered_and_taught(make(), stream, late)
+    for one, other in zip(found, expected, strict=True):
+        assert one == pytest.approx(other, rel=1e-6, abs=1e-6)
+
+
 @compiled
 @strategies.examples(20)
 @given(strategies.streams(max_rows=60, weighed=True), st.sampled_from([0, 3]))
 def test_streams_are_learnt_alike_by_the_compiled_core_and_the_reference(stream, late):
-    found = []
-    for core_of_streams in (nullcontext, reference_of_streams):
-        with core_of_streams():
-            model, answers = StreamClassifier(), []
-            for row, x in enumerate(stream.samples):
-                answers.append(model.predict_proba_one(x))
-                if row >= late:
-                    given_ = row - late
-                    w = 1.0 if stream.w is None else stream.w[given_]
-                    model.learn_one(stream.samples[given_], stream.labels[given_], w)
-            found.append([*answers, model.shares])
-    for one, other in zip(*found, strict=True):
-        assert one == pytest.approx(other, abs=1e-6)
+    assert_taught_alike(StreamClassifier, stream, late)
+
+
+@compiled
+@strategies.examples(20)
+@given(strategies.number_streams(max_rows=60, weighed=True), st.sampled_from([0, 3]))
+def test_streams_of_numbers_are_learnt_alike_by_both(stream, late):
+    assert_taught_alike(StreamRegressor, stream, late)
 
 
 @compiled
@@ -765,16 +783,16 @@ def test_arrays_of_experts_that_do_not_fit_are_refused():
     """As in a file that somebody has changed."""
     model = StreamClassifier()
     model.learn_many([{"a": 1.0}, {"a": 2.0, "b": 1.0}], ["x", "y"])
-    arrays = model._experts_arrays()
+    arrays = model._state.arrays()
     for number, array in enumerate(arrays):
         wrong = np.append(array, array[:1], axis=0)
         with pytest.raises((ValueError, BufferError)):
-            core.Experts((*arrays[:number], wrong, *arrays[number + 1 :]), 1.0, 0.99, 0.9)
+            core.Experts((*arrays[:number], wrong, *arrays[number + 1 :]))
         if array.dtype.kind == "i":
             for place in (-9, 2**40):
                 others = *arrays[:number], np.full_like(array, place), *arrays[number + 1 :]
                 with pytest.raises(ValueError, match="outside a row"):
-                    core.Experts(others, 1.0, 0.99, 0.9)
+                    core.Experts(others)
 
 
 def experts_of(kind):
@@ -782,8 +800,8 @@ def experts_of(kind):
     model = StreamClassifier()
     for row in range(8):
         model.learn_one({"a": row % 3, "b": row % 2}, "xyz"[row % 3])
-    arrays = tuple(each.copy(order="K") for each in model._experts_arrays())
-    return kind(arrays, 1.0, 0.998, 0.99), arrays
+    arrays = tuple(each.copy(order="K") for each in model._state.arrays())
+    return kind(arrays), arrays
 
 
 both = pytest.mark.parametrize(
@@ -797,10 +815,10 @@ def test_a_last_label_outside_counts_as_none(kind):
     row, found = np.array([0.5, -0.5]), []
     for last in (-1, *HOSTILE):
         experts, arrays = experts_of(kind)
-        scores = np.zeros((N_EXPERTS, 3))
+        scores = np.zeros((PLAIN, 3))
         experts.scores(row, last, scores)
         assert experts.prepare(1.0)
-        apply(experts.plan(1, False, 1.0))
+        apply(experts.plan(-scores[:N_LINEAR], 1, False, 1.0))
         found.append([scores, *arrays])
     for other in found[1:]:
         for one, another in zip(found[0], other, strict=True):
@@ -812,20 +830,20 @@ def test_a_last_label_outside_counts_as_none(kind):
 def test_a_class_without_a_score_is_refused(kind, column):
     experts, arrays = experts_of(kind)
     before = [each.copy() for each in arrays]
-    experts.scores(np.zeros(2), 0, np.zeros((N_EXPERTS, 3)))
+    experts.scores(np.zeros(2), 0, np.zeros((PLAIN, 3)))
     experts.prepare(1.0)
     with pytest.raises(ValueError, match="no score"):
-        experts.plan(column, False, 1.0)
+        experts.plan(np.zeros((N_LINEAR, 3)), column, False, 1.0)
     if kind is not reference.Experts:
         with pytest.raises(ValueError, match="no score"):
-            experts.learn(column, False, 1.0)
+            experts.learn(np.zeros((N_LINEAR, 3)), column, False, 1.0)
     with pytest.raises(ValueError, match="no score"):
         (core if kind is core.Experts else reference).judge_row(
             *(np.zeros(N_EXPERTS), np.zeros(3), np.ones(2)),
             *(np.zeros(N_EXPERTS), np.zeros(2), column, 1.0, 1.0),
         )
     # `prepare` adds the pending product to an inverse; nothing else changes.
-    for one, other in zip(arrays[:14], before[:14], strict=True):
+    for one, other in zip(arrays[:12], before[:12], strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -833,15 +851,15 @@ def test_a_class_without_a_score_is_refused(kind, column):
 @pytest.mark.parametrize("place", HOSTILE)
 def test_places_are_checked_again_when_they_are_used(place):
     """Whoever has changed them since they were checked, memory of others is not touched."""
-    for number in range(14):
+    for number in range(len(experts_of(core.Experts)[1])):
         experts, arrays = experts_of(core.Experts)
         if arrays[number].dtype.kind == "i":
             arrays[number][:] = place
-            scores = np.zeros((N_EXPERTS, 3))
+            scores = np.zeros((PLAIN, 3))
             experts.scores(np.array([0.5, -0.5]), 1, scores)
             assert np.isfinite(scores).all()
             if experts.prepare(1.0):
-                experts.learn(1, False, 1.0)
+                experts.learn(-scores[:N_LINEAR], 1, False, 1.0)
 
 
 @compiled
@@ -869,8 +887,8 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
     for mean in (sums.mean._replace(origin=np.zeros(9)), sums.mean._replace(offset=None)):
         with pytest.raises((ValueError, TypeError, BufferError)):
             core.SingleRows(**(named | {"whole": changed(sums, "mean", mean)}))
-    wider = sums.grown(sums.n_features + 1, sums.n_targets)
-    for others in ({"inliers": wider}, {"whole": wider}, {"recursion": recursion.grown(3, 2)}):
+    wider = grown(sums, sums.n_features + 1, sums.n_targets)
+    for others in ({"inliers": wider}, {"whole": wider}, {"recursion": grown(recursion, 3, 2)}):
         with pytest.raises(ValueError, match=r"numbers, expected|other columns"):
             core.SingleRows(**(named | others))
     for name in ("features", "targets", "labels", "label_types"):

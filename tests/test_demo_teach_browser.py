@@ -40,7 +40,7 @@ expect.set_options(timeout=PATIENCE * 1000)
 
 def arc(x, y, width, height, start, end):
     """Return points of an ellipse's arc, in thousandths of the canvas; angles in degrees."""
-    angles = np.radians(np.linspace(start, end, 20))
+    angles = np.radians(np.linspace(start, end, 10))
     return np.stack([x + width * np.cos(angles), y + height * np.sin(angles)], axis=1).tolist()
 
 
@@ -216,6 +216,7 @@ def test_a_killed_server_comes_back_with_all_lessons(open_page, tmp_path):
         expect(page.locator("#share")).to_have_text("33%")
 
 
+@pytest.mark.slow
 def test_two_clicks_teach_once_and_the_page_shows_whatever_server_answers(open_page, tmp_path):
     with running(tmp_path / "one") as address:
         page = open_page(address)
@@ -277,6 +278,7 @@ def test_files_labels_and_the_start(open_page, address, tmp_path):
     expect(page.locator("#classes li")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_keyboard_draws_and_a_phone_does_not_scroll_sideways(open_page, address):
     page = open_page(address, viewport={"width": 360, "height": 740}, color_scheme="dark")
     page.get_by_role("application").focus()

@@ -198,7 +198,7 @@ def test_what_cannot_be_is_refused_before_anything_is_computed():
         (ValueError, "fixed", lambda: fit(ShallowConvClassifier.from_preset("digits"), X, y)),
         (ValueError, "split_every=1", lambda: fit(model, X, y, split_every=1)),
         (ValueError, "all columns in one chunk", lambda: fit(model, X.rechunk((3, 1)), y)),
-        (TypeError, "y is None", lambda: fit(model, X)),
+        (TypeError, "y is of type NoneType", lambda: fit(model, X)),
         (TypeError, "expected a dask", lambda: fit(model, np.ones((2, 2)), [1.0, 2.0])),
         (TypeError, "expected a dask array or series", lambda: fit(model, X, [1.0] * 6)),
         (ValueError, "y has 7 rows", lambda: fit(model, X, array.zeros(7, chunks=(3, 3, 1)))),

@@ -26,6 +26,7 @@ from onlinels import (
 from onlinels.images import ImagePreprocessing, Patches
 from support import models
 from support.laws import assert_refused
+from support.slow import pairs_in_turn
 
 ROWS = np.column_stack([np.arange(40) % 7, np.arange(40) % 5, np.arange(40) % 3]).astype(float)
 NAMES = ["a", "b", "c"]
@@ -113,8 +114,7 @@ def assert_teaches_nothing(model, none, no_targets):
     assert pickle.dumps(model) == before
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "form"), pairs_in_turn(MODELS, FORMS, 2))
 def test_no_rows_are_answered_as_a_row_and_teach_nothing(name, form):
     make, y = MODELS[name]
     model, rows, y = make(), FORMS[form](ROWS), targets_like(y, form)

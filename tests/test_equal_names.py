@@ -28,7 +28,7 @@ from onlinels.explain import feature_effects
 from onlinels.export import to_sklearn
 from onlinels.pipelines import last_step
 from onlinels.sklearn import IncrementalRidgeClassifier
-from onlinels.stream.base import sample_key
+from onlinels.stream.waiting import sample_key
 from support import laws, models, strategies
 
 PLAIN_NAMES = ["temp", "h7", "\u00e9", 0, 1, -3, 0.5, ("h", 2), ("site", (1, 0.25)), None]
@@ -281,7 +281,7 @@ def test_pixels_and_settings_are_named_by_any_equal_object():
 def test_a_hidden_layer_keeps_the_form_of_a_table_that_is_evaluated_row_by_row(wrap):
     X = np.random.default_rng(0).normal(size=(30, 2))
     model = wrap(HiddenLayer(5) | LeastSquaresClassifier(1.0))
-    progressive_val_score(model, X, X[:, 0] > 0, metrics.Accuracy(), delay=3)
+    progressive_val_score((X, X[:, 0] > 0), model, metrics.Accuracy(), delay=3)
     for rows in (pd.DataFrame(X, columns=["a", "b"]), [{"a": 1.0}]):
         with pytest.raises(ValueError, match="one form"):
             model.predict_many(rows)

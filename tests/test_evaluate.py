@@ -123,10 +123,10 @@ def test_scores_are_those_of_river(seed, n_rows, case, table, delay, sizes, weig
     settings = {"window": sizes[0], "batch_size": sizes[1], "delay": delay}
     rows, model = stream(), make()
     of_table = progressive_val_score(
-        model, X_given, y_given, metric(), w=w if weighed else None, **settings
+        (X_given, y_given), model, metric(), w=w if weighed else None, **settings
     )
     for rows_given in (rows, iter(rows)):
-        of_stream = progressive_val_score(make(), rows_given, metric=metric(), **settings)
+        of_stream = progressive_val_score(rows_given, make(), metric(), **settings)
         for score in (of_table, of_stream):
             assert values_of(score.metric) == pytest.approx(values_of(expected))
     assert of_table.rows.tolist() == [*range(sizes[0], n_rows, sizes[0]), n_rows]
@@ -141,10 +141,10 @@ def test_several_targets(delay):
     stream = stream_of(X, Y.to_dict("records"))
     expected = evaluate.progressive_val_score(stream, make(), metric(), delay=delay)
     for targets in (Y, Y.to_numpy(), Y.to_dict("records")):
-        score = progressive_val_score(make(), X, targets, metric(), delay=delay)
+        score = progressive_val_score((X, targets), make(), metric(), delay=delay)
         assert score.metric.get() == pytest.approx(expected.get())
     per_output = metrics.multioutput.PerOutput(metrics.MAE())
-    score = progressive_val_score(make(), stream, metric=per_output, window=20)
+    score = progressive_val_score(stream, make(), per_output, window=20)
     assert score.cumulative.shape == score.windowed.shape == (2, 2)
     assert score.cumulative[-1].tolist() == [each.get() for each in per_output.get().values()]
     assert np.isfinite(score.windowed).all()
@@ -174,10 +174,11 @@ def test_any_model_of_river_goes_through(name, delay):
     make, metric = RIVERS[name]
     stream = list(islice(datasets.Phishing(), 150))
     expected = evaluate.progressive_val_score(stream, make(), metric(), delay=delay)
-    score = progressive_val_score(make(), stream, metric=metric(), delay=delay, window=40)
+    score = progressive_val_score(stream, make(), metric(), delay=delay, window=40)
     assert repr(score.metric) == repr(expected)
-    X, y = zip(*stream, strict=True)
-    assert repr(progressive_val_score(make(), X, y, metric(), delay=delay).metric) == repr(expected)
+    table = tuple(zip(*stream, strict=True))
+    score = progressive_val_score(table, make(), metric(), delay=delay)
+    assert repr(score.metric) == repr(expected)
 
 
 @pytest.mark.parametrize(
@@ -195,11 +196,11 @@ def test_delays_and_moments_are_those_of_river(how):
         ({"a": int(a), "hour": start + dt.timedelta(hours=row)}, bool(a > row % 9))
         for row, a in enumerate(numbers)
     ]
-    X, y = zip(*stream, strict=True)
+    table = tuple(zip(*stream, strict=True))
     make = lambda: compose.Select("a") | naive_bayes.GaussianNB()  # noqa: E731
     expected = evaluate.progressive_val_score(stream, make(), metrics.Accuracy(), **how)
-    for data in ((stream,), (X, y)):
-        score = progressive_val_score(make(), *data, metric=metrics.Accuracy(), **how)
+    for data in (stream, table):
+        score = progressive_val_score(data, make(), metrics.Accuracy(), **how)
         assert score.metric.get() == expected.get()
 
 
@@ -218,9 +219,9 @@ def test_learning_curves_are_those_of_metrics_per_window(n_rows, window, as_tabl
     )
     answers = [each["Prediction"] for each in steps]
     metric = metrics.Accuracy() + metrics.MacroF1()
-    data = (X, y) if as_table else (stream, None)
+    data = (X, y) if as_table else stream
     score = progressive_val_score(
-        LeastSquaresClassifier(), *data, metric, window=window, delay=delay, batch_size=9
+        data, LeastSquaresClassifier(), metric, None, delay, window=window, batch_size=9
     )
     for row, stop in enumerate(score.rows):
         for begin, curve in ((0, score.cumulative), (row * window, score.windowed)):
@@ -242,41 +243,56 @@ def test_weights_and_times_are_learnt(delay):
         stream_of(X, y, w=w, t=t), make(), metrics.MAE(), delay=delay
     ).get()
     for _ in range(2):
-        score = progressive_val_score(make(), triples, metric=metrics.MAE(), delay=delay)
+        score = progressive_val_score(triples, make(), metrics.MAE(), delay=delay)
         assert score.metric.get() == pytest.approx(expected)
     for times in (t, pd.Series(t), t.tolist()):
         score = progressive_val_score(
-            make(), X, y, metrics.MAE(), w=w, t=times, delay=delay, batch_size=7
+            (X, y), make(), metrics.MAE(), w=w, t=times, delay=delay, batch_size=7
         )
         assert score.metric.get() == pytest.approx(expected)
-    same_time = progressive_val_score(make(), X, y, metrics.MAE(), w=2.0, t=1.0, delay=delay)
+    same_time = progressive_val_score((X, y), make(), metrics.MAE(), w=2.0, t=1.0, delay=delay)
     assert same_time.metric.get() != pytest.approx(expected)
 
 
 X, Y, ACCURACY = np.ones((3, 2)), ["a", "b", "a"], metrics.Accuracy()
 MODEL, PAIRS = LeastSquaresClassifier(), [({"a": 1.0}, "a")]
 FRAME = pd.DataFrame(X, index=[1, 2, 3])
+OTHER_ORDER = "dataset is of type LeastSq.*order dataset, model, metric.* the tuple .X, y."
 BAD_CALLS = [
-    ((PAIRS, MODEL, ACCURACY), {}, TypeError, "metric=None does .*order model, X, y, metric"),
-    ((MODEL, PAIRS, ACCURACY), {}, TypeError, "metric=None does not work"),
-    ((MODEL, X, Y, metrics.Accuracy), {}, TypeError, "metric=<class"),
-    ((LeastSquaresClassifier, X, Y, ACCURACY), {}, TypeError, "a model of type .*Meta,"),
-    ((MODEL, X, Y, metrics.MAE()), {}, TypeError, "MAE.* type LeastSquaresClassifier,"),
-    ((cluster.KMeans(), X, Y, metrics.Silhouette()), {}, TypeError, "Silhouette.* type KMeans"),
-    ((MODEL, X), {"metric": ACCURACY}, TypeError, "Row 0 of the stream is array.*or a table X w"),
-    ((MODEL, FRAME), {"metric": ACCURACY}, TypeError, "Row 0 of the stream is 0, expected a pair"),
-    ((MODEL, "f.csv"), {"metric": ACCURACY}, TypeError, "Row 0 of the stream is 'f', expected"),
-    ((MODEL, PAIRS), {"metric": ACCURACY, "w": 1.0}, TypeError, "w or t is given.*Pass triples"),
-    ((MODEL, iter(PAIRS), Y, ACCURACY), {}, TypeError, "expected an array.*Convert it"),
-    ((MODEL, X, Y[:2], ACCURACY), {}, ValueError, "y has 2 values, expected 3. Pass one for each"),
-    ((MODEL, X, np.ones((3, 2)), ACCURACY), {}, ValueError, r"y has shape \(3, 2\)"),
-    ((MODEL, FRAME, pd.Series(Y, index=[3, 2, 1]), ACCURACY), {}, ValueError, "another order"),
-    ((MODEL, X, Y, ACCURACY), {"w": [1.0]}, ValueError, r"w has shape \(1,\)"),
-    ((MODEL, X, Y, ACCURACY), {"w": -1.0}, ValueError, "w holds -1.0"),
-    ((MODEL, X, Y, ACCURACY), {"t": [1.0]}, ValueError, r"t has shape \(1,\), expected \(3,\)"),
-    ((StreamClassifier(), X, Y, ACCURACY), {"t": 1.0}, TypeError, "'t'"),
-    ((MODEL, X, Y, ACCURACY), {"batch_size": 0}, ValueError, "batch_size=0"),
-    ((MODEL, X, Y, ACCURACY), {"window": 2.5}, TypeError, "window=2.5"),
+    ((MODEL, PAIRS, ACCURACY), {}, TypeError, OTHER_ORDER),
+    ((MODEL, X, Y, ACCURACY), {}, TypeError, OTHER_ORDER),
+    (
+        (HiddenLayer(3) | MODEL, PAIRS),
+        {"metric": ACCURACY},
+        TypeError,
+        "type Pipeline, expected rows",
+    ),
+    ((PAIRS, ACCURACY, MODEL), {}, TypeError, "(?s)metric=Least.*order dataset, model, met"),
+    ((PAIRS, MODEL, None), {}, TypeError, "metric=None does not work"),
+    (((X, Y), MODEL, metrics.Accuracy), {}, TypeError, "metric=<class"),
+    (((X, Y), LeastSquaresClassifier, ACCURACY), {}, TypeError, "a model of type .*Meta,"),
+    (((X, Y), MODEL, metrics.MAE()), {}, TypeError, "MAE.* type LeastSquaresClassifier,"),
+    (((X, Y), cluster.KMeans(), metrics.Silhouette()), {}, TypeError, "Silhouette.* type KMeans"),
+    ((X, MODEL, ACCURACY), {}, TypeError, "Row 0 of the stream is array.*or a table as the tuple"),
+    ((FRAME, MODEL, ACCURACY), {}, TypeError, "Row 0 of the stream is 0, expected a pair"),
+    (("f.csv", MODEL, ACCURACY), {}, TypeError, "Row 0 of the stream is 'f', expected"),
+    ((PAIRS, MODEL, ACCURACY), {"w": 1.0}, TypeError, "w or t is given.*Pass triples"),
+    (((*PAIRS, *PAIRS), MODEL, ACCURACY), {}, TypeError, r"X\[1\] is of type str, expected a dict"),
+    (((iter(PAIRS), Y), MODEL, ACCURACY), {}, TypeError, "expected an array.*Convert it"),
+    (
+        ((X, Y[:2]), MODEL, ACCURACY),
+        {},
+        ValueError,
+        "y has 2 values, expected 3. Pass one for",
+    ),
+    (((X, np.ones((3, 2))), MODEL, ACCURACY), {}, ValueError, r"y has shape \(3, 2\)"),
+    (((FRAME, pd.Series(Y, index=[3, 2, 1])), MODEL, ACCURACY), {}, ValueError, "another order"),
+    (((X, Y), MODEL, ACCURACY), {"w": [1.0]}, ValueError, r"w has shape \(1,\)"),
+    (((X, Y), MODEL, ACCURACY), {"w": -1.0}, ValueError, "w holds -1.0"),
+    (((X, Y), MODEL, ACCURACY), {"t": [1.0]}, ValueError, r"t has shape \(1,\), expected \(3,\)"),
+    (((X, Y), StreamClassifier(), ACCURACY), {"t": 1.0}, TypeError, "'t'"),
+    (((X, Y), MODEL, ACCURACY), {"batch_size": 0}, ValueError, "batch_size=0"),
+    (((X, Y), MODEL, ACCURACY), {"window": 2.5}, TypeError, "window=2.5"),
 ]
 
 
@@ -291,14 +307,14 @@ def test_an_error_of_a_batch_names_its_rows():
     wrong, model = np.ones((9, 2)), LeastSquaresClassifier()
     wrong[7] = np.nan
     with pytest.raises(ValueError, match="X holds nan") as caught:
-        progressive_val_score(model, wrong, [0] * 9, metrics.Accuracy(), batch_size=3)
+        progressive_val_score((wrong, [0] * 9), model, metrics.Accuracy(), batch_size=3)
     assert caught.value.__notes__ == ["The batch has the rows 6 to 8."]
     assert model.count == 6
 
 
 def score_of(metric, n_rows=250, **settings):
     X, y, _ = drawn(0, n_rows, "bools")
-    return progressive_val_score(LeastSquaresClassifier(), X, y, metric, **settings)
+    return progressive_val_score((X, y), LeastSquaresClassifier(), metric, **settings)
 
 
 def test_a_score_prints_in_one_line():
@@ -308,7 +324,7 @@ def test_a_score_prints_in_one_line():
     assert ", LogLoss: 0." in both
     assert both.endswith(" (of two, 250 rows)")
     assert repr(score_of(metrics.ConfusionMatrix())).startswith("ConfusionMatrix (LeastSq")
-    nothing = progressive_val_score(LeastSquaresClassifier(), [], metric=metrics.Accuracy())
+    nothing = progressive_val_score([], LeastSquaresClassifier(), metrics.Accuracy())
     assert repr(nothing) == "Accuracy: 0.00% (LeastSquaresClassifier, 0 rows)"
 
 
@@ -340,8 +356,13 @@ def test_learning_curves_are_drawn(tmp_path, monkeypatch):
     assert pyplot.get_fignums() == n_open
     for others, options, error, message in [
         ((3,), {}, TypeError, "others=3 must be a ProgressiveScore"),
-        ((score_of(metrics.F1(), window=100),), {"metric": "Accuracy"}, ValueError, "F1.*not 'Acc"),
-        ((), {"metric": "R2"}, ValueError, "not 'R2'. Pass one of them"),
+        (
+            (score_of(metrics.F1(), window=100),),
+            {"metric": "Accuracy"},
+            ValueError,
+            "F1.*expected Acc",
+        ),
+        ((), {"metric": "R2"}, ValueError, "expected R2. Pass one of them"),
         ((short,), {}, ValueError, "windows of 1,000 rows, expected 100"),
         ((), {"path_or_axes": 5}, TypeError, "path_or_axes=5 must be a path"),
     ]:

@@ -149,7 +149,7 @@ ONE = [({"a": 1.0}, 1.0)]
     [
         (LeastSquaresRegressor(), [1.0], TypeError, "expected a dict"),
         (taught(LeastSquaresRegressor(), ONE), {"a": "red"}, TypeError, r"x\['a'\] is 'red'"),
-        (preprocessing.StandardScaler(), {"a": 1.0}, TypeError, "model ends in a StandardScaler"),
+        (preprocessing.StandardScaler(), {"a": 1.0}, TypeError, "model is of type StandardScaler"),
     ],
 )
 def test_bad_calls_are_refused_by_name(model, x, error, match):

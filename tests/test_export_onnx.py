@@ -324,7 +324,9 @@ def test_a_linear_model_of_preprocessed_pixels(path):
     of_images.learn_many(np.random.default_rng(0).random((9, 16, 16)), list("abc") * 3)
     with pytest.raises(ValueError, match="Pass input_shape"):
         onnx(of_images, path)
-    with pytest.raises(ValueError, match=r"learnt the feature .* if you pass input_shape, pass"):
+    with pytest.raises(
+        ValueError, match=r"learnt the feature .*, and pass their shape as input_shape"
+    ):
         onnx(of_images, path, input_shape=(10, 10))
 
 

@@ -1,13 +1,15 @@
 """Filter banks: what `filters` may be, and patches of examples."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from onlinels import ConvolutionalFeatures
-from onlinels.features.filters import for_channels, hand_designed
+from onlinels import ConvolutionalFeatures, HiddenLayer, ShallowConvClassifier
+from onlinels.features.filters import FilterRecipe, for_channels, hand_designed
 from onlinels.images import Patches
 from support.strategies import labelled_images
 
@@ -45,6 +47,29 @@ def test_banks_of_any_channels_meet_those_of_the_images(n_channels):
     assert bank.shape == (48, 7, 7, n_channels)
     assert np.array_equal(bank[:43], np.repeat(hand_designed()[..., None], n_channels, 3))
     assert np.array_equal(bank[43:45, 1:6, 1:6], for_channels(colour, n_channels))
+
+
+@dataclass(frozen=True)
+class Corners(FilterRecipe):
+    """Filters that are the upper left corners of images, one after the other."""
+
+    n_filters: int = 2
+    size: int = 3
+
+    def make(self, images, labels, random, joint=False):
+        return images[: self.n_filters, : self.size, : self.size]
+
+
+def test_a_new_recipe_needs_no_other_code():
+    bank = bank_of((Patches(3, 4), Corners()))
+    np.testing.assert_array_equal(bank[3:, :3, :3], IMAGES[:2, :3, :3])
+    features = ConvolutionalFeatures(Corners(), padding=4)
+    assert (features.is_fixed, features.n_features((9, 9, 3))) == (False, 3 * 2 * 11 * 11)
+    with pytest.raises(ValueError, match="size=10 exceeds images of 9 x 9"):
+        bank_of(Corners(size=10))
+    model = ShallowConvClassifier(features, HiddenLayer(5, "difference"), warm_up=4)
+    model.learn_many(IMAGES, LABELS)
+    np.testing.assert_array_equal(model.bank, IMAGES[:2, :3, :3])
 
 
 @given(labelled_images(min_side=4), st.integers(0, 2**32 - 1), CHANNELS)

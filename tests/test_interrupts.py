@@ -27,8 +27,10 @@ from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 from support import laws, strategies
 from support.fault_injection import assert_before_or_after
 
-FEW = 6
-MANY = pytest.param(10**9, marks=pytest.mark.slow)
+FEW, MOST = 4, 400
+"""How many lines of a call are interrupted: by default, and in the long run."""
+
+MANY = pytest.param(MOST, marks=pytest.mark.slow)
 often = pytest.mark.parametrize("most", [FEW, MANY])
 
 # Between the opening of a file and the with-block that closes it Python itself has to close it.
@@ -120,7 +122,7 @@ def prepared_classifier(form):
 
 # Each act with another form; in the slow form, with all.
 SOME = [(form, act, FEW) for form, act in zip(cycle(FORMS), ACTS, strict=False)]
-ALL = [pytest.param(form, act, 10**9, marks=pytest.mark.slow) for form in FORMS for act in ACTS]
+ALL = [pytest.param(form, act, MOST, marks=pytest.mark.slow) for form in FORMS for act in ACTS]
 
 
 @pytest.mark.parametrize(("form", "act", "most"), [*SOME, *ALL])
@@ -305,8 +307,7 @@ WRAPPERS = {
 
 
 @pytest.mark.parametrize("most", [2, MANY])
-@pytest.mark.parametrize("n_rows", [11, 12])
-@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.parametrize(("name", "n_rows"), [*((name, 12) for name in WRAPPERS), ("windowed", 11)])
 def test_wrappers(name, n_rows, most):
     """Of eleven and of twelve readings, one leaves a window due with the next."""
     model = begun(WRAPPERS[name](), n_rows)

@@ -132,7 +132,7 @@ def test_published_numbers_and_channels():
 @pytest.mark.parametrize("length", [9, 30, 300, 700])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_window_has_the_same_features_alone_and_among_others(length, dtype, monkeypatch):
-    windows = np.random.default_rng(0).normal(size=(30, length, 2))
+    windows = np.random.default_rng(0).normal(size=(10, length, 2))
     model = MiniRocketFeatures.from_examples(windows, n_features=500, dtype=dtype)
     features = model.transform_many(windows)
     assert 0.0 <= features.min() < 0.1
@@ -147,7 +147,7 @@ def test_a_window_has_the_same_features_alone_and_among_others(length, dtype, mo
 def test_river_finds_nothing(monkeypatch):
     """Values are named by time and channel: twelve times of two channels."""
     generator = np.random.default_rng(0)
-    windows = generator.normal(size=(120, 12, 2)) + np.arange(120)[:, None, None] % 2
+    windows = generator.normal(size=(40, 12, 2)) + np.arange(40)[:, None, None] % 2
     rows = [{f"v_{t}_{c}": float(w[t, c]) for t in range(12) for c in range(2)} for w in windows]
     stream = [(x, k % 2) for k, x in enumerate(rows)]
     monkeypatch.setattr(checks, "_yield_datasets", lambda model, scale=1: iter([stream]))

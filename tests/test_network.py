@@ -2,8 +2,12 @@
 
 import copy
 import functools
+import gzip
 import itertools
+import pickle
 from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +36,7 @@ def assert_is_batch_solution(model, images, labels, w=None):
     """Assert that the weights solve the batch problem on the activations of these images."""
     A = model.transform_many(images)
     rows = strategies.Rows(A, [int(y) for y in labels], np.ones(len(A)) if w is None else w * 1.0)
-    laws.assert_is_batch_solution(model._fixed.classifier, rows)
+    laws.assert_is_batch_solution(model._stage.classifier, rows)
 
 
 def test_answers_before_the_warm_up_is_full():
@@ -60,12 +64,13 @@ def test_a_network_of_the_held_images_predicts_during_the_warm_up(count, size, n
         model.learn_many(IMAGES[part], LABELS[part])
         if len(cuts) < 10:
             model.predict_one(IMAGES[0])
+    asked = IMAGES[:400]
     for each in (model, loads(dumps(model)), copy.copy(model)):
-        np.testing.assert_array_equal(each.predict_many(IMAGES), fixed.predict_many(IMAGES))
-        np.testing.assert_allclose(each.scores_many(IMAGES), fixed.scores_many(IMAGES), atol=1e-9)
+        np.testing.assert_array_equal(each.predict_many(asked), fixed.predict_many(asked))
+        np.testing.assert_allclose(each.scores_many(asked), fixed.scores_many(asked), atol=1e-9)
     whole = learn(small(warm_up=500, n_hidden=300), 600)
     learn(model, count, 600)
-    np.testing.assert_array_equal(model.predict_many(IMAGES), whole.predict_many(IMAGES))
+    np.testing.assert_array_equal(model.predict_many(asked), whole.predict_many(asked))
 
 
 def test_a_draft_is_no_part_of_the_state():
@@ -106,6 +111,24 @@ def test_a_forgetting_network_unlearns_images_of_their_current_weights(fixes):
     model.unlearn_one(IMAGES[40], LABELS[40], 0.99**19)
     assert model.count == 59
     assert model.predict_one(IMAGES[0]) == LABELS[0]
+
+
+def test_images_with_dates_leave_the_warm_up():
+    """No time passes when they are removed."""
+    dates = np.datetime64("2026-01-01") + np.arange(6)
+    settings = {"warm_up": 10, "half_life": timedelta(days=3)}
+    model = ShallowConvClassifier.from_preset("digits", **settings)
+    model.learn_many(IMAGES[:6], LABELS[:6], t=dates)
+    model.unlearn_many(IMAGES[4:6], LABELS[4:6])
+    assert model.count == 4
+
+
+def test_pixels_by_row_and_column_go_on_after_the_first_image():
+    model = ShallowConvClassifier.from_preset("digits", image_shape=(8, 8))
+    whole = learn(model.clone(), 3)
+    for image, label in zip(IMAGES[:3], LABELS[:3], strict=True):
+        model.learn_one(dict(np.ndenumerate(image)), label)
+    assert dumps(model) == dumps(whole)
 
 
 @pytest.mark.parametrize("shape", [(9, 7), (12, 12, 3)])
@@ -165,7 +188,7 @@ def test_bad_calls_leave_the_state_untouched(learnt, method, arguments, error, m
 def test_networks_merge_whose_input_weights_two_machines_made_of_the_same_images():
     model = small(learnt=40)
     other, expected = loads(dumps(model)), model + model
-    hidden = other._fixed.hidden
+    hidden = other._stage.hidden
     made = replace(hidden._made, landmarks=hidden._made.landmarks * (1.0 + 1e-15))
     vars(hidden).update(_made=made, input_weights=made)
     merged = model + other
@@ -285,6 +308,27 @@ def test_images_are_unlearnt():
     model.unlearn_one({"image": IMAGES[59]}, LABELS[59])
     assert model.count == 50
     np.testing.assert_allclose(model.output_weights, kept.output_weights, atol=1e-8)
+
+
+@pytest.mark.parametrize("stored", ["saved", "pickled"])
+def test_networks_of_format_3_go_on(stored):
+    """One in its warm-up, which had answered, and one after it."""
+    path = Path(__file__).parent / "networks_of_format_3.npz.gz"
+    said = loads(gzip.decompress(path.read_bytes()))
+    models = said if stored == "saved" else pickle.loads(said["pickled"])
+    images, expected = IMAGES[:, 2:6:2, 2:6:2], said["told"]
+    waits, fixed = models["waits"], models["fixed"]
+    np.testing.assert_allclose(waits.predict_proba_many(images[:3]), expected["waits"], atol=1e-9)
+    np.testing.assert_allclose(fixed.scores_many(images[:3]), expected["fixed"], atol=1e-9)
+    assert (waits.count, waits.features_fixed, waits.image_shape) == (4, False, (2, 2))
+    assert (fixed.count, fixed.features_fixed, fixed.ridge_) == (8, True, 0.5)
+    for model in (waits, fixed):
+        with pytest.raises(ValueError, match=r"expected \(2, 2, 1\)"):
+            model.learn_many(IMAGES[:2], LABELS[:2])
+        model.learn_many(images[8:40], LABELS[8:40], t=np.arange(8.0, 40.0))
+        assert model.features_fixed
+        again = loads(dumps(model))
+        np.testing.assert_array_equal(again.scores_many(images), model.scores_many(images))
 
 
 # -- few images ----------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def test_large_images_are_made_small_for_answers_in_the_warm_up(shape, n_pixels)
     model = ShallowConvClassifier(ConvolutionalFeatures(padding=3))
     model.learn_many(images, list("ababab"))
     assert list(model.predict_many(images)) == list("ababab")
-    layer = model._of_pixels
+    layer = model._stage.draft.made[1].classifier
     assert layer.output_weights.shape == (n_pixels, 2)
     if n_pixels == 768:
         means = images.reshape(6, 16, 2, 16, 2, 3).mean(axis=(2, 4))
@@ -199,11 +199,11 @@ def assert_refused(model, images, labels, message, w=None):
 
 
 def test_images_are_worked_through_a_block_at_a_time(monkeypatch):
-    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 5)
-    model, sizes, process = network(learnt=20), [], ImagePreprocessing.transform_many
+    monkeypatch.setattr("onlinels.network.stages.BLOCK_IMAGES", 5)
+    model, sizes, process = network(learnt=20), [], ImagePreprocessing.outlook
     monkeypatch.setattr(
         ImagePreprocessing,
-        "transform_many",
+        "outlook",
         lambda self, X: sizes.append(len(X)) or process(self, X),
     )
     model.learn_many(IMAGES[20:40], LABELS[20:40])
@@ -237,7 +237,7 @@ def test_one_bad_image_among_many_changes_nothing(parts, learnt):
 def test_images_that_are_refused_halfway_leave_nothing_learnt_or_held(
     monkeypatch, hidden, n_learnt, size, weight, message
 ):
-    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 20)
+    monkeypatch.setattr("onlinels.network.stages.BLOCK_IMAGES", 20)
     features = ConvolutionalFeatures(**(PLAIN if hidden is not IN_SINGLE else {}))
     model = ShallowConvClassifier(features, hidden, warm_up=25)
     if n_learnt:

@@ -169,7 +169,7 @@ def test_what_does_not_merge_is_refused_by_name():
         (layered(), layered(n_hidden=6), ValueError, "differ in n_hidden,"),
         (layered(), examples | LINEAR.clone(), ValueError, r"\['layer'\] and \['HiddenLayer'\]"),
         (layered(), layered("other"), ValueError, r"\['layer'\] and \['other'\] before"),
-        (layered(), LINEAR.clone(), TypeError, "of types Pipeline and LeastSquaresClassifier"),
+        (layered(), LINEAR.clone(), TypeError, "type LeastSquaresClassifier, expected Pipeline"),
         (hashed, hashed.clone(), ValueError, "'FeatureHasher' differ in their type or random num"),
         (projected, turned, ValueError, "'GaussianRandomProjector' differ in their type or random"),
         (LINEAR, LeastSquaresRegressor(), TypeError, "other is of type LeastSquaresRegressor"),

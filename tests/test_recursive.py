@@ -10,7 +10,7 @@ from scipy import sparse
 
 from onlinels import LeastSquaresRegressor
 from support import laws, strategies
-from support.slow import the_rest_slow
+from support.slow import pairs_in_turn, the_rest_slow
 from support.strategies import kinds
 
 
@@ -139,8 +139,7 @@ def batch_solution(model, X, y, w):
     return np.linalg.lstsq(stacked, below, rcond=None)[0], sizes[:, None]
 
 
-@pytest.mark.parametrize("kind", strategies.SHAPES)
-@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize(("kind", "fit_intercept"), pairs_in_turn(strategies.SHAPES, [False, True]))
 @strategies.examples(20)
 @given(
     st.sampled_from([0.3, 0.5, 0.6, 0.8, 0.9, 0.99]),
@@ -179,8 +178,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("kind", strategies.SHAPES)
-@pytest.mark.parametrize("settings", FORMS, ids=str)
+@pytest.mark.parametrize(("kind", "settings"), pairs_in_turn(strategies.SHAPES, FORMS, 3), ids=str)
 @strategies.examples(6)
 @example(seed=6783)
 @given(seed=st.integers(0, 2**32 - 1))

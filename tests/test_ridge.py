@@ -17,7 +17,7 @@ import onlinels
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.sums.folds import hashed_folds, name_hashes
 from support import laws, strategies
-from support.slow import the_rest_slow
+from support.slow import pairs_in_turn, the_rest_slow
 
 fold_counts = st.integers(2, 5)
 
@@ -114,19 +114,18 @@ def is_accepted(rows, ridge):
     return score**2 <= variance / 4.0
 
 
-@pytest.mark.parametrize("noise", [0.3, 1.0, 20.0])
+CHECKPOINTS = [
+    *((6, 6, 6), (7, 7, 7), (9, 9, 9), (17, 17, 17), (32, 31, 16)),
+    *((64, 63, 33), (82, 82, 67), (93, 88, 67), (300, 296, 261)),
+]
+"""How many rows there are, up to the last checkpoint, and up to the last doubling."""
+
+
 @pytest.mark.parametrize("step", [1, 23, 400])
-@pytest.mark.parametrize(
-    ("n_rows", "checkpoint", "doubling"),
-    [
-        *((6, 6, 6), (7, 7, 7), (9, 9, 9), (17, 17, 17), (32, 31, 16)),
-        *((64, 63, 33), (82, 82, 67), (93, 88, 67), (300, 296, 261)),
-    ],
-)
-def test_the_ridge_of_the_last_doubling_is_kept_while_it_is_accepted(
-    n_rows, checkpoint, doubling, step, noise
-):
+@pytest.mark.parametrize(("counts", "noise"), pairs_in_turn(CHECKPOINTS, [0.3, 1.0, 20.0]), ids=str)
+def test_the_ridge_of_the_last_doubling_is_kept_while_it_is_accepted(counts, step, noise):
     """Otherwise, and while the rows hardly outnumber the features, a checkpoint selects."""
+    n_rows, checkpoint, doubling = counts
     random = np.random.default_rng(n_rows)
     X, errors = random.normal(size=(n_rows, 6)), noise * random.normal(size=n_rows)
     rows = strategies.Rows(X, (X[:, 0] + errors > 0).tolist(), np.ones(n_rows))
@@ -309,7 +308,7 @@ def test_few_rows_for_the_features_get_a_ridge_that_is_nearly_the_best(n_rows, n
     for seed in range(5):
         random = np.random.default_rng(seed)
         A, weights = random.normal(size=(n_rows, 60)), random.normal(size=60)
-        fresh = random.normal(size=(2000, 60))
+        fresh = random.normal(size=(2000, 60))[:500]
         y = A @ weights + noise * random.normal(size=n_rows)
         model = laws.fitted(LeastSquaresRegressor(), A, y)
         others = [laws.at(model, ridge=10.0**power) for power in np.arange(-6.0, 4.0, 0.25)]

@@ -1,6 +1,7 @@
 """River's own suite, with nothing skipped: what works in river works with these estimators.
 
-The default run has one setting of every class; the long run has all, and each behind a scaler.
+The default run has one setting of every class, and a fourth of the rows; the long run has all, and
+each behind a scaler.
 """
 
 import itertools
@@ -21,6 +22,7 @@ from onlinels import (
 from onlinels.features.filters import Patches
 from onlinels.features.preprocessing import ImagePreprocessing
 from support import models
+from support.slow import shorten_river_streams
 
 # River's StandardScaler scales a whole batch by its end, a row by what came before it.
 SCALER, WHOLE_BATCHES = preprocessing.StandardScaler(), {"check_learn_many_matches_learn_one"}
@@ -69,14 +71,17 @@ IN_THE_DEFAULT_RUN = {
 
 def each_of(table):
     """Return a parametrisation by the names of a table, of which few run by default."""
-    slow = {name: () if name in IN_THE_DEFAULT_RUN else pytest.mark.slow for name in table}
-    return pytest.mark.parametrize("name", [pytest.param(n, marks=m) for n, m in slow.items()])
+    slow = [pytest.param(name, 1, marks=pytest.mark.slow) for name in table]
+    return pytest.mark.parametrize(
+        ("name", "step"), [*((name, 4) for name in table if name in IN_THE_DEFAULT_RUN), *slow]
+    )
 
 
 # River leaves out names: the date then counts as 0.
 @pytest.mark.filterwarnings("ignore:A few rows dwarf:UserWarning")
 @each_of(MODELS)
-def test_models(name):
+def test_models(name, step, monkeypatch):
+    shorten_river_streams(monkeypatch, step)
     run_suite(MODELS[name](), WHOLE_BATCHES if name in SCALED else frozenset())
 
 
@@ -138,10 +143,13 @@ IMAGE_MODELS = {
 
 
 @each_of(IMAGE_MODELS)
-def test_images_of_digits(name, monkeypatch):
+def test_images_of_digits(name, step, monkeypatch):
     """The whole suite, on digits in place of the streams that river would choose."""
+    n_images = 60 if step == 1 else 32
     monkeypatch.setattr(
-        checks, "_yield_datasets", lambda model, scale=1: iter([list(digit_stream(60 * scale))])
+        checks,
+        "_yield_datasets",
+        lambda model, scale=1: iter([list(digit_stream(n_images * scale))]),
     )
     model = IMAGE_MODELS[name]()
     ran = run_suite(model)

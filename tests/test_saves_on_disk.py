@@ -83,7 +83,7 @@ def test_a_file_that_is_read_only_may_be_saved_to_by_several():
         path.write_bytes(OLD)
         path.chmod(0o444)
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda _: MODEL.save(path), range(200)))
+            list(pool.map(lambda _: MODEL.save(path), range(60)))
         assert mode_of(path) == 0o444
         assert os.listdir(folder) == ["model.npz"]
 
@@ -212,7 +212,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
 
 # -- processes that are killed --------------------------------------------------------------------
 
-N_KILLS = 20
+N_KILLS = 12
 MOST_LINES = 1_000
 """Lines of saving until a kill: those of a few saves."""
 

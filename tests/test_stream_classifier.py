@@ -41,15 +41,16 @@ def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed):
 @given(strategies.streams(max_rows=40, weighed=True, kinds=("number", "bool"), gaps=False))
 def test_one_expert_is_plain_least_squares(stream):
     model, plain = learnt(stream), LeastSquaresClassifier()
-    model._catch_up()
-    names, units = model.feature_names, model._plain._factors
+    expert = model._state.plain
+    expert.learn_pending(model.count)
+    names, units = model.feature_names, expert._factors
     for x, y, w in zip(stream.samples, stream.labels, stream.w or repeat(1.0), strict=False):
         values = np.array([float(x.get(name, 0.0)) for name in names]) * units
         plain.learn_one(dict(enumerate(values.tolist())), y, w)
     for x in stream.samples:
         values = np.array([float(x.get(name, 0.0)) for name in names]) * units
         row = dict(enumerate(values.tolist()))
-        found, expected = model._plain.model.scores_one(row), plain.scores_one(row)
+        found, expected = expert.model.scores_one(row), plain.scores_one(row)
         # The expert names classes by their columns.
         assert [*found.values()] == pytest.approx([*expected.values()], rel=1e-6, abs=1e-6)
 
@@ -150,11 +151,11 @@ def test_a_row_asked_twice_waits_once_and_moves_the_scale_once(stream):
 def test_no_more_than_4096_forecasts_wait():
     model = StreamClassifier()
     model.predict_many([{"a": float(number)} for number in range(6000)])
-    assert len(model._waiting) == 4096
+    assert len(model._state.waiting) == 4096
     model.learn_many([{"a": 1.0}, {"a": 2.0}], [0, 1])
     model.predict_many([{"a": float(number)} for number in range(9000, 13_500)])
     model.predict_one({"a": 0.5})
-    assert len(model._waiting) == 4096
+    assert len(model._state.waiting) == 4096
     memory = model._raw_memory_usage
     model.predict_many([{"a": float(number)} for number in range(20_000, 26_000)])
     assert model._raw_memory_usage < memory + 4096
@@ -385,5 +386,5 @@ def test_no_row_is_kept_once_it_is_learnt():
     model = StreamClassifier()
     model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], ["x", "y", "x"])
     restored = loads(dumps(model))
-    assert restored._plain._owed is None
-    assert restored._plain.model.count == 3
+    assert restored._state.plain._pending is None
+    assert restored._state.plain.model.count == 3

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import onlinels
 from onlinels import StreamClassifier, StreamRegressor
-from onlinels.stream import base
-from onlinels.stream.base import sample_key
+from onlinels.stream import waiting as stream_waiting
+from onlinels.stream.waiting import sample_key
 from support import strategies
 
 
@@ -54,7 +54,7 @@ LOST, UNSURE = "Many labels do not find", "Many rows equal other rows"
 def few_labels(monkeypatch):
     """Let models judge 40 labels at once instead of 500."""
     for name, value in {"N_JUDGED_LABELS": 40, "MANY_LABELS": 4, "NEARLY_ALL_LABELS": 36}.items():
-        monkeypatch.setattr(base, name, value)
+        monkeypatch.setattr(stream_waiting, name, value)
 
 
 def rows_of(n_rows, n_values=0):
@@ -193,7 +193,7 @@ def test_nothing_is_said_of_rows_that_are_learnt_without_a_forecast(kind, recwar
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_counts_of_labels_are_refused(kind):
-    waiting = kind()._waiting
-    for counts in (np.zeros(3), np.full(len(base.Matches()), -1), np.zeros((2, 7))):
+    waiting = kind()._state.waiting
+    for counts in (np.zeros(3), np.full(len(stream_waiting.Matches()), -1), np.zeros((2, 7))):
         with pytest.raises((TypeError, ValueError)):
-            base.Waiting().__setstate__(waiting.__getstate__() | {"_matches": counts})
+            stream_waiting.Waiting().__setstate__(waiting.__getstate__() | {"_matches": counts})

@@ -21,6 +21,7 @@ from onlinels import (
 from onlinels.checks import is_missing
 from onlinels.explain import feature_effects
 from support import laws, strategies
+from support.slow import pairs_in_turn
 
 MODELS = StreamClassifier, StreamRegressor
 
@@ -55,8 +56,7 @@ def learnt_with(make, gap, how):
     return str(answers), dumps(model)
 
 
-@pytest.mark.parametrize("how", ["one by one", "lists", "frames"])
-@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize(("how", "make"), pairs_in_turn(["one by one", "lists", "frames"], MODELS))
 def test_gaps_of_every_kind_are_one(make, how):
     expected = learnt_with(make, None, how)
     for name, gap in strategies.GAPS.items():
@@ -191,8 +191,7 @@ TEXTS = {
 """Texts of a feature, and whether they are told to be numbers."""
 
 
-@pytest.mark.parametrize("kind", TEXTS)
-@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize(("kind", "make"), pairs_in_turn(TEXTS, MODELS))
 def test_numbers_as_text_are_told_once(make, kind):
     values, is_told = TEXTS[kind]
     model, many = make(), make()

@@ -17,7 +17,7 @@ from support import laws, strategies
 @strategies.examples(40)
 @given(
     st.data(),
-    strategies.streams(max_rows=120, weighed=True),
+    strategies.streams(max_rows=60, weighed=True),
     st.integers(0, 3),
     st.sampled_from([1, 2, 64]),
 )
@@ -65,12 +65,12 @@ def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, most_texts
                 model.learn_many(*rows)
                 for row in zip(*rows, strict=True):
                     single.learn_one(*row)
-            assert len(model._waiting) == len(single._waiting)
+            assert len(model._state.waiting) == len(single._state.waiting)
             laws.assert_alike_streams(model, single, stream.samples)
 
 
 @strategies.examples(40)
-@given(st.data(), strategies.number_streams(max_rows=120, weighed=True), st.integers(0, 3))
+@given(st.data(), strategies.number_streams(max_rows=60, weighed=True), st.integers(0, 3))
 def test_numbers_are_those_of_rows_one_by_one(data, stream, seed):
     model = StreamRegressor(seed)
     learnt, single = copy.deepcopy(model), copy.deepcopy(model)

@@ -96,7 +96,7 @@ def test_embeddings_and_evaluation_read_tensors():
     np.testing.assert_array_equal(found, step.transform_many(images))
     X, y = np.random.default_rng(0).normal(size=(60, 3)), [0, 1, 1] * 20
     scores = (
-        onlinels.progressive_val_score(LeastSquaresClassifier(), rows, y, metrics.Accuracy())
+        onlinels.progressive_val_score((rows, y), LeastSquaresClassifier(), metrics.Accuracy())
         for rows in (X, Tensor(X))
     )
     assert len({score.metric.get() for score in scores}) == 1

@@ -3,6 +3,9 @@
 import copy
 import itertools
 import pickle
+import subprocess
+import sys
+import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,6 +22,7 @@ from onlinels import (
 from support import savable_models
 from support.laws import fitted
 from support.processes import PATIENCE
+from support.slow import the_rest_slow
 
 LINEAR = [name for name in savable_models.LINEAR if "half_life" not in name]
 CLASSIFIERS = [
@@ -54,20 +58,21 @@ SAMPLES = {
 }
 
 
+@pytest.mark.parametrize("n_times", the_rest_slow([2, 20]))
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_threads_predict_while_one_learns(name):
+def test_threads_predict_while_one_learns(name, n_times):
     make, learn = savable_models.MODELS[name]
     model, alone = make(np.random.default_rng(0)), make(np.random.default_rng(0))
     sample, done = SAMPLES.get(name, {0: 0.1, 1: -0.2, 2: 0.3, 3: 0.0}), threading.Event()
     with ThreadPoolExecutor(3) as pool:
         answers = [pool.submit(asked, model, sample, done) for _ in range(3)]
         try:
-            for seed in range(4):
+            for seed in range(n_times):
                 learn(model, np.random.default_rng(seed))
         finally:
             done.set()
         assert all(answer.result() > 0 for answer in answers)
-    for seed in range(4):
+    for seed in range(n_times):
         learn(alone, np.random.default_rng(seed))
     found, expected = model.predict_proba_one(sample), alone.predict_proba_one(sample)
     assert found.keys() == expected.keys()
@@ -142,6 +147,28 @@ def in_turns(*calls, n_rounds=20):
         thread.join(PATIENCE)
         assert not thread.is_alive(), "waits for ever"
     assert not errors
+
+
+def test_the_first_frames_may_be_learnt_by_several_threads():
+    """Narwhals is imported with the first frame, and must not be used half imported."""
+    code = """
+        import sys
+        from concurrent.futures import ThreadPoolExecutor
+        from threading import Barrier
+        import pandas as pd
+        from onlinels import LeastSquaresRegressor
+
+        X, y, begin = pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1.0, 2.0]), Barrier(8)
+
+        def learn(number):
+            begin.wait()
+            LeastSquaresRegressor().learn_many(X if number % 2 else X.to_numpy(), y)
+
+        sys.setswitchinterval(1e-4)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(learn, range(8)))
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=PATIENCE)
 
 
 def test_saves_of_the_same_models_in_two_orders_and_merges_end(tmp_path):

@@ -92,7 +92,7 @@ def loaded(model, times):
 
 def evaluated(model, times):
     progressive_val_score(
-        model, rows_of(len(times)), [1.0] * len(times), metrics.MAE(), t=times, delay=1
+        (rows_of(len(times)), [1.0] * len(times)), model, metrics.MAE(), t=times, delay=1
     )
     return model
 
@@ -308,7 +308,7 @@ def test_image_networks_keep_the_times_of_images_they_hold(form, warm_up):
         model.learn_many(images, labels, t=19 if half_life == 4.0 else dates[-1])
         models.append(model)
     np.testing.assert_allclose(models[1].output_weights, models[0].output_weights, rtol=1e-9)
-    assert models[1]._fixed.classifier._state.clock.now == MOMENT + 19
+    assert models[1]._stage.classifier._state.clock.now == MOMENT + 19
 
 
 # Windows
@@ -341,7 +341,7 @@ def test_times_of_readings_are_regular_to_the_last_digit(name):
         data = frame({"t": times, "v": values})
         models[2].learn_many(data, labels)
         other = windowed()
-        progressive_val_score(other, data, labels, metrics.Accuracy())
+        progressive_val_score((data, labels), other, metrics.Accuracy())
         models.append(other)
     else:
         models.pop()
@@ -473,7 +473,7 @@ def test_images_that_older_versions_held_go_on(tmp_path):
     model.learn_one(image, 1, t=datetime(2026, 5, 4, 3, 2, 1, 234567))
     said = {"datetime": "2026-05-04T03:02:01.234567"}
     again = older(model, tmp_path / "n.npz", "Example", ["time"], lambda time: said)
-    assert again._held[0].time == model._held[0].time == 1_777_863_721_234_567_000
+    assert again._stage.held[0].time == model._stage.held[0].time == 1_777_863_721_234_567_000
 
 
 FORGED = [float("nan"), float("inf"), 10**400, "noon", True, {"fraction": ["1e9", 1]}]
@@ -501,7 +501,7 @@ def test_forged_times_are_refused(tmp_path, half_life, now):
         (1.0, [None] * 7, ValueError, "t holds None, expected finite times"),
         (timedelta(1), [None] * 7, ValueError, "t holds None, expected finite times"),
         (1.0, Decimal("sNaN"), ValueError, "t holds sNaN, expected finite times"),
-        (1.0, [10**5000] * 7, ValueError, r"t holds 1.00e\+5000, expected finite times"),
+        (1.0, [10**5000] * 7, ValueError, r"t holds a number beyond float64"),
         (1.0, pd.Series([1, None] * 3 + [1], dtype="Int64"), ValueError, "t holds (<NA>|nan)"),
         (timedelta(1), np.array(["NaT"] * 7, "datetime64[ns]"), ValueError, "t holds NaT"),
         (timedelta(1), np.datetime64("NaT", "s"), ValueError, "t holds NaT"),

@@ -25,6 +25,7 @@ from support.laws import (
     fitted,
     settings_refused,
 )
+from support.slow import shorten_river_streams
 from support.strategies import Rows, splits
 
 NAMES = ("ax", "ay", "az", "gx")
@@ -286,8 +287,9 @@ def test_restart_and_gaps_start_afresh():
 
 
 @pytest.mark.parametrize("is_long", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_river_finds_nothing_but_channels_that_come_and_go(is_long):
+def test_river_finds_nothing_but_channels_that_come_and_go(is_long, monkeypatch):
     """The check of memory takes as long as all others."""
+    shorten_river_streams(monkeypatch, 1 if is_long else 4)
     model = WindowedClassifier(LeastSquaresClassifier(ridge=1.0), window=1, hop=1)
     refused = set()
     for check in checks.yield_checks(model):

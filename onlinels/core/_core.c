@@ -897,64 +897,100 @@ static int are_places(Py_ssize_t n, const int64_t *places, int64_t least, int64_
     return 1;
 }
 
+/* An array to take: where its pointer goes, its number of numbers, their types, and their order. */
+typedef struct {
+    void *place;
+    Py_ssize_t size;
+    const char *formats;
+    int order;
+} wanted_t;
+
+/* Take n arrays from the i-th on. Return 0 with an exception if they do not fit. */
+static int take_wanted(PyObject *arrays, Py_ssize_t i, Py_ssize_t n, const wanted_t *wanted)
+{
+    for (const wanted_t *each = wanted; each < wanted + n; each++, i++) {
+        void *found = memory_of(arrays, i, each->size, each->formats, PyBUF_WRITABLE | each->order);
+        if (!found)
+            return 0;
+        memcpy(each->place, &found, sizeof(found));
+    }
+    return 1;
+}
+
+#define N_SHARED 12 /* arrays before those of linear experts */
+
+/* Take the arrays of linear experts, of which the first have a memory. Return 0 with an exception if they do not
+ * fit. */
+static int take_linear(experts_t *e, PyObject *arrays, Py_ssize_t n_memories)
+{
+    Py_ssize_t i = N_SHARED;
+    for (linear_t *l = e->linear; l < e->linear + N_LINEAR; l++) {
+        const int n_arrays = l < e->linear + n_memories ? 5 : 2;
+        PyObject *weights = PyTuple_GetItem(arrays, i + 1);
+        PyObject *transposed = weights ? PyObject_GetAttrString(weights, "T") : NULL;
+        const Py_ssize_t size = l->size = PyObject_Size(PyTuple_GetItem(arrays, i));
+        const Py_ssize_t n = l->n = transposed ? PyObject_Size(transposed) : -1;
+        const wanted_t wanted[] = {
+            {&l->view, size, INTEGERS, PyBUF_C_CONTIGUOUS}, {&l->memory.weights, size * n, REALS, PyBUF_F_CONTIGUOUS},
+            {&l->memory.inverse, size * size, REALS, PyBUF_F_CONTIGUOUS},
+            {&l->memory.pending, size, REALS, PyBUF_C_CONTIGUOUS},
+            {&l->memory.factors, N_FACTORS, REALS, PyBUF_C_CONTIGUOUS},
+        };
+        Py_XDECREF(transposed);
+        if (PyErr_Occurred() || !take_wanted(arrays, i, n_arrays, wanted))
+            return 0;
+        e->n_scores += n;
+        e->n = n_arrays == 2 ? n : 0;
+        i += n_arrays;
+    }
+    return 1;
+}
+
 /* Take the arrays of experts, and make room for a row. Return -1 with an exception if they do not fit. */
 static int take_experts(Experts *self, PyObject *arrays)
 {
     experts_t *e = &self->experts;
     stream_row_t *row = &self->row;
-    const Py_ssize_t m = e->m = PyObject_Size(PyTuple_GetItem(arrays, 8));
     const Py_ssize_t n_units = e->n_units = PyObject_Size(PyTuple_GetItem(arrays, 1));
     const Py_ssize_t n_parts = e->n_parts = PyObject_Size(PyTuple_GetItem(arrays, 7));
+    const Py_ssize_t m = e->m = PyObject_Size(PyTuple_GetItem(arrays, 8));
     const Py_ssize_t n_labels = e->n_labels = PyObject_Size(PyTuple_GetItem(arrays, 9));
-    const Py_ssize_t n_narrow = e->n_narrow = PyObject_Size(PyTuple_GetItem(arrays, 11));
-    const Py_ssize_t size = e->size = PyObject_Size(PyTuple_GetItem(arrays, 15));
-    PyObject *weights = PyTuple_GetItem(arrays, 16), *transposed;
-    if (PyErr_Occurred() || !(transposed = PyObject_GetAttrString(weights, "T")))
+    const Py_ssize_t n_memories = PyObject_Size(PyTuple_GetItem(arrays, 11));
+    const Py_ssize_t size = e->size = n_units + 1 + m + 2 * n_labels;
+    const int by_rows = PyBUF_C_CONTIGUOUS;
+    if (PyErr_Occurred())
         return -1;
-    const Py_ssize_t n = e->n = PyObject_Size(transposed);
-    Py_DECREF(transposed);
     e->n_cells = CELLS_OF_PARTITION * n_parts + 1 + n_labels;
-    const struct {
-        void *place; /* of a pointer */
-        Py_ssize_t size;
-        const char *formats;
-    } wanted[] = {
-        {&e->input_weights, m * n_units, REALS}, {&e->biases, n_units, REALS}, {&e->seen, 3 * n_parts, INTEGERS},
-        {&e->bins, 3 * n_parts, REALS}, {&e->shifts, 3 * n_parts, REALS}, {&e->decays, n_parts + 1, REALS},
-        {&e->cells, e->n_cells * (1 + n_labels), REALS}, {&e->shares, n_parts, REALS}, {&e->features, m, INTEGERS},
-        {&e->labels, n_labels, INTEGERS}, {&e->mixture, n_labels, INTEGERS}, {&e->narrow, n_narrow, INTEGERS},
-        {&e->by_features, n_narrow * n, REALS}, {&e->by_units, size * n, REALS},
+    const wanted_t shared[] = {
+        {&e->input_weights, m * n_units, REALS, by_rows}, {&e->biases, n_units, REALS, by_rows},
+        {&e->seen, 3 * n_parts, INTEGERS, by_rows}, {&e->bins, 3 * n_parts, REALS, by_rows},
+        {&e->shifts, 3 * n_parts, REALS, by_rows}, {&e->decays, n_parts + 1, REALS, by_rows},
+        {&e->cells, e->n_cells * (1 + n_labels), REALS, by_rows}, {&e->shares, n_parts, REALS, by_rows},
+        {&e->features, m, INTEGERS, by_rows}, {&e->labels, n_labels, INTEGERS, by_rows},
+        {&e->mixture, n_labels, INTEGERS, by_rows}, {&e->forgetting, n_memories, REALS, by_rows},
     };
-    const Py_ssize_t n_wanted = sizeof(wanted) / sizeof(*wanted);
-    for (Py_ssize_t i = 0; i < n_wanted + 4 * N_MEMORIES; i++) {
-        recursion_t *r = &e->memories[i < n_wanted ? 0 : (i - n_wanted) / 4];
-        void *places[] = {&r->inverse, &r->pending, &r->weights, &r->factors};
-        const Py_ssize_t sizes[] = {size * size, size, size * n, N_FACTORS}, k = (i - n_wanted) & 3;
-        const int order = i < n_wanted - 2 ? PyBUF_C_CONTIGUOUS : PyBUF_F_CONTIGUOUS;
-        void *found = memory_of(arrays, i, i < n_wanted ? wanted[i].size : sizes[k],
-                                i < n_wanted ? wanted[i].formats : REALS, PyBUF_WRITABLE | order);
-        if (!found)
-            return -1;
-        memcpy(i < n_wanted ? wanted[i].place : places[k], &found, sizeof(found));
-    }
-    if (!are_places(3 * n_parts, e->seen, -1, m) || !are_places(m, e->features, 0, size)
-        || !are_places(n_labels, e->labels, 0, size) || !are_places(n_labels, e->mixture, 0, size)
-        || !are_places(n_narrow, e->narrow, 0, size) || n_units + 1 > size || n_labels > n) {
+    if (!take_wanted(arrays, 0, N_SHARED, shared) || !take_linear(e, arrays, n_memories))
+        return -1;
+    int fits = are_places(3 * n_parts, e->seen, -1, m) && are_places(m, e->features, 0, size);
+    fits = fits && are_places(n_labels, e->labels, 0, size) && are_places(n_labels, e->mixture, 0, size);
+    Py_ssize_t n_numbers = m + size + e->n_scores + e->n + 2 * n_parts + 1;
+    for (const linear_t *l = e->linear; l < e->linear + N_LINEAR; n_numbers += 2 * l->size, l++)
+        fits = fits && are_places(l->size, l->view, 0, size) && (l->memory.inverse || l->n == e->n);
+    if (!fits || n_labels > e->n)
         PyErr_SetString(PyExc_ValueError, "places of features or labels lie outside a row");
-        return -1;
-    }
-    const Py_ssize_t n_numbers = m + (1 + N_MEMORIES) * size + n_narrow + (1 + N_EXPERTS) * n + 2 * n_parts + 1;
-    if (!(row->z = self->numbers = PyMem_Calloc(n_numbers, sizeof(real)))) {
+    else if (!(row->z = self->numbers = PyMem_Calloc(n_numbers, sizeof(real))))
         PyErr_NoMemory();
+    if (PyErr_Occurred())
         return -1;
-    }
     row->wide = row->z + m;
-    row->images = row->wide + size;
-    row->seen = row->images + N_MEMORIES * size;
-    row->scores = row->seen + n_narrow;
-    row->errors = row->scores + N_EXPERTS * n;
-    row->likelihoods = row->errors + n;
+    row->scores = row->wide + size;
+    row->likelihoods = row->scores + e->n_scores + e->n;
     row->cells = (int64_t *)(row->likelihoods + n_parts);
+    real *left = (real *)(row->cells + n_parts + 1);
+    for (linear_t *l = e->linear; l < e->linear + N_LINEAR; left += 2 * l->size, l++) {
+        l->seen = l > e->linear && l->view == e->linear->view ? e->linear->seen : left + l->size;
+        l->image = left;
+    }
     return 0;
 }
 
@@ -962,8 +998,7 @@ static PyObject *Experts_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 {
     Experts *self = (Experts *)PyType_GenericAlloc(type, 0);
     PyObject *arrays;
-    double *forgetting = self ? self->experts.forgetting : NULL;
-    if (self && PyArg_ParseTuple(args, "O!ddd", &PyTuple_Type, &arrays, forgetting, forgetting + 1, forgetting + 2)) {
+    if (self && PyArg_ParseTuple(args, "O!", &PyTuple_Type, &arrays)) {
         Py_INCREF(self->args = args);
         if (!take_experts(self, arrays))
             return (PyObject *)self;
@@ -986,7 +1021,8 @@ static PyObject *Experts_scores(Experts *self, PyObject *args)
     stream_row_t *row = &self->row;
     const Py_ssize_t last = PyLong_AsSsize_t(PyTuple_GetItem(args, 1));
     real *z = PyErr_Occurred() ? NULL : memory_of(args, 0, e->m, REALS, TO_READ);
-    real *out = z ? memory_of(args, 2, N_EXPERTS * e->n, REALS, TO_WRITE) : NULL;
+    const Py_ssize_t n = e->n_scores + e->n;
+    real *out = z ? memory_of(args, 2, n, REALS, TO_WRITE) : NULL;
     if (!out)
         return NULL;
     const size_t size = (size_t)e->m * sizeof(real);
@@ -996,7 +1032,7 @@ static PyObject *Experts_scores(Experts *self, PyObject *args)
         score(e, row);
         self->is_scored = 1;
     }
-    memcpy(out, row->scores, (size_t)(PLAIN * e->n) * sizeof(real));
+    memcpy(out, row->scores, (size_t)n * sizeof(real));
     Py_RETURN_NONE;
 }
 
@@ -1004,20 +1040,24 @@ static PyObject *Experts_scores(Experts *self, PyObject *args)
 static PyObject *Experts_prepare(Experts *self, PyObject *w)
 {
     const double weight = PyFloat_AsDouble(w);
-    return PyErr_Occurred() ? NULL : PyBool_FromLong(prepare_experts(&self->experts, &self->row, weight));
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(prepare_experts(&self->experts, weight));
 }
 
-/* Read the arguments of `learn`. Return 0 with an exception if they do not fit. */
-static int read_lesson(const Experts *self, PyObject *args, Py_ssize_t *column, int *is_new, double *w)
+/* Read the arguments of `learn`. Return the errors, or NULL with an exception if they do not fit. */
+static const real *read_lesson(const Experts *self, PyObject *args, Py_ssize_t *column, int *is_new, double *w)
 {
-    if (!PyArg_ParseTuple(args, "npd", column, is_new, w))
-        return 0;
-    if (*column < 0 || *column >= self->experts.n)
+    const experts_t *e = &self->experts;
+    PyObject *errors;
+    if (!PyArg_ParseTuple(args, "Onpd", &errors, column, is_new, w))
+        return NULL;
+    if (e->n && (*column < 0 || *column >= e->n)) {
         PyErr_SetString(PyExc_ValueError, "the class has no score");
-    return !PyErr_Occurred();
+        return NULL;
+    }
+    return memory_of(args, 0, e->n_scores, REALS, TO_READ);
 }
 
-/* Return calls for one C loop that learn the prepared row: plan(column, is_new, w). */
+/* Return calls for one C loop that learn the prepared row: plan(errors, column, is_new, w). */
 static PyObject *Experts_plan(PyObject *self, PyObject *args)
 {
     Py_ssize_t column;
@@ -1025,19 +1065,20 @@ static PyObject *Experts_plan(PyObject *self, PyObject *args)
     double w;
     if (!read_lesson((Experts *)self, args, &column, &is_new, &w))
         return NULL;
-    return Py_BuildValue("((NOOO))", PyObject_GetAttrString(self, "learn"), PyTuple_GetItem(args, 0),
-                         PyTuple_GetItem(args, 1), PyTuple_GetItem(args, 2));
+    return Py_BuildValue("((NOOOO))", PyObject_GetAttrString(self, "learn"), PyTuple_GetItem(args, 0),
+                         PyTuple_GetItem(args, 1), PyTuple_GetItem(args, 2), PyTuple_GetItem(args, 3));
 }
 
-/* Learn the prepared row: learn(column, is_new, w). */
+/* Learn the prepared row: learn(errors, column, is_new, w). */
 static PyObject *Experts_learn(Experts *self, PyObject *args)
 {
     Py_ssize_t column;
     int is_new;
     double w;
-    if (!read_lesson(self, args, &column, &is_new, &w))
+    const real *errors = read_lesson(self, args, &column, &is_new, &w);
+    if (!errors)
         return NULL;
-    learn_experts(&self->experts, &self->row, column, is_new, w);
+    learn_experts(&self->experts, &self->row, errors, column, is_new, w);
     self->is_scored = 0;
     Py_RETURN_NONE;
 }

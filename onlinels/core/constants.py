@@ -140,8 +140,8 @@ MAX_ROW_LEVERAGE = 1e14
 MIN_RIDGE_SHARE = 0.0625
 """Share to which the ridge may decay before it is restored, a quarter as often as with 0.5."""
 
-N_MEMORIES = 3
-"""Number of recursions."""
+N_LINEAR = 5
+"""Number of linear experts of a stream model: recursions, then softmax regressions."""
 
 PLAIN = 6
 """The place of the expert whose scores come from other code."""

@@ -1,7 +1,7 @@
-/* One row of a stream: scales, fixed units, cells, and recursions with several memories.
+/* One row of a stream: scales, fixed units, cells, linear experts, and how the experts of classes are mixed.
  *
  * Like recursion.h, C99 without Python, malloc, BLAS or global state. What each part is for stands in
- * `onlinels/stream/features.py` and `onlinels/stream/classifier.py`.
+ * `onlinels/stream/features.py`, and which experts there are in `classifier.py` and `regressor.py` beside it.
  */
 #ifndef ONLINELS_STREAM_H
 #define ONLINELS_STREAM_H
@@ -21,7 +21,7 @@
 #define MIN_PARTITION_SHARE 1e-300
 #define GRADIENT_RATE 0.01
 #define MAX_ROW_LEVERAGE 1e14
-#define N_MEMORIES 3
+#define N_LINEAR 5
 #define MIN_RIDGE_SHARE 0.0625
 #define ERROR_DECAY 0.998
 #define MIN_SCORE -0.5
@@ -72,8 +72,17 @@ static void learn_scale(ptrdiff_t m, const real *scale, const real *x, real *aft
 
 /* ---- Experts ------------------------------------------------------------------------------------- */
 
+/* A linear expert: a recursion or, without an inverse, a softmax regression. */
 typedef struct {
-    ptrdiff_t m, n_units, n_parts, n_labels, n_cells, size, n_narrow, n;
+    ptrdiff_t size, n;   /* numbers of the activations that it sees, and of its outputs */
+    const int64_t *view; /* (size): places of these activations in a row; equal views have one `seen` */
+    recursion_t memory;
+    real *seen, *image;  /* (size): the activations z of a row, and B z */
+    double gain;
+} linear_t;
+
+typedef struct {
+    ptrdiff_t m, n_units, n_parts, n_labels, n_cells, size, n_scores, n;
     const real *input_weights;      /* (m, n_units), by rows */
     const real *biases;             /* (n_units) */
     const int64_t *seen;            /* (3, n_parts): the features of every partition, */
@@ -82,26 +91,21 @@ typedef struct {
     real *cells;                    /* (n_cells, 1 + n_labels), by rows: weight in all and of every class */
     real *shares;                   /* (n_parts): of partitions in the mixture */
     const int64_t *features;        /* (m): places of features, */
-    const int64_t *labels, *mixture; /* (n_labels): of last labels, and of the mixture, */
-    const int64_t *narrow;          /* (n_narrow): and of the constant, features and last labels */
-    real *by_features, *by_units;   /* (n_narrow, n), (size, n): weights of softmax regressions */
-    recursion_t memories[N_MEMORIES];
-    double forgetting[N_MEMORIES];
+    const int64_t *labels, *mixture; /* (n_labels): of last labels, and of the mixture */
+    const double *forgetting;       /* of the memories of the first linear experts */
+    linear_t linear[N_LINEAR];      /* with n_scores outputs in all, and n of each softmax regression */
 } experts_t;
 
-/* The scores of a row, by expert: memories first. The last one is left to other code. */
-enum { BY_FEATURES = N_MEMORIES, BY_UNITS, BY_LAST_LABEL, PLAIN, N_EXPERTS };
+/* The scores of a row, by expert: linear ones first, then the shares of classes after the last label. The last
+ * one is left to other code. */
+enum { PLAIN = N_LINEAR + 1, N_EXPERTS };
 
 typedef struct {
     ptrdiff_t last;    /* the column of the last label; -1 for none */
     real *z;           /* (m) */
-    real *wide;        /* (size): [units, 1, features, last labels, mixture] */
-    real *seen;        /* (n_narrow) */
-    real *images;      /* (N_MEMORIES, size): B z */
-    real *scores;      /* (N_EXPERTS, n) */
-    real *errors;      /* (n) */
+    real *wide;        /* (size): [units, 1, then features, last labels, mixture at their places] */
+    real *scores;      /* (n_scores + n) */
     real *likelihoods; /* (n_parts) */
-    double gains[N_MEMORIES];
     int64_t *cells;    /* (n_parts + 1) */
 } stream_row_t;
 
@@ -138,11 +142,11 @@ static void find_cells(const experts_t *e, const stream_row_t *row)
 /* tanh(z'V + b), for units. */
 static void activate(const experts_t *e, const stream_row_t *row)
 {
-    real *RESTRICT units = row->wide;
+    real *units = row->wide;
+    const real one = 1.0;
     memcpy(units, e->biases, (size_t)e->n_units * sizeof(real));
     for (ptrdiff_t j = 0; j < e->m; j++)
-        for (ptrdiff_t i = 0; i < e->n_units; i++)
-            units[i] += row->z[j] * e->input_weights[j * e->n_units + i];
+        add_outer(e->n_units, 1, 1, row->z[j], e->input_weights + j * e->n_units, &one, units);
     for (ptrdiff_t i = 0; i < e->n_units; i++)
         units[i] = tanh(units[i]);
 }
@@ -150,8 +154,8 @@ static void activate(const experts_t *e, const stream_row_t *row)
 /* Turn scores into their softmax. */
 static void exponentiate(ptrdiff_t n, real *scores)
 {
-    real most = scores[0], sum = 0.0;
-    for (ptrdiff_t k = 1; k < n; k++)
+    real most = -HUGE_VAL, sum = 0.0;
+    for (ptrdiff_t k = 0; k < n; k++)
         most = scores[k] > most ? scores[k] : most;
     for (ptrdiff_t k = 0; k < n; k++)
         sum += scores[k] = exp(scores[k] - most);
@@ -163,6 +167,7 @@ static void exponentiate(ptrdiff_t n, real *scores)
 static void score(const experts_t *e, const stream_row_t *row)
 {
     const ptrdiff_t n_labels = e->n_labels;
+    real *scores = row->scores;
     memset(row->wide, 0, (size_t)e->size * sizeof(real));
     activate(e, row);
     row->wide[e->n_units] = 1.0;
@@ -179,58 +184,47 @@ static void score(const experts_t *e, const stream_row_t *row)
         if (is_place(e->mixture[k], e->size))
             row->wide[e->mixture[k]] = mixture;
     }
-    for (ptrdiff_t i = 0; i < e->n_narrow; i++)
-        row->seen[i] = is_place(e->narrow[i], e->size) ? row->wide[e->narrow[i]] : 0.0;
-    for (ptrdiff_t k = 0; k < e->n; k++) {
-        for (ptrdiff_t r = 0; r < N_MEMORIES; r++)
-            row->scores[r * e->n + k] = dot(e->size, e->memories[r].weights + k * e->size, row->wide);
-        row->scores[BY_FEATURES * e->n + k] = dot(e->n_narrow, e->by_features + k * e->n_narrow, row->seen);
-        row->scores[BY_UNITS * e->n + k] = dot(e->size, e->by_units + k * e->size, row->wide);
-        row->scores[BY_LAST_LABEL * e->n + k] = k < n_labels ? share_of(e, row->cells[e->n_parts], k) : 0.0;
+    for (const linear_t *l = e->linear; l < e->linear + N_LINEAR; l++) {
+        for (ptrdiff_t i = 0; i < l->size && (l == e->linear || l->view != e->linear->view); i++)
+            l->seen[i] = is_place(l->view[i], e->size) ? row->wide[l->view[i]] : 0.0;
+        for (ptrdiff_t k = 0; k < l->n; k++)
+            scores[k] = dot(l->size, l->memory.weights + k * l->size, l->seen);
+        if (!l->memory.inverse)
+            exponentiate(l->n, scores);
+        scores += l->n;
     }
-    exponentiate(e->n, row->scores + BY_FEATURES * e->n);
-    exponentiate(e->n, row->scores + BY_UNITS * e->n);
+    for (ptrdiff_t k = 0; k < e->n; k++)
+        scores[k] = k < n_labels ? share_of(e, row->cells[e->n_parts], k) : 0.0;
 }
 
-/* Compute what it takes to learn a row of weight w. Return 0 if the row outweighs others too much, or if a
+/* Compute what it takes to learn a scored row of weight w. Return 0 if the row outweighs others too much, or if a
  * ridge has to be restored before. */
-static int prepare_experts(const experts_t *e, stream_row_t *row, double w)
+static int prepare_experts(experts_t *e, double w)
 {
-    for (ptrdiff_t r = 0; r < N_MEMORIES; r++) {
-        const recursion_t *memory = &e->memories[r];
-        real *image = row->images + r * e->size;
-        const double scale = memory->factors[SCALE] * e->forgetting[r];
-        multiply(e->size, memory, row->wide, image);
-        const double total = scale + w * (double)dot(e->size, image, row->wide);
-        if (!(total > 0.0 && total <= MAX_ROW_LEVERAGE * scale)
-            || memory->factors[KEPT] * e->forgetting[r] < MIN_RIDGE_SHARE)
+    const double *decay = e->forgetting;
+    for (linear_t *l = e->linear; l < e->linear + N_LINEAR && l->memory.inverse; l++, decay++) {
+        const double *factors = l->memory.factors, scale = factors[SCALE] * *decay;
+        multiply(l->size, &l->memory, l->seen, l->image);
+        const double total = scale + w * (double)dot(l->size, l->image, l->seen);
+        if (!(total > 0.0 && total <= MAX_ROW_LEVERAGE * scale) || factors[KEPT] * *decay < MIN_RIDGE_SHARE)
             return 0;
-        row->gains[r] = w / total;
+        l->gain = w / total;
     }
     return 1;
 }
 
-/* y - scores, for targets y that are 1 for one class. */
-static void find_errors(const experts_t *e, const stream_row_t *row, ptrdiff_t expert, ptrdiff_t column)
+/* Learn a prepared row of weight w and of a class, given the errors of all scores of linear experts; no expert
+ * could predict a new class. */
+static void learn_experts(const experts_t *e, const stream_row_t *row, const real *errors, ptrdiff_t column,
+                          int is_new, double w)
 {
-    for (ptrdiff_t k = 0; k < e->n; k++)
-        row->errors[k] = (real)(k == column) - row->scores[expert * e->n + k];
-}
-
-/* Learn a prepared row of weight w and of a class; no expert could predict a new class. */
-static void learn_experts(const experts_t *e, stream_row_t *row, ptrdiff_t column, int is_new, double w)
-{
-    const ptrdiff_t size = e->size, n = e->n;
     real sum = 0.0, most = 0.0;
-    for (ptrdiff_t r = 0; r < N_MEMORIES; r++) {
-        find_errors(e, row, r, column);
-        absorb(size, n, &e->memories[r], e->forgetting[r], row->gains[r], row->images + r * size, row->errors);
-    }
-    /* W += 0.01 w z (y - softmax(z'W))' */
-    find_errors(e, row, BY_FEATURES, column);
-    add_outer(e->n_narrow, n, 1, (real)(w * GRADIENT_RATE), row->seen, row->errors, e->by_features);
-    find_errors(e, row, BY_UNITS, column);
-    add_outer(size, n, 1, (real)(w * GRADIENT_RATE), row->wide, row->errors, e->by_units);
+    const double *decay = e->forgetting;
+    for (const linear_t *l = e->linear; l < e->linear + N_LINEAR; errors += l->n, l++)
+        if (l->memory.inverse)
+            absorb(l->size, l->n, &l->memory, *decay++, l->gain, l->image, errors);
+        else /* W += 0.01 w z (y - softmax(z'W))' */
+            add_outer(l->size, l->n, 1, (real)(w * GRADIENT_RATE), l->seen, errors, l->memory.weights);
     /* A partition of loss L weighs exp(-L), where L decays. */
     for (ptrdiff_t part = 0; is_place(column, e->n_labels) && !is_new && part < e->n_parts; part++) {
         row->likelihoods[part] = share_of(e, row->cells[part], column);
@@ -245,7 +239,8 @@ static void learn_experts(const experts_t *e, stream_row_t *row, ptrdiff_t colum
         const real share = e->shares[part] / sum;
         e->shares[part] = share > MIN_PARTITION_SHARE ? share : MIN_PARTITION_SHARE;
     }
-    for (ptrdiff_t part = 0; w > 0.0 && part <= e->n_parts; part++) { /* Rows without weight count nowhere. */
+    /* Rows without weight count nowhere. */
+    for (ptrdiff_t part = 0; w > 0.0 && e->n_labels && part <= e->n_parts; part++) {
         real *sums = e->cells + row->cells[part] * (1 + e->n_labels);
         for (ptrdiff_t k = 0; k <= e->n_labels; k++)
             sums[k] = e->decays[part] * sums[k] + (real)w * (real)(k == 0 || k == 1 + column);

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import Floats, Matrix, check_flag, check_path, ignoring
+from onlinels.checks import Floats, Matrix, check_flag, check_path, ignoring, refusal
 from onlinels.export.predictor import ClassPredictor, Parts, check_seen, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
@@ -25,10 +25,11 @@ from onlinels.features.convolution import (
 )
 from onlinels.features.filters import for_channels
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_shape, not_made
+from onlinels.features.images import IMAGE, WINDOW, Kind, Shape, check_image_shape
 from onlinels.features.input_weights import FixedWeights
 from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
+from onlinels.features.transformer import not_made
 from onlinels.linear.scoring import SPREAD_PROBABILITY
 from onlinels.rows.batch import OUTPUT_NAME, Name
 from onlinels.saving import files
@@ -48,8 +49,8 @@ def single(values: Matrix, what: str) -> Matrix:
     rounded: Matrix = values.astype(np.float32)
     if (np.isfinite(values) & ~np.isfinite(rounded)).any():
         largest = np.abs(values[np.isfinite(values)]).max()
-        problem = f"{what} as large as {largest:g} do not fit float32, expected numbers that do"
-        raise ValueError(f"{problem}. Rescale the features or targets.")
+        found, remedy = f"as large as {largest:g} do not fit", "Rescale the features or targets."
+        raise refusal(what, found, "numbers of float32", remedy)
     return rounded
 
 
@@ -155,11 +156,9 @@ class TableValue(NamedTuple):
         places = {name: k for k, each in enumerate(self.names) for name in each}
         unknown = next((name for name in names if name not in places), None)
         if unknown is not None:
-            problem = f"The model has learnt the feature {unknown!r}, which no step before it makes"
-            raise ValueError(
-                f"{problem} in the exported graph. Train on the same features throughout; if you "
-                "pass input_shape, pass the shape of the images that the model has learnt."
-            )
+            found = f"has learnt the feature {unknown!r}, which no step before it makes"
+            remedy = "Train on the same features throughout, and pass their shape as input_shape."
+            raise refusal("The model", found, "features of the graph", remedy)
         # A column that the model does not know counts as 0.
         arranged = np.zeros((len(self.names), *rows.shape[1:]), rows.dtype)
         arranged[[places[name] for name in names]] = rows
@@ -284,8 +283,8 @@ def rocketed(images: ImagesValue, step: MiniRocketFeatures) -> TableValue:
         raise not_made("The biases are", "MiniRocketFeatures")
     expected = (1, kernels.length, kernels.channels.shape[2])
     if images.shape != expected:
-        problem = f"Windows have shape {images.shape[1:]}, expected {expected[1:]} as the examples"
-        raise ValueError(f"{problem} of MiniRocketFeatures. Leave input_shape out.")
+        found, wanted = f"have shape {images.shape[1:]}", f"{expected[1:]} as the examples"
+        raise refusal("Windows", found, wanted, "Leave input_shape out.")
     shares, order = list[GraphValue](), list[int]()
     for number, dilation in enumerate(kernels.dilations.tolist()):
         places, biases = kernels.of_dilation(number)
@@ -429,8 +428,8 @@ def _input(graph: Any, parts: Parts, input_shape: Shape | None) -> TableValue | 
     takes_images = isinstance(first, tuple(IMAGE_STEPS))
     if not takes_images and parts.shape is None:
         if input_shape is not None:
-            problem = f"input_shape={input_shape!r} came with a model of named columns"
-            raise ValueError(f"{problem}, expected None. Leave it out.")
+            given, found = f"input_shape={input_shape!r}", "came with a model of named columns"
+            raise refusal(given, found, "None", "Leave it out.")
         layers = _layers(parts)
         names = layers[0]._made.names if layers else parts.predictor.feature_names
         graph.input.append(described("X", np.float32, len(names)))
@@ -483,18 +482,15 @@ def _step(
     makers = IMAGE_STEPS | {HiddenLayer: hidden, StandardScaler: _standardized}
     if type(step) not in makers:
         kind = type(step).__name__
-        problem = f"The step {name!r} is of type {kind}, which ONNX export does not know"
-        raise ValueError(
-            f"{problem}, expected StandardScaler, HiddenLayer, ImagePreprocessing, "
-            "ConvolutionalFeatures or MiniRocketFeatures. Export the last step alone, "
-            'with onlinels.export.onnx(model["LeastSquaresClassifier"], path) for instance, and '
-            "apply the steps before it yourself."
-        )
+        found = f"is of type {kind}, which ONNX export does not know"
+        known = "one of " + ", ".join(each.__name__ for each in makers)
+        remedy = "Export the last step alone, model[name], and apply the steps before it yourself."
+        raise refusal(f"The step {name!r}", found, known, remedy)
     if type(step) not in IMAGE_STEPS:
         value = value.as_table()
     elif isinstance(value, TableValue):
-        problem = f"The step {name!r} takes images or windows, and a table comes before it"
-        raise ValueError(f"{problem}. Put it first in the pipeline.")
+        found, remedy = "comes after a table", "Put it first in the pipeline."
+        raise refusal(f"The step {name!r}", found, "images or windows before it", remedy)
     after: TableValue | ImagesValue = makers[type(step)](value, step)
     return after
 

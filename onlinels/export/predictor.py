@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from river import base, compose
 
-from onlinels.checks import Floats, Matrix, checked_assignment, read_only
+from onlinels.checks import Floats, Matrix, checked_assignment, read_only, refusal
 from onlinels.features.images import Shape
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel
@@ -27,7 +27,7 @@ from onlinels.linear.scoring import (
 )
 from onlinels.locks import Lock, all_held
 from onlinels.meta import CalibratedClassifier, DriftAwareClassifier
-from onlinels.network import ShallowConvClassifier
+from onlinels.network import PixelNetwork, ShallowConvClassifier
 from onlinels.numerics import product
 from onlinels.pipelines import copied, is_pipeline, last_step
 from onlinels.rows.answers import label_array, numbers_like, table_like
@@ -107,10 +107,8 @@ class Predictor(base.Estimator):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Raise ValueError: a predictor only predicts."""
-        raise ValueError(
-            f"A {type(self).__name__} only predicts, expected a model with its sums to learn. Keep "
-            "the full model, or the file that its save wrote, and learn there."
-        )
+        remedy = "Keep the full model, or the file that its save wrote, and learn there."
+        raise refusal(f"A {type(self).__name__}", "only predicts", "a model with its sums", remedy)
 
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
         """Raise ValueError: a predictor only predicts."""
@@ -167,8 +165,8 @@ def predictor_of(model: Any) -> Predictor:
     # One moment: another thread may be learning.
     with model._lock:
         if model._state.is_blank or not model._state.outputs:
-            problem = f"The {type(model).__name__} has learnt nothing, expected a trained model"
-            raise ValueError(f"{problem}. Call learn_one or learn_many first.")
+            name, remedy = f"The {type(model).__name__}", "Call learn_one or learn_many first."
+            raise refusal(name, "has learnt nothing", "a trained model", remedy)
         weights, intercept = (each.copy() for each in model._weights())
         if isinstance(model, LeastSquaresClassifier):
             priors = model.priors
@@ -185,10 +183,9 @@ def check_seen(predictor: Predictor, output: str) -> None:
     seen = compress(predictor.outputs, np.isfinite(predictor.intercept))
     unseen = unseen_classes(predictor.priors, tuple(seen))
     if unseen:
-        raise ValueError(
-            f"priors name {next(iter(unseen))!r}, of which no row was learnt, expected rows of "
-            f"every class for {output}. Learn rows of it, or assign priors without it before."
-        )
+        found = f"name {next(iter(unseen))!r}, of which no row was learnt"
+        remedy = "Learn rows of it, or assign priors without it before."
+        raise refusal("priors", found, f"rows of every class for {output}", remedy)
 
 
 def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
@@ -196,13 +193,14 @@ def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
     classes = tuple(map(in_plain_types, classes))
     labels = label_array(classes)
     if labels.dtype.kind not in "bifU":
-        raise ValueError(
-            f"The labels {reprlib.repr(classes)} do not fit {output}, expected all str (without a "
-            "NUL at the end), all int (of 64 bits), all bool or all float. Train a model on such "
-            "labels, for example on the position of each label in a list."
-        )
+        name, found = f"The labels {reprlib.repr(classes)}", f"do not fit {output}"
+        expected = "all str (without a NUL at the end), all int (of 64 bits), all bool or all float"
+        remedy = "Train a model on such labels, for example on their positions in a list."
+        raise refusal(name, found, expected, remedy)
     return labels
 
+
+ESTIMATOR_REMEDY = "Train one of these; an estimator of onlinels.sklearn has to_river."
 
 WRAPPERS = CalibratedClassifier, DriftAwareClassifier, WindowedClassifier
 """Classes of models around another one, their `classifier`."""
@@ -242,23 +240,21 @@ def parts_of(model: Any) -> Parts:
         if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._state.statistics.feature_mean)
         if isinstance(model, ShallowConvClassifier):
-            layer, shape = model._linear_layer(), model._image_shape
-            network = model._fixed or model._current_draft() or model._network
+            network, shape = model._answering(), model._stage.shape
+            if isinstance(network, PixelNetwork):
+                network = model._network  # Raises: features are not fixed.
             # It refuses images of other shapes, also if it returns images as they are.
             first = network.preprocessing.clone({"image_shape": shape})
             steps = ("preprocessing", first), ("features", network.features)
-            parts, hidden = parts_of(layer), copied(network.hidden)
+            parts, hidden = parts_of(network.classifier), copied(network.hidden)
             # In the network, columns are numbers; in a pipeline, outputs of the step before.
-            hidden._columns = hidden._columns.as_numbered()
             vars(parts.predictor).update(columns=parts.predictor.columns.as_numbered())
             return parts._replace(steps=(*steps, ("hidden", hidden)), shape=shape)
         if not isinstance(model, WRAPPERS):
-            raise ValueError(
-                f"model is of type {type(model).__name__}, expected a linear model of onlinels, a "
-                "ShallowConvClassifier, a WindowedClassifier, a CalibratedClassifier, a "
-                "DriftAwareClassifier, or a pipeline that ends in one. Train one of these; an "
-                "estimator of onlinels.sklearn has to_river."
-            )
+            found = f"is of type {type(model).__name__}"
+            known = ", ".join(kind.__name__ for kind in (ShallowConvClassifier, *WRAPPERS))
+            expected = f"a linear model, {known}, or a pipeline that ends in one"
+            raise refusal("model", found, expected, ESTIMATOR_REMEDY)
         parts = parts_of(model.classifier)
         if isinstance(model, CalibratedClassifier):
             # Laplace's rule of succession (`onlinels.linear.scoring.calibrate`).
@@ -392,12 +388,9 @@ def to_sklearn(model: Any) -> Any:
         raise ImportError("scikit-learn is not installed. Run: pip install 'onlinels[sklearn]'")
     # Pipelines of river count as instances of the class of their last step.
     if is_pipeline(model) or not isinstance(model, LinearModel):
-        raise ValueError(
-            f"model is of type {type(model).__name__}, expected one linear model: "
-            "LeastSquaresRegressor, LeastSquaresMultiTargetRegressor or LeastSquaresClassifier. "
-            "onlinels.export.onnx(model, path) exports pipelines and networks; an estimator of "
-            "onlinels.sklearn has to_river."
-        )
+        found = f"is of type {type(model).__name__}"
+        expected = "one linear model (onlinels.export.onnx exports pipelines and networks)"
+        raise refusal("model", found, expected, ESTIMATOR_REMEDY)
     with model._lock:
         predictor = predictor_of(model)
         settings = {"alpha": model.ridge_, "fit_intercept": bool(model.fit_intercept)}
@@ -427,8 +420,8 @@ def _classifier(predictor: Predictor, settings: dict[str, Any]) -> Any:
     labels = labels_of(predictor.outputs, "scikit-learn")
     check_seen(predictor, "scikit-learn")
     if len(labels) < 2:
-        problem = f"The model knows only the class {labels[0].item()!r}, expected at least two"
-        raise ValueError(f"{problem}. Learn rows of another class first.")
+        found, remedy = f"knows only the class {labels[0].item()!r}", "Learn rows of another first."
+        raise refusal("The model", found, "at least two", remedy)
     order = np.argsort(labels)
     coef, intercept = predictor.weights.T[order], predictor.intercept[order]
     estimator: Any

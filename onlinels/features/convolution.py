@@ -28,6 +28,7 @@ from onlinels.checks import (
     same,
 )
 from onlinels.features.filters import (
+    FilterRecipe,
     Patches,
     for_channels,
     frozen_filters,
@@ -45,10 +46,10 @@ from onlinels.features.images import (
     check_pixels,
     check_some,
     full_shape,
-    not_made,
     read_images,
     slices,
 )
+from onlinels.features.transformer import not_made
 from onlinels.numerics import MAX_SINGLE_THREAD_PRODUCT, Scratch, even_parts, in_threads
 from onlinels.rows.batch import matched_by_position
 from onlinels.saving import is_small, savable
@@ -443,9 +444,9 @@ class ConvolutionalFeatures(ImageTransformer):
         model.check_images(images)
         joint = model.channels == "joint"
 
-        def make(patches: Patches, place: int) -> Floats:
+        def make(recipe: FilterRecipe, place: int) -> Floats:
             # Every position in a tuple has its own random numbers.
-            return patches.make(images, y, np.random.default_rng([model.seed, place]), joint)
+            return recipe.make(images, y, np.random.default_rng([model.seed, place]), joint)
 
         return cls(**{**settings, "filters": make_bank(model.filters, images.shape[3], make)})
 
@@ -513,7 +514,7 @@ class ConvolutionalFeatures(ImageTransformer):
         check_image_shape("shape", shape)
         height, width, n_channels = full_shape(shape, None)
         bank = make_bank(self.filters, n_channels) if self._bank is None else self._bank
-        filters = for_channels(bank, n_channels, channels_hint(shape))
+        filters = for_channels(bank, n_channels, shape)
         n_positions = prod(self._sides(side, filters.shape[1])[1] for side in (height, width))
         if not n_positions:
             problem = f"Images of {height} x {width} pixels have empty pooled maps"
@@ -554,7 +555,8 @@ class ConvolutionalFeatures(ImageTransformer):
         check_pixels(images, MAX_PIXEL[dtype], f"dtype={dtype!r}")
         return self.n_features(shape)
 
-    def _transform(self, images: Matrix) -> Matrix:
-        bank = for_channels(self.bank, images.shape[3], channels_hint(images.shape[1:]))
-        self.check_images(images)
+    def features_of(self, images: Matrix, next_dtype: str = "float64") -> Matrix:
+        """Return the features (n, n_features) of images; see `check_images`."""
+        bank = for_channels(self.bank, images.shape[3], images.shape[1:])
+        self.check_images(images, next_dtype)
         return convolve(images.astype(PRECISIONS[self.dtype], copy=False), bank, self)

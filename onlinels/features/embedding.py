@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.checks import Floats, Matrix, check_kind, check_values, dense, same
-from onlinels.features.images import FixedTransformer
+from onlinels.features.transformer import FixedTransformer
 from onlinels.rows.answers import output_row, output_table
 from onlinels.rows.batch import as_numpy, source_of
 from onlinels.saving import is_small, savable, settings_hold

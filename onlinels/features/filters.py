@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,7 +30,7 @@ from onlinels.rows.labels import Classes, Label, read_labels
 from onlinels.saving import is_small, savable, settings_hold
 
 
-def for_channels(bank: Floats, n_channels: int, hint: str = "") -> Floats:
+def for_channels(bank: Floats, n_channels: int, shape: Shape = ()) -> Floats:
     """Return filters (n_filters, height, width, channels) for images of so many channels.
 
     =================  ==================  ====================================================
@@ -41,7 +42,7 @@ def for_channels(bank: Floats, n_channels: int, hint: str = "") -> Floats:
     3 (RGB)            4 (RGB and grey)    the three channels and the grey version
     =================  ==================  ====================================================
 
-    `hint` ends the message for any other number of channels.
+    Any other number of channels is refused; `shape` is that of an image, for the message.
     """
     own = bank.shape[3]
     if own == n_channels:
@@ -53,7 +54,7 @@ def for_channels(bank: Floats, n_channels: int, hint: str = "") -> Floats:
         parts = [bank, grey] if n_channels == 4 else [grey] * n_channels
         return np.concatenate(parts, axis=3)
     problem = f"Images have {n_channels} channels, expected {'1 to 4' if own == 3 else own}"
-    remedy = f"Pass other images or filters.{hint}"
+    remedy = f"Pass other images or filters.{channels_hint(shape)}"
     raise ValueError(f"{problem}, since the filters have {own}. {remedy}")
 
 
@@ -104,6 +105,39 @@ def draw(random: Generator, n_available: int, n_wanted: int) -> Integers:
     return random.choice(n_available, n_wanted, replace=n_wanted > n_available)
 
 
+class FilterRecipe(ABC):
+    """What makes filters from example images, for the setting `filters`.
+
+    A recipe is a frozen dataclass that can be saved.
+    """
+
+    n_filters: int
+    size: int
+
+    def check_size(self, shape: Shape) -> None:
+        """Raise ValueError unless filters fit into images of shape (height, width, n_channels)."""
+        if self.size > min(shape[:2]):
+            problem = f"size={self.size} exceeds images of {shape[0]} x {shape[1]} pixels"
+            remedy = f"Pass a smaller size.{channels_hint(shape)}"
+            raise ValueError(f"{problem}, expected at most {min(shape[:2])}. {remedy}")
+
+    def outline(self) -> Floats:
+        """Return ones in place of the filters, which take no memory."""
+        return np.broadcast_to(1.0, (self.n_filters, self.size, self.size, 1))
+
+    @abstractmethod
+    def make(self, images: Matrix, labels: Any, random: Generator, joint: bool = False) -> Floats:
+        """Return filters (n_filters, size, size, n_channels) made from images of this many axes.
+
+        `labels` may be None. `joint` tells whether the responses of channels are summed.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If no filters can be made of these images.
+        """
+
+
 MAX_ITERATIONS = 10_000
 """Most iterations of k-means that a file may ask for."""
 
@@ -116,7 +150,7 @@ def _recipe_is_small(patches: Any) -> bool:
 
 @savable(_recipe_is_small)
 @dataclass(frozen=True)
-class Patches:
+class Patches(FilterRecipe):
     """Make filters of patches of example images.
 
     Without whitening, as in the paper: of the W x W pixels in the middle of random images of each
@@ -189,13 +223,6 @@ class Patches:
         elif self.n_iterations:
             problem = f"n_iterations={self.n_iterations} without whitening, expected 0"
             raise ValueError(f"{problem}. Pass whitening=0.01 for pixels in [0, 1].")
-
-    def check_size(self, shape: Shape) -> None:
-        """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
-        if self.size > min(shape[:2]):
-            problem = f"size={self.size} exceeds images of {shape[0]} x {shape[1]} pixels"
-            remedy = f"Pass a smaller size.{channels_hint(shape)}"
-            raise ValueError(f"{problem}, expected at most {min(shape[:2])}. {remedy}")
 
     def make(self, images: Matrix, labels: Any, random: Generator, joint: bool = False) -> Floats:
         """Return filters (n_filters, size, size, n_channels) made from images of this many axes.
@@ -289,9 +316,9 @@ def means_of_clusters(points: Floats, centres: Floats, n_iterations: int) -> Flo
     return centres
 
 
-def banks_of(filters: Any) -> list[Floats | Patches]:
-    """Return the banks (n_filters, height, width, n_channels) and patches of `filters`."""
-    if isinstance(filters, Patches):
+def banks_of(filters: Any) -> list[Floats | FilterRecipe]:
+    """Return the banks (n_filters, height, width, n_channels) and recipes of `filters`."""
+    if isinstance(filters, FilterRecipe):
         return [filters]
     if isinstance(filters, tuple):
         if not filters:
@@ -310,9 +337,9 @@ def banks_of(filters: Any) -> list[Floats | Patches]:
     return [(bank if bank.ndim == 4 else bank[..., None]).astype(np.float64, copy=False)]
 
 
-def recipes(filters: Any) -> list[Patches]:
-    """Return the patches among `filters`, whose banks are made from examples."""
-    return [part for part in banks_of(filters) if isinstance(part, Patches)]
+def recipes(filters: Any) -> list[FilterRecipe]:
+    """Return the recipes among `filters`, whose banks are made from examples."""
+    return [part for part in banks_of(filters) if not isinstance(part, np.ndarray)]
 
 
 def frozen_filters(filters: Any) -> Any:
@@ -322,22 +349,17 @@ def frozen_filters(filters: Any) -> Any:
     return frozen_copy(filters) if isinstance(filters, (np.ndarray, list)) else filters
 
 
-def outline(patches: Patches, place: int) -> Floats:
-    """Return ones in place of the filters that patches will be, which take no memory."""
-    return np.broadcast_to(1.0, (patches.n_filters, patches.size, patches.size, 1))
-
-
 def make_bank(
     filters: Any,
     n_channels: int | None = None,
-    make: Callable[[Patches, int], Floats] = outline,
+    make: Callable[[FilterRecipe, int], Floats] = lambda recipe, place: recipe.outline(),
 ) -> Floats:
     """Return the bank of `filters`, adapted to the channels of the images if they are known.
 
-    `make` returns the filters of patches, given their place in a tuple from 1 on.
+    `make` returns the filters of a recipe, given its place in a tuple from 1 on; by default ones.
     """
     parts = enumerate(banks_of(filters), start=1)
-    banks = [make(part, place) if isinstance(part, Patches) else part for place, part in parts]
+    banks = [part if isinstance(part, np.ndarray) else make(part, place) for place, part in parts]
     bank = banks[0]
     if len(banks) > 1:
         numbers = {each.shape[3] for each in banks}

@@ -22,7 +22,6 @@ from onlinels.checks import (
     plain_value,
 )
 from onlinels.features.convolution import ConvolutionalFeatures, convolution_bytes
-from onlinels.features.images import FixedTransformer, check_common_settings, not_made
 from onlinels.features.input_weights import (
     BIAS_KEY,
     DIFFERENCE_KINDS,
@@ -37,11 +36,11 @@ from onlinels.features.input_weights import (
     standardization,
 )
 from onlinels.features.preprocessing import ImagePreprocessing
+from onlinels.features.transformer import FixedTransformer, check_common_settings, not_made
 from onlinels.locks import Lock
 from onlinels.numerics import Frozen
 from onlinels.rows.answers import output_row, output_table
 from onlinels.rows.batch import (
-    Batch,
     Columns,
     Layout,
     Name,
@@ -167,18 +166,6 @@ ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
 """Functions of the projections and of `out`, which may be the same array."""
 
 
-def _layer_fits(layer: Any) -> bool:
-    made = layer._made
-    fits = (len(made.names), made.n_hidden) == (len(layer._columns), layer.n_hidden)
-    if not made.names:
-        # No number has been drawn, so no array bears the size out.
-        fits = fits and is_small(layer.n_hidden)
-    if layer.input_weights in DISTRIBUTIONS:
-        # Checked before `settings_hold`, which draws n_hidden numbers for a layer with a bias.
-        fits = fits and (made.offsets is None) == (layer.bias is False)
-    return bool(fits and settings_hold(layer))
-
-
 MAX_PROJECTED_EXAMPLES = 1000
 """Approximate number of examples that the spread of the projections is computed from."""
 
@@ -259,6 +246,18 @@ def _with_made(state: SavedState) -> Any:
                 f"numpy {held.numpy}, with which it was saved. Load it with numpy {held.numpy}"
             )
     return layer
+
+
+def _layer_fits(layer: Any) -> bool:
+    made = layer._made
+    fits = (len(made.names), made.n_hidden) == (len(layer._columns), layer.n_hidden)
+    if not made.names:
+        # No number has been drawn, so no array bears the size out.
+        fits = fits and is_small(layer.n_hidden)
+    if layer.input_weights in DISTRIBUTIONS:
+        # Checked before `settings_hold`, which draws n_hidden numbers for a layer with a bias.
+        fits = fits and (made.offsets is None) == (layer.bias is False)
+    return bool(fits and settings_hold(layer))
 
 
 @savable(_layer_fits, take=_without_made, make=_with_made, computed=_left_out_bytes)
@@ -508,7 +507,7 @@ class HiddenLayer(FixedTransformer):
                         return {name: values.copy() for name, values in output.items()}
                     return output.copy()
             batch = read_sample(x)
-            activations = self._activate(batch)[0]
+            activations = self._activate(batch.layouts, batch.values)[0]
             self._columns.note(batch.layouts[0])
         return output_row(activations, holds_array(batch.layouts[0]), self.prefix)
 
@@ -520,25 +519,31 @@ class HiddenLayer(FixedTransformer):
         """Return the activations of a mini-batch, in the kind of `X`."""
         batch = read_batch(X)
         as_array = holds_array(batch.layouts[-1])
-        return output_table(batch.source, self._activate(batch), as_array, self.prefix)
+        activations = self._activate(batch.layouts, batch.values)
+        return output_table(batch.source, activations, as_array, self.prefix)
 
-    def _activate(self, batch: Batch) -> Matrix:
+    def activations_of(self, features: Matrix) -> Matrix:
+        """Return the activations (n, n_hidden) of the features of images (n, n_features)."""
+        self.check_width(features.shape[1])
+        return self._activate((range(features.shape[1]),), features)
+
+    def _activate(self, layouts: Sequence[Layout], values: Matrix) -> Matrix:
         if not self.is_fixed:
             raise not_made(f"input_weights={self.input_weights!r} is", "HiddenLayer")
-        if not len(batch):
+        if not len(values):
             return np.zeros((0, self.n_hidden), PRECISIONS[self.dtype])
         with self._lock:
             columns, made = self._columns, self._made
             if isinstance(made, FixedWeights) and isinstance(self.input_weights, str):
-                columns = self._columns.extended(batch.layouts)
+                columns = self._columns.extended(layouts)
                 if len(columns) > len(made.names):
                     made = self._drawn(made, columns)
-            features = columns.place(batch.layouts, batch.values)
+            features = columns.place(layouts, values)
             activations = self._activated(made, features)
             # Minimum and maximum are NaN if any activation is.
             if not np.isfinite((activations.min(), activations.max())).all():
-                sizes = np.abs(batch.values).max(axis=0)
-                name = [*names_of(batch.layouts[-1])][int(sizes.argmax())]
+                sizes = np.abs(values).max(axis=0)
+                name = [*names_of(layouts[-1])][int(sizes.argmax())]
                 problem = f"activation={self.activation!r} overflows {self.dtype} for a feature"
                 expected = "expected finite activations. Rescale the features."
                 raise ValueError(f"{problem} {name!r} as large as {sizes.max():g}, {expected}")

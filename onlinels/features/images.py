@@ -6,21 +6,12 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from river import base
 
-from onlinels.checks import (
-    PRECISIONS,
-    Matrix,
-    check_choice,
-    check_count,
-    check_kind,
-    check_values,
-    checked_assignment,
-    dense,
-)
+from onlinels.checks import Matrix, check_values, dense
+from onlinels.features.transformer import FixedTransformer, check_common_settings, itself
 from onlinels.rows.answers import output_row, output_table
 from onlinels.rows.batch import (
     Batch,
@@ -30,10 +21,8 @@ from onlinels.rows.batch import (
     read_batch,
     read_sample,
 )
-from onlinels.saving import locked_copy, save_method
 
 Shape = tuple[int, ...]
-Transformer = TypeVar("Transformer", bound=base.Transformer)
 
 
 class Kind(NamedTuple):
@@ -53,8 +42,8 @@ class Kind(NamedTuple):
 
     def check_values(self, name: str, values: Matrix) -> None:
         """Raise unless an array holds finite numbers."""
-        remedy = f"Leave the {self.name} out, or replace the {self.pixel}, as np.nan_to_num does."
-        check_values(name, values, missing=remedy)
+        remedy = f"Leave the {self.name} out, or use np.nan_to_num; rescale large {self.pixel}s."
+        check_values(name, values, remedy=remedy)
 
     def check_sample(self, x: Any) -> None:
         """Raise TypeError unless a sample is an array or a mapping; do not read its values."""
@@ -195,11 +184,12 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
             problem = f"{kind.one.capitalize()} has shape {shape}, expected {kind.sizes}"
             raise ValueError(f"{problem}. For rows of {kind.pixel}s, set {kind.name}_shape.")
     elif shape not in (full, full[:-1] if full[-1] == 1 else full, (prod(full),)):
-        problem = f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}"
+        own = (*shape, 1) if len(shape) == kind.n_axes < len(image_shape) else shape
+        problem = f"{kind.one.capitalize()} has shape {own}, expected {image_shape}"
         if len(shape) == 1:
-            found, expected = f"{shape[0]} {kind.pixel}s", f"the {prod(full)} of {image_shape}"
-            problem = f"A row has {found}, expected {expected}"
-        remedy = f"Resize it, convert its channels, or set {kind.name}_shape."
+            expected = f"the {prod(full)} of {kind.one} of shape {image_shape}"
+            problem = f"A row has {shape[0]} {kind.pixel}s, expected {expected}"
+        remedy = "Resize it, or convert its channels."
         raise ValueError(f"{problem}. {remedy}{channels_hint(shape, kind)}")
     return full
 
@@ -231,6 +221,8 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
     else:
         index = name if isinstance(name, tuple) else (name,)
     sizes = (prod(image_shape),) if len(index) == 1 else image_shape
+    if len(index) == 2 and image_shape[2:] == (1,):
+        sizes = image_shape[:2]  # The only channel needs no number.
     try:
         return int(np.ravel_multi_index(index, sizes))
     except (TypeError, ValueError) as error:
@@ -239,34 +231,8 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
         raise ValueError(f"{problem}. {remedy}, or text that ends in these numbers.") from error
 
 
-def not_made(what: str, maker: str) -> ValueError:
-    """Return the error raised if a part that needs examples is used without them."""
-    use = f"Use {maker}.from_examples(X, ...) first."
-    return ValueError(f"{what} made from examples, and no examples were given. {use}")
-
-
-class FixedTransformer(base.MiniBatchTransformer):
-    """A transformer that learns nothing: its features are fixed before the first row."""
-
-    save = save_method
-    __copy__ = locked_copy
-    __setattr__ = checked_assignment
-
-
-def itself(transformer: Transformer, memo: dict[int, Any]) -> Transformer:
-    """Return a transformer that never changes, as its deep copy."""
-    return transformer
-
-
-def check_common_settings(features: Any) -> None:
-    """Raise unless the settings that most features have are valid."""
-    check_kind("prefix", features.prefix, (str,))
-    check_choice("dtype", features.dtype, PRECISIONS)
-    check_count("seed", features.seed, 0)
-
-
 class ImageTransformer(FixedTransformer):
-    """Turn images or windows into rows of features by a subclass's `_transform`."""
+    """Turn images or windows into rows of features by a subclass's `features_of`."""
 
     kind: ClassVar[Kind]
 
@@ -284,7 +250,7 @@ class ImageTransformer(FixedTransformer):
         return cast("Shape | None", getattr(self, f"{self.kind.name}_shape"))
 
     @abstractmethod
-    def _transform(self, images: Matrix) -> Matrix:
+    def features_of(self, images: Matrix) -> Matrix:
         """Return the features (n, n_features) of images (n, height, width, n_channels)."""
 
     __deepcopy__ = itself
@@ -308,7 +274,7 @@ class ImageTransformer(FixedTransformer):
             As for `transform_many`.
         """
         images = read_image(x, self._shape, self.kind)
-        features = self._transform(images.values)[0]
+        features = self.features_of(images.values)[0]
         return output_row(features, not images.from_pixels, self.prefix)
 
     def transform_many(self, X: Any) -> Any:
@@ -332,7 +298,7 @@ class ImageTransformer(FixedTransformer):
             features still need examples.
         """
         images = read_images(X, self._shape, self.kind)
-        features = of_images(self._transform, images)
+        features = of_images(self.features_of, images)
         return output_table(images.source, features, not images.from_pixels, self.prefix)
 
 

@@ -28,10 +28,10 @@ from onlinels.features.images import (
     channels_hint,
     check_pixels,
     check_some,
-    not_made,
     read_images,
     slices,
 )
+from onlinels.features.transformer import not_made
 from onlinels.numerics import Frozen, in_threads, is_array
 from onlinels.rows.batch import matched_by_position
 from onlinels.saving import is_small, savable, settings_hold
@@ -341,7 +341,8 @@ class MiniRocketFeatures(ImageTransformer):
         """Whether the features can transform: whether their kernels are made."""
         return self.kernels is not None
 
-    def _transform(self, images: Matrix) -> Matrix:
+    def features_of(self, images: Matrix) -> Matrix:
+        """Return the features (n, n_features) of windows (n, 1, length, n_channels)."""
         if self.kernels is None:
             raise not_made("The biases are", "MiniRocketFeatures")
         windows = self._values(images)

@@ -22,7 +22,6 @@ from onlinels.checks import (
 from onlinels.features.images import (
     IMAGE,
     MAX_PIXEL,
-    FixedTransformer,
     Images,
     Shape,
     block_means,
@@ -30,12 +29,11 @@ from onlinels.features.images import (
     check_image_shape,
     check_pixels,
     check_some,
-    itself,
-    not_made,
     of_images,
     read_image,
     read_images,
 )
+from onlinels.features.transformer import FixedTransformer, itself, not_made
 from onlinels.numerics import Frozen
 from onlinels.rows.answers import output_table
 from onlinels.rows.batch import matched_by_position

@@ -21,6 +21,7 @@ from onlinels.rows.batch import Batch, names_of, warn_of_other_columns
 from onlinels.rows.labels import Label
 from onlinels.rows.times import ReadTimes
 from onlinels.sums.audit import held_targets
+from onlinels.sums.axes import grown
 from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Recursion
 from onlinels.sums.rows import Rows
 from onlinels.sums.statistics import Statistics
@@ -278,23 +279,23 @@ def _answer_block(model: LinearModel, rows: Rows, start: int, scores: Floats) ->
     # The names of the targets become known with the first row.
     outputs = model._state.outputs
     rows = rows.some(slice(start, start + n_rows))._replace(outputs=outputs)
-    grown = model._state.statistics.grown(*rows.shape)
-    before = current.grown(*rows.shape)
-    rows = rows.some(slice(0, _sound_rows(grown, before, rows)))
+    statistics = grown(model._state.statistics, *rows.shape)
+    before = grown(current, *rows.shape)
+    rows = rows.some(slice(0, _sound_rows(statistics, before, rows)))
     n_rows = len(rows.targets)
     _, past, weights = model._state.clock.tick(rows.w, n_rows, rows.times)
     # The past does not decay here; instead, the rows weigh more.
     now = rows._replace(values=uncast(rows.values), w=weights / past)
     most = MAX_RUNNING_LEVERAGE * trust
-    found, after, innovations = _answered_and_learnt(grown, before, now, most)
+    found, after, innovations = _answered_and_learnt(statistics, before, now, most)
     n_answered = len(found)
     if not n_answered:
         return 0
     if model._state.settings.priors is not None:
-        explained = grown.products.explained_products(before.weights)
+        explained = statistics.products.explained_products(before.weights)
         # The factor to which the past has decayed before each row.
         kept = np.append(1.0, np.cumprod(model._state.clock.factors(n_rows, rows.times))[:-1])
-        _make_discriminants(model, grown, explained, now, kept, innovations, found)
+        _make_discriminants(model, statistics, explained, now, kept, innovations, found)
     scores[start : start + n_answered, : len(outputs)] = found
     rows = rows.some(slice(0, n_answered))
     _, past, _ = model._state.clock.tick(rows.w, n_answered, rows.times)

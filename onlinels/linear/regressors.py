@@ -42,7 +42,7 @@ TARGET_REMEDY = (
     "LeastSquaresMultiTargetRegressor."
 )
 
-MISSING_TARGET_REMEDY = "Leave the row out until its target is known."
+MISSING_TARGET_REMEDY = "Leave the row out until its target is known; rescale large targets."
 
 
 Ends = tuple[float, float]
@@ -568,7 +568,7 @@ def read_numbers(y: Any, n_rows: int) -> Floats:
         raise ValueError(
             f"y has {len(values)} targets, expected {n_rows}. Pass one target per row."
         )
-    check_values("y", values, missing=MISSING_TARGET_REMEDY)
+    check_values("y", values, remedy=MISSING_TARGET_REMEDY)
     numbers: Floats = values.astype(np.float64)
     return numbers
 

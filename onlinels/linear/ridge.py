@@ -51,8 +51,8 @@ from onlinels.linear.forgetting import Clock
 from onlinels.numerics import is_array
 from onlinels.rows.times import Time, is_time, rational
 from onlinels.saving import savable, settings_hold
+from onlinels.sums.axes import AXES, Places, has_axes, reindexed
 from onlinels.sums.folds import select_ridge_from_folds
-from onlinels.sums.packed import gathered, origins
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
 from onlinels.sums.selection import (
@@ -319,6 +319,7 @@ def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock:
 
 
 @savable(lambda made: made.until_time is None or is_time(made.until_time))
+@has_axes(units=("features",), base_units=("features",), constants=("features",))
 class Penalty(NamedTuple):
     """The ridge in force, the units that it acts on, and the choice that may be kept.
 
@@ -369,12 +370,6 @@ class Penalty(NamedTuple):
         """Number of features that had several values."""
         return 0 if self.constants is None else int(np.count_nonzero(np.isnan(self.constants)))
 
-    def placed(self, places: Integers, n_features: int) -> Penalty:
-        """Return the penalty for more features, with the known features at given places."""
-        columns = origins(places, n_features)
-        arrays: dict[str, Any] = {name: gathered(each, columns) for name, each in self._arrays()}
-        return self._replace(**arrays)
-
     def with_units(self, features: Integers, units: Floats) -> Penalty:
         """Return the penalty with units of features that begin to vary."""
         new: dict[str, Any] = {n: each.copy() for n, each in self._arrays() if n != "constants"}
@@ -387,7 +382,7 @@ class Penalty(NamedTuple):
         return all(is_array(each, n_features) for _, each in self._arrays())
 
     def _arrays(self) -> list[tuple[str, Floats]]:
-        arrays = ((name, getattr(self, name)) for name in ("units", "base_units", "constants"))
+        arrays = ((name, getattr(self, name)) for name in AXES[Penalty])
         return [(name, each) for name, each in arrays if each is not None]
 
 
@@ -744,7 +739,8 @@ def penalty_after(
     (only, firsts), n_rows, weights = changes, len(rows.values), rows.weights()
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
-    penalty = penalty.placed(np.arange(statistics.n_features), len(only))
+    places = Places.for_growth((statistics.n_features, 0), (len(only), 0))
+    penalty = reindexed(penalty, places)
     penalty = penalty._replace(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:

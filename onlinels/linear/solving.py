@@ -17,8 +17,8 @@ from onlinels.linear.scoring import Discriminant
 from onlinels.linear.state import State, chosen, in_force, joined_outputs, places_of
 from onlinels.numerics import enlarged, product
 from onlinels.saving import savable
+from onlinels.sums.axes import Places, gathered, grown, reindexed
 from onlinels.sums.digits import are_negligible, lost_by_removals
-from onlinels.sums.packed import gathered, origins
 from onlinels.sums.solve import Covariance
 from onlinels.sums.statistics import Statistics
 
@@ -160,15 +160,15 @@ def difference_between(one: State, two: State, mine: Floats, theirs: Floats) -> 
     """Return how far two states with output weights are apart; see `onlinels.difference`."""
     columns, outputs = one.columns.joined(two.columns), joined_outputs(one, two)
     size = len(columns), len(outputs)
-    known = origins(columns.locate(two.columns.names), size[0])
-    targets = origins(places_of(outputs, two), size[1])
-    own, its = one.statistics.grown(*size), two.statistics.reindexed(known, targets)
+    known = columns.locate(two.columns.names)
+    places = Places.for_union(known, places_of(outputs, two), size)
+    own, its = grown(one.statistics, *size), reindexed(two.statistics, places)
     # In units of the features: roots of sums of squares, and effects of deviations.
     squares = np.maximum(own.raw_squares, its.raw_squares)
     f, t = np.split(np.sqrt(np.maximum(squares, 0.0)), [size[0]])
     units = np.maximum(own.deviations, its.deviations)[:, None]
     effects = units * enlarged(mine, *size)
-    its_effects = units * gathered(theirs, known, targets)
+    its_effects = units * gathered(theirs, places.features, places.targets)
     largest = np.maximum(np.abs(effects), np.abs(its_effects)).max(axis=0, initial=0.0)
     a, b = own.row_sums(), its.row_sums()
     root = np.sqrt(max(a.weight, b.weight) or 1.0)

@@ -14,8 +14,6 @@ from onlinels.rows.batch import ARRAY_TYPES, OUTPUT_NAME, as_outputs, is_frame
 from onlinels.rows.labels import PLAIN_LABEL_TYPES
 from onlinels.saving import in_plain_types
 
-# river.utils, which imports narwhals, is imported where a frame is made.
-
 
 def label_array(labels: Sequence[Any]) -> Matrix:
     """Return labels as an array (n,): of their type if they have one type, else of objects.
@@ -72,7 +70,7 @@ def numbers_like(source: Any, values: Any) -> Any:
         return values
     if not is_frame(source):
         return values.tolist()
-    from river.utils.dataframe import to_native_series
+    from onlinels.rows.frames import to_native_series
 
     return to_native_series(values, name=None, like=source)
 
@@ -89,7 +87,7 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
         kind = object if len(set(map(type, names))) > 1 else None
         columns = pandas.Index(list(names), tupleize_cols=False, dtype=kind)
         return pandas.DataFrame(values, source.to_native().index, columns)
-    from river.utils.dataframe import to_native_frame
+    from onlinels.rows.frames import to_native_frame
 
     names = [*map(in_plain_types, names)]
     twice = [name for name, times in Counter(map(str, names)).items() if times > 1]

@@ -34,16 +34,17 @@ from onlinels.checks import (
     equals_itself,
     plain_value,
     read_number,
+    refusal,
     warn_caller,
     within_bounds,
+    wrong_type,
 )
 from onlinels.core import Reader
 from onlinels.numerics import is_count, restore, shallow_copy
 from onlinels.saving import is_plain, savable
 
-# Narwhals, and river.utils, which imports it, are imported where a frame is read.
 if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
+    from onlinels.rows.frames import nw
 
 Row = Mapping[Any, Any]
 Name = Hashable
@@ -80,8 +81,8 @@ def plain_names(names: Iterable[Name]) -> tuple[Name, ...]:
     plain = tuple(map(plain_value, known))
     for name in plain:
         if not equals_itself(name):
-            problem = f"A feature's name is NaN ({name!r}), expected a name that equals itself"
-            raise ValueError(f"{problem}. Rename the feature.")
+            found, expected = f"is NaN ({name!r})", "a name that equals itself"
+            raise refusal("A feature's name", found, expected, "Rename the feature.")
     return plain
 
 
@@ -111,15 +112,11 @@ def check_distinct(
     plain = plain_names(names)
     keys = plain if key_of is None else tuple(map(key_of, plain))
     if len(set(keys)) < len(keys):
-        first: dict[Name, Name] = {}
-        for key, name in zip(keys, plain, strict=True):
-            if key in first:
-                raise ValueError(
-                    f"The names {first[key]!r} and {name!r} stand for one feature, expected "
-                    'different features. Pass prefix="u_" to one of the transformers, or rename '
-                    "one feature with river's compose.Prefixer."
-                )
-            first[key] = name
+        twice = next(key for key, n_names in Counter(keys).items() if n_names > 1)
+        names = [name for name, key in zip(plain, keys, strict=True) if key == twice]
+        fault, expected = "stand for one feature", "different features"
+        remedy = "Pass prefix to a transformer, or rename a feature with river's compose.Prefixer."
+        raise refusal(f"The names {names[0]!r} and {names[1]!r}", fault, expected, remedy)
     return list(keys)
 
 
@@ -133,10 +130,8 @@ def name_text(name: Name) -> str:
     """
     plain = plain_value(name)
     if not is_plain(plain):
-        raise TypeError(
-            f"Feature name {name!r} of type {type(name).__name__} has no fixed spelling, expected "
-            "text or a number. Rename the feature."
-        )
+        fault = f"Feature name {name!r} of type {type(name).__name__} has no fixed spelling"
+        raise TypeError(f"{fault}, expected text or a number. Rename the feature.")
     return f"{type(plain).__name__}:{plain!r}"
 
 
@@ -237,10 +232,16 @@ def names_of(layout: Layout) -> Iterator[Name]:
             yield entry
 
 
-def layout_of(X: Any) -> Layout:
-    """Return the layout of an array or a sparse matrix (n_rows, n_columns)."""
-    n_columns = X.shape[1]
-    return (ArrayFeature(X.stem, n_columns, True),) if isinstance(X, Outputs) else range(n_columns)
+def layout_of(source: Any) -> Layout:
+    """Return the layout of an array (n_rows, n_columns), a sparse matrix or a narwhals frame.
+
+    Anything else has no columns.
+    """
+    if isinstance(source, Outputs) and source.ndim == 2:
+        return (ArrayFeature(source.stem, source.shape[1], True),)
+    if isinstance(source, ARRAY_TYPES):
+        return range(source.shape[1]) if source.ndim == 2 else ()
+    return plain_names(source.columns) if is_frame(source) else ()
 
 
 def _arrays_of(layout: Layout) -> list[ArrayFeature]:
@@ -309,7 +310,7 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
         return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
     if not hasattr(values, "__array__") and not hasattr(values, "__dlpack__"):
         return values
-    from narwhals.dependencies import get_pyarrow, is_into_dataframe, is_into_series
+    from onlinels.rows.frames import get_pyarrow, is_into_dataframe, is_into_series
 
     pyarrow = get_pyarrow()
     if pyarrow is not None and isinstance(values, pyarrow.RecordBatch):
@@ -327,15 +328,17 @@ def as_numpy(values: Any, argument: str = "X") -> Any:
     return as_numpy(array)
 
 
+ROW_REMEDY = (
+    "Pass a row with names as {0}.to_dict(), {0}._asdict(), dataclasses.asdict({0}), dict({0}) or "
+    "dict(zip(names, {0})), a row without names as dict(enumerate({0})), and a batch to the *_many "
+    "method."
+)
+
+
 def check_mapping(x: Any, argument: str = "x") -> None:
     """Raise TypeError unless a sample is a mapping; do not read its values."""
     if not isinstance(x, Mapping):
-        raise TypeError(
-            f"{argument} is of type {type(x).__name__}, expected a dict of features. Pass a row "
-            f"with names as {argument}.to_dict(), {argument}._asdict(), "
-            f"dataclasses.asdict({argument}), dict({argument}) or dict(zip(names, {argument})), a "
-            f"row without names as dict(enumerate({argument})), and a batch to the *_many method."
-        )
+        raise wrong_type(argument, x, "a dict of features", ROW_REMEDY.format(argument))
 
 
 def read_row(x: Row, argument: str = "x") -> tuple[Layout, Floats]:
@@ -446,7 +449,7 @@ def _finite_rows(X: Any, argument: str, place: Place) -> Any:
 
 
 def _read_frame(X: Any, argument: str) -> Batch:
-    from river.utils.dataframe import to_numpy
+    from onlinels.rows.frames import to_numpy
 
     frame = as_frame(X, argument)
     names, schema = tuple(frame.columns), frame.schema
@@ -481,7 +484,7 @@ def _read_frame(X: Any, argument: str) -> Batch:
 
 def without_wide_integers(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     """Return a frame whose 128-bit integers, which numpy lacks, are converted to floats."""
-    import narwhals.stable.v2 as nw
+    from onlinels.rows.frames import nw
 
     wide = [name for name, kind in frame.schema.items() if str(kind) in WIDE_INTEGERS]
     return frame.with_columns(nw.col(*wide).cast(nw.Float64()))
@@ -498,20 +501,18 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
 
     `argument` is the name of the frame in messages.
     """
-    import narwhals.stable.v2 as nw
-    from narwhals.exceptions import DuplicateError
+    from onlinels.rows.frames import DuplicateError, nw
 
     try:
         return nw.from_native(X, eager_only=True)
     except TypeError as error:
-        raise TypeError(
-            f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a "
-            f"pandas, polars or pyarrow frame, or a list of dicts. "
-            "Convert it to one of these."
-        ) from error
+        expected = (
+            "an array (n_rows, n_columns), a list of dicts, or a pandas, polars or pyarrow frame"
+        )
+        raise wrong_type(argument, X, expected, "Convert it.") from error
     except DuplicateError as error:
-        problem = f"{argument} has several columns of one name: {error}. Rename all but one."
-        raise ValueError(problem) from error
+        fault = f"has several columns of one name ({error})"
+        raise refusal(argument, fault, "one", "Rename all but one.") from error
 
 
 def source_of(X: Any) -> Any:
@@ -533,7 +534,7 @@ def holds_sparse(frame: nw.DataFrame[Any]) -> bool:
 def form_of(X: Any) -> Layout:
     """Return the layout, without columns, of rows that are learnt one by one, as dicts."""
     X = as_numpy(X)
-    return layout_of(X)[:0] if isinstance(X, ARRAY_TYPES) and X.ndim == 2 else ()
+    return layout_of(X)[:0] if isinstance(X, ARRAY_TYPES) else ()
 
 
 def samples_of(X: Any, timestamp: Name | None = None) -> Iterator[Row]:
@@ -614,11 +615,8 @@ def check_order(name: str, X: Any, given: Any) -> None:
     if given is X or not is_index(theirs) or not len(given) or ours.equals(theirs):
         return
     if _entries(ours) == _entries(theirs):
-        raise ValueError(
-            f"{name} has the index of X in another order, expected one order for both. Pass "
-            f"{name}.reindex(X.index) to match rows by index, or {name}.to_numpy() to match "
-            "rows by position."
-        )
+        remedy = f"Pass {name}.reindex(X.index), or {name}.to_numpy() to match rows by position."
+        raise refusal(name, "has the index of X in another order", "one order for both", remedy)
 
 
 def _entries(index: Any) -> Counter[Any]:
@@ -851,10 +849,8 @@ class Columns:
             for feature in _arrays_of(layout):
                 now, before = feature.length, self._lengths.get(feature.name, feature.length)
                 if now != before and not feature.are_outputs:
-                    raise ValueError(
-                        f"x[{feature.name!r}] has {now} values, expected {before} as in other "
-                        "rows. Pass arrays of one size in every row."
-                    )
+                    place, remedy = f"x[{feature.name!r}]", "Pass arrays of one size in every row."
+                    raise refusal(place, f"has {now} values", f"{before} as in other rows", remedy)
             keys = check_distinct(names_of(layout), numbered if self.is_numbered else None)
             if self._plain or isinstance(layout, range):
                 fault = "Columns are those of a plain array, expected names as before, such as"
@@ -873,22 +869,17 @@ class Columns:
         Dicts lack no columns, because they leave out zeros; neither do frames with pandas' Sparse
         columns, which encoders make from the values that occur.
         """
-        is_array = isinstance(batch.source, np.ndarray)
+        layout, is_array = batch.layouts[-1], isinstance(batch.source, np.ndarray)
         if not (len(batch) and len(self) and (is_array or is_frame(batch.source))):
             return [], []
-        layout = batch.layouts[-1]
         located = self.locate(layout)
-        known = located >= 0
-        # The columns of a frame that was read are numbers, booleans or Sparse.
-        if (known.all() or not is_array) and known.sum() == len(self):
+        if _is_in_place(located, len(self)) or (not is_array and holds_sparse(batch.source)):
             return [], []
-        if not is_array and holds_sparse(batch.source):
-            return [], []
-        if not known.all():
+        unknown = list(compress(names_of(layout), located < 0))
+        if unknown:
             self._check_renamed(layout, located)
-        is_absent = np.ones(len(self), dtype=bool)
-        is_absent[located[known]] = False
-        return list(compress(self.names, is_absent)), list(compress(names_of(layout), ~known))
+        absent = np.setdiff1d(np.arange(len(self)), located)
+        return [self.names[column] for column in absent], unknown
 
     def place(self, layouts: Sequence[Layout], values: Any) -> Any:
         """Arrange values in the columns of the model, with 0 for absent columns."""
@@ -923,11 +914,9 @@ class Columns:
         for column, name in enumerate(self.names):
             if isinstance(name, str) and renamed.fullmatch(name) and column not in located:
                 prefix = name.partition(output)[0] or "u_"
-                raise ValueError(
-                    f"X has {output!r} and lacks {name!r}, expected names as they were learnt. For "
-                    "batches, river leaves out a Prefixer or Suffixer at the end of a pipeline. "
-                    f"Pass prefix to the transformer itself, as in HiddenLayer(prefix={prefix!r})."
-                )
+                fault = f"has {output!r} and lacks {name!r}"
+                remedy = f"River ignores Prefixer in batches: pass prefix={prefix!r} to the layer."
+                raise refusal("X", fault, "names as they were learnt", remedy)
 
 
 def warn_of_other_columns(columns: Columns, batch: Batch) -> None:

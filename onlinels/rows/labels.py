@@ -14,6 +14,8 @@ from onlinels.checks import (
     equals_itself,
     is_missing,
     plain_scalar,
+    refusal,
+    wrong_type,
 )
 from onlinels.saving import savable
 
@@ -111,19 +113,17 @@ def read_label(y: Any, argument: str = "y") -> Label:
     try:
         hash(label)
     except TypeError as error:
-        raise TypeError(
-            f"{argument} is {label!r} of type {type(label).__name__}, expected one hashable label. "
-            "Several labels per row are out of scope: make a tuple of them, or use "
-            "river.multioutput."
-        ) from error
+        found = f"{argument} is {label!r} of type {type(label).__name__}"
+        remedy = "Several labels per row are out of scope: pass a tuple, or use river.multioutput."
+        raise TypeError(f"{found}, expected one hashable label. {remedy}") from error
     if not equals_itself(label):
         raise _no_label(label, argument)
     return label
 
 
 def _no_label(label: Any, argument: str) -> ValueError:
-    remedy = "Leave the row out until its label is known."
-    return ValueError(f"{argument} is {label!r}, expected a label. {remedy}")
+    found, remedy = f"is {label!r}", "Leave the row out until its label is known."
+    return refusal(argument, found, "a label", remedy)
 
 
 def read_labels(y: Any, n_rows: int | None = None) -> list[Label]:
@@ -152,10 +152,8 @@ def as_list(y: Any, each: str = "label per row", argument: str = "y") -> list[An
     for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(y, method):
             return list(getattr(y, method)())
-    raise TypeError(
-        f"{argument} is of type {type(y).__name__}, expected an array, series or list of one "
-        f"{each}. Pass a list."
-    )
+    expected = f"an array, series or list of one {each}"
+    raise wrong_type(argument, y, expected, "Pass a list.")
 
 
 def check_one_column(y: Any) -> None:

@@ -20,14 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.checks import (
+    LEARNABLE,
     MAX_VALUE,
     Floats,
     as_number,
+    check_one_per_row,
     check_unstructured,
     is_missing,
+    number_text,
     plain_scalar,
     readable,
+    refusal,
     unwrapped,
+    within_bounds,
 )
 
 Time = int | float | Fraction
@@ -117,9 +122,7 @@ def since(times: Times, origin: Time) -> Floats:
     if times.dtype == np.float64 and float(origin) == origin:
         passed: Floats = times - float(origin)
         return passed
-    if times.dtype == np.float64:
-        times = np.array([rational(exact(time)) for time in times.tolist()], dtype=object)
-    return (times - rational(origin)).astype(np.float64)
+    return np.array([elapsed(time, origin) for time in times.tolist()], dtype=np.float64)
 
 
 def elapsed(later: Time, earlier: Time) -> float:
@@ -158,16 +161,12 @@ def read_times(t: Any, n_rows: int, dates: bool, name: str = "t") -> Times:
     array([1777863721123456789, 1777863721123456789], dtype=object)
     """
     if np.ma.is_masked(t):
-        raise ValueError(f"{name} holds masked times, expected finite times. {MISSING_TIME}")
+        raise refusal(name, "holds masked times", "finite times", MISSING_TIME)
     check_unstructured(name, t)
     # numpy would convert the numbers of a list to one type.
     is_array = hasattr(t, "dtype") or hasattr(t, "__array__")
     values = np.asarray(readable(t)) if is_array else np.array(t, dtype=object)
-    if values.ndim and values.shape != (n_rows,):
-        raise ValueError(
-            f"{name} has shape {values.shape}, expected ({n_rows},). Pass one time per row, or one "
-            "time for all rows."
-        )
+    check_one_per_row(name, values.shape, n_rows, "time")
     times = _exact_times(values.ravel(), dates, name)
     return np.broadcast_to(times, n_rows) if values.ndim == 0 else times
 
@@ -175,13 +174,9 @@ def read_times(t: Any, n_rows: int, dates: bool, name: str = "t") -> Times:
 def _exact_times(values: NDArray[Any], dates: bool, name: str) -> Times:
     if dates and values.dtype.kind == "M":
         return times_of(_nanoseconds(values, name))
-    if not dates and values.dtype.kind in "iu":
-        return times_of(values.tolist())
-    if not dates and values.dtype in (np.float32, np.float64):
-        times = values.astype(np.float64)
-        if (np.abs(times) <= MAX_VALUE).all():
-            return times
-    if not dates and values.dtype == object and {*map(type, values)} <= {float, int}:
+    if not dates and values.dtype in (np.float32, np.float64) and within_bounds(values):
+        return values.astype(np.float64)
+    if not dates and (values.dtype.kind in "iu" or {*map(type, values)} <= {float, int}):
         numbers = values.tolist()
         if all(abs(number) <= MAX_VALUE for number in numbers):
             return times_of(numbers)
@@ -193,21 +188,18 @@ def _time(value: Any, dates: bool, name: str) -> Time:
     """Return one time."""
     value = unwrapped(value)
     if is_missing(value):
-        raise ValueError(f"{name} holds {value}, expected finite times. {MISSING_TIME}")
+        raise refusal(name, f"holds {value}", "finite times", MISSING_TIME)
     is_kind = isinstance(value, DATES if dates else NUMBERS) and not isinstance(value, bool)
     number = as_number(value) if is_kind and not dates else 0.0
     if not is_kind or number is None:
-        raise TypeError(
-            f"{name} holds {reprlib.repr(plain_scalar(value))} of type {type(value).__name__}, "
-            f"expected {'dates' if dates else 'numbers'}. Pass dates if half_life is a timedelta, "
-            "and numbers if it is a number."
-        )
+        found = f"{name} holds {reprlib.repr(plain_scalar(value))} of type {type(value).__name__}"
+        remedy = "Pass dates if half_life is a timedelta, and numbers if it is a number."
+        raise TypeError(f"{found}, expected {'dates' if dates else 'numbers'}. {remedy}")
     if dates:
         return _nanoseconds_of(value, name)
     if not abs(number) <= MAX_VALUE:
-        shown = f"{Decimal(int(value)):.3g}" if isinstance(value, Integral) else str(value)
-        expected = f"expected finite times of magnitude at most {MAX_VALUE:g}"
-        raise ValueError(f"{name} holds {shown}, {expected}. {MISSING_TIME}")
+        expected = f"finite times {LEARNABLE}"
+        raise refusal(name, f"holds {number_text(value, number)}", expected, MISSING_TIME)
     return exact(value)
 
 
@@ -225,7 +217,7 @@ def _nanoseconds_of(value: Any, name: str) -> Time:
 def _nanoseconds(dates: NDArray[np.datetime64], name: str) -> list[Time]:
     """Return the nanoseconds from 1970 to each date of an array."""
     if np.isnat(dates).any():
-        raise ValueError(f"{name} holds NaT, expected finite times. {MISSING_TIME}")
+        raise refusal(name, "holds NaT", "finite times", MISSING_TIME)
     if np.datetime_data(dates.dtype)[0] in ("Y", "M"):
         days = dates.astype("datetime64[D]")
         if (days.astype(dates.dtype) != dates).any():

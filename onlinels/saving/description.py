@@ -166,9 +166,6 @@ def settings_hold(made: Any) -> bool:
 
 savable()(Lock)
 
-LATE_CLASSES = dict.fromkeys(("ClassPredictor", "NumberPredictor"), "onlinels.export.predictor")
-"""Modules of classes that few use, which are imported when a file holds one."""
-
 RIVER = "river."
 """What the names of river's classes begin with."""
 
@@ -181,69 +178,58 @@ def kind_of(made: type) -> SavableClass | None:
 
 def kind_named(name: str) -> SavableClass | None:
     """Return how objects of the class of a name are saved, or None if there is no such class."""
-    if name in LATE_CLASSES:
-        import_module(LATE_CLASSES[name])
-    if name not in KINDS_BY_NAME and name.startswith(RIVER):
-        made: Any = river_class(name.removeprefix(RIVER))
-        if made is not None:
+    if name in LATE_CLASSES and name not in KINDS_BY_NAME:
+        # Classes of the package declare themselves when their module is imported.
+        made = getattr(import_module(LATE_CLASSES[name]), name.removeprefix(RIVER))
+        if name.startswith(RIVER):
             make = partial(_river_object, made)
             KINDS_BY_NAME[name] = SavableClass(made, name, _river_state, make)
     return KINDS_BY_NAME.get(name)
 
 
-# River's pipelines, transformers and drift detectors; classes that hold functions or random
-# generators are left out.
+# River's pipelines, scalers, encoders and drift detectors. Other classes hold functions or random
+# generators, or would need checks of their own.
 
 RIVER_CLASSES = {
-    "compose": "Pipeline TransformerUnion TransformerProduct Grouper Select Discard SelectType "
-    "Prefixer Suffixer Renamer",
+    "compose": "Pipeline TransformerUnion TransformerProduct Select Discard SelectType Prefixer "
+    "Suffixer Renamer",
     "drift": "ADWIN PageHinkley NoDrift",
     "drift.binary": "DDM EDDM HDDMA",
-    "feature_extraction": "Agg TargetAgg BagOfWords TFIDF PolynomialExtender",
-    "feature_selection": "SelectKBest VarianceThreshold",
+    "feature_extraction": "PolynomialExtender",
     "preprocessing": "StandardScaler MinMaxScaler MaxAbsScaler RobustScaler AdaptiveStandardScaler "
     "Normalizer Binarizer OneHotEncoder OrdinalEncoder StatImputer PreviousImputer FeatureHasher",
     "preprocessing.impute": "Constant",
-    "stats": "Mean Var Min Max AbsMax Sum Count Mode Quantile IQR EWMean EWVar Cov PearsonCorr "
-    "RollingMin RollingMax RollingAbsMax",
+    "stats": "Mean Var Min Max AbsMax Sum Count Mode Quantile IQR EWMean EWVar RollingMin "
+    "RollingMax RollingAbsMax",
     "utils": "SortedWindow",
 }
-"""Names of classes, by module of river. A module is imported when one of its classes is needed."""
+"""Names of classes, by module of river."""
 
-MODULES = {
-    name: f"river.{module}" for module, names in RIVER_CLASSES.items() for name in names.split()
+LATE_CLASSES = {
+    **dict.fromkeys(("ClassPredictor", "NumberPredictor"), "onlinels.export.predictor"),
+    **{RIVER + name: RIVER + module for module, of in RIVER_CLASSES.items() for name in of.split()},
 }
+"""Modules of classes that few models have, which are imported when one of the classes is needed."""
 
+NUMBER_TYPES = numbers.Number, numbers.Real, numbers.Integral, np.number, np.integer, np.floating
 TYPES = {
     f"{kind.__module__}.{kind.__qualname__}": kind
-    for kind in (
-        *(bool, int, float, str),
-        *(numbers.Number, numbers.Real, numbers.Integral),
-        *(np.number, np.integer, np.floating, np.bool_, np.str_),
-    )
+    for kind in (bool, int, float, str, *NUMBER_TYPES, np.bool_, np.str_)
 }
 """Types by which features are selected or converted."""
 
-DERIVED = {"processing_steps", "_test_drift"}
-"""Attributes that hold functions, and follow from the parameters."""
+LARGEST_PARAMETERS = {
+    **dict.fromkeys(("clock", "max_buckets", "min_window_length", "grace_period"), 10_000),
+    **dict.fromkeys(("q_inf", "q_sup", "fading_factor"), 1),
+    "degree": 10,
+}
+"""Largest values of parameters that decide how much memory or time a call takes; the smallest: 0.
 
-MAX_SIZE = 10_000
-SIZES = {"clock", "max_buckets", "min_window_length", "grace_period", "ngram_range"}
-"""Parameters that decide how much memory compiled code allocates, or how long a sample takes."""
-
-MAX_DEGREE = 10
-"""Largest degree of a PolynomialExtender: a sample takes the time of all products."""
-
-SHARES = {"q_inf", "q_sup", "fading_factor"}
-"""Parameters that compiled code takes for a number from 0 to 1."""
+Compiled code is told the others, and a `PolynomialExtender` its degree.
+"""
 
 N_PROBES = 64
 """Number of values with which a copy of compiled state from a file is tested."""
-
-
-def river_class(name: str) -> Any:
-    """Return the class of river with a name, or None if it cannot be saved."""
-    return getattr(import_module(MODULES[name]), name) if name in MODULES else None
 
 
 @cache
@@ -261,9 +247,9 @@ def _river_state(value: Any) -> SavedState:
         # The other attributes of a pipeline follow from its steps.
         return {several: dict(getattr(value, several))}
     state = vars(value) | {name: getattr(value, name) for name in names}
-    state = {name: _data(part) for name, part in state.items() if name not in DERIVED}
-    _check(state)
-    return state
+    _check_parameters(state)
+    # A method that is held as an attribute follows from the parameters.
+    return {name: _data(part) for name, part in state.items() if not inspect.ismethod(part)}
 
 
 def _data(part: Any) -> Any:
@@ -277,26 +263,17 @@ def _is_compiled(part: Any) -> bool:
     return type(part).__module__.startswith("river._river_rust")
 
 
-def _check(state: SavedState) -> None:
+def _check_parameters(state: SavedState) -> None:
     """Raise ValueError for parameters by which a call could take forever, or all memory."""
-    for name in SIZES & state.keys():
-        sizes = state[name] if type(state[name]) is tuple else (state[name],)
-        if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in sizes):
-            raise ValueError(f"{name}={state[name]!r}, which is not at most {MAX_SIZE}")
-    if "degree" in state and not (type(state["degree"]) is int and state["degree"] <= MAX_DEGREE):
-        raise ValueError(f"degree={state['degree']!r}, which is not at most {MAX_DEGREE}")
-    for name in SHARES & state.keys():
-        if not (isinstance(state[name], (int, float)) and 0 <= state[name] <= 1):
-            raise ValueError(f"{name}={state[name]!r}, which is not from 0 to 1")
-    if "tokenizer_pattern" in state:
-        own = river_class("BagOfWords")().tokenizer_pattern
-        if state["tokenizer_pattern"] != own:
-            raise ValueError(f"a tokenizer_pattern that is not {own}, river's own")
+    for name in LARGEST_PARAMETERS.keys() & state.keys():
+        value, largest = state[name], LARGEST_PARAMETERS[name]
+        if not (isinstance(value, (int, float)) and 0 <= value <= largest):
+            raise ValueError(f"{name}={value!r}, which is not from 0 to {largest}")
 
 
 def _river_object(kind: Any, state: SavedState) -> Any:
     """Return an object of a class of river that is made of its parameters and filled."""
-    _check(state)
+    _check_parameters(state)
     several, names = _parameters(kind)
     first = () if several is None else state[several]
     # Pipelines hold their steps by name.
@@ -305,10 +282,9 @@ def _river_object(kind: Any, state: SavedState) -> Any:
     # Otherwise the first call builds the plan, and concurrent threads may find half of it.
     getattr(value, "_build_plan", list)()
     held = vars(value)
-    others = state.keys() - {several, *names}
-    for name in sorted(others, key=lambda name: _is_compiled(held[name])):
+    for name in state.keys() - {several, *names}:
         if _is_compiled(held[name]):
-            _take_state(value, held[name], state[name])
+            _take_state(held[name], state[name])
         elif isinstance(held[name], dict):
             dict.update(held[name], state[name])
         else:
@@ -316,21 +292,20 @@ def _river_object(kind: Any, state: SavedState) -> Any:
     return value
 
 
-def _take_state(value: Any, part: Any, state: bytes) -> None:
+def _take_state(part: Any, state: bytes) -> None:
     """Let a compiled part of an object take its state, if the compiled code goes on with it."""
     try:
         part.__setstate__(state)
-        fits = bytes(part.__getstate__()) == state
+        if bytes(part.__getstate__()) != state:
+            raise ValueError("it has superfluous bytes")
         probed = copy.deepcopy(part)
         for count in range(N_PROBES):
+            getattr(probed, "get", list)()
             probed.update(count % 2)
-        getattr(value, "get", list)()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # Errors of river's compiled code are no Exception.
-        raise ValueError(f"the state of its {type(value).__name__} is invalid") from error
-    if not fits:
-        raise ValueError(f"the state of its {type(value).__name__} has superfluous bytes")
+        raise ValueError(f"the state of its {type(part).__name__} is invalid") from error
 
 
 Node = Any
@@ -354,8 +329,8 @@ MAX_HEADER_BYTES = 1_000
 
 SAVING_REMEDY = (
     "It cannot be saved. Labels, names and settings must be of type str, int, bool, float, None or "
-    "tuple, and steps must be among those on the guide's page on saving: pass str(label) or "
-    "str(name), and leave out other steps."
+    "tuple: pass str(label) or str(name). Of river, only pipelines, scalers, encoders and the "
+    "detectors on the guide's page on saving can be saved: leave out other parts, or use pickle."
 )
 
 

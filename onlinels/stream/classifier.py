@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from math import sqrt
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.core import Experts, judge_row, mix_scores
-from onlinels.core.apply import apply
-from onlinels.core.constants import ERROR_DECAY, MIN_RIDGE_SHARE, N_EXPERTS, PLAIN
+from onlinels.core import judge_row, mix_scores
+from onlinels.core.constants import ERROR_DECAY, MIN_RIDGE_SHARE, N_EXPERTS, N_LINEAR, PLAIN
 from onlinels.core.reference import shares_of
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import (
@@ -22,19 +20,12 @@ from onlinels.linear.scoring import (
     calibrate,
     table_of,
 )
-from onlinels.numerics import are_columns, enlarged, is_array, read_whole, shallow_copy
+from onlinels.numerics import Calls, are_columns, enlarged, is_array
 from onlinels.rows.answers import labels_like
-from onlinels.rows.batch import check_mapping, matched_by_position, samples_of, source_of
+from onlinels.rows.batch import matched_by_position, source_of
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
-from onlinels.stream.base import (
-    Found,
-    PlainExpert,
-    StreamModel,
-    Waiting,
-    sample_key,
-    stream_is_sound,
-)
+from onlinels.stream.base import ExpertsState, StreamModel
 from onlinels.stream.features import (
     MAX_REMEMBERED_LABELS,
     Cells,
@@ -42,6 +33,8 @@ from onlinels.stream.features import (
     StreamColumns,
     StreamRow,
 )
+from onlinels.stream.waiting import Found
+from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
 MEMORIES = {1.0: 30.0, 0.998: 1.0, 0.99: 1.0}
@@ -121,9 +114,161 @@ class Prediction(NamedTuple):
         return cls(features, last, bool(is_scaled), best, mixture)
 
 
-def unpredicted(features: Floats, is_scaled: bool = False) -> Prediction:
-    """Return the forecast of a row that arrived before the first row was learnt."""
-    return Prediction(features, -1, is_scaled, NONE, NONE)
+UNPREDICTED = Prediction(NONE, -1, False, NONE, NONE)
+"""The forecast of a row that nothing is known of."""
+
+
+class ClassifierState(ExpertsState):
+    """What a `StreamClassifier` has learnt."""
+
+    forgetting, blank = np.array([*MEMORIES]), UNPREDICTED
+    in_place = (*ExpertsState.in_place, "cells", "softmaxes")
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, LeastSquaresClassifier())
+        self.cells = Cells(seed)
+        size = self.activations.n_wide
+        self.memories = [Recursion(size, 0, c, MIN_RIDGE_SHARE) for c in MEMORIES.values()]
+        # The weights (n_activations, n_classes) of the softmax regressions.
+        self.softmaxes = [np.zeros((n, 0), order="F") for n in (1, size)]
+        # Recent errors of every expert.
+        self.errors = np.zeros(len(EXPERTS))
+        self.losses = np.zeros(len(SOFTMAX_SCALES))
+        self.classes = Classes()
+        # The column of the last label; -1 before the first one.
+        self.last = -1
+        # Whether the scale is that of the samples predicted before the first row was learnt.
+        self.is_watched = False
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the shares."""
+        return LEARNING_RATE / sqrt(1.0 + self.delay / RATE_DELAY)
+
+    def arrays(self) -> tuple[Any, ...]:
+        """Return the arrays that `onlinels.core.Experts` reads and writes."""
+        made = self.activations
+        every = np.arange(made.n_wide, dtype=np.int64)
+        narrow, wide = self.softmaxes
+        memories = self.memory_arrays([every] * len(MEMORIES))
+        rows = *made.arrays, *self.cells.arrays, *made.places
+        return *rows, *memories, made.narrow, narrow, every, wide
+
+    def scores(self, features: Floats, last: int) -> Floats:
+        """Return scores (n_experts, n_classes); those of plain least squares are 0."""
+        scores = np.zeros((N_EXPERTS, len(self.classes)))
+        self.experts.scores(features, last, scores[:PLAIN])
+        return scores
+
+    def mix(self, scores: Floats, raw: dict[int, float]) -> tuple[Floats, Floats]:
+        """Return the best classes of experts for a row, and a mixture of their scores.
+
+        The scores (n_experts, n_classes) become complete: `raw` is the row of plain least squares.
+        """
+        scores[PLAIN] = self.plain.score(raw, self.count)
+        best, mixture = np.empty(N_EXPERTS), np.empty(scores.shape[1])
+        mix_scores(scores, PRIORS, self.errors, best, mixture, self.rate)
+        return best, mixture
+
+    def forecast(self, row: StreamRow) -> Prediction:
+        """Return the forecast for a row; the scale of a draft learns it if labels are late."""
+        features = self.scaler.transform(row.values)
+        raw = self.plain.read(row.values, self.scaler)
+        best, mixture = self.mix(self.scores(features, self.last), raw)
+        is_scaled = self.delay > 0
+        if is_scaled:
+            self.scaler = self.scaler.learnt(row.values, row.gaps)
+        return Prediction(features, self.last, is_scaled, best, mixture)
+
+    def first_forecast(self, x: Any) -> tuple[Prediction, Calls]:
+        """Return the forecast for a sample before the first row, and plan to learn its scale."""
+        features, calls = self.waiting.watched(x)
+        return UNPREDICTED._replace(features=features, is_scaled=True), calls
+
+    def learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> Calls:
+        """Let a draft learn a row of weight w, and plan what it writes.
+
+        `y` is the classes with that of the row, and its column.
+        """
+        classes, column = y
+        n_known = len(self.classes)
+        self.plain.learn_pending(self.count)
+        found = self.waiting.find(key, self.count, self.delay)
+        if found is not None:
+            self.delay = found.delay
+        if classes is not self.classes or columns is not self.columns:
+            self.grow(columns, classes)
+        if self.delay and not self.is_watched:
+            self.take_watched_scale()
+        stored = self.known_of(found, len(row.values))
+        features = stored.features
+        if len(features) < len(row.values):
+            features = self.scaler.transform(row.values)
+            features[: len(stored.features)] = stored.features
+        _, last, is_scaled, best, mixture = stored
+        if not len(best):
+            # The last label that was known then is not known if labels are late.
+            last = -1 if self.delay else self.last
+        scores = self.prepare(features, last, w)
+        plain = self.plain.with_units(row.values)
+        raw = plain.read(row.values, self.scaler)
+        if not len(best) and column < n_known:
+            # Experts are judged by the current prediction if there was none.
+            best, mixture = self.mix(scores, raw)
+        self.judge(best, mixture, column, w)
+        errors = -scores[:N_LINEAR]
+        errors[:, column] += 1.0
+        calls = self.experts.plan(errors, column, column >= n_known, w)
+        calls = *calls, *self.waiting.plan_label(key, found, self.delay)
+        self.plain = plain.with_pending_row(raw, column, w)
+        if not is_scaled:
+            self.scaler = self.scaler.learnt(row.values, row.gaps)
+        self.last = column
+        self.count += 1
+        return calls
+
+    def judge(self, best: Floats, mixture: Floats, column: int, w: float) -> None:
+        """Count the errors of a forecast in a draft, after a row of a class."""
+        self.errors, self.losses = self.errors.copy(), self.losses.copy()
+        if column < len(mixture):
+            judged = best, mixture, SOFTMAX_SCALES, self.errors, self.losses
+            judge_row(*judged, column, self.count, w)
+        else:
+            # No expert could predict a class that was unknown.
+            self.errors *= ERROR_DECAY
+
+    def known_of(self, found: Found | None, n_features: int) -> Prediction:
+        """Return the forecast that a label found, or what is known of its row without one."""
+        stored = UNPREDICTED if found is None else Prediction.of(found.forecast)
+        # Without delay, the current forecast is as good, which knows all features. Before the first
+        # row was learnt, rows were scaled in another way.
+        is_whole = self.delay > 0 or len(stored.features) == n_features
+        is_alike = len(stored.best) > 0 or self.is_watched
+        return stored if is_whole and is_alike else UNPREDICTED
+
+    def take_watched_scale(self) -> None:
+        """Take the scale of the rows predicted before the first label, in a draft.
+
+        It is taken if it has learnt more rows and knows all features: the rows are then learnt as
+        they were predicted.
+        """
+        watched = self.waiting.scaler
+        if watched.n_rows > self.count and self.waiting.columns.names == self.columns.names:
+            self.scaler = watched
+            self.is_watched = True
+
+    def grow(self, columns: StreamColumns, classes: Classes) -> None:
+        """Make room for new features and classes in a draft."""
+        self.scaler = self.scaler.grown(len(columns.names), columns.columns_of)
+        self.columns, self.classes = columns, classes
+        n_classes = len(classes)
+        self.cells = self.cells.grown(columns.names, n_classes)
+        self.activations = self.activations.grown(columns.names, n_classes)
+        size, n_narrow = self.activations.n_wide, len(self.activations.narrow)
+        self.memories = [grown(each, size, n_classes) for each in self.memories]
+        softmaxes = zip(self.softmaxes, (n_narrow, size), strict=True)
+        self.softmaxes = [enlarged(each, n, n_classes) for each, n in softmaxes]
+        self.drop_experts()
 
 
 def _packed_fits(packed: Floats, n_features: int, n_classes: int) -> bool:
@@ -135,21 +280,21 @@ def _packed_fits(packed: Floats, n_features: int, n_classes: int) -> bool:
 
 
 def _experts_are_sound(model: Any) -> bool:
-    n_features, n = len(model._columns.names), len(model._classes)
-    n_labels, made = min(n, MAX_REMEMBERED_LABELS), model._activations
-    fits = stream_is_sound(model, LeastSquaresClassifier, n_labels)
-    fits = fits and (model._cells.n_features, model._cells.n_labels) == (n_features, n_labels)
-    shapes = [each.weights.shape for each in model._memories]
-    fits = fits and shapes == [(made.n_wide, n)] * len(MEMORIES)
-    shapes = [each.shape for each in model._softmaxes]
-    fits = fits and shapes == [(made.n_narrow, n), (made.n_wide, n)]
-    fits = fits and are_columns(*model._softmaxes)
-    fits = fits and is_array(model._errors, len(EXPERTS))
-    fits = fits and is_array(model._losses, len(SOFTMAX_SCALES))
+    state, made = model._state, model._state.activations
+    n_features, n = len(state.columns.names), len(state.classes)
+    n_labels = min(n, MAX_REMEMBERED_LABELS)
     # Rows that were watched before the first label may have other features.
-    most = max(n_features, len(model._waiting.columns.names))
-    waiting = model._waiting.fits(model._count, lambda packed: _packed_fits(packed, most, n))
-    return fits and waiting and type(model._last) is int and -1 <= model._last < n
+    most = max(n_features, len(state.waiting.columns.names))
+    fits = state.is_sound(LeastSquaresClassifier, n_labels, lambda p: _packed_fits(p, most, n))
+    fits = fits and (state.cells.n_features, state.cells.n_labels) == (n_features, n_labels)
+    shapes = [each.weights.shape for each in state.memories]
+    fits = fits and shapes == [(made.n_wide, n)] * len(MEMORIES)
+    shapes = [each.shape for each in state.softmaxes]
+    fits = fits and shapes == [(len(made.narrow), n), (made.n_wide, n)]
+    fits = fits and are_columns(*state.softmaxes)
+    fits = fits and is_array(state.errors, len(EXPERTS))
+    fits = fits and is_array(state.losses, len(SOFTMAX_SCALES)) and type(state.last) is int
+    return fits and -1 <= state.last < n and type(state.is_watched) is bool
 
 
 @savable(_experts_are_sound)
@@ -259,32 +404,16 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     Accuracy: 91.67%
     """
 
-    _seen: Experts | None
+    _state: ClassifierState
+    _blank_state = ClassifierState
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
-        self._cells, self._plain = (
-            Cells(seed),
-            PlainExpert(LeastSquaresClassifier()),
-        )
-        size = self._activations.n_wide
-        self._memories = [Recursion(size, 0, c, MIN_RIDGE_SHARE) for c in MEMORIES.values()]
-        # The weights (n_activations, n_classes) of the softmax regressions.
-        self._softmaxes = [np.zeros((n, 0), order="F") for n in (1, size)]
-        self._waiting = Waiting()
-        # Rows that were learnt between the last row's forecast and its label.
-        self._delay = 0
-        # Recent errors of every expert.
-        self._errors = np.zeros(len(EXPERTS))
-        self._losses = np.zeros(len(SOFTMAX_SCALES))
-        self._classes = Classes()
-        # The column of the last label; -1 before the first one.
-        self._last = -1
 
     @property
     def classes(self) -> tuple[Label, ...]:
         """Labels learnt so far, in the order of their first rows."""
-        return self._classes.labels
+        return self._state.classes.labels
 
     @property
     def shares(self) -> dict[str, float]:
@@ -294,14 +423,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         label, fitted to all rows or to recent rows; two are softmax regressions; one predicts the
         class that follows the last label most often; and one is `LeastSquaresClassifier`.
         """
-        return dict(zip(EXPERTS, self._shares().tolist(), strict=True))
-
-    def _shares(self) -> Floats:
-        return shares_of(self._errors, self._rate(), PRIORS)
-
-    def _rate(self) -> float:
-        """Return the learning rate of the shares."""
-        return LEARNING_RATE / sqrt(1.0 + self._delay / RATE_DELAY)
+        shares = shares_of(self._state.errors, self._state.rate, PRIORS)
+        return dict(zip(EXPERTS, shares.tolist(), strict=True))
 
     @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
@@ -364,190 +487,29 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return self._answer_and_learn(StreamClassifier.predict_proba_one, table_of, X, y, w)
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[Label]:
-        labels, columns = read_labels(y, len(samples)), self._columns.extended(samples)
-        self._activations.grown(columns.names, len(self._classes.extended(labels)))
+        state, labels = self._state, read_labels(y, len(samples))
+        classes = state.classes.extended(labels)
+        state.activations.grown(state.columns.extended(samples).names, len(classes))
         return labels
 
     def _read_target(self, y: Any) -> tuple[Classes, int]:
         """Return the classes with that of a label, and its column."""
-        column = self._classes.column_of(y)
+        known = self._state.classes
+        column = known.column_of(y)
         if column is not None:
-            return self._classes, column
+            return known, column
         label = read_label(y)
-        classes = self._classes.extended([label])
+        classes = known.extended([label])
         return classes, int(classes.columns([label])[0])
 
-    def _learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> None:
-        self._catch_up()
-        classes, column = y
-        found = self._waiting.find(key, self._count, self._delay)
-        delay, n_known = self._delay if found is None else found.delay, len(self._classes)
-        model = self._with_room(columns, classes, delay)
-        forecast = model._forecast_before(row, found, delay)
-        model, scores = model._prepared(forecast, w)
-        plain = self._plain.knowing(row.values)
-        raw = plain.read(row.values, model._scaler.means)
-        if not len(forecast.best) and column < n_known:
-            # Experts are judged by the current prediction if there was none.
-            scores[PLAIN] = self._plain.score(raw, self._count)
-            best, mixture = self._mixed(scores)
-            forecast = forecast._replace(best=best, mixture=mixture)
-        errors, losses = self._errors.copy(), self._losses.copy()
-        if column < len(forecast.mixture):
-            judged = forecast.best, forecast.mixture, SOFTMAX_SCALES, errors, losses
-            judge_row(*judged, column, self._count, w)
-        else:
-            # No expert could predict a class that was unknown.
-            errors *= ERROR_DECAY
-        news: dict[str, Any] = {"_delay": delay, "_errors": errors, "_losses": losses}
-        owing = plain.owing(raw, column, w)
-        news |= {"_plain": owing, "_count": self._count + 1, "_last": column}
-        if not forecast.is_scaled:
-            news["_scaler"] = model._scaler.learnt(row.values, row.gaps)
-        calls = model._experts().plan(column, column >= n_known, w)
-        calls = *calls, *model._waiting.plan_label(key, found, delay)
-        changed = news if model is self else vars(model) | news
-        apply((*calls, (vars(self).update, changed)))
-        self._warn_of_matches()
-
-    def _with_room(self, columns: StreamColumns, classes: Classes, delay: int) -> Self:
-        """Return the model, or a draft with room for a row."""
-        model = self
-        if classes is not self._classes or columns is not self._columns:
-            model = shallow_copy(self)
-            model._grow(columns, classes)
-        if delay and self._waiting.scaler.n_rows:
-            model = shallow_copy(model)
-            model._take_watched_scale()
-        return model
-
-    def _forecast_before(self, row: StreamRow, found: Found | None, delay: int) -> Prediction:
-        """Return the forecast for a row that is learnt, or what is known of it without one."""
-        stored = None if found is None else self._waiting.forecast(found.number)
-        forecast = None if stored is None else Prediction.of(stored)
-        n_known = 0 if forecast is None else len(forecast.features)
-        if forecast is not None and len(forecast.best) and n_known == len(row.values):
-            return forecast
-        if forecast is None or not delay:
-            # The last label that was known then is not known if labels are late.
-            last = -1 if delay else self._last
-            return Prediction(self._scaler.transform(row.values), last, False, NONE, NONE)
-        features = self._scaler.transform(row.values)
-        features[:n_known] = forecast.features
-        return forecast._replace(features=features)
-
-    def _prepared(self, forecast: Prediction, w: float) -> tuple[Self, Floats]:
-        """Return the model, or a draft with restored ridges, and the scores of a row to learn."""
-        seen = forecast.features, forecast.last
-        model, scores = self, self._scores(*seen)
-        if not self._experts().prepare(w):
-            model = shallow_copy(self)
-            model._restore_ridges()
-            scores = model._scores(*seen)
-            if not model._experts().prepare(w):
-                raise ValueError("x outweighs all earlier rows, expected similar rows. Rescale x.")
-        return model, scores
-
-    def _take_watched_scale(self) -> None:
-        """Take the scale of the rows predicted before the first label, in a draft of the model.
-
-        It is taken if it has learnt more rows and knows all features: the rows are then learnt as
-        they were predicted.
-        """
-        waiting = self._waiting
-        fits = waiting.columns.names == self._columns.names
-        is_scaled = fits and waiting.scaler.n_rows > self._count
-        if is_scaled:
-            self._scaler = waiting.scaler
-        n_known = len(waiting.columns.names) if is_scaled else 0
-        self._waiting = waiting.with_first(
-            lambda known: unpredicted(Prediction.of(known).features[:n_known], is_scaled)
-        )
-
-    def _grow(self, columns: StreamColumns, classes: Classes) -> None:
-        """Make room for new features and classes in a draft of the model."""
-        self._extend_columns(columns)
-        self._classes, n_classes = classes, len(classes)
-        self._cells = self._cells.grown(columns.names, n_classes)
-        self._activations = self._activations.grown(columns.names, n_classes)
-        size, n_narrow = self._activations.n_wide, self._activations.n_narrow
-        self._memories = [each.grown(size, n_classes) for each in self._memories]
-        softmaxes = zip(self._softmaxes, (n_narrow, size), strict=True)
-        self._softmaxes = [enlarged(each, n, n_classes) for each, n in softmaxes]
-
-    def _restore_ridges(self) -> None:
-        """Restore ridges that the next row would decay too far, in a draft of the model."""
-        self._seen, pairs = None, zip(self._memories, MEMORIES, strict=True)
-        self._memories = [
-            each.restored() if each.share * decay < each.least else each for each, decay in pairs
-        ]
-
-    def _experts_arrays(self) -> tuple[Any, ...]:
-        """Return the arrays of this model that experts read and write."""
-        arrays: tuple[Any, ...] = *self._activations.arrays, *self._cells.arrays
-        arrays = *arrays, *self._activations.places, *self._softmaxes
-        for each in self._memories:
-            arrays = *arrays, each.inverse, each.pending, each.weights, each.factors
-        return arrays
-
-    def _experts(self) -> Experts:
-        """Return what scores and learns rows with the arrays of this model."""
-        if self._seen is None:
-            self._seen = Experts(self._experts_arrays(), *MEMORIES)
-        return self._seen
-
-    def _scores(self, features: Floats, last: int) -> Floats:
-        """Return the scores (n_experts, n_classes) of a row, without those of the plain expert."""
-        scores = np.zeros((N_EXPERTS, len(self._classes)))
-        self._experts().scores(features, last, scores)
-        return scores
-
-    def _mixed(self, scores: Floats) -> tuple[Floats, Floats]:
-        """Return the best classes of experts with scores (n_experts, n_classes), and a mixture."""
-        best, mixture = np.empty(N_EXPERTS), np.empty(scores.shape[1])
-        mix_scores(scores, PRIORS, self._errors, best, mixture, self._rate())
-        return best, mixture
-
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        """Return the scores of a row, and store those of its experts until its label arrives."""
-        if not self._count:
-            check_mapping(x)
-            self._waiting.watch(x, unpredicted)
-        # Code of the sample may have taught the first row.
-        if not self._count:
-            return np.zeros(0)
-        # Read the row first: this raises for samples that have no key.
-        row, key, n_names = read_whole(lambda: (self._row(x), sample_key(x), len(x)), self)
-        is_scaled = False
-        again = self._waiting.latest(key, self._count) if self._delay else None
-        if again is not None:
-            # The scaler has learnt this row.
-            self._waiting.count_again()
-            return Prediction.of(again).mixture
-        features, last, values = self._scaler.transform(row.values), self._last, row.values
-        news: dict[str, Any] = {"_asked": (self._count, n_names, values.tobytes(), key)}
-        if self._delay:
-            is_scaled = True
-            news["_scaler"] = self._scaler.learnt(values, row.gaps)
-        scores, raw = self._scores(features, last), self._plain.read(values, self._scaler.means)
-        scores[PLAIN] = self._plain.score(raw, self._count)
-        best, mixture = self._mixed(scores)
-        forecast = Prediction(features, last, is_scaled, best, mixture)
-        adding = self._waiting.plan_add(key, forecast, self._count)
-        apply((*adding, (vars(self).update, news)))
-        return mixture
+        return Prediction.of(self._forecast_one(x)).mixture
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        def read() -> tuple[Any, Any, Floats]:
-            samples, draft = self._read_asked(X), shallow_copy(self)
-            draft._waiting = copy.deepcopy(self._waiting)
-            scores = [draft._row_scores(x) for x in samples_of(X)]
-            made = np.array(scores).reshape(len(samples), len(self.classes))
-            return draft, source_of(X), made
-
-        draft, source, scores = read_whole(read, self)
-        self._become(draft)
-        return source, scores
+        scores = [Prediction.of(each).mixture for each in self._forecast_many(X)]
+        return source_of(X), np.array(scores).reshape(len(scores), len(self.classes))
 
     def _probabilities(self, scores: Floats) -> Floats:
-        return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores
+        if not scores.size:
+            return scores
+        return calibrate(scores, best_scale(self._state.losses), self.count)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count, groupby, islice
-from operator import itemgetter
+from itertools import count, islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -168,10 +167,22 @@ class StreamColumns:
         return self._placed(read_stream_row(x)) if known is None else StreamRow(known)
 
     def _placed(self, sample: Sample) -> StreamRow:
-        layout, _, texts, gaps = sample
+        """Return the content of a sample as a row; features without a column are ignored."""
+        layout, numbers, texts, gaps = sample
+        (row,) = self._columns.place((layout,), numbers[None])
         if not texts and not gaps:
             self._columns.note(layout)
-        return self.placed([sample])[0]
+            return StreamRow(row)
+        among_numbers = [name for name, _ in texts if self._columns.has(name)]
+        for name, text in texts:
+            column = self._texts.get(name, {}).get(text)
+            if column is not None:
+                row[column] = 1.0
+        gaps = [*gaps, *among_numbers]
+        for name in gaps:
+            row[self.columns_of(name)] = np.nan
+        # Sorted, so that the order of a dict's keys does not matter.
+        return StreamRow(row, sorted(gaps, key=repr), sorted(among_numbers, key=repr))
 
     def columns_of(self, name: Name) -> list[int]:
         """Return the columns of a name: of its number, its array and its texts."""
@@ -241,32 +252,6 @@ class StreamColumns:
         """
         columns = self._columns.in_form(form)
         return self if columns is self._columns else self._with(columns, self._texts)
-
-    def placed(self, samples: Sequence[Sample]) -> list[StreamRow]:
-        """Return samples as rows (n_columns,); features without a column are ignored."""
-        rows: list[StreamRow] = []
-        # Rows of one layout are placed together.
-        for layout, group in groupby(samples, itemgetter(0)):
-            alike = list(group)
-            placed = self._columns.place((layout,), np.array([each[1] for each in alike]))
-            rows += map(self._completed, placed, alike)
-        return rows
-
-    def _completed(self, row: Floats, sample: Sample) -> StreamRow:
-        """Return a row of numbers with the texts and gaps of its sample."""
-        _, _, texts, gaps = sample
-        if not texts and not gaps:
-            return StreamRow(row)
-        among_numbers = [name for name, _ in texts if self._columns.has(name)]
-        for name, text in texts:
-            column = self._texts.get(name, {}).get(text)
-            if column is not None:
-                row[column] = 1.0
-        gaps = [*gaps, *among_numbers]
-        for name in gaps:
-            row[self.columns_of(name)] = np.nan
-        # Sorted, so that the order of a dict's keys does not matter.
-        return StreamRow(row, sorted(gaps, key=repr), sorted(among_numbers, key=repr))
 
     def numbers_as_text(self, whole: bool) -> list[Name]:
         """Return the names of which all values are texts, and these are numbers (`are_numbers`)."""
@@ -499,11 +484,12 @@ MAX_SPARSE_INPUTS = 2
 
 def _activations_fit(made: Any) -> bool:
     n_features, n_labels = made.n_features, made.n_labels
-    features, labels, mixture, narrow = made.places
+    (features, labels, mixture), narrow = made.places, made.narrow
     fits = is_array(made._biases, N_UNITS) and is_array(made._weights, n_features, N_UNITS)
     fits = fits and is_array(made._drawn, n_features, N_UNITS + N_SPARSE)
     fits = fits and is_array(made._n_seen, N_SPARSE, dtype=np.int64) and len(mixture) == n_labels
-    fits = fits and all(is_array(each, len(each), dtype=np.int64) for each in made.places)
+    columns = *made.places, narrow
+    fits = fits and all(is_array(each, len(each), dtype=np.int64) for each in columns)
     # Every activation is that of one unit, feature or label.
     known = [N_UNITS, *features.tolist(), *labels.tolist()]
     of_all = sorted((*known, *mixture.tolist())) == [*range(N_UNITS, made.n_wide)]
@@ -526,8 +512,8 @@ class Activations:
     Examples
     --------
     >>> activations = Activations(seed=0).grown(["a"], n_classes=0)
-    >>> activations.of(np.array([0.5]))[N_UNITS:]
-    array([1. , 0.5])
+    >>> activations.n_wide, activations.narrow
+    (162, array([160, 161]))
     """
 
     def __init__(self, seed: int) -> None:
@@ -559,9 +545,9 @@ class Activations:
         return N_UNITS + 1 + len(self._features) + len(self._labels) + len(self._mixture)
 
     @property
-    def n_narrow(self) -> int:
-        """Number of activations of the narrow view."""
-        return len(self._narrow)
+    def narrow(self) -> Integers:
+        """The columns of the narrow view: of the constant, features and last labels."""
+        return self._narrow
 
     @property
     def arrays(self) -> tuple[Floats | Integers, ...]:
@@ -570,8 +556,8 @@ class Activations:
 
     @property
     def places(self) -> tuple[Integers, ...]:
-        """The columns of features, last labels and the mixture, and those of the narrow view."""
-        return self._features, self._labels, self._mixture, self._narrow
+        """The columns of features, of last labels and of the mixture."""
+        return self._features, self._labels, self._mixture
 
     def grown(self, names: Sequence[Name], n_classes: int) -> Self:
         """Return activations with room for new features and classes.
@@ -587,7 +573,7 @@ class Activations:
         new._narrow = np.sort(np.array([N_UNITS, *filled[0], *filled[1]], dtype=np.int64))
         what = "A stream of {:,} classes with {:,} features and labels"
         n_numbers = new.n_wide * (new.n_wide + n_classes)
-        check_room(40 * n_numbers, what, n_classes, new.n_narrow)
+        check_room(40 * n_numbers, what, n_classes, len(new.narrow))
         if n_features > len(self._features):
             new._draw(names)
         return new
@@ -605,14 +591,6 @@ class Activations:
         share = (order < n_seen) / np.sqrt(n_seen)
         sparse = DENSE_UNIT_DEVIATION**2 * sparse * share
         self._weights = np.ascontiguousarray(np.concatenate((dense, sparse), axis=1))
-
-    def of(self, features: Floats) -> Floats:
-        """Return the activations (n_wide,) of standardised features, without labels."""
-        wide = np.zeros(self.n_wide)
-        np.tanh(features @ self._weights + self._biases, out=wide[:N_UNITS])
-        wide[N_UNITS] = 1.0
-        wide[self._features] = features
-        return wide
 
 
 def generators_of(seed: int, what: str, names: Sequence[Name]) -> list[np.random.Generator]:

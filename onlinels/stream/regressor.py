@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats
+from onlinels.checks import Floats, Integers
 from onlinels.core.constants import MIN_RIDGE_SHARE
 from onlinels.core.reference import shares_of
 from onlinels.linear.regressors import (
@@ -24,28 +22,15 @@ from onlinels.linear.regressors import (
     read_numbers,
     read_target,
 )
-from onlinels.numerics import enlarged, is_array, is_count, read_whole, shallow_copy
+from onlinels.numerics import Calls, enlarged, is_array, is_count
 from onlinels.rows.answers import numbers_like
-from onlinels.rows.batch import check_mapping, matched_by_position, samples_of, source_of
+from onlinels.rows.batch import matched_by_position, source_of
 from onlinels.saving import savable
-from onlinels.stream.base import (
-    MAX_PLAIN_VALUE,
-    Found,
-    PlainExpert,
-    StreamModel,
-    Waiting,
-    sample_key,
-    stream_is_sound,
-    units_of,
-)
-from onlinels.stream.features import (
-    N_UNITS,
-    Activations,
-    RunningScaler,
-    Sample,
-    StreamColumns,
-    StreamRow,
-)
+from onlinels.stream.base import ExpertsState, StreamModel
+from onlinels.stream.features import N_UNITS, RunningScaler, Sample, StreamColumns, StreamRow
+from onlinels.stream.plain import MAX_PLAIN_VALUE, units_of
+from onlinels.stream.waiting import Found
+from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
 N_LAGS = 2
@@ -83,7 +68,7 @@ change by units, and 0.1% without the long memory of features. With a long memor
 0.2% smaller, but 0.5% larger if targets are late.
 """
 
-QUANTITY_OF_MODEL = [number for _, of, _ in MEMORIES for number in range(2)[of]]
+QUANTITY_OF_MODEL: Integers = np.array([number for _, of, _ in MEMORIES for number in range(2)[of]])
 """The number of the quantity of every forecast of the recursive models."""
 
 EXPERTS = (
@@ -162,9 +147,14 @@ MAX_LOG_WIDTH = 3.0
 Past = tuple[float, Floats]
 """The target and the values of a learnt row."""
 
-EMPTY_PAST = np.zeros(0)
-"""The packed form of a forecast before the first learnt row."""
+NO_NUMBERS = np.zeros(0)
+"""What stands for arrays that are not known."""
 
+NO_CELLS = (
+    *(np.zeros((3, 0), dtype=np.int64), np.zeros((3, 0)), np.zeros((3, 0))),
+    *(np.zeros(1), np.zeros((1, 1)), NO_NUMBERS),
+)
+"""The arrays of cells for `onlinels.core.Experts`: only classes have cells."""
 
 N_HEADER_NUMBERS = len(EXPERTS) + 3
 """How many numbers of a stored forecast precede the values of a row."""
@@ -178,25 +168,31 @@ class Forecast(NamedTuple):
     value: float
     # The last two rows learnt, or fewer.
     past: tuple[Past, ...]
-    # For every recursive model its input and its scores. They are not stored.
-    given: tuple[tuple[Floats, Floats], ...] = ()
+    # What the memories see: scaled features, their changes, and lags. It is not saved.
+    inputs: Floats = NO_NUMBERS
 
     def packed(self) -> Floats:
-        """Return the numbers to store until the target arrives, (n,); empty if no row is learnt."""
+        """Return the numbers to save until the target arrives, (n,); empty if no row is learnt."""
         if not self.past:
-            return EMPTY_PAST
+            return NO_NUMBERS
         before = self.past[0][0] if self.past[1:] else math.nan
         last, values = self.past[-1]
         return np.concatenate((self.of_experts, (self.value, before, last), values))
 
     @classmethod
-    def unpacked(cls, packed: Floats) -> Forecast:
-        """Return the forecast from its packed form, without rows if no row was learnt."""
-        if not len(packed):
-            return cls(packed, 0.0, ())
-        of_experts, values = packed[: len(EXPERTS)], packed[N_HEADER_NUMBERS:]
-        value, before, last = packed[len(EXPERTS) : N_HEADER_NUMBERS].tolist()
-        return cls(of_experts, value, ((before, EMPTY_PAST), (last, values)))
+    def of(cls, known: Any) -> Forecast:
+        """Return a forecast, or that of packed numbers, without rows if no row was learnt."""
+        if isinstance(known, Forecast):
+            return known
+        if not len(known):
+            return UNFORECAST
+        of_experts, values = known[: len(EXPERTS)], known[N_HEADER_NUMBERS:]
+        value, before, last = known[len(EXPERTS) : N_HEADER_NUMBERS].tolist()
+        return cls(of_experts, value, ((before, NO_NUMBERS), (last, values)))
+
+
+UNFORECAST = Forecast(NO_NUMBERS, 0.0, ())
+"""The forecast before the first row is learnt."""
 
 
 def median_of(values: Floats, shares: Floats) -> float:
@@ -212,18 +208,222 @@ def median_of(values: Floats, shares: Floats) -> float:
     return float(np.interp(0.5, ordered.cumsum() - ordered / 2.0, values[order]))
 
 
+class RegressorState(ExpertsState):
+    """What a `StreamRegressor` has learnt."""
+
+    forgetting, blank = np.array([decay for *_, decay in MEMORIES]), UNFORECAST
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, LeastSquaresRegressor())
+        # The scaler of targets and of their changes.
+        self.targets = RunningScaler().grown(2)
+        self.memories = [Recursion(0, 0, RIDGE, MIN_RIDGE_SHARE) for _ in MEMORIES]
+        # The unit of the targets of plain least squares, the power of 2 above the first one.
+        self.unit = 0.0
+        # Recent losses of every expert, in mean errors of the forecast.
+        self.losses = np.zeros(len(EXPERTS))
+        # The smallest and the largest target.
+        self.limits = (0.0, 0.0)
+        # The weight of recent rows, the recent mean absolute error of the forecast, and the
+        # logarithm of the factor on the width of intervals that follows from this error.
+        self.n_errors, self.weight, self.error, self.width = 0, 0.0, 0.0, 0.0
+        # The last two rows learnt, with their targets; and what was known when the last target
+        # that was late was forecast.
+        self.past: tuple[Past, ...] = ()
+        self.late: tuple[Past, ...] = ()
+        self.grow(self.columns)
+
+    @property
+    def pace(self) -> float:
+        """The factor on the speed at which shares and widths follow errors of late targets.
+
+        Overlapping forecasts have similar errors, so errors of late targets count longer.
+        """
+        return 1.0 / math.sqrt(1.0 + self.delay / DELAY_UNIT)
+
+    @property
+    def shares(self) -> Floats:
+        """Shares of the experts in the forecast."""
+        return shares_of(self.losses, LEARNING_RATE * self.pace, PRIORS)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of a new target, infinite before the second error."""
+        if self.n_errors < MIN_ERRORS:
+            return math.inf
+        return DEVIATION_PER_ABSOLUTE * self.error * math.exp(self.width)
+
+    def views(self) -> dict[str, Integers]:
+        """Return the places of every input of the memories in [units, 1, features, changes, lags].
+
+        An input keeps its order when features are added.
+        """
+        made, n_wide = self.activations, self.activations.n_wide
+        n_rows = n_wide + made.n_features + N_LAGS
+        every = np.arange(n_rows, dtype=np.int64)
+        changes, lags = every[n_wide:-N_LAGS], every[-N_LAGS:]
+        return {
+            "units": np.concatenate((lags, every[:n_wide])),
+            "features": made.narrow,
+            "changes": np.concatenate((lags, made.narrow[:1], changes)),
+        }
+
+    def arrays(self) -> tuple[Any, ...]:
+        """Return the arrays that `onlinels.core.Experts` reads and writes."""
+        made, views = self.activations, self.views()
+        weights, biases = made.arrays
+        features, *others = made.places
+        # Units do not see changes and lags.
+        added = np.arange(made.n_wide, made.n_wide + made.n_features + N_LAGS, dtype=np.int64)
+        seen = np.concatenate((weights, np.zeros((len(added), N_UNITS))))
+        rows = seen, biases, *NO_CELLS, np.concatenate((features, added)), *others
+        return *rows, *self.memory_arrays(views[name] for name, *_ in MEMORIES)
+
+    def scores(self, features: Floats, last: int = -1) -> Floats:
+        """Return the scores of the memories, for scaled features, their changes, and lags."""
+        scores = np.empty(len(QUANTITY_OF_MODEL))
+        self.experts.scores(features, last, scores)
+        return scores
+
+    def forecast(self, row: StreamRow) -> Forecast:
+        """Return the current forecast for a row."""
+        return self.forecast_after(row.values, self.past)
+
+    def forecast_after(self, row: Floats, past: tuple[Past, ...]) -> Forecast:
+        """Return the current forecast for a row that follows the last rows."""
+        targets = self.targets
+        scaled = self.scaler.transform(row)
+        # Before the first target, a change is measured from the mean.
+        mean = last = targets.means.item(0)
+        if past:
+            last, values = past[-1]
+            change = last - past[0][0] if past[1:] else math.nan
+            lags = targets.transform(np.array([last, change]))
+            changes = scaled - self.scaler.transform(enlarged(values, len(row)))
+            inputs = np.concatenate((scaled, changes, lags))
+        else:
+            inputs = np.concatenate((scaled, np.zeros(len(row) + N_LAGS)))
+        forecasts = np.empty(len(EXPERTS))
+        models = forecasts[: len(QUANTITY_OF_MODEL)]
+        # The target is the mean or the last target, plus so many standard deviations.
+        origins = targets.means.copy()
+        origins[1] += last
+        deviations = np.sqrt(targets.variances)
+        np.multiply(self.scores(inputs), deviations.take(QUANTITY_OF_MODEL), out=models)
+        models += origins.take(QUANTITY_OF_MODEL)
+        plain = self.plain.score(self.plain.read(row, self.scaler), self.count)
+        # Measured: a tuple takes three times as long.
+        forecasts[-3] = plain.item() * self.unit
+        forecasts[-2] = last
+        forecasts[-1] = mean
+        low, high = self.limits
+        margin = MAX_RANGE_EXCESS * (high - low)
+        np.maximum(forecasts, low - margin, out=forecasts)
+        np.minimum(forecasts, high + margin, out=forecasts)
+        shares = self.shares
+        # Before any error is known, a median limits the effect of an expert far from all others.
+        mixture = forecasts.dot(shares) if self.n_errors else median_of(forecasts, shares)
+        return Forecast(forecasts, float(mixture), past, inputs)
+
+    def learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> Calls:
+        """Let a draft learn a row of weight w and target y, and plan what it writes."""
+        found = self.waiting.find(key, self.count, self.delay)
+        if columns is not self.columns:
+            self.grow(columns)
+        values = row.values
+        judged, past = self.known_of(found)
+        current = judged
+        if len(judged.inputs) != 2 * len(values) + N_LAGS or self.delay:
+            current = self.forecast_after(values, past)
+        both = np.array([y, y - past[-1][0] if past else math.nan])
+        scaled = self.targets.transform(both)
+        scores = self.prepare(current.inputs, -1, w)
+        errors = scaled.take(QUANTITY_OF_MODEL) - scores
+        calls = self.experts.plan(errors, -1, False, w)
+        calls = *calls, *self.waiting.plan_label(key, found, self.delay)
+        # A row of history is judged by the current forecast.
+        judged = judged if self.late else current
+        if judged.past:
+            self.judge(judged, y, w)
+        self.learn_plain(values, y, w)
+        low, high = self.limits if self.count else (y, y)
+        self.limits = min(low, y), max(high, y)
+        self.scaler = self.scaler.learnt(values, row.gaps)
+        self.targets = self.targets.learnt(both)
+        self.past = (*self.past, (y, values))[-2:]
+        self.count += 1
+        return calls
+
+    def known_of(self, found: Found | None) -> tuple[Forecast, tuple[Past, ...]]:
+        """Return the forecast that a target found, and the last rows that were known then.
+
+        Among late rows, a row without a forecast is as late as the row before: it may equal
+        another row.
+        """
+        if found is None and self.late:
+            return UNFORECAST, self.late
+        stored = UNFORECAST if found is None else Forecast.of(found.forecast)
+        self.delay = 0 if found is None else found.delay
+        past = stored.past if self.delay and stored.past else self.past
+        self.late = past if self.delay else ()
+        return stored, past
+
+    def learn_plain(self, row: Floats, target: float, w: float) -> None:
+        """Let plain least squares of a draft learn a row later, in units of its own."""
+        if not self.unit and target:
+            self.unit = float(units_of(np.array([target]))[0])
+        y = target / (self.unit or 1.0)
+        y = min(max(y, -MAX_PLAIN_VALUE), MAX_PLAIN_VALUE)
+        plain = self.plain.with_units(row)
+        self.plain = plain.with_pending_row(plain.read(row, self.scaler), y, w)
+
+    def judge(self, judged: Forecast, target: float, w: float) -> None:
+        """Count the errors of a forecast in a draft."""
+        error, pace = abs(judged.value - target), self.pace
+        if self.n_errors >= MIN_ERRORS:
+            # Compared with the current width, which earlier late targets have changed already.
+            missed = error > INTERVAL_DEVIATIONS * self.deviation
+            # Larger weights would make the width oscillate.
+            expected = (1.0 - INTERVAL_PROBABILITY) * (1.0 - LATE_CAUTION * (1.0 - pace))
+            step = min(w, 1.0) * WIDTH_STEP * pace * (missed - expected)
+            self.width = min(max(self.width + step, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
+        decay = 1.0 - (1.0 - ERROR_DECAY) * pace
+        self.weight = decay * self.weight + w
+        known = min(error, MAX_RELATIVE_ERROR * self.error) if self.error > 0.0 else error
+        mean = self.error + w * (known - self.error) / self.weight if self.weight else 0.0
+        self.error = mean
+        if mean > 0.0:
+            errors = np.abs(judged.of_experts - target)
+            errors /= mean
+            np.minimum(errors, MAX_RELATIVE_ERROR, out=errors)
+            errors *= w
+            self.losses = decay * self.losses
+            self.losses += errors
+        self.n_errors += w > 0.0
+
+    def grow(self, columns: StreamColumns) -> None:
+        """Make room in a draft for new features."""
+        self.scaler = self.scaler.grown(len(columns.names), columns.columns_of)
+        self.columns, self.activations = columns, self.activations.grown(columns.names, 0)
+        views = self.views()
+        self.memories = [
+            grown(each, len(views[name]), of.stop - of.start)
+            for each, (name, of, _) in zip(self.memories, MEMORIES, strict=True)
+        ]
+        self.drop_experts()
+
+
 def _forecasts_are_sound(model: Any) -> bool:
-    n_features, sizes = len(model._columns.names), sizes_of(model._activations)
-    fits = stream_is_sound(model, LeastSquaresRegressor) and len(model._targets.means) == 2
-    shapes = [each.weights.shape for each in model._memories]
-    fits = fits and shapes == [(sizes[name], of.stop - of.start) for name, of, _ in MEMORIES]
-    fits = fits and is_array(model._losses, len(EXPERTS)) and is_count(model._n_errors)
-    lengths = range(N_HEADER_NUMBERS, N_HEADER_NUMBERS + n_features + 1)
-    waiting = model._waiting.fits(model._count, lambda packed: len(packed) in (0, *lengths))
-    for past in (model._past, model._late):
+    state, n_features = model._state, len(model._state.columns.names)
+    lengths = 0, *range(N_HEADER_NUMBERS, N_HEADER_NUMBERS + n_features + 1)
+    fits = state.is_sound(LeastSquaresRegressor, 0, lambda packed: len(packed) in lengths)
+    views, shapes = state.views(), [each.weights.shape for each in state.memories]
+    fits = fits and shapes == [(len(views[name]), of.stop - of.start) for name, of, _ in MEMORIES]
+    fits = fits and is_array(state.losses, len(EXPERTS)) and is_count(state.n_errors)
+    for past in (state.past, state.late):
         fits = fits and len(past) <= N_LAGS and all(len(row) <= n_features for _, row in past)
         fits = fits and all(is_array(row, len(row)) for _, row in past)
-    return fits and waiting
+    return fits and len(state.targets.means) == 2
 
 
 @savable(_forecasts_are_sound)
@@ -261,11 +461,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     forecast under a hash of the sample until its target arrives, at most 4,096 forecasts. When the
     target arrives, the stored forecast is judged, and the row is learnt with the last targets that
     were known at the forecast. Forecasts and intervals therefore account for the delay of the
-    targets. A sample that is predicted again before it is learnt is stored once, with the later
-    forecast. If its features equal those of another row, a late row may have no stored forecast: it
-    counts as late as the row before. A late row is not recognised if a step before the model, such
-    as a scaler that learns, has changed its features since. The model warns if a tenth of the last
-    500 labels finds no forecast or may have found that of another row.
+    targets. A sample that is predicted again before another row is learnt is stored once. If its
+    features equal those of another row, a late row may have no stored forecast: it counts as late
+    as the row before. A late row is not recognised if a step before the model, such as a scaler
+    that learns, has changed its features since. The model warns if a tenth of the last 500 labels
+    finds no forecast or may have found that of another row.
     With a delay of d rows, errors count ``sqrt(1 + d / 5)`` times longer, because overlapping
     forecasts have similar errors. Until the first error is known, the forecast is the weighted
     median of the experts. The width of intervals follows the latest known errors. Where the size of
@@ -299,7 +499,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     `learn_many`                    the time of as many calls of `learn_one`, and the memory of a
                                     second model during the call
     memory                          ``16 (M + 160)^2 + 40 M^2`` bytes
-    for every stored forecast       ``8 M + 500`` bytes more
+    for every stored forecast       ``24 M + 900`` bytes more
     ==============================  ===============================================================
 
     **Exceptions.** If a call raises, the model is as before the call or as after it, as with
@@ -324,37 +524,16 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     19
     """
 
-    _seen: tuple[bytes, Forecast] | None
+    _state: RegressorState
+    _blank_state = RegressorState
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
-        self._waiting = Waiting()
-        # The scaler of targets and of their changes.
-        self._targets = RunningScaler().grown(2)
-        self._memories = [Recursion(0, 0, RIDGE, MIN_RIDGE_SHARE) for _ in MEMORIES]
-        # Plain least squares, and the unit of its targets, the power of 2 above the first one.
-        self._plain, self._unit = PlainExpert(LeastSquaresRegressor()), 0.0
-        # Recent losses of every expert, in mean errors of the forecast.
-        self._losses = np.zeros(len(EXPERTS))
-        # The smallest and the largest target.
-        self._limits = (0.0, 0.0)
-        # The weight of recent rows, the recent mean absolute error of the forecast, and the
-        # logarithm of the factor on the width of intervals that follows from this error.
-        self._n_errors, self._weight, self._error, self._width = 0, 0.0, 0.0, 0.0
-        # The last two rows learnt, with their targets.
-        self._past: tuple[Past, ...] = ()
-        # How many rows late the last target was, and what was known then if it was measured.
-        self._delay = 0
-        self._late: tuple[Past, ...] = ()
-        self._grow(self._columns)
 
     @property
     def shares(self) -> dict[str, float]:
         """Shares of the experts in the forecast, by their forecast quantity, input and memory."""
-        return dict(zip(EXPERTS, self._shares().tolist(), strict=True))
-
-    def _shares(self) -> Floats:
-        return shares_of(self._losses, LEARNING_RATE * pace_of(self._delay), PRIORS)
+        return dict(zip(EXPERTS, self._state.shares.tolist(), strict=True))
 
     @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, with_dist: bool = False) -> Any:
@@ -405,12 +584,19 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[float]:
         targets: list[float] = read_numbers(y, len(samples)).tolist()
-        self._activations.grown(self._columns.extended(samples).names, 0)
+        self._state.activations.grown(self._state.columns.extended(samples).names, 0)
         return targets
+
+    def _read_target(self, y: Any) -> float:
+        return read_target("y", y)
 
     def _mean_and_variance(self, x: Any) -> tuple[float, float]:
         """Return the mean and the variance of a new target."""
-        return self._forecast_one(x), self._deviation() ** 2
+        return Forecast.of(self._forecast_one(x)).value, self._state.deviation**2
+
+    def _means(self, X: Any) -> Floats:
+        """Return the means of new targets for the rows of a batch."""
+        return np.array([Forecast.of(each).value for each in self._forecast_many(X)])
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -469,9 +655,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             If `X` cannot be read.
         """
         with self._lock:
-            forecasts, variance = self._forecast_many(X), self._deviation() ** 2
-            variances = np.full(len(forecasts), variance)
-            return predictions_like(source_of(X), forecasts, variances, with_dist)
+            means = self._means(X)
+            variances = np.full(len(means), self._state.deviation**2)
+            return predictions_like(source_of(X), means, variances, with_dist)
 
     def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Ends:
         """Return the ends of an interval that contains a new target with a given probability.
@@ -505,9 +691,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             level = check_level(level)
-            forecast = self._forecast_one(x)
-            half_width = self._half_width(level)
-            return forecast - half_width, forecast + half_width
+            mean, half_width = self._mean_and_variance(x)[0], self._half_width(level)
+            return mean - half_width, mean + half_width
 
     def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
         """Return an interval for every row as if it were the next; see `predict_interval_one`.
@@ -525,187 +710,16 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             level = check_level(level)
-            forecasts = self._forecast_many(X)
-            half_width = self._half_width(level)
-            return intervals_like(source_of(X), forecasts - half_width, forecasts + half_width)
-
-    def _forecast_one(self, x: Any) -> float:
-        """Return the forecast for a sample, and store it until the target arrives."""
-        if not self._count:
-            check_mapping(x)
-            # Values are not checked before the first learnt row.
-            with suppress(Exception):
-                key = read_whole(lambda: sample_key(x), self)
-                self._waiting.add(key, EMPTY_PAST, 0)
-            return 0.0
-        row, key = read_whole(lambda: (self._row(x), sample_key(x)), self)
-        given = self._next_forecast(row.values)
-        self._waiting.add(key, given.packed(), self._count)
-        return given.value
-
-    def _forecast_many(self, X: Any) -> Floats:
-        """Return the forecasts for the rows of a batch (n_rows,), and store them."""
-
-        def read() -> tuple[Waiting, Floats]:
-            rows, waiting = self._columns.placed(self._read_asked(X)), copy.deepcopy(self._waiting)
-            self._warn_of_texts([name for row in rows for name in row.texts])
-            forecasts = []
-            for x, row in zip(samples_of(X), rows, strict=True):
-                given = self._forecast(row.values, self._past)
-                forecasts.append(given.value)
-                waiting.add(sample_key(x), given.packed(), self._count)
-            return waiting, np.array(forecasts)
-
-        self._waiting, forecasts = read_whole(read, self)
-        return forecasts
-
-    def _next_forecast(self, row: Floats) -> Forecast:
-        """Return the current forecast for a row; it is reused if the row is learnt next."""
-        key, seen = row.tobytes(), self._seen
-        if seen is None or seen[0] != key:
-            self._seen = seen = key, self._forecast(row, self._past)
-        return seen[1]
-
-    def _forecast(self, row: Floats, past: tuple[Past, ...]) -> Forecast:
-        """Return the current forecast for a row that follows the last rows."""
-        row, targets = row[: len(self._scaler.means)], self._targets
-        scaled, changes, lags = self._scaler.transform(row), np.zeros(len(row)), np.zeros(N_LAGS)
-        # Before the first target, a change is measured from the mean.
-        mean = last = float(targets.means[0])
-        if past:
-            last, values = past[-1]
-            change = last - past[0][0] if past[1:] else math.nan
-            lags = targets.transform(np.array([last, change]))
-            changes = scaled - self._scaler.transform(enlarged(values, len(row)))
-        activations = self._activations.of(scaled)
-        features = activations[N_UNITS:]
-        rows = {
-            "units": np.concatenate((lags, activations)),
-            "features": features,
-            "changes": np.concatenate((lags, features[:1], changes)),
-        }
-        pairs = zip(MEMORIES, self._memories, strict=True)
-        given = tuple((rows[name], rows[name].dot(each.weights)) for (name, *_), each in pairs)
-        # The target is the mean or the last target, plus so many standard deviations.
-        origins = targets.means + np.array([0.0, last])
-        models = np.sqrt(targets.variances).take(QUANTITY_OF_MODEL)
-        models *= np.concatenate([scores for _, scores in given])
-        models += origins.take(QUANTITY_OF_MODEL)
-        raw = self._plain.read(row, self._scaler.means)
-        (plain,) = self._plain.score(raw, self._count) * self._unit
-        low, high = self._limits
-        margin = MAX_RANGE_EXCESS * (high - low)
-        forecasts = np.maximum(np.concatenate((models, (plain, last, mean))), low - margin)
-        np.minimum(forecasts, high + margin, out=forecasts)
-        # Before any error is known, a median limits the effect of an expert far from all others.
-        mixture = np.dot if self._n_errors else median_of
-        return Forecast(forecasts, float(mixture(forecasts, self._shares())), past, given)
-
-    def _deviation(self) -> float:
-        """Return the standard deviation of a new target, infinite before the second error."""
-        if self._n_errors < MIN_ERRORS:
-            return math.inf
-        return DEVIATION_PER_ABSOLUTE * self._error * math.exp(self._width)
+            means, half_width = self._means(X), self._half_width(level)
+            return intervals_like(source_of(X), means - half_width, means + half_width)
 
     def _half_width(self, level: float) -> float:
         """Return half the width of an interval about the forecast."""
         from scipy.special import ndtri  # Imported here, because few need it.
 
-        deviation = self._deviation()
+        deviation: float = self._state.deviation
         # Infinity times the quantile of a level near 0 would be NaN.
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
-
-    def _read_target(self, y: Any) -> float:
-        return read_target("y", y)
-
-    def _learn(self, columns: StreamColumns, known: StreamRow, y: Any, key: int, w: float) -> None:
-        row, target, draft = known.values, y, shallow_copy(self)
-        if columns is not self._columns:
-            draft._grow(columns)
-        found = self._waiting.find(key, self._count, self._delay)
-        stored, past, delay = self._before(found)
-        forecast = draft._next_forecast(row) if past is self._past else draft._forecast(row, past)
-        # A row of history, or predicted just now, is judged by the current forecast.
-        judged = stored or forecast
-        draft._delay, draft._late = delay, past if stored else ()
-        if judged.past:
-            draft._judge(judged, target, w)
-        both = np.array([target, target - past[-1][0] if past else math.nan])
-        scaled = self._targets.transform(both)
-        calls = self._waiting.plan_label(key, found, delay)
-        of_memories = zip(MEMORIES, draft._memories, forecast.given, strict=True)
-        for (_, of, decay), memory, (seen, scores) in of_memories:
-            calls += memory.plan(seen, scaled[of] - scores, w, decay)
-        low, high = self._limits if self._count else (target, target)
-        draft._limits = min(low, target), max(high, target)
-        draft._unit = self._unit or (float(units_of(both[:1])[0]) if target else 0.0)
-        plain, y = self._plain.knowing(row), target / (draft._unit or 1.0)
-        y = min(max(y, -MAX_PLAIN_VALUE), MAX_PLAIN_VALUE)
-        draft._plain = plain.owing(plain.read(row, draft._scaler.means), y, w)
-        draft._scaler = draft._scaler.learnt(row, known.gaps)
-        draft._targets = self._targets.learnt(both)
-        draft._past = (*self._past, (target, row))[-2:]
-        draft._count, draft._seen = self._count + 1, None
-        self._become(draft, calls)
-        self._warn_of_matches()
-
-    def _before(self, found: Found | None) -> tuple[Forecast | None, tuple[Past, ...], int]:
-        """Return the stored forecast of a late row, the last rows known then, and the delay.
-
-        Among late rows, a row without a forecast is as late as the row before: it may equal
-        another row.
-        """
-        if found is not None and found.delay:
-            stored = Forecast.unpacked(found.forecast)
-            return stored, stored.past or self._past, found.delay
-        if found is None and self._late:
-            return Forecast.unpacked(EMPTY_PAST), self._late, self._delay
-        return None, self._past, 0
-
-    def _judge(self, judged: Forecast, target: float, w: float) -> None:
-        """Count the errors of a forecast in a draft of the model."""
-        error, pace = abs(judged.value - target), pace_of(self._delay)
-        if self._n_errors >= MIN_ERRORS:
-            # Compared with the current width, which earlier late targets have changed already.
-            missed = error > INTERVAL_DEVIATIONS * self._deviation()
-            # Larger weights would make the width oscillate.
-            expected = (1.0 - INTERVAL_PROBABILITY) * (1.0 - LATE_CAUTION * (1.0 - pace))
-            step = min(w, 1.0) * WIDTH_STEP * pace * (missed - expected)
-            self._width = min(max(self._width + step, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
-        decay = 1.0 - (1.0 - ERROR_DECAY) * pace
-        self._weight = decay * self._weight + w
-        known = min(error, MAX_RELATIVE_ERROR * self._error) if self._error > 0.0 else error
-        mean = self._error + w * (known - self._error) / self._weight if self._weight else 0.0
-        self._error = mean
-        if mean > 0.0:
-            errors = np.minimum(np.abs(judged.of_experts - target), MAX_RELATIVE_ERROR * mean)
-            self._losses = decay * self._losses + w * (errors / mean)
-        self._n_errors += w > 0.0
-
-    def _grow(self, columns: StreamColumns) -> None:
-        """Make room in a draft of the model for new features."""
-        self._extend_columns(columns)
-        self._activations = self._activations.grown(columns.names, 0)
-        sizes = sizes_of(self._activations)
-        pairs = zip(self._memories, MEMORIES, strict=True)
-        self._memories = [
-            each.grown(sizes[name], of.stop - of.start) for each, (name, of, _) in pairs
-        ]
-
-
-def sizes_of(activations: Activations) -> dict[str, int]:
-    """Return the number of features of every input of the recursive models."""
-    n_wide = activations.n_wide
-    n_narrow = n_wide - N_UNITS
-    return {"units": N_LAGS + n_wide, "features": n_narrow, "changes": N_LAGS + n_narrow}
-
-
-def pace_of(delay: int) -> float:
-    """Return the factor on the speed at which shares and widths follow errors of late targets.
-
-    Overlapping forecasts have similar errors, so errors of late targets count longer.
-    """
-    return 1.0 / math.sqrt(1.0 + delay / DELAY_UNIT)
 
 
 def predictions_like(source: Any, means: Floats, variances: Floats, with_dist: bool) -> Any:

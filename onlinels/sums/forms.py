@@ -8,10 +8,11 @@ import numpy as np
 from scipy.linalg.blas import dger
 from scipy.sparse import csr_array
 
-from onlinels.checks import Floats, Integers, row_blocks
-from onlinels.numerics import Calls, are_columns, product, shallow_copy
+from onlinels.checks import Floats, row_blocks
+from onlinels.numerics import Calls, are_columns, product
 from onlinels.saving import savable
-from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric, gathered
+from onlinels.sums.axes import Places, has_axes, moved_by_axes
+from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
 from onlinels.sums.solve import (
@@ -41,6 +42,7 @@ def products_fit(sums: Any) -> bool:
 
 
 @savable(products_fit)
+@has_axes(gram=(), cross=("features", "targets"))
 class GramSums:
     """A'A, as its upper triangle in panels, and A'Y.
 
@@ -140,16 +142,6 @@ class GramSums:
         self.gram.add(other.gram)
         self.cross += other.cross
 
-    def reindexed(self, features: Integers, targets: Integers) -> Any:
-        """Return the sums of the given features and targets; -1 stands for a new column.
-
-        Both objects may share memory, so only one of them may learn afterwards.
-        """
-        new = shallow_copy(self)
-        new.gram = self.gram.reindexed(features)
-        new.cross = gathered(self.cross, features, targets)
-        return new
-
     def gram_and_cross(self) -> tuple[Floats, Floats]:
         """Return A'A, of which the upper triangle is read, and A'Y, in new memory."""
         return self.gram.square(), self.cross.copy()
@@ -207,6 +199,7 @@ class GramSums:
         and are_columns(sums.factor, sums.rotated)
     )
 )
+@has_axes(factor=("features", "features"), rotated=("features", "targets"))
 class FactorSums:
     """R and Q'Y of A = QR: R'R = A'A and R'(Q'Y) = A'Y, which are not formed.
 
@@ -273,12 +266,10 @@ class FactorSums:
         both = self.factor, self.rotated, other.factor, other.rotated
         self.factor, self.rotated = with_rows(*both, len(self.factor))
 
-    def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the sums of the given features and targets; -1 stands for a new column."""
-        new = shallow_copy(self)
-        new.rotated = gathered(self.rotated, features, targets)
-        new.factor = gathered(self.factor, features, features)
-        if (np.diff(features[features >= 0]) < 0).any():
+    def reindexed(self, places: Places) -> Self:
+        """Return the sums of other features and targets."""
+        new, known = moved_by_axes(self, places), places.features[places.features >= 0]
+        if (np.diff(known) < 0).any():
             # The permuted factor is not triangular.
             new.factor, new.rotated = triangular(new.factor, new.rotated)
         return new

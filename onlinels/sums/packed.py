@@ -8,9 +8,10 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dsymm, dsyr2k, dsyrk, dtrsm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 
-from onlinels.checks import Floats, Integers, Matrix
+from onlinels.checks import Floats, Matrix
 from onlinels.numerics import Calls, are_columns, enlarged, product
 from onlinels.saving import savable
+from onlinels.sums.axes import Places, gathered, is_growth
 
 PANEL_COLUMNS = 1024
 """Number of columns of a panel.
@@ -168,8 +169,9 @@ class PackedSymmetric:
         square = self.upper()
         return square.copy(order="F") if len(self.panels) == 1 else square
 
-    def reindexed(self, columns: Integers) -> Self:
-        """Return the given rows and columns, see `gathered`; both matrices may share panels."""
+    def reindexed(self, places: Places) -> Self:
+        """Return the rows and columns of other features; both matrices may share panels."""
+        columns = places.features
         if not is_growth(columns, self.size):
             return type(self).of(gathered(symmetric(self.upper()), columns, columns))
         new = type(self)(len(columns))
@@ -188,59 +190,6 @@ class PackedSymmetric:
                 result[: panel.start] += product(panel.above, columns[own])
                 result[own] += product(panel.above.T, columns[: panel.start])
         return result
-
-
-def gathered(array: Matrix, *places: Integers) -> Matrix:
-    """Return the entries at given places of every axis, in Fortran order; 0 for the place -1.
-
-    The result is the array itself if nothing changes.
-
-    Examples
-    --------
-    >>> gathered(np.array([2.0, 3.0]), np.array([1, -1, 0]))
-    array([3., 0., 2.])
-    """
-    if all(map(is_growth, places, array.shape)):
-        return enlarged(array, *map(len, places))
-    made = np.zeros([len(each) for each in places], array.dtype, order="F")
-    known = [np.flatnonzero(each >= 0) for each in places]
-    made[np.ix_(*known)] = array[np.ix_(*(a[k] for a, k in zip(places, known, strict=True)))]
-    return made
-
-
-def is_growth(places: Integers, size: int) -> bool:
-    """Return whether places to gather are all old places, in their order, before new places."""
-    known, new = places[:size], places[size:]
-    return len(known) == size and not ((known != np.arange(size)).any() or (new >= 0).any())
-
-
-def growth(size: int, larger: int) -> Integers:
-    """Return places to gather: all old places, then new places (-1)."""
-    return origins(np.arange(size), max(size, larger))
-
-
-def stacked(features: Integers, targets: Integers, n_features: int) -> Integers:
-    """Return places to gather from an array of features followed by targets.
-
-    Examples
-    --------
-    >>> stacked(np.array([1, -1]), np.array([-1, 0]), n_features=2)
-    array([ 1, -1, -1,  2])
-    """
-    return np.concatenate((features, np.where(targets < 0, -1, n_features + targets)))
-
-
-def origins(places: Integers, size: int) -> Integers:
-    """Return places to gather that put old entries at given places of an array of `size`.
-
-    Examples
-    --------
-    >>> origins(np.array([2, 0]), 3)
-    array([ 1, -1,  0])
-    """
-    found = np.full(size, -1)
-    found[places] = np.arange(len(places))
-    return found
 
 
 def symmetric(upper: Floats) -> Floats:

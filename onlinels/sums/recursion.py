@@ -15,7 +15,8 @@ from onlinels.core.constants import KEPT, MAX_ROW_LEVERAGE, SCALE
 from onlinels.core.reference import absorb, leverage_of
 from onlinels.numerics import Calls, are_columns, is_array, shallow_copy
 from onlinels.saving import savable
-from onlinels.sums.packed import gathered, growth, is_growth, symmetric
+from onlinels.sums.axes import Places, grown, has_axes, is_growth, moved_by_axes
+from onlinels.sums.packed import symmetric
 
 BLOCK_ROWS, BLOCK_ROWS_OF_MANY = 32, 64
 """Number of rows of a block that is predicted at once, with up to 320 features and with more.
@@ -42,6 +43,13 @@ def _is_sound(recursion: Any) -> bool:
 
 
 @savable(_is_sound)
+@has_axes(
+    inverse=("features", "features"),
+    pending=("features",),
+    weights=("features", "targets"),
+    criterion=("targets",),
+    full_penalties=("features",),
+)
 class Recursion:
     """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, which follow rows.
 
@@ -109,6 +117,11 @@ class Recursion:
     def n_features(self) -> int:
         """Number of rows of the weights."""
         return len(self.weights)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of features and of targets."""
+        return self.weights.shape[0], self.weights.shape[1]
 
     @property
     def arrays(self) -> tuple[Floats, ...]:
@@ -211,7 +224,7 @@ class Recursion:
 
         The 1 has no penalty, so its output weight corrects the mean.
         """
-        new = self.grown(self.n_features + 1, len(self.criterion))
+        new = grown(self, self.n_features + 1, len(self.criterion))
         new.inverse[-1, -1], new.full_penalties[-1] = 1.0 / weight, 0.0
         return new
 
@@ -321,27 +334,18 @@ class Recursion:
         new.factors[KEPT] *= factor
         return new.restored() if new.share < new.least else new
 
-    def grown(self, n_features: int, n_targets: int) -> Recursion:
-        """Return a recursion with room for features and targets that were 0 in every row so far.
+    def reindexed(self, places: Places) -> Recursion:
+        """Return the recursion of other features and targets.
 
-        The recursion itself if it has the room. No spare room is kept, because every row would pay
-        for it, and a copy costs less than a row.
+        No spare room is kept, because every row would pay for it, and a copy costs less than a row.
         """
-        if (n_features, n_targets) == self.weights.shape:
-            return self
-        return self.reindexed(*map(growth, self.weights.shape, (n_features, n_targets)))
-
-    def reindexed(self, features: Integers, targets: Integers) -> Recursion:
-        """Return the recursion of the given features and targets; -1 stands for a new column."""
-        new, others = self.copied(), np.flatnonzero(features < 0)
-        known = new.inverse if is_growth(features, self.n_features) else symmetric(new.inverse)
-        new.inverse = gathered(known, features, features)
+        new, others = self.copied(), np.flatnonzero(places.features < 0)
+        if not is_growth(places.features, self.n_features):
+            new.inverse = symmetric(new.inverse)
+        new = moved_by_axes(new, places)
+        # P of a feature that was 0 so far is the inverse of its penalty.
         new.inverse[others, others] = 1.0 / (self.share * self.ridge)
-        new.full_penalties = gathered(new.full_penalties, features)
         new.full_penalties[others] = self.ridge
-        new.pending = np.zeros(len(features))
-        new.weights = gathered(new.weights, features, targets)
-        new.criterion = gathered(new.criterion, targets)
         return new
 
     def variances(self) -> Floats:

@@ -19,7 +19,7 @@ from onlinels.core.constants import EPS
 from onlinels.core.reference import numbers_of
 from onlinels.numerics import is_array
 from onlinels.saving import savable
-from onlinels.sums.packed import gathered
+from onlinels.sums.axes import has_axes
 
 MAX_LOST = 5e-7
 """Largest estimated error of the fit, relative to the targets, that removals may cause.
@@ -38,6 +38,7 @@ ROWS_PER_PRODUCT = 256
 
 
 @savable(lambda rounding: is_array(rounding.sums, *rounding.squares.shape))
+@has_axes(squares=("columns",), sums=("columns",))
 class Rounding(NamedTuple):
     """Rounding errors of sums from which rows were removed: estimates of their largest size.
 
@@ -139,11 +140,6 @@ class Rounding(NamedTuple):
         n_rounded = max(count + self.offset, other_count + other.offset) + 1.0
         offset = n_rounded - (count + other_count)
         return Rounding(squares, sums, self.weight + other.weight, offset)
-
-    def reindexed(self, columns: Integers) -> Rounding:
-        """Return the errors of the given columns; 0 for the column -1."""
-        squares, sums = gathered(self.squares, columns), gathered(self.sums, columns)
-        return self._replace(squares=squares, sums=sums)
 
 
 def coarse(values: Any) -> Floats:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.checks import FEATURE_COUNT_REMEDY, Integers, check_room
+from onlinels.checks import FEATURE_COUNT_REMEDY, check_room
 from onlinels.core.constants import EPS, MUCH_LARGER
 from onlinels.core.reference import numbers_of
 from onlinels.numerics import Calls, is_array
@@ -30,6 +31,7 @@ from onlinels.sums.audit import (
     is_rounded,
     rounding_of_removal,
 )
+from onlinels.sums.axes import Places, gathered, reindexed
 from onlinels.sums.folds import Hashes, hashed_folds, name_hashes
 from onlinels.sums.rows import Mean, Rows
 from onlinels.sums.statistics import Statistics
@@ -130,16 +132,17 @@ class Subsets:
         known = self.whole.products.shape
         if known[0] >= n_features and known[1] >= n_targets:
             return self
-        new = self.each(lambda part: part.grown(n_features, n_targets))
-        if self.folds:
-            hashes = self.hashes, name_hashes(names[len(self.hashes) :])
-            new = replace(new, hashes=np.concatenate(hashes))
-        return new
+        return self.at(Places.for_growth(known, (n_features, n_targets)), names)
 
-    def reindexed(self, features: Integers, targets: Integers, names: Sequence[Name]) -> Self:
-        """Return the subsets of features, which have names, and targets; -1 for a new one."""
-        new = self.each(lambda part: part.reindexed(features, targets))
-        return replace(new, hashes=name_hashes(names)) if self.folds else new
+    def at(self, places: Places, names: Sequence[Name]) -> Self:
+        """Return the subsets of other features, which have names, and of other targets."""
+        new = self.each(lambda part: reindexed(part, places))
+        if self.folds:
+            hashes, others = gathered(self.hashes, places.features), places.features < 0
+            if others.any():
+                hashes[others] = name_hashes(compress(names, others))
+            new = replace(new, hashes=hashes)
+        return new
 
     # Rows.
 

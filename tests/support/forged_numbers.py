@@ -209,10 +209,12 @@ def waiting_rows(model):
     """Return samples with their labels that some of the models have predicted, and not learnt."""
     random = np.random.default_rng(0)
     if isinstance(model, onlinels.StreamClassifier):
-        samples, y = savable_models.mixed(random, 40)
+        n_rows = savable_models.N_MIXED
+        samples, y = savable_models.mixed(random, n_rows)
         # `learn_late` leaves out every fifth row, and the last ones.
-        return [(samples[row], ("class", y[row])) for row in (4, 9, *range(35, 40))]
-    savable_models.mixed(random, 30)
+        waiting = 4, 9, *range(n_rows - 5, n_rows)
+        return [(samples[row], ("class", y[row])) for row in waiting]
+    savable_models.mixed(random, 20)
     return [({"a": row[0], "later": row[1]}, 1.0) for row in savable_models.rows(random, 6)[0]]
 
 
@@ -239,7 +241,7 @@ def longer_use(model):
 
 def acts_on(model, name, is_short):
     """Yield functions that use a model."""
-    is_stream = hasattr(model, "_waiting")
+    is_stream = isinstance(model, (onlinels.StreamClassifier, onlinels.StreamRegressor))
     if is_stream:
         yield from (lambda x=x, y=y: model.learn_one(x, y) for x, y in waiting_rows(model))
     yield from asking(model)

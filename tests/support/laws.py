@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 import onlinels
 from onlinels import LeastSquaresMultiTargetRegressor, StreamClassifier
 from onlinels.core import reference
-from onlinels.stream import classifier
-from onlinels.stream.base import Waiting
-from onlinels.sums.recursion import Recursion
+from onlinels.stream import base as stream_base
+from onlinels.stream.waiting import Waiting
 from support.strategies import Stream, splits
 
 BLOCKS = {
@@ -474,7 +473,7 @@ def assert_solves_weighted_ridge(W, diagonal, A, Y, w):
 def unasked(model):
     """Return a copy of a stream's model for which no forecast waits."""
     model = copy.deepcopy(model)
-    model._waiting = Waiting()
+    model._state.waiting = Waiting()
     return model
 
 
@@ -539,34 +538,24 @@ def learn_stream_in(batches, stream, model):
 
 def learn_logged(model, learn):
     """Learn, and return (activations, targets, w) of the rows that each recursion learnt."""
-    logs = [[] for _ in model._memories]
-    turns, plan_row = itertools.cycle(logs), Recursion.plan
+    logs = [[] for _ in model._state.memories]
 
     class Logged(reference.Experts):
-        def plan(self, column, is_new, w):
-            targets = np.arange(self._scores.shape[1]) == column
-            for log in logs:
-                log.append((self._row, targets.astype(float), w))
-            return super().plan(column, is_new, w)
+        def plan(self, errors, column, is_new, w):
+            left = errors.ravel()
+            for log, row, (_, weights, *_) in zip(logs, self._seen, self._memories, strict=False):
+                own, left = np.split(left, [weights.shape[1]])
+                log.append((row, own + row @ weights, w))
+            return super().plan(errors, column, is_new, w)
 
-    def plan(recursion, row, errors, w=1.0, decay=1.0):
-        next(turns).append((row.copy(), errors + row @ recursion.weights, w))
-        # A recursion whose ridge is restored plans once more.
-        with mock.patch.object(Recursion, "plan", plan_row):
-            return plan_row(recursion, row, errors, w, decay)
-
-    # The recursions of a regressor come in turns.
-    with (
-        mock.patch.object(classifier, "Experts", Logged),
-        mock.patch.object(Recursion, "plan", plan),
-    ):
+    with mock.patch.object(stream_base, "Experts", Logged):
         learn(model)
     return logs
 
 
 def assert_memories_exact(model, logs, decays):
     """Assert that all memories solve weighted ridge regression on the rows of their logs."""
-    for memory, log, decay in zip(model._memories, logs, decays, strict=True):
+    for memory, log, decay in zip(model._state.memories, logs, decays, strict=True):
         n_activations, n_targets = memory.weights.shape
         A, Y = (np.zeros((len(log), size)) for size in (n_activations, n_targets))
         for row, other, (activations, targets, _) in zip(A, Y, log, strict=True):

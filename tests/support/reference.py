@@ -816,9 +816,9 @@ def classifier_of_drifting_rows() -> Arrays:
 def learning_curves() -> Arrays:
     rows = stream(datasets.Phishing, 300)
     metric = metrics.Accuracy() + metrics.LogLoss()
-    score = progressive_val_score(LeastSquaresClassifier(1.0), rows, metric=metric, window=100)
+    score = progressive_val_score(rows, LeastSquaresClassifier(1.0), metric, window=100)
     late = progressive_val_score(
-        LeastSquaresClassifier(1.0), rows, metric=metrics.LogLoss(), window=100, delay=10
+        rows, LeastSquaresClassifier(1.0), metrics.LogLoss(), window=100, delay=10
     )
     return named(rows=score.rows, windowed=score.windowed, late=late.windowed)
 

@@ -21,8 +21,7 @@ MODELS = [(StreamClassifier(), GREEN), (LeastSquaresClassifier(), BLUE)]
 def main() -> None:
     output = output_of(__doc__, "evaluate")
     scores = [
-        progressive_val_score(model, SEGMENTS(), metric=ACCURACY(), window=WINDOW)
-        for model, _ in MODELS
+        progressive_val_score(SEGMENTS(), model, ACCURACY(), window=WINDOW) for model, _ in MODELS
     ]
     with figure(output, 6.0, 3.6) as made:
         axes = made.add_subplot()

@@ -1,0 +1,58 @@
+"""Stream models that a file of version 3 holds predict, learn and warn as if they had stayed."""
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+import onlinels
+from onlinels import StreamClassifier, StreamRegressor
+from support import laws
+
+FORMER = Path(__file__).with_name("streams_of_version_3.xz")
+"""A list of `taught` models of both kinds, written by the last version of format 3."""
+
+KINDS = StreamClassifier, StreamRegressor
+ROWS = [{"a": float(n % 4), "b": "xy"[n % 2], "c": None if n % 3 else 2.0} for n in range(12)]
+LATE = {"a": "text", "b": "x"}
+
+
+def taught(kind):
+    """Return a model with late labels, which has warned of a text, and for which rows wait.
+
+    Rows without weight keep the file small: matrices stay diagonal.
+    """
+    model = kind()
+    for row, x in enumerate(ROWS[:8]):
+        model.predict_one(x)
+        if row >= 2:
+            teach(model, row - 2, w=0.0)
+    model.predict_one(LATE)
+    return model
+
+
+def teach(model, row, w=1.0):
+    target = row % 3
+    model.learn_one(ROWS[row], float(target) if isinstance(model, StreamRegressor) else target, w)
+
+
+@pytest.mark.filterwarnings("ignore:Texts among numbers")
+@pytest.mark.parametrize("kind", KINDS)
+def test_models_of_version_3_go_on(kind):
+    found = onlinels.loads(lzma.decompress(FORMER.read_bytes()))[KINDS.index(kind)]
+    expected = taught(kind)
+    assert (found.count, found.feature_names) == (expected.count, expected.feature_names)
+    assert len(found._state.waiting) == len(expected._state.waiting) == 3
+    for model in (found, expected):
+        for row in range(6, 12):
+            teach(model, row)
+    assert found.shares == pytest.approx(expected.shares)
+    answers = laws.answers_of(expected, ROWS)
+    assert laws.answers_of(found, ROWS) == [pytest.approx(each) for each in answers]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_models_of_version_3_have_said_they_do_not_say_again(kind, recwarn):
+    model = onlinels.loads(lzma.decompress(FORMER.read_bytes()))[KINDS.index(kind)]
+    model.predict_one(LATE | {"c": 1.0})
+    assert not recwarn
