@@ -10,10 +10,8 @@ from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
 from onlinels.core import settle
-from onlinels.core.apply import apply
-from onlinels.core.constants import KEPT, MAX_ROW_LEVERAGE, SCALE
-from onlinels.core.reference import absorb, leverage_of
-from onlinels.numerics import Calls, are_columns, is_array, shallow_copy
+from onlinels.core.constants import KEPT, SCALE
+from onlinels.numerics import are_columns, is_array, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.axes import Places, grown, has_axes, is_growth, moved_by_axes
 from onlinels.sums.packed import symmetric
@@ -58,8 +56,7 @@ class Recursion:
     streams set, it is restored by a factor of I + sqrt(E) P sqrt(E), where E is the missing part.
     This matrix is well conditioned.
 
-    Single rows of a linear model are learnt by `onlinels.core`, into these arrays; the models of
-    streams plan their rows.
+    Single rows are learnt by `onlinels.core`, into these arrays.
 
     Parameters
     ----------
@@ -90,10 +87,8 @@ class Recursion:
 
     Examples
     --------
-    >>> from onlinels.core.apply import apply
     >>> recursion = Recursion(1, 1, ridge=1.0)
-    >>> row, target = np.array([2.0]), np.array([5.0])
-    >>> apply(recursion.plan(row, target - row @ recursion.weights))
+    >>> known = recursion.answer_and_learn(np.array([[2.0]]), np.array([[5.0]]))
     >>> recursion.weights
     array([[2.]])
     """
@@ -143,43 +138,6 @@ class Recursion:
     def settle(self) -> None:
         """Add the pending product to B, which changes no answer."""
         settle(self.inverse, self.pending, self.factors, np.empty(self.n_features))
-
-    def plan(self, row: Floats, errors: Floats, w: float = 1.0, decay: float = 1.0) -> Calls:
-        """Plan to decay all rows and then to learn one row, in ``2 M^2`` operations.
-
-        Parameters
-        ----------
-        row : ndarray (n_features,)
-            The row.
-        errors : ndarray (n_targets,)
-            Targets of the row minus its scores.
-        w : float
-            Weight of the row.
-        decay : float
-            Factor on all earlier weights, above 0 and at most 1. Penalties that fall below their
-            least share are restored, in about ``3 M^3`` operations.
-
-        Raises
-        ------
-        ValueError
-            If the row outweighs earlier rows and ridge in its direction, or rounding errors do.
-        """
-        if self.share * decay < self.least or not len(row):
-            # The penalties are restored, or there are no features.
-            new = self.scaled(decay)
-            if len(row):
-                apply(new.plan(row, errors + row @ self.weights - row @ new.weights, w))
-            return ((vars(self).update, vars(new)),)
-        image, leverage = leverage_of(self.inverse, self.pending, self.factors, row)
-        ratio = 1.0 + w * leverage / decay
-        if not 0.0 < ratio <= MAX_ROW_LEVERAGE:
-            raise ValueError(
-                f"The row outweighs earlier rows and the ridge by {ratio:.1g} in its "
-                f"direction, expected at most {MAX_ROW_LEVERAGE:g}. Rescale the features."
-            )
-        # Bjorck 1996, section 3.2: g = P x w / (1 + w x'P x), then W + g (y - x'W) and P - g x'P.
-        gain = w / float(self.factors[SCALE] * decay * ratio)
-        return absorb(self.inverse, self.weights, self.factors, decay, gain, image, errors)
 
     def times(self, columns: Floats) -> Floats:
         """Return P times columns (n_features, n)."""
