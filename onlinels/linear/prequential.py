@@ -256,7 +256,7 @@ def _answer_rows(model: LinearModel, rows: Rows, start: int, scores: Floats) -> 
         return 0
     if model._state.following.rows is None:
         model._solved()  # This counts as a prediction, so that weights follow the rows.
-    single = rows_of(model._state)
+    single: Any = rows_of(model._state)
     if single is None:
         return 0
     part = rows.some(slice(start, start + max(64, 4 * BLOCK_ENTRIES // rows.shape[0])))

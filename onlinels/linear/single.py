@@ -73,17 +73,19 @@ def rows_of(state: State) -> Any:
 
 def learn_in_place(state: State, rows: Rows) -> bool:
     """Learn a row that changes numbers alone, where no compiler was; return whether it is one."""
-    single, targets = rows_of(state), rows.targets
-    is_known = rows.columns is state.columns and rows.shape == state.statistics.products.shape
-    if not isinstance(single, InNumpy) or not is_known or len(targets) != 1:
+    targets, is_known = rows.targets, rows.columns is state.columns
+    if len(targets) != 1 or not is_known or rows.shape != state.statistics.products.shape:
         return False
-    column = int(targets[0]) if targets.ndim == 1 else 0
-    return single.learn_read(row_of(rows), float(np.max(rows.w)), column)
+    single, column = rows_of(state), int(targets[0]) if targets.ndim == 1 else 0
+    return isinstance(single, InNumpy) and single.learn_read(
+        row_of(rows), float(np.max(rows.w)), column
+    )
 
 
 def row_calls(state: State, rows: Rows, decay: float) -> Calls:
     """Return the calls that learn a row, after a decay, into the arrays of a state."""
-    single, row, w = rows_of(state), row_of(rows), float(np.max(rows.w))
+    single: Any = rows_of(state)
+    row, w = row_of(rows), float(np.max(rows.w))
     if isinstance(single, InNumpy):
         return tuple(single.learning(row, w, decay))
     return ((single.learn_checked, row, w, decay),)
