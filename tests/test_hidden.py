@@ -241,8 +241,8 @@ def test_a_prefix_names_the_outputs_of_one_and_of_many():
 def test_a_prefix_that_river_leaves_out_of_batches_is_missed():
     frame = pd.DataFrame(ROWS, columns=list("abcd"))
     for step, message in (
-        (compose.Suffixer("_u"), r"has 'h0' and lacks 'h0_u'.*HiddenLayer\(prefix='u_'\)"),
-        (compose.Prefixer("x_"), r"has 'h0' and lacks 'x_h0'.*HiddenLayer\(prefix='x_'\)"),
+        (compose.Suffixer("_u"), "has 'h0' and lacks 'h0_u'.*pass prefix='u_' to the layer"),
+        (compose.Prefixer("x_"), "has 'h0' and lacks 'x_h0'.*pass prefix='x_' to the layer"),
     ):
         layer = preprocessing.StandardScaler() | HiddenLayer(15) | step
         model = (layer + compose.Select("a")) | LeastSquaresClassifier(ridge=1.0)

@@ -8,6 +8,7 @@ from scipy.linalg import eigh
 
 from onlinels import LeastSquaresMultiTargetRegressor
 from onlinels.linear.ridge import select
+from onlinels.sums.axes import grown
 from onlinels.sums.selection import (
     RIDGES_PER_DECADE,
     Sums,
@@ -152,7 +153,7 @@ def test_degenerate_rows_give_a_ridge(X, Y):
     for centred in (False, True):
         assert 0.0 < chosen(X, Y, centred=centred) < np.inf
         empty = LeastSquaresMultiTargetRegressor(fit_intercept=centred)._state.statistics
-        assert ridge_of(empty.grown(3, 2)) == ridge_of(empty) == 1.0
+        assert ridge_of(grown(empty, 3, 2)) == ridge_of(empty) == 1.0
 
 
 @pytest.mark.parametrize("weight", [0.5, 0.3, 0.55])

@@ -19,6 +19,7 @@ import onlinels
 from onlinels import LeastSquaresMultiTargetRegressor, StreamClassifier
 from onlinels.core import reference
 from onlinels.stream import base as stream_base
+from onlinels.stream.base import StreamModel
 from onlinels.stream.waiting import Waiting
 from support.strategies import Stream, splits
 
@@ -471,9 +472,10 @@ def assert_solves_weighted_ridge(W, diagonal, A, Y, w):
 
 
 def unasked(model):
-    """Return a copy of a stream's model for which no forecast waits."""
+    """Return a copy of a model; of a stream's model, one for which no forecast waits."""
     model = copy.deepcopy(model)
-    model._state.waiting = Waiting()
+    if isinstance(model, StreamModel):
+        model._state.waiting = Waiting()
     return model
 
 
