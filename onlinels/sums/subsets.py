@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onlinels.checks import FEATURE_COUNT_REMEDY, check_room
 from onlinels.core.constants import EPS, MUCH_LARGER
-from onlinels.core.reference import numbers_of
+from onlinels.core.reference import hashes_of
 from onlinels.numerics import Calls, is_array
 from onlinels.rows.batch import Name
 from onlinels.saving import savable
@@ -164,12 +164,12 @@ class Subsets:
 
     def plus_rows(self, rows: Rows, decay: float) -> tuple[Self, Calls]:
         """Return subsets with rows, and calls that write products; see `Statistics.plus_rows`."""
-        dwarfing, inliers = self.outliers(rows, decay), self.inliers
-        if inliers is None and dwarfing.any():
+        are_outliers, inliers = self.outliers(rows, decay), self.inliers
+        if inliers is None and are_outliers.any():
             inliers = self.whole.copied()
         whole, calls = self.whole.plus_rows(rows, decay)
         if inliers is not None:
-            inliers, more = inliers.plus_rows(rows.some(~dwarfing), decay)
+            inliers, more = inliers.plus_rows(rows.some(~are_outliers), decay)
             calls += more
         folds, more = self._folds_plus_rows(rows, decay)
         return replace(self, whole=whole, inliers=inliers, folds=folds), calls + more
@@ -216,7 +216,7 @@ class Subsets:
         held = held_by(inliers, rows)
         if before.count - inliers.count == 1:
             # The outlier may have been outgrown; its fingerprint is what the inliers lack.
-            hashes = numbers_of(np.hstack((rows.values, rows.dense_targets(whole.n_targets))))
+            hashes = hashes_of(np.hstack((rows.values, rows.dense_targets(whole.n_targets))))
             lacking = before.prints[0] - inliers.prints[0]
             (found,) = np.nonzero((hashes == lacking).all(axis=1))
             held = ~np.isin(np.arange(len(hashes)), found[:1])
