@@ -121,7 +121,7 @@ def absorb(
     if scale < MIN_SCALE:
         calls = (*calls, (np.divide, inverse, scale, inverse))
         scale = 1.0
-    return (*calls, (factors.__setitem__, slice(None), (scale, 0.0, kept)))
+    return (*calls, (factors.__setitem__, ..., np.array([scale, 0.0, kept])))
 
 
 def weights_of_errors(mean_weight: float, forgets: bool) -> tuple[float, float]:
@@ -407,7 +407,7 @@ class Experts:
                 # A partition of loss L weighs exp(-L), where L decays.
                 shares = self._shares**LOG_LOSS_DECAY * (likelihoods / likelihoods.max()) ** w
                 shares = np.maximum(shares / shares.sum(), MIN_PARTITION_SHARE)
-                calls = (*calls, (np.copyto, self._shares, shares))
+                calls = (*calls, (self._shares.__setitem__, ..., shares))
         return calls
 
 
