@@ -30,8 +30,6 @@
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
-/* Weight of a row, relative to the rows before, from which it becomes the origin of the mean. */
-#define MUCH_HEAVIER 1000.0
 /* Degrees of freedom, relative to the weight of the rows, below which they count as 0. */
 #define MIN_FREE 1e-9
 
@@ -590,8 +588,7 @@ static int is_weight_beyond(const SingleRows *self, double weight)
  * of a ridge is due before the last of them. */
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
-    const double past = self->sums.tally[1] * self->decay;
-    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
+    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && self->sums.tally[1] > 0.0
            && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
@@ -613,8 +610,7 @@ static int is_plain(SingleRows *self, double w)
         || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
     prepare_row(self, w, self->decay);
-    return self->inliers.m ? w <= MUCH_HEAVIER * self->inliers.tally[1] * self->decay
-                           : !dwarfs(&self->sums, &self->row, w);
+    return self->inliers.m || !dwarfs(&self->sums, &self->row, w);
 }
 
 /* Learn the prepared row: into the sums, and into the weights if these follow rows. */
@@ -709,6 +705,7 @@ static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *arg
     memcpy(self->row.values, row, (size_t)size * sizeof(real));
     prepare_row(self, w, decay);
     learn(self, w, 0);
+    pass_checkpoint(self);
     Py_RETURN_NONE;
 }
 

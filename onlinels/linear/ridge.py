@@ -49,7 +49,7 @@ from onlinels.core.reference import equal_rows, is_accepted
 from onlinels.linear.following import Following, recursion_at
 from onlinels.linear.forgetting import Clock
 from onlinels.numerics import is_array
-from onlinels.rows.times import Time, is_time, rational
+from onlinels.rows.times import Time, elapsed, is_time, rational
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.axes import AXES, Places, has_axes, reindexed
 from onlinels.sums.folds import select_ridge_from_folds
@@ -369,6 +369,12 @@ class Penalty(NamedTuple):
     def n_varying(self) -> int:
         """Number of features that had several values."""
         return 0 if self.constants is None else int(np.count_nonzero(np.isnan(self.constants)))
+
+    def is_time_due(self, clock: Clock) -> bool:
+        """Return whether a choice is due at the time of a clock."""
+        if self.until_time is None or clock.now is None:
+            return False
+        return elapsed(clock.now, self.until_time) >= 0.0
 
     def with_units(self, features: Integers, units: Floats) -> Penalty:
         """Return the penalty with units of features that begin to vary."""

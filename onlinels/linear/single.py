@@ -35,7 +35,7 @@ def rows_of(state: State) -> Any:
     """
     following, statistics, solution = state.following, state.statistics, state.following.solution
     shape = statistics.n_features, statistics.n_targets
-    if following.rows is not None or not (statistics.weight and min(shape)):
+    if following.rows is not None or not min(shape):
         return following.rows
     constants = None
     if is_selected(state.settings.ridge):

@@ -121,7 +121,8 @@ def dwarfs(s, row, w):
     squares, mean = squares_of(s), mean_of(s)
     varies = squares > CONSTANT_TOLERANCE**2 * s.tally[1] * mean**2
     is_larger = w * row.about**2 > MUCH_LARGER * squares
-    return bool(s.tally[1] >= MIN_ROWS_DWARFED and (is_larger & varies).any())
+    are_many = s.tally[1] >= MIN_ROWS_DWARFED and row.decay >= EPS
+    return bool(are_many and (is_larger & varies).any())
 
 
 def absorb(r, decay, gain, image, errors):
@@ -153,7 +154,10 @@ def add_hashes(values, prints):
 
 
 def move_mean(s, row):
-    s.offset += row.w / row.total * row.about
+    if MUCH_HEAVIER * row.weight < row.w:
+        s.origin[:], s.offset[:] = row.values, -row.weight / row.w * row.about
+    else:
+        s.offset += row.w / row.total * row.about
     if s.tally[0] % ROWS_BETWEEN_ORIGINS == 0:
         mean = mean_of(s)
         way = mean - s.origin
@@ -314,14 +318,12 @@ class SingleRows:
     def is_plain(self, w):
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
-        can_learn = can_learn and 0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self.decay
+        can_learn = can_learn and 0.0 < w <= 1.0 and weight > 0.0
         can_learn = can_learn and self.is_constant_where_known()
         if not (can_learn and ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
-        if self.inliers is None:
-            return not dwarfs(self.s, self.row, w)
-        return bool(w <= MUCH_HEAVIER * self.inliers.tally[1] * self.decay)
+        return self.inliers is not None or not dwarfs(self.s, self.row, w)
 
     def learn_prepared(self, w, is_restored=False):
         registers, count = self.registers, self.s.tally[0]
@@ -394,6 +396,7 @@ class SingleRows:
         self.load(row, ())
         self.prepare(w, decay)
         self.learn_prepared(w)
+        self.pass_checkpoint()
 
     def learn_many(self, X, targets):
         return False  # Other code learns them.
