@@ -317,16 +317,16 @@ static void prepare(const sums_t *s, row_t *row, double w, double decay)
     centre(s, row);
 }
 
-/* Whether a prepared row of weight w dwarfs the sums in some column that varies: its square is so much larger
- * that its removal would leave few digits. */
-static int dwarfs(const sums_t *s, const row_t *row, double w)
+/* Whether a prepared row dwarfs the sums in some column that varies: its square is so much larger that its
+ * removal would leave few digits. */
+static int dwarfs(const sums_t *s, const row_t *row)
 {
     const double share = CONSTANT_TOLERANCE * CONSTANT_TOLERANCE * s->tally[1];
     if (s->tally[1] < MIN_ROWS_DWARFED || row->decay < EPS)
         return 0;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
         const double z = row->about[i], mean = mean_of(s, i), square = *s->squares[i];
-        if (w * z * z > MUCH_LARGER * square && square > share * mean * mean)
+        if (row->w * z * z > MUCH_LARGER * square && square > share * mean * mean)
             return 1;
     }
     return 0;

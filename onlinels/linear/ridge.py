@@ -22,7 +22,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -69,6 +69,9 @@ from onlinels.sums.selection import (
 )
 from onlinels.sums.statistics import Statistics
 from onlinels.sums.subsets import Subsets
+
+if TYPE_CHECKING:
+    from onlinels.linear.state import State
 
 # ---- 1. The setting ------------------------------------------------------------------------------
 
@@ -667,21 +670,13 @@ The only value is NaN if a feature had several, and the row negative if the feat
 """
 
 
-def events_in(
-    penalty: Penalty, following: Following, subsets: Subsets, clock: Clock, rows: Rows
-) -> tuple[dict[int, bool], Changes]:
+def events_in(state: State, rows: Rows) -> tuple[dict[int, bool], Changes]:
     """Return the events in a batch: checkpoints, and the rows in which features begin to vary.
 
     Parameters
     ----------
-    penalty : Penalty
-        Penalty before the batch, with nothing due.
-    following : Following
-        What says when a ridge is due.
-    subsets : Subsets
-        Statistics before the batch.
-    clock : Clock
-        Clock before the batch.
+    state : State
+        State before the batch, with nothing due.
     rows : Rows
         Rows of the batch. Rows of weight 0 change nothing.
 
@@ -693,7 +688,8 @@ def events_in(
         checkpoint depends on the choice at the last doubling. All others leave no trace.
     changes : Changes
     """
-    statistics, n_rows, n_folds = subsets.whole, len(rows.targets), subsets.n_folds
+    penalty, clock, statistics = state.penalty, state.clock, state.statistics
+    n_rows, n_folds, following = len(rows.targets), state.subsets.n_folds, state.following
     changes, before = changes_in(penalty, statistics, rows), statistics.count
     passed, begun = clock.passed(n_rows, rows.times, penalty.until_time), np.sort(changes[1])
     began = began_at(penalty.began, before, begun, n_rows)
@@ -745,8 +741,9 @@ def penalty_after(
     (only, firsts), n_rows, weights = changes, len(rows.values), rows.weights()
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
-    places = Places.for_growth((statistics.n_features, 0), (len(only), 0))
-    penalty = reindexed(penalty, places)
+    if len(only) > statistics.n_features:
+        places = Places.for_growth((statistics.n_features, 0), (len(only), 0))
+        penalty = reindexed(penalty, places)
     penalty = penalty._replace(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:

@@ -117,10 +117,10 @@ def prepare(s, row, w, decay):
     centre(s, row)
 
 
-def dwarfs(s, row, w):
+def dwarfs(s, row):
     squares, mean = squares_of(s), mean_of(s)
     varies = squares > CONSTANT_TOLERANCE**2 * s.tally[1] * mean**2
-    is_larger = w * row.about**2 > MUCH_LARGER * squares
+    is_larger = row.w * row.about**2 > MUCH_LARGER * squares
     are_many = s.tally[1] >= MIN_ROWS_DWARFED and row.decay >= EPS
     return bool(are_many and (is_larger & varies).any())
 
@@ -323,9 +323,9 @@ class SingleRows:
         if not (can_learn and ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
-        return self.inliers is not None or not dwarfs(self.s, self.row, w)
+        return self.inliers is not None or not dwarfs(self.s, self.row)
 
-    def learn_prepared(self, w, is_restored=False):
+    def learn_prepared(self, is_restored=False):
         registers, count = self.registers, self.s.tally[0]
         if self.r.inverse is not None:
             since = count - registers[PREDICTED_AT]
@@ -335,8 +335,9 @@ class SingleRows:
                 registers[VALID_UNTIL] = 0.0
         add_row(self.s, self.row)
         if self.inliers is not None:
-            change = fade if dwarfs(self.inliers, self.inlier, w) else add_row
+            change = fade if dwarfs(self.inliers, self.inlier) else add_row
             change(self.inliers, self.inlier)
+        self.pass_checkpoint()
 
     def are_units_alike(self):
         now, then = squares_of(self.s)[: self.s.m] / self.s.tally[1], self.r.penalties
@@ -361,15 +362,14 @@ class SingleRows:
             registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(registers[GROWTH] * rows))
             registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
 
-    def learn_read(self, w, column):
+    def learn_read(self, column):
         share = self.registers[SHARE] * self.decay
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             self.registers[SHARE] = 1.0 if is_restored else share
         if self.counts is not None:
             self.counts[column] += 1.0
-        self.learn_prepared(w, is_restored)
-        self.pass_checkpoint()
+        self.learn_prepared(is_restored)
 
     def targets_of(self, y):
         """Return the targets, and the column of a label; None if Python code must read them."""
@@ -389,14 +389,13 @@ class SingleRows:
         self.load(values, known[0])
         if not self.is_plain(w):
             return NotImplemented
-        self.learn_read(w, known[1])
+        self.learn_read(known[1])
         return None
 
     def learn_checked(self, row, w, decay):
         self.load(row, ())
         self.prepare(w, decay)
-        self.learn_prepared(w)
-        self.pass_checkpoint()
+        self.learn_prepared()
 
     def learn_many(self, X, targets):
         return False  # Other code learns them.
@@ -414,5 +413,5 @@ class SingleRows:
             scores[k] = self.row.scores
             self.load(x, known)
             self.prepare(w[k], self.decay)
-            self.learn_read(w[k], column)
+            self.learn_read(column)
         return len(X)
