@@ -650,6 +650,34 @@ def test_both_cores_pass_the_same_checkpoints(targets):
     assert max(last) > 35.0
 
 
+@pytest.mark.parametrize(
+    "name", [pytest.param("compiled", marks=compiled), "mirror", "reference", "other code"]
+)
+def test_a_first_row_and_a_much_heavier_row_become_the_origin(name):
+    """So rows far from 0 keep their digits, whatever light rows came before."""
+    light = [(0.5, -3.0, 1e-20), (2.5, -4.0, 1e-20)]
+    for at in (0.0, 1e9):
+        rows = at + np.random.default_rng(0).normal(size=(9, 2))
+        for first in ([], light):
+            weighed = [(*row, 1.0) for row in rows.tolist()]
+            model = LeastSquaresRegressor(1.0)
+            with core_in_use(name):
+                for x, y, w in first + weighed:
+                    model.learn_one({"x": x}, y, w)
+                    model.predict_one({"x": x})
+            exact = [tuple(map(Fraction, row)) for row in first + weighed]
+            total = sum(w for _, _, w in exact)
+            means = [sum(row[k] * row[2] for row in exact) / total for k in range(2)]
+            square = sum(w * (x - means[0]) ** 2 for x, _, w in exact)
+            product = sum(w * (x - means[0]) * (y - means[1]) for x, y, w in exact)
+            sums = model.statistics()
+            np.testing.assert_allclose(sums.gram[0, 0], float(square), rtol=1e-10)
+            np.testing.assert_allclose(sums.cross[0, 0], float(product), rtol=1e-10)
+            np.testing.assert_allclose(sums.origin[0], float(means[0]), rtol=1e-15)
+            weight = float(product / (square + 1))
+            np.testing.assert_allclose(model.output_weights[0, 0], weight, rtol=1e-9)
+
+
 @compiled
 @pytest.mark.parametrize("n_turns", [300, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_memory_is_given_back(n_turns):

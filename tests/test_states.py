@@ -53,7 +53,7 @@ DECAYING = {"ridge": 1.0, "accumulator": "recursive", "forgetting_factor": 0.98}
 CHANGES = {
     "choice that is not due": lambda model: chosen(model._state),
     "ready": lambda model: ready(model._state),
-    "row": lambda model: learn_row(model._state, row_of(model), 99.0, None).state,
+    "row": lambda model: learn_row(model._state, row_of(model)).state,
     "block": lambda model: learn_block(model._state, row_of(model), 99.0, None).state,
     "unlearning": lambda model: pruned(unlearnt(model._state, row_of(model)), False),
     "merging": lambda model: merged(model._state, taught(**DECAYING)._state),
@@ -66,7 +66,7 @@ SURVIVES = {
     # Share of the ridge, when it is due, predictions, solution.
     "choice that is not due": (True, True, True, True),
     "ready": (True, True, True, True),
-    "row": (False, False, True, False),
+    "row": (False, True, True, False),
     "block": (False, False, True, False),
     "unlearning": (False, False, False, False),
     "merging": (False, False, False, False),
@@ -137,8 +137,27 @@ def test_a_row_for_which_room_is_made_is_learnt_by_the_core():
     wide = row_of(model, ROWS[0] | {"new": 1.0}, "z")
     assert is_row(model._state, wide)
     assert is_row(half._state, row_of(half))
-    # The first row is the mean.
-    assert not is_row(model.empty()._state, row_of(model.empty()))
+    first = row_of(model.empty())
+    assert is_row(model.empty()._state, first)
+    assert not is_row(model.empty()._state, first._replace(w=0.0))
+
+
+@pytest.mark.parametrize("settings", [{}, {"half_life": 9.0}, {"forgetting_factor": 0.9}])
+def test_a_row_is_learnt_into_its_fold(settings):
+    """The other folds decay. An outlier is apart in its fold, too."""
+    single, batch = (LeastSquaresClassifier(KFold(2), **settings) for _ in range(2))
+    rows, labels = [*ROWS, {"a": 3e3, "b": 1.0}, *ROWS[:3]], [*LABELS, *"xyxy"]
+    batch.learn_many(rows, labels)
+    for x, y in zip(rows, labels, strict=True):
+        single.learn_one(x, y)
+    known, expected = single._state.subsets, batch._state.subsets
+    assert (known.inliers is None) == bool(settings)
+    for own, other in zip([known, *known.folds], [expected, *expected.folds], strict=True):
+        assert own.whole.count == other.whole.count
+        assert (own.whole.prints == other.whole.prints).all()
+        for mine, its in zip(own.whole.row_sums(), other.whole.row_sums(), strict=True):
+            np.testing.assert_allclose(mine, its, rtol=1e-9, atol=1e-9)
+        assert (own.inliers is None) == (other.inliers is None)
 
 
 def test_sparse_rows_make_a_state_of_new_sums():

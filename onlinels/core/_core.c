@@ -30,8 +30,6 @@
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150
-/* Weight of a row, relative to the rows before, from which it becomes the origin of the mean. */
-#define MUCH_HEAVIER 1000.0
 /* Degrees of freedom, relative to the weight of the rows, below which they count as 0. */
 #define MIN_FREE 1e-9
 
@@ -590,8 +588,7 @@ static int is_weight_beyond(const SingleRows *self, double weight)
  * of a ridge is due before the last of them. */
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
-    const double past = self->sums.tally[1] * self->decay;
-    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && w <= MUCH_HEAVIER * past
+    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && self->sums.tally[1] > 0.0
            && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
@@ -613,24 +610,7 @@ static int is_plain(SingleRows *self, double w)
         || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
     prepare_row(self, w, self->decay);
-    return self->inliers.m ? w <= MUCH_HEAVIER * self->inliers.tally[1] * self->decay
-                           : !dwarfs(&self->sums, &self->row, w);
-}
-
-/* Learn the prepared row: into the sums, and into the weights if these follow rows. */
-static void learn(SingleRows *self, double w, int is_restored)
-{
-    double *registers = self->registers;
-    const double count = self->sums.tally[0];
-    /* Weights follow rows only while predictions keep coming. */
-    const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
-                        && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
-                        && follow(&self->sums, &self->recursion, &self->row, self->most);
-    if (self->recursion.inverse && !follows)
-        registers[VALID_UNTIL] = 0.0;
-    add_row(&self->sums, &self->row);
-    if (self->inliers.m)
-        (dwarfs(&self->inliers, &self->inlier, w) ? fade : add_row)(&self->inliers, &self->inlier);
+    return self->inliers.m || !dwarfs(&self->sums, &self->row);
 }
 
 /* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
@@ -669,8 +649,25 @@ static void pass_checkpoint(SingleRows *self)
     }
 }
 
-/* Learn a row that is read. */
-static void learn_read(SingleRows *self, double w)
+/* Learn the prepared row: into the sums, and into the weights if these follow rows. */
+static void learn(SingleRows *self, int is_restored)
+{
+    double *registers = self->registers;
+    const double count = self->sums.tally[0];
+    /* Weights follow rows only while predictions keep coming. */
+    const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
+                        && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
+                        && follow(&self->sums, &self->recursion, &self->row, self->most);
+    if (self->recursion.inverse && !follows)
+        registers[VALID_UNTIL] = 0.0;
+    add_row(&self->sums, &self->row);
+    if (self->inliers.m)
+        (dwarfs(&self->inliers, &self->inlier) ? fade : add_row)(&self->inliers, &self->inlier);
+    pass_checkpoint(self);
+}
+
+/* Learn a row that is read and prepared. */
+static void learn_read(SingleRows *self)
 {
     /* If the ridge decays with the rows, it is set to its full size again in the end. */
     const double share = self->registers[SHARE] * self->decay;
@@ -679,19 +676,17 @@ static void learn_read(SingleRows *self, double w)
         self->registers[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
         self->counts[self->column] += 1.0;
-    learn(self, w, is_restored);
-    pass_checkpoint(self);
+    learn(self, is_restored);
 }
 
 static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    double w;
     if (n_args != 3)
         return PyErr_Format(PyExc_TypeError, "learn(x, y, w)");
     if (!PyFloat_CheckExact(args[2]) || read_dict(self->features, args[0], self->row.values) < 0
-        || !read_target(self, args[1]) || !is_plain(self, w = PyFloat_AsDouble(args[2])))
+        || !read_target(self, args[1]) || !is_plain(self, PyFloat_AsDouble(args[2])))
         return not_known();
-    learn_read(self, w);
+    learn_read(self);
     Py_RETURN_NONE;
 }
 
@@ -708,7 +703,7 @@ static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *arg
         return NULL;
     memcpy(self->row.values, row, (size_t)size * sizeof(real));
     prepare_row(self, w, decay);
-    learn(self, w, 0);
+    learn(self, 0);
     Py_RETURN_NONE;
 }
 
@@ -754,11 +749,10 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
     if (n_rows < 0)
         return NULL;
     for (; k < n_rows; k++) {
-        const double w = ((double *)rows[W])[k];
-        if (!load_row(self, rows, k) || !is_plain(self, w) || !answer(self, NULL))
+        if (!load_row(self, rows, k) || !is_plain(self, ((double *)rows[W])[k]) || !answer(self, NULL))
             break;
         memcpy((real *)rows[SCORES] + k * n, self->row.scores, (size_t)n * sizeof(real));
-        learn_read(self, w);
+        learn_read(self);
     }
     return PyLong_FromSsize_t(k);
 }
@@ -774,11 +768,11 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
         self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
     prepare(s, &self->row, 1.0, 1.0);
-    const int are_far = can && dwarfs(s, &self->row, 1.0);
+    const int are_far = can && dwarfs(s, &self->row);
     for (Py_ssize_t i = 0; can && (self->constants || self->counts || are_far) && i < k; i++) {
         can = load_row(self, rows, i) && is_constant_where_known(self);
         prepare(s, &self->row, 1.0, 1.0);
-        can = can && !(are_far && dwarfs(s, &self->row, 1.0));
+        can = can && !(are_far && dwarfs(s, &self->row));
     }
     return can;
 }

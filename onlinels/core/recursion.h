@@ -53,6 +53,7 @@ typedef REAL real;
 #define ROWS_AT_ONCE 4
 #define COLUMNS_AT_ONCE 4
 #define ROWS_BETWEEN_ORIGINS 64
+#define MUCH_HEAVIER 1000.0
 #define MAX_COUNTED 9007199254740992.0 /* 2^53: later rows are not told apart */
 #define MIN_SCALE (1.0 / 4294967296.0)
 #define EPS 2.220446049250313e-16 /* of double */
@@ -316,16 +317,16 @@ static void prepare(const sums_t *s, row_t *row, double w, double decay)
     centre(s, row);
 }
 
-/* Whether a prepared row of weight w dwarfs the sums in some column that varies: its square is so much larger
- * that its removal would leave few digits. */
-static int dwarfs(const sums_t *s, const row_t *row, double w)
+/* Whether a prepared row dwarfs the sums in some column that varies: its square is so much larger that its
+ * removal would leave few digits. */
+static int dwarfs(const sums_t *s, const row_t *row)
 {
     const double share = CONSTANT_TOLERANCE * CONSTANT_TOLERANCE * s->tally[1];
-    if (s->tally[1] < MIN_ROWS_DWARFED)
+    if (s->tally[1] < MIN_ROWS_DWARFED || row->decay < EPS)
         return 0;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
         const double z = row->about[i], mean = mean_of(s, i), square = *s->squares[i];
-        if (w * z * z > MUCH_LARGER * square && square > share * mean * mean)
+        if (row->w * z * z > MUCH_LARGER * square && square > share * mean * mean)
             return 1;
     }
     return 0;
@@ -381,12 +382,15 @@ KERNEL void add_hashes(ptrdiff_t size, const real *values, uint64_t *RESTRICT pr
     }
 }
 
-/* Move the mean by the row's share of the way to the row. From time to time the mean becomes its own
- * origin, and the offset keeps what rounding takes. */
+/* Move the mean by the row's share of the way to the row. A row that is much heavier than all before, as the
+ * first row is, becomes the origin. From time to time the mean does, and the offset keeps what rounding takes. */
 static void move_mean(const sums_t *s, const row_t *row)
 {
-    const real share = (real)(row->w / row->total);
-    add_outer(s->m + s->n, 1, 1, 1, row->about, &share, s->offset);
+    const int is_heavy = MUCH_HEAVIER * row->weight < row->w;
+    const real share = (real)(is_heavy ? -row->weight / row->w : row->w / row->total);
+    if (is_heavy)
+        memcpy(s->origin, row->values, (size_t)(s->m + s->n) * sizeof(real));
+    add_outer(s->m + s->n, 1, !is_heavy, 1, row->about, &share, s->offset);
     if (s->tally[0] > 0.0 && s->tally[0] < MAX_COUNTED && (int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
         return;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {

@@ -16,6 +16,7 @@ from onlinels.core.constants import (
     BEGAN,
     CONSTANT_TOLERANCE,
     DUE_WEIGHT,
+    EPS,
     MAX_SQUARES,
     MIN_ROWS_DWARFED,
     MUCH_HEAVIER,
@@ -53,13 +54,14 @@ class SumsOfRows:
         about -= self.offset
         return about
 
-    def dwarfs(self, about: Numbers, w: float) -> bool:
+    def dwarfs(self, about: Numbers, w: float, decay: float) -> bool:
         """Return whether a row dwarfs the sums in some column that varies."""
         weight, mean = float(self.tally[1]), self.origin + self.offset
         squares = np.concatenate((*self.diagonals, self.target_squares))
         varies = squares > CONSTANT_TOLERANCE**2 * weight * mean**2
         is_larger = w * about**2 > MUCH_LARGER * squares
-        return weight >= MIN_ROWS_DWARFED and bool((is_larger & varies).any())
+        are_many = weight >= MIN_ROWS_DWARFED and decay >= EPS
+        return are_many and bool((is_larger & varies).any())
 
     def weight_of(self, w: float, decay: float) -> float:
         """Return the weight of z z' in A'A."""
@@ -94,17 +96,22 @@ class SumsOfRows:
         calls = self.add_products(about, self.weight_of(w, decay), decay)
         calls.append((np.add, self.prints, prints_of_row(values), self.prints))
         calls.append((self.tally.__setitem__, ..., after))
-        return calls + self.move_mean(about, w / after[1], after[0]) if self.is_centred else calls
+        moved = self.move_mean(values, about, w, weight * decay, after[0])
+        return calls + moved if self.is_centred else calls
 
-    def move_mean(self, about: Numbers, share: float, count: float) -> list[Call]:
-        """Return the changes of the mean, which becomes its own origin from time to time."""
-        offset = self.offset + share * about
-        if count % ROWS_BETWEEN_ORIGINS:
-            return [(self.offset.__setitem__, ..., offset)]
-        mean = self.origin + offset
-        way = mean - self.origin
-        left = (self.origin - (mean - way)) + (offset - way)
-        return [(self.origin.__setitem__, ..., mean), (self.offset.__setitem__, ..., left)]
+    def move_mean(
+        self, values: Numbers, about: Numbers, w: float, past: float, count: float
+    ) -> list[Call]:
+        """Return the changes of the mean, and of its origin."""
+        origin, offset, rest = self.origin, self.offset + w / (past + w) * about, past / (past + w)
+        if MUCH_HEAVIER * rest < 1.0:
+            origin, offset = values, -rest * about
+        if count % ROWS_BETWEEN_ORIGINS == 0:
+            mean = origin + offset
+            way = mean - origin
+            offset = (origin - (mean - way)) + (offset - way)
+            origin = mean
+        return [(self.origin.__setitem__, ..., origin), (self.offset.__setitem__, ..., offset)]
 
 
 class SingleRows:
@@ -174,44 +181,45 @@ class SingleRows:
             calls.append((registers.__setitem__, SHARE, 1.0 if is_restored else share))
         if self.counts is not None:
             calls.append((self.counts.__setitem__, column, self.counts[column] + 1.0))
-        count, weight, squared = self.sums.tally.tolist()
-        began, due = float(registers[BEGAN]), float(registers[DUE_WEIGHT])
-        after = weight * decay + w, decay**2 * squared + w**2
-        if is_weight_due(count + 1.0 - began, *after, due):
-            calls.append((registers.__setitem__, NEXT_DUE, count + 1.0))
         apply(calls + self.learning(values, w, decay, is_restored))
         return True
 
     def is_plain(self, values: Numbers, w: float) -> bool:
         """Return whether a row can be learnt here: only numbers change, and no choice is due."""
         sums, inliers = self.sums, self.inliers
-        most = MUCH_HEAVIER * float((inliers or sums).tally[1]) * self.decay
-        can = self.learns and 0.0 < w <= min(1.0, most) and sums.tally[0] < self.registers[NEXT_DUE]
-        if not can or ddot(values, values) > MAX_SQUARES:
+        can = self.learns and 0.0 < w <= 1.0 and sums.tally[1] > 0.0
+        if (
+            not (can and sums.tally[0] < self.registers[NEXT_DUE])
+            or ddot(values, values) > MAX_SQUARES
+        ):
             return False
         if self.constants is not None:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)
             if changes.any():
                 return False
-        return inliers is not None or not sums.dwarfs(sums.centre(values), w)
+        return inliers is not None or not sums.dwarfs(sums.centre(values), w, self.decay)
 
     def learning(
         self, values: Numbers, w: float, decay: float, is_restored: bool = False
     ) -> list[Call]:
         """Return the changes by a row with its targets, of the sums and of what follows them."""
-        about, count = self.sums.centre(values), self.sums.tally[0]
-        calls: list[Call] = []
+        about, registers, calls = self.sums.centre(values), self.registers, list[Call]()
+        count, weight, squared = self.sums.tally.tolist()
         if self.recursion is not None:
-            since = count - self.registers[PREDICTED_AT]
+            since = count - registers[PREDICTED_AT]
             follows = not is_restored and (since == 0.0 or since + 1.0 <= self.patience)
-            if follows and count < self.registers[VALID_UNTIL]:
+            if follows and count < registers[VALID_UNTIL]:
                 calls += self.follow(about, self.sums.weight_of(w, decay), decay)
-            calls = calls or [(self.registers.__setitem__, VALID_UNTIL, 0.0)]
+            calls = calls or [(registers.__setitem__, VALID_UNTIL, 0.0)]
+        began, due = float(registers[BEGAN]), float(registers[DUE_WEIGHT])
+        after = weight * decay + w, decay**2 * squared + w**2
+        if is_weight_due(count + 1.0 - began, *after, due):
+            calls.append((registers.__setitem__, NEXT_DUE, count + 1.0))
         calls += self.sums.add_row(values, about, w, decay)
         if self.inliers is None:
             return calls
         about = self.inliers.centre(values)
-        if self.inliers.dwarfs(about, w):
+        if self.inliers.dwarfs(about, w, decay):
             return calls + self.inliers.fade(about, decay)
         return calls + self.inliers.add_row(values, about, w, decay)
 

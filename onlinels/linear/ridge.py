@@ -22,7 +22,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -49,7 +49,7 @@ from onlinels.core.reference import equal_rows, is_accepted
 from onlinels.linear.following import Following, recursion_at
 from onlinels.linear.forgetting import Clock
 from onlinels.numerics import is_array
-from onlinels.rows.times import Time, is_time, rational
+from onlinels.rows.times import Time, elapsed, is_time, rational
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.axes import AXES, Places, has_axes, reindexed
 from onlinels.sums.folds import select_ridge_from_folds
@@ -69,6 +69,9 @@ from onlinels.sums.selection import (
 )
 from onlinels.sums.statistics import Statistics
 from onlinels.sums.subsets import Subsets
+
+if TYPE_CHECKING:
+    from onlinels.linear.state import State
 
 # ---- 1. The setting ------------------------------------------------------------------------------
 
@@ -370,6 +373,12 @@ class Penalty(NamedTuple):
         """Number of features that had several values."""
         return 0 if self.constants is None else int(np.count_nonzero(np.isnan(self.constants)))
 
+    def is_time_due(self, clock: Clock) -> bool:
+        """Return whether a choice is due at the time of a clock."""
+        if self.until_time is None or clock.now is None:
+            return False
+        return elapsed(clock.now, self.until_time) >= 0.0
+
     def with_units(self, features: Integers, units: Floats) -> Penalty:
         """Return the penalty with units of features that begin to vary."""
         new: dict[str, Any] = {n: each.copy() for n, each in self._arrays() if n != "constants"}
@@ -661,21 +670,13 @@ The only value is NaN if a feature had several, and the row negative if the feat
 """
 
 
-def events_in(
-    penalty: Penalty, following: Following, subsets: Subsets, clock: Clock, rows: Rows
-) -> tuple[dict[int, bool], Changes]:
+def events_in(state: State, rows: Rows) -> tuple[dict[int, bool], Changes]:
     """Return the events in a batch: checkpoints, and the rows in which features begin to vary.
 
     Parameters
     ----------
-    penalty : Penalty
-        Penalty before the batch, with nothing due.
-    following : Following
-        What says when a ridge is due.
-    subsets : Subsets
-        Statistics before the batch.
-    clock : Clock
-        Clock before the batch.
+    state : State
+        State before the batch, with nothing due.
     rows : Rows
         Rows of the batch. Rows of weight 0 change nothing.
 
@@ -687,7 +688,8 @@ def events_in(
         checkpoint depends on the choice at the last doubling. All others leave no trace.
     changes : Changes
     """
-    statistics, n_rows, n_folds = subsets.whole, len(rows.targets), subsets.n_folds
+    penalty, clock, statistics = state.penalty, state.clock, state.statistics
+    n_rows, n_folds, following = len(rows.targets), state.subsets.n_folds, state.following
     changes, before = changes_in(penalty, statistics, rows), statistics.count
     passed, begun = clock.passed(n_rows, rows.times, penalty.until_time), np.sort(changes[1])
     began = began_at(penalty.began, before, begun, n_rows)
@@ -739,8 +741,9 @@ def penalty_after(
     (only, firsts), n_rows, weights = changes, len(rows.values), rows.weights()
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
-    places = Places.for_growth((statistics.n_features, 0), (len(only), 0))
-    penalty = reindexed(penalty, places)
+    if len(only) > statistics.n_features:
+        places = Places.for_growth((statistics.n_features, 0), (len(only), 0))
+        penalty = reindexed(penalty, places)
     penalty = penalty._replace(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +11,14 @@ from onlinels.checks import Floats, uncast
 from onlinels.core import SingleRows
 from onlinels.core.reference import is_one_of
 from onlinels.core.rows import SingleRows as InNumpy
-from onlinels.linear.following import MIN_SHARE, patience_of
+from onlinels.linear.following import MIN_SHARE, Following, patience_of
 from onlinels.linear.ridge import is_selected, set_checkpoints
 from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
 from onlinels.rows.labels import Classes
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
+from onlinels.sums.subsets import Subsets
 
 if TYPE_CHECKING:
     from onlinels.linear.state import State
@@ -35,7 +37,7 @@ def rows_of(state: State) -> Any:
     """
     following, statistics, solution = state.following, state.statistics, state.following.solution
     shape = statistics.n_features, statistics.n_targets
-    if following.rows is not None or not (statistics.weight and min(shape)):
+    if following.rows is not None or not min(shape):
         return following.rows
     constants = None
     if is_selected(state.settings.ridge):
@@ -82,13 +84,18 @@ def learn_in_place(state: State, rows: Rows) -> bool:
     )
 
 
-def row_calls(state: State, rows: Rows, decay: float) -> Calls:
-    """Return the calls that learn a row, after a decay, into the arrays of a state."""
+def row_calls(state: State, fold: Subsets | None, rows: Rows, decay: float) -> Calls:
+    """Return the calls that learn a row, after a decay, into the arrays of a state and a fold."""
     single: Any = rows_of(state)
     row, w = row_of(rows), float(np.max(rows.w))
     if isinstance(single, InNumpy):
-        return tuple(single.learning(row, w, decay))
-    return ((single.learn_checked, row, w, decay),)
+        calls: Calls = tuple(single.learning(row, w, decay))
+    else:
+        calls = ((single.learn_checked, row, w, decay),)
+    if fold is not None:
+        of_fold = replace(state, subsets=fold, counts=None, following=Following())
+        calls += row_calls(of_fold, None, rows, decay)
+    return calls
 
 
 def row_of(rows: Rows) -> Floats:

@@ -105,6 +105,8 @@ def read_label(y: Any, argument: str = "y") -> Label:
         If the label is missing (`onlinels.checks.is_missing`), or a tuple with NaN, or is not
         hashable.
     """
+    if type(y) in PLAIN_LABEL_TYPES and y == y:
+        return y
     label = None if y is np.ma.masked else plain_label(y)
     if is_missing(label):
         raise _no_label(label, argument)

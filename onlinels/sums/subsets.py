@@ -8,7 +8,6 @@ from itertools import compress
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinels.checks import FEATURE_COUNT_REMEDY, check_room
 from onlinels.core.constants import EPS, MUCH_LARGER
@@ -158,43 +157,42 @@ class Subsets:
         places[rows.weights() == 0.0] = 0
         return [rows.some(places == fold) for fold in range(len(self.folds))]
 
-    def outliers(self, rows: Rows, decay: float) -> NDArray[np.bool_]:
-        """Return which rows to learn dwarf all others, (n,)."""
-        return dwarfing(self.whole if self.inliers is None else self.inliers, rows, decay)
-
     def plus_rows(self, rows: Rows, decay: float) -> tuple[Self, Calls]:
         """Return subsets with rows, and calls that write products; see `Statistics.plus_rows`."""
-        are_outliers, inliers = self.outliers(rows, decay), self.inliers
+        inliers, folds = self.inliers, list(self.folds)
+        are_outliers = dwarfing(self.whole if inliers is None else inliers, rows, decay)
         if inliers is None and are_outliers.any():
             inliers = self.whole.copied()
         whole, calls = self.whole.plus_rows(rows, decay)
         if inliers is not None:
             inliers, more = inliers.plus_rows(rows.some(~are_outliers), decay)
             calls += more
-        folds, more = self._folds_plus_rows(rows, decay)
-        return replace(self, whole=whole, inliers=inliers, folds=folds), calls + more
-
-    def _folds_plus_rows(self, rows: Rows, decay: float) -> tuple[tuple[Self, ...], Calls]:
-        folds, calls = list[Any](self.folds), ()
         for number, part in enumerate(self.by_fold(rows)):
             if len(part.targets) or decay != 1.0:
                 folds[number], more = folds[number].plus_rows(part, decay)
                 calls += more
-        return tuple(folds), calls
+        return replace(self, whole=whole, inliers=inliers, folds=tuple(folds)), calls
 
-    def for_row(self, row: Rows, decay: float) -> tuple[Self, Calls]:
-        """Return subsets into which `onlinels.core` can learn a row, which is in its fold already.
+    def for_row(self, row: Rows, decay: float) -> tuple[Self, Self | None, Calls]:
+        """Return subsets into which `onlinels.core` can learn a row, and of these the row's fold.
 
-        Calls write the products of the fold.
+        Calls let the other folds decay.
         """
-        whole, inliers = self.whole, self.inliers
-        if inliers is None and self.outliers(row, decay).any():
+        whole, inliers, folds = self.whole, self.inliers, list[Any](self.folds)
+        own: Self | None = None
+        calls: Calls = ()
+        if inliers is None and dwarfing(whole, row, decay).any():
             inliers = whole.copied()
         if decay != 1.0:
             whole = replace(whole, rounding=whole.rounding.scaled(decay))
             inliers = inliers and replace(inliers, rounding=inliers.rounding.scaled(decay))
-        folds, calls = self._folds_plus_rows(row, decay)
-        return replace(self, whole=whole, inliers=inliers, folds=folds), calls
+        for number, part in enumerate(self.by_fold(row)):
+            if len(part.targets):
+                own = folds[number] = folds[number].for_row(row, decay)[0]
+            elif decay != 1.0:
+                folds[number], more = folds[number].plus_rows(part, decay)
+                calls += more
+        return replace(self, whole=whole, inliers=inliers, folds=tuple(folds)), own, calls
 
     def without(self, rows: Rows, names: Names) -> Self:
         """Return subsets without checked rows, which every fold must hold."""

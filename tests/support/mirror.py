@@ -117,11 +117,12 @@ def prepare(s, row, w, decay):
     centre(s, row)
 
 
-def dwarfs(s, row, w):
+def dwarfs(s, row):
     squares, mean = squares_of(s), mean_of(s)
     varies = squares > CONSTANT_TOLERANCE**2 * s.tally[1] * mean**2
-    is_larger = w * row.about**2 > MUCH_LARGER * squares
-    return bool(s.tally[1] >= MIN_ROWS_DWARFED and (is_larger & varies).any())
+    is_larger = row.w * row.about**2 > MUCH_LARGER * squares
+    are_many = s.tally[1] >= MIN_ROWS_DWARFED and row.decay >= EPS
+    return bool(are_many and (is_larger & varies).any())
 
 
 def absorb(r, decay, gain, image, errors):
@@ -153,7 +154,10 @@ def add_hashes(values, prints):
 
 
 def move_mean(s, row):
-    s.offset += row.w / row.total * row.about
+    if MUCH_HEAVIER * row.weight < row.w:
+        s.origin[:], s.offset[:] = row.values, -row.weight / row.w * row.about
+    else:
+        s.offset += row.w / row.total * row.about
     if s.tally[0] % ROWS_BETWEEN_ORIGINS == 0:
         mean = mean_of(s)
         way = mean - s.origin
@@ -314,16 +318,14 @@ class SingleRows:
     def is_plain(self, w):
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
-        can_learn = can_learn and 0.0 < w <= 1.0 and w <= MUCH_HEAVIER * weight * self.decay
+        can_learn = can_learn and 0.0 < w <= 1.0 and weight > 0.0
         can_learn = can_learn and self.is_constant_where_known()
         if not (can_learn and ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
-        if self.inliers is None:
-            return not dwarfs(self.s, self.row, w)
-        return bool(w <= MUCH_HEAVIER * self.inliers.tally[1] * self.decay)
+        return self.inliers is not None or not dwarfs(self.s, self.row)
 
-    def learn_prepared(self, w, is_restored=False):
+    def learn_prepared(self, is_restored=False):
         registers, count = self.registers, self.s.tally[0]
         if self.r.inverse is not None:
             since = count - registers[PREDICTED_AT]
@@ -333,8 +335,9 @@ class SingleRows:
                 registers[VALID_UNTIL] = 0.0
         add_row(self.s, self.row)
         if self.inliers is not None:
-            change = fade if dwarfs(self.inliers, self.inlier, w) else add_row
+            change = fade if dwarfs(self.inliers, self.inlier) else add_row
             change(self.inliers, self.inlier)
+        self.pass_checkpoint()
 
     def are_units_alike(self):
         now, then = squares_of(self.s)[: self.s.m] / self.s.tally[1], self.r.penalties
@@ -359,15 +362,14 @@ class SingleRows:
             registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(registers[GROWTH] * rows))
             registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
 
-    def learn_read(self, w, column):
+    def learn_read(self, column):
         share = self.registers[SHARE] * self.decay
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             self.registers[SHARE] = 1.0 if is_restored else share
         if self.counts is not None:
             self.counts[column] += 1.0
-        self.learn_prepared(w, is_restored)
-        self.pass_checkpoint()
+        self.learn_prepared(is_restored)
 
     def targets_of(self, y):
         """Return the targets, and the column of a label; None if Python code must read them."""
@@ -387,13 +389,13 @@ class SingleRows:
         self.load(values, known[0])
         if not self.is_plain(w):
             return NotImplemented
-        self.learn_read(w, known[1])
+        self.learn_read(known[1])
         return None
 
     def learn_checked(self, row, w, decay):
         self.load(row, ())
         self.prepare(w, decay)
-        self.learn_prepared(w)
+        self.learn_prepared()
 
     def learn_many(self, X, targets):
         return False  # Other code learns them.
@@ -411,5 +413,5 @@ class SingleRows:
             scores[k] = self.row.scores
             self.load(x, known)
             self.prepare(w[k], self.decay)
-            self.learn_read(w[k], column)
+            self.learn_read(column)
         return len(X)
