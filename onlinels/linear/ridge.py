@@ -11,7 +11,8 @@
    kept if the restricted likelihood accepts them; otherwise both are selected again. So a choice
    depends on the statistics at two checkpoints, and on nothing else. With forgetting, every choice
    is a selection. A `KFold` selects by the errors on held-out folds (`onlinels.sums.folds`).
-4. The ridge in force is the selected ridge, the number, or the paper's.
+4. The ridge is the selected ridge, the number, or the paper's; a part of it may be in force, the
+   share that decay has left.
 5. A batch is cut at its last checkpoints. A feature that begins to vary in it has a unit of its own
    until the next choice.
 """
@@ -324,12 +325,13 @@ def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock:
 @savable(lambda made: made.until_time is None or is_time(made.until_time))
 @has_axes(units=("features",), base_units=("features",), constants=("features",))
 class Penalty(NamedTuple):
-    """The ridge in force, the units that it acts on, and the choice that may be kept.
+    """The ridge that was selected last, the units that it acts on, and the choice that may be kept.
 
     Attributes
     ----------
     ridge : float or None
-        The ridge in force; None if the statistics were too few to select one.
+        The selected ridge; None if the statistics were too few to select one, or if the setting is
+        a number or the paper's.
     units : ndarray (n_features,), or None
         Standard deviations of the features when the ridge was selected; for a feature that began to
         vary later, after its first change; 0 for constant features. None if the ridge acts on
@@ -359,7 +361,7 @@ class Penalty(NamedTuple):
 
     @property
     def is_base(self) -> bool:
-        """Whether the choice in force is that of the last doubling."""
+        """Whether the last choice is that of the last doubling."""
         return self.is_same(self._replace(ridge=self.base_ridge, units=self.base_units))
 
     def is_same(self, other: Penalty) -> bool:
@@ -420,7 +422,7 @@ def choose_penalty(
 
     That is at a count of rows, `NEXT_DUE`, and at the weight `DUE_WEIGHT` of all rows.
 
-    `running` is a recursion with the choice in force that has followed all rows, if there is one.
+    `running` is a recursion with the last choice that has followed all rows, if there is one.
     """
     check_folds(ridge, subsets)
     statistics = subsets.whole
