@@ -197,3 +197,30 @@ def test_damaged_counts_of_labels_are_refused(kind):
     for counts in (np.zeros(3), np.full(len(stream_waiting.Matches()), -1), np.zeros((2, 7))):
         with pytest.raises((TypeError, ValueError)):
             stream_waiting.Waiting().__setstate__(waiting.__getstate__() | {"_matches": counts})
+
+
+@pytest.mark.filterwarnings("ignore:Texts among numbers")
+@pytest.mark.parametrize(("make", "y"), [(StreamClassifier, "a"), (StreamRegressor, 1.0)])
+@pytest.mark.parametrize(
+    ("sample", "other"),
+    [
+        # Of texts, only the first 64 have columns.
+        ({"id": "new", "v": 1.0}, {"id": "newer", "v": 1.0}),
+        ({"id": 0.0, "v": 1.0}, {"w": 0.0, "v": 1.0}),
+        ({"id": None, "v": 1.0}, {"id": "n/a", "v": 1.0}),
+    ],
+)
+def test_samples_with_equal_rows_are_told_apart(make, y, sample, other):
+    model = make()
+    for number in range(100):
+        name = f"text {number}" if sample["id"] == "new" else float(number)
+        model.learn_one({"id": name, "v": float(number), "w": 0.5}, y)
+    model.predict_one(sample)
+    model.predict_one(other)
+    waiting = model._state.waiting
+    stored = [waiting.find(sample_key(x), 100, 0) for x in (sample, other)]
+    assert None not in stored
+    model.learn_one(sample, y)
+    waiting = model._state.waiting
+    assert waiting.find(sample_key(sample), 101, 0) is None
+    assert waiting.find(sample_key(other), 101, 0) is not None

@@ -58,7 +58,7 @@ CALLABLE = [thing for thing in PUBLIC if callable(thing)]
 CLASSES = [thing for thing in CALLABLE if inspect.isclass(thing)]
 
 
-def floor_of(name):
+def layer_of(name):
     return next(number for number, layer in enumerate(LAYERS) if name in layer.split())
 
 
@@ -70,13 +70,13 @@ def names_of_imports(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_module_imports_only_from_floors_below_and_from_its_own_package(path):
+def test_a_module_imports_only_from_layers_below_and_from_its_own_package(path):
     own = path.relative_to(PACKAGE).with_suffix("").parts[0]
     for package, *inner in names_of_imports(path):
         assert package not in ("pickle", "marshal", "shelve"), "nothing is unpickled"
         if package == "onlinels" and inner[:1] != [own]:
             name = inner[0] if inner else "__init__"
-            below = floor_of(name) < floor_of(own)
+            below = layer_of(name) < layer_of(own)
             beside = name in NEIGHBOURS.get(own, "").split()
             assert below or beside, f"{own} imports {name}"
 

@@ -1,9 +1,9 @@
 /* The heart in C, bound to CPython's limited API: rows of dicts and arrays, predicted and learnt.
  *
  * A `Reader` reads dicts into a row. `SingleRows` belongs to a model in one state: it holds the
- * model's own arrays as buffers, so that learning a row only writes to memory. Both are handed what
- * they do not know, and return NotImplemented with nothing changed: then Python code learns or refuses
- * the row. Their caller holds the model's lock.
+ * model's own arrays as buffers, so that learning a row only writes to memory. What they do not know
+ * they hand back with nothing changed, `SingleRows` by NotImplemented and `Reader.row` by None: then
+ * Python code learns or refuses the row. Their caller holds the model's lock.
  *
  * No Python code runs inside a call: names and labels of other types than Python's and numpy's own,
  * whose `__eq__` might be Python code, are handed back. So no other thread, and no interrupt, comes

@@ -1,7 +1,7 @@
 """Single rows in numpy, where no compiler was: what recursion.h and _core.c do with a row.
 
-Functions have the names of those in C, where equations and sources stand. Those that change arrays
-there return planned changes here (`onlinels.core.apply`).
+Functions have the names of those in C, where equations and sources stand; `learning` is `learn`
+there. Those that change arrays there return planned changes here (`onlinels.core.apply`).
 """
 
 from __future__ import annotations

@@ -108,7 +108,8 @@ def draw(random: Generator, n_available: int, n_wanted: int) -> Integers:
 class FilterRecipe(ABC):
     """What makes filters from example images, for the setting `filters`.
 
-    A recipe is a frozen dataclass that can be saved.
+    A recipe is a frozen dataclass. One that is to be saved is `savable`, with a check that also
+    bounds what `make` may take, as that of `Patches`.
     """
 
     n_filters: int
@@ -129,7 +130,9 @@ class FilterRecipe(ABC):
     def make(self, images: Matrix, labels: Any, random: Generator, joint: bool = False) -> Floats:
         """Return filters (n_filters, size, size, n_channels) made from images of this many axes.
 
-        `labels` may be None. `joint` tells whether the responses of channels are summed.
+        `labels` may be None. `joint` tells whether the responses of channels are summed. The
+        convolution turns filters by 180 degrees: turn them here if they are to respond to what they
+        show.
 
         Raises
         ------
@@ -254,7 +257,7 @@ class Patches(FilterRecipe):
         return filters[:, ::-1, ::-1]
 
     def _middles(self, images: Matrix, labels: list[Label] | None, random: Generator) -> Floats:
-        """Return the central patches of images drawn class by class."""
+        """Return central patches of images drawn class by class, not turned: as in the paper."""
         if labels is None:
             reason = "Patches draws from each class"
             raise ValueError(f"labels is None, expected one per image: {reason}. Pass labels.")

@@ -1,4 +1,1 @@
-"""Rows as they are read: dicts, arrays, frames and sparse matrices become named columns.
-
-A file here imports only from `saving`, `checks` and `numerics`.
-"""
+"""Rows as they are read: dicts, arrays, frames and sparse matrices become named columns."""

@@ -97,8 +97,8 @@ class ExpertsState(ABC):
         self.count = self.delay = 0
         # Features of whose texts the model has warned.
         self.warned_of: tuple[Name, ...] = ()
-        # Of the last predicted sample: the number of rows learnt before, its number of names, its
-        # values and its key.
+        # Of the last predicted sample, if it consists of numbers: the number of rows learnt before,
+        # its names, its values and its key.
         self.asked: tuple[Any, ...] | None = None
 
     def key_of(self, x: Mapping[Any, Any], row: StreamRow) -> int:
@@ -106,7 +106,7 @@ class ExpertsState(ABC):
         # Measured: a tenth of the time of a new hash.
         if self.asked is not None:
             *asked, key = self.asked
-            if asked == [self.count, len(x), row.values.tobytes()]:
+            if row.is_numeric and asked == [self.count, tuple(x), row.values.tobytes()]:
                 return int(key)
         return sample_key(x)
 
@@ -283,17 +283,17 @@ class StreamModel(ABC):
     def _forecast_one(self, x: Any) -> Any:
         """Return the forecast for a sample, and store it until its label arrives."""
 
-        def read() -> tuple[StreamRow, int | None, int, tuple[Any, Calls]]:
+        def read() -> tuple[StreamRow, int | None, tuple[Any, ...], tuple[Any, Calls]]:
             state = self._state
             if state.count:
-                return state.columns.row(x), sample_key(x), len(x), (None, ())
+                return state.columns.row(x), sample_key(x), tuple(x), (None, ())
             check_mapping(x)
             # Values are not checked before the first learnt row.
             with suppress(Exception):
-                return NO_VALUES, sample_key(x), 0, state.first_forecast(x)
-            return NO_VALUES, None, 0, (state.blank, ())
+                return NO_VALUES, sample_key(x), (), state.first_forecast(x)
+            return NO_VALUES, None, (), (state.blank, ())
 
-        row, key, n_names, (forecast, calls) = read_whole(read, self)
+        row, key, names, (forecast, calls) = read_whole(read, self)
         draft = shallow_copy(self._state)
         again = draft.waiting.latest(key, draft.count)
         if again is not None:
@@ -301,7 +301,8 @@ class StreamModel(ABC):
             return again
         if forecast is None:
             forecast = draft.forecast(row)
-            draft.asked = draft.count, n_names, row.values.tobytes(), key
+            asked = draft.count, names, row.values.tobytes(), key
+            draft.asked = asked if row.is_numeric else None
         texts = draft.not_warned_of(row.texts)
         if key is not None:
             calls = *calls, *draft.waiting.plan_add(key, forecast, draft.count)

@@ -51,6 +51,8 @@ class StreamRow(NamedTuple):
     gaps: Sequence[Name] = ()
     # Those of them whose value is a text, where earlier values are numbers.
     texts: Sequence[Name] = ()
+    # Whether all values are numbers, which the row then has.
+    is_numeric: bool = True
 
 
 def read_stream_row(x: Any, argument: str = "x") -> Sample:
@@ -182,7 +184,7 @@ class StreamColumns:
         for name in gaps:
             row[self.columns_of(name)] = np.nan
         # Sorted, so that the order of a dict's keys does not matter.
-        return StreamRow(row, sorted(gaps, key=repr), sorted(among_numbers, key=repr))
+        return StreamRow(row, sorted(gaps, key=repr), sorted(among_numbers, key=repr), False)
 
     def columns_of(self, name: Name) -> list[int]:
         """Return the columns of a name: of its number, its array and its texts."""

@@ -1,4 +1,1 @@
-"""What is remembered of a stream: sums of products, the weights that solve them, and the ridge.
-
-A file here imports only from `rows`, `saving`, `checks` and `numerics`.
-"""
+"""What is remembered of a stream: sums of products, and the weights that solve them."""
