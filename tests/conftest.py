@@ -50,11 +50,13 @@ def pytest_collection_finish():
 
 @pytest.fixture(autouse=True)
 def spent_states(monkeypatch):
-    """Let every state raise that a change of rows has consumed."""
+    """Let every state raise that a change of rows has consumed, and planned calls that are none."""
     # Late: the size of blocks of BLAS is set before numpy comes.
-    from support import spent
+    from onlinels.core import apply
+    from support import planned, spent
 
     monkeypatch.setattr(spent.Change, "planned", spent.planned)
+    monkeypatch.setattr(apply, "call", planned.call)
 
 
 @pytest.fixture

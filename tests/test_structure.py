@@ -1,4 +1,4 @@
-"""The shape of the package: six floors, short ancestries, documented public names."""
+"""The shape of the package: six layers, short ancestries, documented public names."""
 
 import ast
 import inspect
@@ -19,7 +19,7 @@ import onlinels.sklearn
 PACKAGE = Path(onlinels.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-FLOORS = (
+LAYERS = (
     "checks core locks numerics saving",
     "rows",
     "sums features",
@@ -28,7 +28,7 @@ FLOORS = (
     "windowed",
     "__init__ __main__ images",
 )
-"""What is at the root of the package, from below: a floor imports only from floors below it."""
+"""What is at the root of the package, from below: a layer imports only from layers below it."""
 
 NEIGHBOURS = {
     "numerics": "checks core locks",
@@ -43,7 +43,7 @@ NEIGHBOURS = {
     "stream": "explain",
     "export": "meta network pipelines windowed",
 }
-"""Imports within a floor."""
+"""Imports within a layer."""
 
 MODULES_WITH_NAMES = (
     onlinels,
@@ -59,7 +59,7 @@ CLASSES = [thing for thing in CALLABLE if inspect.isclass(thing)]
 
 
 def floor_of(name):
-    return next(number for number, floor in enumerate(FLOORS) if name in floor.split())
+    return next(number for number, layer in enumerate(LAYERS) if name in layer.split())
 
 
 def names_of_imports(path):
@@ -88,9 +88,7 @@ def test_no_call_sets_what_it_resets_afterwards(path):
     assert not [each for each in ("errstate(", "catch_warnings(", "ContextVar(") if each in code]
 
 
-SAME_MEANING = (
-    "__all__ ACTIVATIONS ERROR_DECAY EXPERTS LEARNING_RATE MEMORIES MIN_BLOCK_ROWS Model PRIORS"
-)
+SAME_MEANING = "__all__ ACTIVATIONS ERROR_DECAY EXPERTS LEARNING_RATE MEMORIES Model PRIORS"
 """The settings of a module, which may have one name where they do one thing in several modules."""
 
 

@@ -15,7 +15,9 @@ def apply(calls: Iterable[Call]) -> None:
     """Make planned changes in one C loop: an interrupt comes before or after the loop.
 
     A planned change is (function, *args) of a C function that writes into memory and does not fail.
-    New attributes of an object are one: (vars(object).update, attributes).
+    It runs no Python code and handles no signals, as numpy does in `np.copyto`, and where it turns
+    a tuple or list into an array. New attributes of an object are one: (vars(object).update,
+    attributes).
 
     Examples
     --------

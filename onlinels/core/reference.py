@@ -58,12 +58,12 @@ transformer that computes a batch. Values that agree to 2e-10 have one number.
 """
 
 
-def numbers_of(values: Numbers, out: Numbers | None = None) -> Numbers:
+def hashes_of(values: Numbers, out: Numbers | None = None) -> Numbers:
     """Return the hash of every value: 21 bits, 0 for 0; see `onlinels.sums.removals`.
 
     Examples
     --------
-    >>> numbers_of(np.array([0.0, -0.0, 1.0, -1.0, 1.0])).tolist()
+    >>> hashes_of(np.array([0.0, -0.0, 1.0, -1.0, 1.0])).tolist()
     [0, 0, 1397946, 2085071, 1397946]
     """
     # Adding 0 makes -0.0 the same as 0.0.
@@ -76,7 +76,7 @@ def numbers_of(values: Numbers, out: Numbers | None = None) -> Numbers:
 def prints_of_row(values: Numbers) -> Numbers:
     """Return the hashes of the values of a row, and their squares, (2, n)."""
     both = np.empty((2, len(values)), np.uint64)
-    numbers = numbers_of(values, both[0])
+    numbers = hashes_of(values, both[0])
     np.multiply(numbers, numbers, both[1])
     return both
 
@@ -121,7 +121,7 @@ def absorb(
     if scale < MIN_SCALE:
         calls = (*calls, (np.divide, inverse, scale, inverse))
         scale = 1.0
-    return (*calls, (factors.__setitem__, slice(None), (scale, 0.0, kept)))
+    return (*calls, (factors.__setitem__, ..., np.array([scale, 0.0, kept])))
 
 
 def weights_of_errors(mean_weight: float, forgets: bool) -> tuple[float, float]:
@@ -407,7 +407,7 @@ class Experts:
                 # A partition of loss L weighs exp(-L), where L decays.
                 shares = self._shares**LOG_LOSS_DECAY * (likelihoods / likelihoods.max()) ** w
                 shares = np.maximum(shares / shares.sum(), MIN_PARTITION_SHARE)
-                calls = (*calls, (np.copyto, self._shares, shares))
+                calls = (*calls, (self._shares.__setitem__, ..., shares))
         return calls
 
 

@@ -74,7 +74,7 @@ class SumsOfRows:
         # Arguments by position take half the time of arguments by name; some are defaults.
         calls: list[Call] = [
             (dgemm, w, z, v, decay, self.cross, 1, 0, 1),
-            (np.copyto, squares, decay * squares + w * v[0] ** 2),
+            (squares.__setitem__, ..., decay * squares + w * v[0] ** 2),
         ]
         for above, corner in self.panels:
             own = z[:, start : start + len(corner)]
@@ -86,16 +86,16 @@ class SumsOfRows:
 
     def fade(self, about: Numbers, decay: float) -> list[Call]:
         """Return the changes of sums that decay by a row that is not added."""
-        decays = (np.multiply, self.tally, (1.0, decay, decay**2), self.tally)
+        decays = (np.multiply, self.tally, np.array([1.0, decay, decay**2]), self.tally)
         return [*self.add_products(about, 0.0, decay), decays]
 
     def add_row(self, values: Numbers, about: Numbers, w: float, decay: float) -> list[Call]:
         """Return the changes of all sums."""
         count, weight, squared = self.tally.tolist()
-        after = count + 1.0, weight * decay + w, decay**2 * squared + w**2
+        after = np.array([count + 1.0, weight * decay + w, decay**2 * squared + w**2])
         calls = self.add_products(about, self.weight_of(w, decay), decay)
         calls.append((np.add, self.prints, prints_of_row(values), self.prints))
-        calls.append((np.copyto, self.tally, after))
+        calls.append((self.tally.__setitem__, ..., after))
         moved = self.move_mean(values, about, w, weight * decay, after[0])
         return calls + moved if self.is_centred else calls
 
@@ -111,7 +111,7 @@ class SumsOfRows:
             way = mean - origin
             offset = (origin - (mean - way)) + (offset - way)
             origin = mean
-        return [(np.copyto, self.origin, origin), (np.copyto, self.offset, offset)]
+        return [(self.origin.__setitem__, ..., origin), (self.offset.__setitem__, ..., offset)]
 
 
 class SingleRows:
@@ -233,6 +233,6 @@ class SingleRows:
         errors, ratio = v - z @ r.weights, w / (1.0 + leverage)
         gain = ratio / float(r.factors[SCALE] * decay)
         return [
-            (np.copyto, r.criterion, decay * r.criterion + ratio * errors**2),
+            (r.criterion.__setitem__, ..., decay * r.criterion + ratio * errors**2),
             *absorb(r.inverse, r.weights, r.factors, decay, gain, image, errors),
         ]

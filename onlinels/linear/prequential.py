@@ -26,7 +26,7 @@ from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Re
 from onlinels.sums.rows import Rows
 from onlinels.sums.statistics import Statistics
 
-MIN_BLOCK_ROWS = 4
+LEAST_BLOCK_ROWS = 4
 """Number of rows from which a block costs less than its rows one by one."""
 
 BLOCK_ENTRIES = 2**16
@@ -272,7 +272,7 @@ def _answer_rows(model: LinearModel, rows: Rows, start: int, scores: Floats) -> 
 def _answer_block(model: LinearModel, rows: Rows, start: int, scores: Floats) -> int:
     """Predict rows and learn them in a block; return their number, 0 if no recursion can."""
     n_rows = _block_length(model, rows, start)
-    current = _current_recursion(model) if n_rows >= MIN_BLOCK_ROWS else None
+    current = _current_recursion(model) if n_rows >= LEAST_BLOCK_ROWS else None
     if current is None:
         return 0
     trust, valid_until = current.trust, model._state.following.valid_until
@@ -362,8 +362,8 @@ def _sound_rows(statistics: Statistics, recursion: Recursion, rows: Rows) -> int
     deviations *= np.sqrt(np.broadcast_to(rows.w, len(deviations)))[:, None]
     if (np.einsum("ij,ij->j", deviations, deviations) <= most).all():
         return len(deviations)
-    grown = (np.cumsum(deviations**2, axis=0) > most).any(axis=1)
-    return max(1, int(grown.argmax()))
+    outgrown = (np.cumsum(deviations**2, axis=0) > most).any(axis=1)
+    return max(1, int(outgrown.argmax()))
 
 
 def augmented(statistics: Statistics, rows: Rows) -> tuple[Floats, Floats, Floats]:

@@ -155,7 +155,7 @@ def log_losses(
 
     Returns
     -------
-    ndarray (n, len(SCALES))
+    ndarray (n, len(SOFTMAX_SCALES))
         Log-losses, which can be summed over rows, batches and models.
 
     Notes
@@ -182,7 +182,7 @@ def best_scale(losses: Floats) -> float:
 
 
 def best_scales(losses: Floats) -> Floats:
-    """Return the scales with the lowest log-loss, (...), for losses (..., len(SCALES))."""
+    """Return the scales with the lowest log-loss, (...), for losses (..., len(SOFTMAX_SCALES))."""
     scales: Floats = SOFTMAX_SCALES[(losses + SCALE_PENALTIES).argmin(axis=-1)]
     return scales
 

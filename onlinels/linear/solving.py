@@ -170,6 +170,9 @@ def difference_between(one: State, two: State, mine: Floats, theirs: Floats) -> 
     effects = units * enlarged(mine, *size)
     its_effects = units * gathered(theirs, places.features, places.targets)
     largest = np.maximum(np.abs(effects), np.abs(its_effects)).max(axis=0, initial=0.0)
+    if one.settings.priors is not None:
+        # Of a class that is shrunk to the mean of all, only rounding is left.
+        largest[:] = largest.max(initial=0.0)
     a, b = own.row_sums(), its.row_sums()
     root = np.sqrt(max(a.weight, b.weight) or 1.0)
     return max(

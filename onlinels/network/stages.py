@@ -180,10 +180,7 @@ class FixedNetwork(Network):
         if len(rows) > 1 or layer.half_life is not None or not layer.count:
             layer.learn_many(rows, labels, w, t)
             return
-        # Compiled code learns a dict of names that were met, which those of an array are not.
-        columns = layer._state.columns
-        if not columns.places:
-            columns.places.update(zip(columns.names, range(len(columns)), strict=True))
+        layer._state.columns.note_positions()
         layer.learn_one(dict(enumerate(rows[0].tolist())), labels[0], examples[0].weight)
 
     def learnt(self, examples: Sequence[Example]) -> FixedNetwork:

@@ -746,6 +746,11 @@ class Columns:
                 kind = (Outputs,) if arrays[0].are_outputs else ()
                 self.places[arrays[0].name] = first, arrays[0].length, *kind
 
+    def note_positions(self) -> None:
+        """Note the columns of an array, of which `onlinels.core` then reads dicts."""
+        if not self.places:
+            self.places.update(zip(self.names, range(len(self)), strict=True))
+
     def _knows(self, feature: ArrayFeature) -> bool:
         return feature.name in (self._stems if feature.are_outputs else self._lengths)
 

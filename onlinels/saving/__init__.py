@@ -1,7 +1,7 @@
 """Save models to files, completely or not at all, and load them without running any code.
 
 A class that can be saved says so with the decorator `savable`; `save` and `load` do the rest. It
-imports only from `checks` and `numerics`.
+imports only from `checks`, `locks` and `numerics`.
 """
 
 from onlinels.saving.description import in_plain_types as in_plain_types

@@ -311,9 +311,9 @@ def _take_state(part: Any, state: bytes) -> None:
         if bytes(part.__getstate__()) != state:
             raise ValueError("it has superfluous bytes")
         probed = copy.deepcopy(part)
-        for count in range(N_PROBES):
+        for number in range(N_PROBES):
             getattr(probed, "get", list)()
-            probed.update(count % 2)
+            probed.update(number % 2)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # Errors of river's compiled code are no Exception.

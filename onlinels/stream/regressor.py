@@ -332,6 +332,9 @@ class RegressorState(ExpertsState):
             self.grow(columns)
         values = row.values
         judged, past = self.known_of(found)
+        if found is not None or not self.late:
+            self.delay = 0 if found is None else found.delay
+            self.late = past if self.delay else ()
         current = judged
         if len(judged.inputs) != 2 * len(values) + N_LAGS or self.delay:
             current = self.forecast_after(values, past)
@@ -362,11 +365,10 @@ class RegressorState(ExpertsState):
         """
         if found is None and self.late:
             return UNFORECAST, self.late
-        stored = UNFORECAST if found is None else Forecast.of(found.forecast)
-        self.delay = 0 if found is None else found.delay
-        past = stored.past if self.delay and stored.past else self.past
-        self.late = past if self.delay else ()
-        return stored, past
+        if found is None:
+            return UNFORECAST, self.past
+        stored = Forecast.of(found.forecast)
+        return stored, stored.past if found.delay and stored.past else self.past
 
     def learn_plain(self, row: Floats, target: float, w: float) -> None:
         """Let plain least squares of a draft learn a row later, in units of its own."""

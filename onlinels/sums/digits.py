@@ -86,6 +86,14 @@ def _are_constant(statistics: Statistics) -> NDArray[np.bool_]:
     return are_constant(statistics.prints, n_rows) | (n_rows <= 1)
 
 
+def gram_sums(statistics: Statistics) -> GramSums:
+    """Return A'A and A'Y of statistics in any form."""
+    products = statistics.products
+    if isinstance(products, GramSums):
+        return products
+    return GramSums.of(*products.gram_and_cross())
+
+
 def _losses(
     statistics: Statistics, ridge: float | Floats, diagonal: Floats, weights: Floats | None
 ) -> Iterator[tuple[float, int]]:
@@ -93,8 +101,7 @@ def _losses(
 
     Without weights, these are bounds for any weights and any ridge.
     """
-    products, rounding, n_features = statistics.products, statistics.rounding, len(diagonal)
-    assert isinstance(products, GramSums)  # No other form removes rows.
+    products, rounding, n_features = gram_sums(statistics), statistics.rounding, len(diagonal)
     errors, of_targets = np.split(rounding.squares, [n_features])
     constant, constant_targets = np.split(_are_constant(statistics), [n_features])
     squares, weight = statistics.target_squares, statistics.weight or np.inf

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.core.constants import EPS
-from onlinels.core.reference import numbers_of
+from onlinels.core.reference import hashes_of
 from onlinels.numerics import is_array
 from onlinels.saving import savable
 from onlinels.sums.axes import has_axes
@@ -177,7 +177,7 @@ def prints_of(values: Matrix) -> Prints:
     sums = np.zeros((2, values.shape[1]), np.uint64)
     step = max(1, VALUES_AT_ONCE // max(1, values.shape[1]))
     for start in range(0, len(values), step):
-        numbers = numbers_of(values[start : start + step].astype(np.float64, copy=False))
+        numbers = hashes_of(values[start : start + step].astype(np.float64, copy=False))
         sums[0] += numbers.sum(axis=0)
         numbers *= numbers
         sums[1] += numbers.sum(axis=0)
@@ -186,7 +186,7 @@ def prints_of(values: Matrix) -> Prints:
 
 def prints_of_counts(counts: Integers) -> Prints:
     """Return the sums of the one-hot targets of labels, given the number of rows of each label."""
-    one, times = numbers_of(np.ones(1)), counts.astype(np.uint64)
+    one, times = hashes_of(np.ones(1)), counts.astype(np.uint64)
     return np.stack((times * one, times * one * one))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from onlinels.checks import FEATURE_COUNT_REMEDY, check_room
 from onlinels.core.constants import EPS, MUCH_LARGER
-from onlinels.core.reference import numbers_of
+from onlinels.core.reference import hashes_of
 from onlinels.numerics import Calls, is_array
 from onlinels.rows.batch import Name
 from onlinels.saving import savable
@@ -214,7 +214,7 @@ class Subsets:
         held = held_by(inliers, rows)
         if before.count - inliers.count == 1:
             # The outlier may have been outgrown; its fingerprint is what the inliers lack.
-            hashes = numbers_of(np.hstack((rows.values, rows.dense_targets(whole.n_targets))))
+            hashes = hashes_of(np.hstack((rows.values, rows.dense_targets(whole.n_targets))))
             lacking = before.prints[0] - inliers.prints[0]
             (found,) = np.nonzero((hashes == lacking).all(axis=1))
             held = ~np.isin(np.arange(len(hashes)), found[:1])
