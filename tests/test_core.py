@@ -70,14 +70,17 @@ class InNumpy(rows_in_numpy.SingleRows):
     """Single rows in numpy that learn batches one by one, as in C, not in blocks."""
 
     def predict_learn(self, X, targets, w, scores):
-        columns = np.zeros(len(X), int) if self.counts is None else targets
-        known = targets if self.counts is None else np.eye(scores.shape[1])[targets]
-        for k, row in enumerate(np.hstack((X, known))):
-            found = self.scores_of(X[k]) if self.is_plain(row, w[k]) else NotImplemented
+        n = scores.shape[1]
+        for k, x in enumerate(X):
+            column = 0 if self.counts is None else targets[k]
+            if column >= n:
+                return k
+            row = np.append(x, targets[k] if self.counts is None else np.eye(n)[column])
+            found = self.scores_of(x) if self.is_plain(row, w[k]) else NotImplemented
             if found is NotImplemented:
                 return k
             scores[k] = found
-            assert self.learn_read(row, w[k], columns[k])
+            assert self.learn_read(row, w[k], column)
         return len(X)
 
 

@@ -219,6 +219,26 @@ def test_the_memory_for_rows_apart_is_given_back_when_they_are_forgotten(accumul
     assert laws.error_of_fit(model, rows) < 1e-9
 
 
+@pytest.mark.filterwarnings("ignore:t is so late")
+@pytest.mark.parametrize("learns_one", [True, False])
+def test_a_row_is_no_outlier_if_all_others_are_forgotten(learns_one):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 2))
+    X[30] *= 3e3
+    model = LeastSquaresRegressor(1.0, half_life=1.0)
+    model.learn_many(X, X[:, 0], t=0.0)
+    subsets = model._state.subsets
+    assert (subsets.whole.count, subsets.inliers.count) == (40, 39)
+    for t in (53.0, 54.0):
+        if learns_one:
+            model.learn_one({0: 1e3, 1: 1e3}, 1e3, t=t)
+        else:
+            model.learn_many(np.full((1, 2), 1e3), [1e3], t=[t])
+    subsets = model._state.subsets
+    assert (subsets.whole.count, subsets.inliers.count) == (42, 41)
+    np.testing.assert_allclose(subsets.inliers.tally[1:], [1.5, 1.25])
+
+
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [

@@ -26,7 +26,7 @@
 #include "stream.h"
 
 /* The number of this file's arguments and arrays (see `onlinels/core/constants.py`). */
-#define LAYOUT 12
+#define LAYOUT 13
 
 /* Sum of squares of values and targets up to which sums stay within float64; not NaN. */
 #define MAX_SQUARES 1e150

@@ -386,11 +386,13 @@ KERNEL void add_hashes(ptrdiff_t size, const real *values, uint64_t *RESTRICT pr
  * first row is, becomes the origin. From time to time the mean does, and the offset keeps what rounding takes. */
 static void move_mean(const sums_t *s, const row_t *row)
 {
-    const int is_heavy = MUCH_HEAVIER * row->weight < row->w;
-    const real share = (real)(is_heavy ? -row->weight / row->w : row->w / row->total);
-    if (is_heavy)
+    real share = (real)(row->w / row->total);
+    if (MUCH_HEAVIER * row->weight < row->w) {
         memcpy(s->origin, row->values, (size_t)(s->m + s->n) * sizeof(real));
-    add_outer(s->m + s->n, 1, !is_heavy, 1, row->about, &share, s->offset);
+        memset(s->offset, 0, (size_t)(s->m + s->n) * sizeof(real));
+        share = (real)(-row->weight / row->w);
+    }
+    add_outer(s->m + s->n, 1, 1, 1, row->about, &share, s->offset);
     if (s->tally[0] > 0.0 && s->tally[0] < MAX_COUNTED && (int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
         return;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {

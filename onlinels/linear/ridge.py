@@ -740,17 +740,17 @@ def penalty_after(
     past : float
         Factor on the weight of all earlier rows.
     """
-    (only, firsts), n_rows, weights = changes, len(rows.values), rows.weights()
+    (only, firsts), n_rows, known = changes, len(rows.values), statistics.shape
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
-    if len(only) > statistics.n_features:
-        places = Places.for_growth((statistics.n_features, 0), (len(only), 0))
-        penalty = reindexed(penalty, places)
+    if len(only) > known[0]:
+        penalty = reindexed(penalty, Places.for_growth(known, (len(only), known[1])))
     penalty = penalty._replace(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:
         return penalty, begins[:0], np.zeros(0)
-    first, totals = firsts[begins], past * statistics.weight + np.cumsum(weights)
+    first, weights = firsts[begins], rows.weights()
+    totals = past * statistics.weight + np.cumsum(weights)
     # Weight of each row as a share of the weight of all rows up to it.
     shares = np.divide(weights, totals, out=np.zeros(n_rows), where=totals > 0.0)[first]
     if statistics.is_centred:

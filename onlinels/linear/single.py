@@ -36,7 +36,7 @@ def rows_of(state: State) -> Any:
     `onlinels.core` takes these arrays from statistics and recursion by the names of attributes.
     """
     following, statistics, solution = state.following, state.statistics, state.following.solution
-    shape = statistics.n_features, statistics.n_targets
+    shape = statistics.shape
     if following.rows is not None or not min(shape):
         return following.rows
     constants = None

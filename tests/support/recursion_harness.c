@@ -1,4 +1,4 @@
-/* Learn a stream by recursion.h alone: the first row is the mean, the others follow. */
+/* Learn a stream by recursion.h alone: the first row becomes the origin. */
 #include "recursion.h"
 #include <stdlib.h>
 
@@ -15,12 +15,12 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     real *of = (real *)calloc((size_t)(16 * block), sizeof(real));
     uint64_t *prints = (uint64_t *)calloc((size_t)(2 * size), sizeof(uint64_t));
     real **squares = (real **)calloc((size_t)size, sizeof(real *));
-    double tally[3] = {1.0, 1.0, 1.0}, factors[N_FACTORS] = {1.0, 0.0, 1.0};
+    double tally[3] = {0.0, 0.0, 0.0}, factors[N_FACTORS] = {1.0, 0.0, 1.0};
     panel_t panels[2] = {{0, width, of, of}, {width, m - width, of + block, of + 2 * block}};
     sums_t s;
     recursion_t r;
     row_t row;
-    ptrdiff_t i = 1;
+    ptrdiff_t i = 0;
     if (!of || !prints || !squares)
         return -1;
     memset(&s, 0, sizeof(s));
@@ -40,7 +40,6 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     row.values = of + 9 * block, row.about = of + 10 * block, row.image = of + 11 * block;
     row.scores = of + 12 * block, row.errors = of + 13 * block;
     row.imaged = of + 15 * block, row.imaged_at = -1.0;
-    memcpy(s.origin, rows, (size_t)size * sizeof(real));
     for (ptrdiff_t j = 0; j < m; j++)
         r.inverse[j * m + j] = 1 / ridge;
     for (; i < k; i++) {
