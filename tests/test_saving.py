@@ -60,6 +60,7 @@ def test_every_class_that_can_be_saved_is_saved_above():
     assert {*KINDS_BY_NAME, *LATE_CLASSES} - {"FoldedStatistics"} == named
 
 
+@pytest.mark.filterwarnings("ignore:X has more columns")
 @kinds
 @examples(12)
 @given(st.data())
