@@ -151,6 +151,8 @@ CONTRADICTIONS = [
     ("network that waits", "ConvolutionalFeatures", {"padding": 10**6}),
     ("after PolynomialExtender", "river.PolynomialExtender", {"degree": 10**9}),
     ("gram, {}", "Columns", {"lengths": {"dict": [["a", 10**12]]}}),
+    # What learns single rows is made of the state.
+    ("gram, {}", "Following", {"rows": 7}),
     # A clock is that of its model.
     ("gram, {}", "Clock", {"forgetting_factor": 0.0}),
     ("gram, {}", "Clock", {"forgetting_factor": 0.5}),

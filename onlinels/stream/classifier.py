@@ -194,13 +194,12 @@ class ClassifierState(ExpertsState):
         n_known = len(self.classes)
         self.plain.learn_pending(self.count)
         found = self.waiting.find(key, self.count, self.delay)
-        if found is not None:
-            self.delay = found.delay
+        delay = self.delay if found is None else found.delay
         if classes is not self.classes or columns is not self.columns:
             self.grow(columns, classes)
-        if self.delay and not self.is_watched:
+        if delay and not self.is_watched:
             self.take_watched_scale()
-        stored = self.known_of(found, len(row.values))
+        stored = self.known_of(found, delay, len(row.values))
         features = stored.features
         if len(features) < len(row.values):
             features = self.scaler.transform(row.values)
@@ -208,7 +207,7 @@ class ClassifierState(ExpertsState):
         _, last, is_scaled, best, mixture = stored
         if not len(best):
             # The last label that was known then is not known if labels are late.
-            last = -1 if self.delay else self.last
+            last = -1 if delay else self.last
         scores = self.prepare(features, last, w)
         plain = self.plain.with_units(row.values)
         raw = plain.read(row.values, self.scaler)
@@ -219,11 +218,11 @@ class ClassifierState(ExpertsState):
         errors = -scores[:N_LINEAR]
         errors[:, column] += 1.0
         calls = self.experts.plan(errors, column, column >= n_known, w)
-        calls = *calls, *self.waiting.plan_label(key, found, self.delay)
+        calls = *calls, *self.waiting.plan_label(key, found, delay)
         self.plain = plain.with_pending_row(raw, column, w)
         if not is_scaled:
             self.scaler = self.scaler.learnt(row.values, row.gaps)
-        self.last = column
+        self.last, self.delay = column, delay
         self.count += 1
         return calls
 
@@ -237,12 +236,12 @@ class ClassifierState(ExpertsState):
             # No expert could predict a class that was unknown.
             self.errors *= ERROR_DECAY
 
-    def known_of(self, found: Found | None, n_features: int) -> Prediction:
+    def known_of(self, found: Found | None, delay: int, n_features: int) -> Prediction:
         """Return the forecast that a label found, or what is known of its row without one."""
         stored = UNPREDICTED if found is None else Prediction.of(found.forecast)
         # Without delay, the current forecast is as good, which knows all features. Before the first
         # row was learnt, rows were scaled in another way.
-        is_whole = self.delay > 0 or len(stored.features) == n_features
+        is_whole = delay > 0 or len(stored.features) == n_features
         is_alike = len(stored.best) > 0 or self.is_watched
         return stored if is_whole and is_alike else UNPREDICTED
 

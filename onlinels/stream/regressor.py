@@ -332,12 +332,13 @@ class RegressorState(ExpertsState):
             self.grow(columns)
         values = row.values
         judged, past = self.known_of(found)
-        if found is not None or not self.late:
-            self.delay = 0 if found is None else found.delay
-            self.late = past if self.delay else ()
+        delay = self.delay if self.late else 0
+        delay = delay if found is None else found.delay
         current = judged
-        if len(judged.inputs) != 2 * len(values) + N_LAGS or self.delay:
+        if len(judged.inputs) != 2 * len(values) + N_LAGS or delay:
+            # Before the delay is noted: as the row was predicted.
             current = self.forecast_after(values, past)
+        self.delay, self.late = delay, past if delay else ()
         both = np.array([y, y - past[-1][0] if past else math.nan])
         scaled = self.targets.transform(both)
         scores = self.prepare(current.inputs, -1, w)
