@@ -151,7 +151,12 @@ def savable(
         name, maker = made.__name__, make or partial(_remade, made)
         kind = SavableClass(made, name, take, maker, check, computed)
         # If a module is executed again, its first classes stay, because other modules hold them.
-        KINDS_BY_NAME.setdefault(name, kind)
+        known = KINDS_BY_NAME.setdefault(name, kind).made
+        if known.__module__ != made.__module__:
+            raise TypeError(
+                f"{made.__module__}.{name} has the name of a class of {known.__module__} in files, "
+                "expected a name of its own. Rename the class."
+            )
         return made
 
     return declared

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from onlinels.checks import Floats, warn_caller
-from onlinels.core.apply import apply
 from onlinels.numerics import Calls, is_array, owned, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, name_text, plain_names
 from onlinels.saving import savable
@@ -193,8 +192,9 @@ class Waiting:
 
     Examples
     --------
+    >>> from onlinels.core.apply import apply
     >>> waiting, key = Waiting(), sample_key({"a": 1.0})
-    >>> waiting.add(key, np.array([0.3]), count=20)
+    >>> apply(waiting.plan_add(key, np.array([0.3]), count=20))
     >>> waiting.find(key, count=25)
     Found(number=0, forecast=array([0.3]), delay=5, is_sure=True)
     """
@@ -245,10 +245,6 @@ class Waiting:
             (self._numbers.__setitem__, key, numbers),
             (vars(self).update, news),
         )
-
-    def add(self, key: int, forecast: AnyForecast, count: int) -> None:
-        """Store a forecast that was made after `count` rows were learnt."""
-        apply(self.plan_add(key, forecast, count))
 
     def watched(self, x: Any) -> tuple[Floats, Calls]:
         """Return the scaled values of a sample before the first row; plan to learn its scale."""
