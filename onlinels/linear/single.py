@@ -78,7 +78,8 @@ def learn_in_place(state: State, rows: Rows) -> bool:
     targets, is_known = rows.targets, rows.columns is state.columns
     if len(targets) != 1 or not is_known or rows.shape != state.statistics.products.shape:
         return False
-    single, column = rows_of(state), int(targets[0]) if targets.ndim == 1 else 0
+    single = rows_of(state)
+    column = int(targets[0]) if targets.ndim == 1 else 0
     return isinstance(single, InNumpy) and single.learn_read(
         row_of(rows), float(np.max(rows.w)), column
     )

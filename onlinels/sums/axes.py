@@ -63,11 +63,8 @@ class Places(NamedTuple):
     @classmethod
     def for_growth(cls, old: tuple[int, int], new: tuple[int, int]) -> Places:
         """Return the places for new features and targets after the old ones, which all stay."""
-        features, targets = (
-            origins(np.arange(size), max(size, larger))
-            for size, larger in zip(old, new, strict=True)
-        )
-        return cls(features, targets, old[0])
+        size = max(old[0], new[0]), max(old[1], new[1])
+        return cls.for_union(np.arange(old[0]), np.arange(old[1]), size)
 
     @classmethod
     def for_union(cls, features: Integers, targets: Integers, new: tuple[int, int]) -> Places:
