@@ -1,0 +1,241 @@
+/* Rows that a model learns: from dicts one by one, and from arrays. */
+#ifndef ONLINELS_LEARNING_H
+#define ONLINELS_LEARNING_H
+
+#include "answers.h"
+
+/* Whether a choice of a ridge is due if all rows have this weight, and are far from equally weighted. */
+static int is_weight_beyond(const SingleRows *self, double weight)
+{
+    const double due = self->registers[DUE_WEIGHT];
+    return (due > 0.0 && weight >= due) || weight < LEAST_DUE_SHARE * due;
+}
+
+/* Whether k rows of weight w can be learnt here, for all that is known before they are read: no choice
+ * of a ridge is due before the last of them. */
+static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
+{
+    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && self->sums.tally[1] > 0.0
+           && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
+           && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
+}
+
+/* Prepare to learn the row with a weight w, after a decay of all earlier weights. */
+static void prepare_row(SingleRows *self, double w, double decay)
+{
+    prepare(&self->sums, &self->row, w, decay);
+    if (self->inliers.m)
+        prepare(&self->inliers, &self->inlier, w, decay);
+}
+
+/* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
+ * float64, and it is not the first that dwarfs the others. Then it is prepared. */
+static int is_plain(SingleRows *self, double w)
+{
+    const real *values = self->row.values;
+    if (!can_learn(self, 1, w) || !is_constant_where_known(self)
+        || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
+        return 0;
+    prepare_row(self, w, self->decay);
+    return self->inliers.m || !dwarfs(&self->sums, &self->row);
+}
+
+/* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
+static int are_units_alike(const SingleRows *self)
+{
+    const sums_t *s = &self->sums;
+    for (ptrdiff_t i = 0; i < s->m; i++) {
+        const double now = *s->squares[i] / s->tally[1];
+        const double then = self->recursion.penalties[i] / self->registers[SCALED];
+        if (now != 0.0 && (now > MAX_UNITS_GROWTH * then || then > MAX_UNITS_GROWTH * now))
+            return 0;
+    }
+    return 1;
+}
+
+/* Pass a checkpoint, if one is due, and the ridge is kept; otherwise, a choice is due. */
+static void pass_checkpoint(SingleRows *self)
+{
+    double *registers = self->registers;
+    const double count = self->sums.tally[0], weight = self->sums.tally[1], squared = self->sums.tally[2];
+    /* The number of rows; of equally weighted rows, (sum w)^2 / sum w^2, if these are at most half as many */
+    const double rows = count - registers[BEGAN], square = weight * weight;
+    const double equal = 2.0 * square > rows * squared ? rows : floor(weight * (weight / (squared ? squared : 1.0)));
+    if (equal < rows && is_weight_beyond(self, weight))
+        registers[NEXT_DUE] = count;
+    if (count != registers[NEXT_DUE])
+        return;
+    if (!(registers[GROWTH] > 0.0 && equal >= registers[LEAST_ROWS] && equal < registers[DOUBLES_AT])
+        || !(self->recursion.inverse && count < registers[VALID_UNTIL]) || self->refines
+        || (registers[SCALED] > 0.0 && !are_units_alike(self)))
+        return;
+    self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
+    if (is_accepted(&self->sums, &self->recursion, self->row.image)) {
+        registers[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(registers[GROWTH] * rows));
+        registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE);
+    }
+}
+
+/* Learn the prepared row: into the sums, and into the weights if these follow rows. */
+static void learn(SingleRows *self, int is_restored)
+{
+    double *registers = self->registers;
+    const double count = self->sums.tally[0];
+    /* Weights follow rows only while predictions keep coming. */
+    const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
+                        && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
+                        && follow(&self->sums, &self->recursion, &self->row, self->most);
+    if (self->recursion.inverse && !follows)
+        registers[VALID_UNTIL] = 0.0;
+    add_row(&self->sums, &self->row);
+    if (self->inliers.m)
+        (dwarfs(&self->inliers, &self->inlier) ? fade : add_row)(&self->inliers, &self->inlier);
+    pass_checkpoint(self);
+}
+
+/* Learn a row that is read and prepared. */
+static void learn_read(SingleRows *self)
+{
+    /* If the ridge decays with the rows, it is set to its full size again in the end. */
+    const double share = self->registers[SHARE] * self->decay;
+    const int is_restored = share < self->least_share;
+    if (self->least_share > 0.0)
+        self->registers[SHARE] = is_restored ? 1.0 : share;
+    if (self->counts)
+        self->counts[self->column] += 1.0;
+    learn(self, is_restored);
+}
+
+static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args != 3)
+        return PyErr_Format(PyExc_TypeError, "learn(x, y, w)");
+    if (!PyFloat_CheckExact(args[2]) || read_dict(self->features, args[0], self->row.values) < 0
+        || !read_target(self, args[1]) || !is_plain(self, PyFloat_AsDouble(args[2])))
+        return not_known();
+    learn_read(self);
+    Py_RETURN_NONE;
+}
+
+/* Learn a row with its targets (m + n), which Python code has checked, after a decay of all earlier weights:
+ * learn_checked(row, w, decay). */
+static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    const Py_ssize_t size = self->sums.m + self->sums.n;
+    if (n_args != 3 || !self->sums.cross)
+        return PyErr_Format(PyExc_ValueError, "learn_checked(row, w, decay), into sums of products");
+    const double w = PyFloat_AsDouble(args[1]), decay = PyFloat_AsDouble(args[2]);
+    const real *row = PyErr_Occurred() ? NULL : memory_in(args[0], size, REALS, TO_READ);
+    if (!row)
+        return NULL;
+    memcpy(self->row.values, row, (size_t)size * sizeof(real));
+    prepare_row(self, w, decay);
+    learn(self, 0);
+    Py_RETURN_NONE;
+}
+
+/* ---- Rows of arrays ---------------------------------------------------------------------------- */
+
+/* The arrays of k rows: X (k, m), targets (k, n) or columns of labels (k,), w (k,), and scores (k, n), to
+ * write. */
+enum { X, TARGETS, W, SCORES, N_ARRAYS };
+
+/* Take the first arrays of rows. Return k, or -1 with an exception. */
+static Py_ssize_t take_rows(const SingleRows *self, PyObject *arrays, Py_ssize_t count, void **found)
+{
+    const Py_ssize_t n = self->sums.n, k = PyObject_Size(PyTuple_GetItem(arrays, X));
+    const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n};
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const char *formats = i == TARGETS && self->counts ? INTEGERS : REALS;
+        if (k < 0 || !(found[i] = memory_of(arrays, i, sizes[i], formats, i == SCORES ? TO_WRITE : TO_READ)))
+            return -1;
+    }
+    return k;
+}
+
+/* Load row k of arrays, and its targets: numbers, or those of its label. Return 0 if no target has the column
+ * of the label. */
+static int load_row(SingleRows *self, void *const *rows, Py_ssize_t k)
+{
+    const ptrdiff_t m = self->sums.m, n = self->sums.n;
+    real *values = self->row.values;
+    memcpy(values, (real *)rows[X] + k * m, (size_t)m * sizeof(real));
+    if (self->counts)
+        return set_label(self, (Py_ssize_t)((int64_t *)rows[TARGETS])[k]);
+    memcpy(values + m, (real *)rows[TARGETS] + k * n, (size_t)n * sizeof(real));
+    return 1;
+}
+
+/* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets,
+ * w, scores). Return the number of rows. */
+static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
+{
+    void *rows[N_ARRAYS];
+    const Py_ssize_t n = self->sums.n, n_rows = take_rows(self, arrays, N_ARRAYS, rows);
+    Py_ssize_t k = 0;
+    if (n_rows < 0)
+        return NULL;
+    for (; k < n_rows; k++) {
+        if (!load_row(self, rows, k) || !is_plain(self, ((double *)rows[W])[k]) || !answer(self, NULL))
+            break;
+        memcpy((real *)rows[SCORES] + k * n, self->row.scores, (size_t)n * sizeof(real));
+        learn_read(self);
+    }
+    return PyLong_FromSsize_t(k);
+}
+
+/* Whether all k rows of arrays, each of weight 1, can be learnt here. */
+static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
+{
+    const sums_t *s = &self->sums;
+    const double total = dot(k * s->m, rows[X], rows[X]);
+    const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
+    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->inliers.m
+              && s->tally[1] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
+        self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
+    prepare(s, &self->row, 1.0, 1.0);
+    const int are_far = can && dwarfs(s, &self->row);
+    for (Py_ssize_t i = 0; can && (self->constants || self->counts || are_far) && i < k; i++) {
+        can = load_row(self, rows, i) && is_constant_where_known(self);
+        prepare(s, &self->row, 1.0, 1.0);
+        can = can && !(are_far && dwarfs(s, &self->row));
+    }
+    return can;
+}
+
+/* Learn the rows of an array, which Python code has not checked, all or none: learn_many(X, targets). Return
+ * whether that was possible. */
+static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
+{
+    const ptrdiff_t m = self->sums.m, size = m + self->sums.n;
+    sums_t others = self->sums; /* all but A'A, to which some rows are added at once */
+    row_t row = self->row;
+    real weights[ROWS_AT_ONCE] = {0};
+    void *rows[N_ARRAYS];
+    const Py_ssize_t k = take_rows(self, arrays, W, rows);
+    if (k < 0)
+        return NULL;
+    const int can = are_plain(self, rows, k);
+    others.n_panels = 0;
+    for (Py_ssize_t i = 0; can && i < k; i++) {
+        const Py_ssize_t at = i % ROWS_AT_ONCE;
+        row.about = self->row.about + at * size;
+        if (load_row(self, rows, i) && self->counts)
+            self->counts[self->column] += 1.0;
+        prepare(&others, &row, 1.0, 1.0);
+        add_row(&others, &row);
+        weights[at] = row.weight;
+        if (at == ROWS_AT_ONCE - 1 || i == k - 1) {
+            add_squares(m, size, weights, self->row.about, self->sums.panels->corner);
+            memset(weights, 0, sizeof(weights));
+        }
+        self->registers[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
+        self->registers[VALID_UNTIL] = 0.0;
+    }
+    if (can)
+        pass_checkpoint(self);
+    return PyBool_FromLong(can);
+}
+
+#endif

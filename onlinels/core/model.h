@@ -1,0 +1,228 @@
+/* `SingleRows` belongs to a model in one state: it holds the model's own arrays as buffers, so that learning a row
+ * only writes to memory. What it does not know it hands back by NotImplemented, with nothing changed: then Python
+ * code learns, refuses or answers the row. Its caller holds the model's lock. */
+#ifndef ONLINELS_MODEL_H
+#define ONLINELS_MODEL_H
+
+#include "reading.h"
+
+/* ---- A model ----------------------------------------------------------------------------------- */
+
+/* Registers of a model, counts of rows for the most part: see constants.py. */
+enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
+       N_REGISTERS };
+#define DUE_TOLERANCE 1e-9
+#define LEAST_DUE_SHARE 0.25
+#define ROWS_SELECTED_ONE_BY_ONE 16.0
+#define MAX_UNITS_GROWTH 4.1
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *args;        /* the arguments and arrays, which own the objects and memory below */
+    Reader *features;
+    PyObject *targets;     /* dict: the column of every label; Reader of named targets; or None */
+    PyObject *labels;      /* tuple */
+    PyObject *label_types; /* frozenset: types of labels that are compared without Python code */
+    sums_t sums, inliers;  /* of all rows; of all but those that dwarf them, without columns if these are none */
+    recursion_t recursion;
+    row_t row, inlier;     /* the row, and the row about the mean of the inliers */
+    real *numbers;         /* the memory of both rows */
+    double *registers;
+    double *counts;        /* (n): rows of every class; or NULL */
+    real *constants;       /* (m): the only value of every feature, NaN if it varies; or NULL */
+    double decay, most, least_share, patience;
+    Py_ssize_t column;     /* of the label of the row */
+    int learns;            /* whether rows may be learnt without other code */
+    int refines;           /* whether the weights are corrected by the sums before they answer */
+    int forgets;           /* whether the weights of rows decay */
+} SingleRows;
+
+/* An object that a list keeps alive; NULL with an exception if there is none. */
+static PyObject *kept_in(PyObject *kept, PyObject *found)
+{
+    const int failed = !found || PyList_Append(kept, found);
+    Py_XDECREF(found);
+    return failed ? NULL : found;
+}
+
+/* The attribute of an object, which a list keeps alive; NULL with an exception if there is none. */
+static PyObject *kept_attribute(PyObject *kept, PyObject *owner, const char *name)
+{
+    PyObject *key = owner ? PyUnicode_InternFromString(name) : NULL; /* types remember what they are asked for */
+    PyObject *found = key ? PyObject_GetAttr(owner, key) : NULL;
+    Py_XDECREF(key);
+    return kept_in(kept, found);
+}
+
+/* Take an array that is an attribute. Return 0 with an exception if it does not fit. */
+static int take(PyObject *kept, PyObject *owner, const char *name, Py_ssize_t size, const char *formats, void *place)
+{
+    void *found = memory_in(kept_attribute(kept, owner, name), size, formats, TO_WRITE);
+    memcpy(place, &found, sizeof(found));
+    return found != NULL;
+}
+
+/* Take the arrays of statistics for m features and n targets, by name. `nowhere` are m + n zeros. Return 0 with an
+ * exception if they do not fit. */
+static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssize_t n, real *nowhere, sums_t *s)
+{
+    PyObject *mean = kept_attribute(kept, statistics, "mean"), *panels;
+    PyObject *row_arrays = kept_attribute(kept, kept_attribute(kept, statistics, "products"), "row_arrays");
+    real *target_squares;
+    Py_ssize_t start = 0;
+    if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
+        || !take(kept, statistics, "prints", 2 * (m + n), HASHES, &s->prints)
+        || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares)
+        || !(panels = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
+        return 0;
+    s->m = m;
+    s->n = n;
+    s->origin = s->offset = nowhere;
+    s->is_centred = mean != Py_None;
+    if (s->is_centred && !(take(kept, mean, "origin", m + n, REALS, &s->origin)
+                           && take(kept, mean, "offset", m + n, REALS, &s->offset)))
+        return 0;
+    const Py_ssize_t n_arrays = PyTuple_Size(panels); /* none if sums of this form learn no single rows */
+    s->panels = PyMem_Calloc((size_t)n_arrays + 1, sizeof(panel_t));
+    s->squares = PyMem_Calloc((size_t)(m + n) + 1, sizeof(real *));
+    if (!s->panels || !s->squares)
+        return PyErr_NoMemory() != NULL;
+    s->cross = n_arrays ? memory_of(panels, 0, m * n, REALS, TO_WRITE) : NULL;
+    for (Py_ssize_t i = 1; s->cross && i < n_arrays; i += 2) {
+        const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(panels, i + 1));
+        real *above = memory_of(panels, i, start * width, REALS, TO_WRITE);
+        real *corner = above ? memory_of(panels, i + 1, width * width, REALS, TO_WRITE) : NULL;
+        if (!corner || start + width > m)
+            break;
+        s->panels[s->n_panels++] = (panel_t){start, width, above, corner};
+        for (Py_ssize_t j = 0; j < width; j++)
+            s->squares[start++] = corner + j * width + j;
+    }
+    if (s->cross && start != m && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
+    for (Py_ssize_t j = 0; j < n; j++)
+        s->squares[m + j] = target_squares + j;
+    return !PyErr_Occurred();
+}
+
+/* Take the arrays of a recursion, by name. Return 0 with an exception if they do not fit. */
+static int take_recursion(PyObject *kept, PyObject *object, Py_ssize_t m, Py_ssize_t n, recursion_t *r)
+{
+    const struct {
+        const char *name;
+        Py_ssize_t size;
+        void *place;
+    } wanted[] = {{"inverse", m * m, &r->inverse}, {"pending", m, &r->pending}, {"weights", m * n, &r->weights},
+                  {"criterion", n, &r->criterion}, {"factors", N_FACTORS, &r->factors},
+                  {"full_penalties", m, &r->penalties}};
+    int fits = 1;
+    for (size_t i = 0; fits && i < sizeof(wanted) / sizeof(*wanted); i++)
+        fits = take(kept, object, wanted[i].name, wanted[i].size, REALS, wanted[i].place);
+    return fits;
+}
+
+/* Take the memory of an argument, an array or None. Return 0 with an exception if it does not fit. */
+static int take_argument(PyObject *array, Py_ssize_t size, void *place)
+{
+    void *found = array == Py_None ? NULL : memory_in(array, size, REALS, TO_WRITE);
+    memcpy(place, &found, sizeof(found));
+    return found || array == Py_None;
+}
+
+/* Take the arrays of statistics of all rows and of inliers, of a recursion, and other arrays. Return 0 with an
+ * exception if they do not fit. */
+static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
+{
+    const Py_ssize_t m = self->features->size, n = PyObject_Size(kept_attribute(kept, given[0], "squares_of_targets"));
+    if (n < 0)
+        return 0;
+    const Py_ssize_t size = m + n;
+    real *values = self->numbers = PyMem_Calloc((size_t)((ROWS_AT_ONCE + 5) * size) + 1, sizeof(real));
+    if (!values)
+        return PyErr_NoMemory() != NULL;
+    real *nowhere = values + size, *about = nowhere + size, *image = about + ROWS_AT_ONCE * size;
+    self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m, .imaged_at = -1.0,
+                        .scores = image + 2 * m, .errors = image + 2 * m + n};
+    self->inlier = (row_t){.values = values, .about = image + 2 * size};
+    return take_sums(kept, given[0], m, n, nowhere, &self->sums)
+           && (given[1] == Py_None || take_sums(kept, given[1], m, n, nowhere, &self->inliers))
+           && (given[2] == Py_None ? take_argument(given[3], m * n, &self->recursion.weights)
+                                   : take_recursion(kept, given[2], m, n, &self->recursion))
+           && (self->registers = memory_in(given[4], N_REGISTERS, REALS, TO_WRITE))
+           && take_argument(given[5], n, &self->counts) && take_argument(given[6], m, &self->constants);
+}
+
+static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
+                            "weights", "registers", "counts", "constants", "decay", "most", "least_share",
+                            "patience", "learns", "refines", "forgets", NULL};
+    SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
+    PyObject *a[7], *kept = PyList_New(0);
+    if (self && kept
+        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOddddppp", names, &self->features,
+                                       &self->targets, &PyTuple_Type, &self->labels, &PyFrozenSet_Type,
+                                       &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6,
+                                       &self->decay, &self->most, &self->least_share, &self->patience,
+                                       &self->learns, &self->refines, &self->forgets)) {
+        if (!is_reader((PyObject *)self->features)
+            || !(self->targets == Py_None || PyDict_CheckExact(self->targets) || is_reader(self->targets)))
+            PyErr_SetString(PyExc_TypeError, "features or targets are no reader");
+        else if (!PyList_Append(kept, kwargs) && take_arrays(self, kept, a))
+            self->args = PyList_AsTuple(kept);
+    }
+    Py_XDECREF(kept);
+    if (self && self->args)
+        return (PyObject *)self;
+    Py_XDECREF((PyObject *)self);
+    return NULL;
+}
+
+static void SingleRows_dealloc(SingleRows *self)
+{
+    PyObject_GC_UnTrack(self);
+    PyMem_Free(self->sums.panels);
+    PyMem_Free(self->sums.squares);
+    PyMem_Free(self->inliers.panels);
+    PyMem_Free(self->inliers.squares);
+    PyMem_Free(self->numbers);
+    release((PyObject *)self);
+}
+
+/* Set the targets of the row to those of its label. Return 0 if no target has this column. */
+static int set_label(SingleRows *self, Py_ssize_t column)
+{
+    real *targets = self->row.values + self->sums.m;
+    if (column < 0 || column >= self->sums.n)
+        return 0;
+    memset(targets, 0, (size_t)self->sums.n * sizeof(real));
+    targets[column] = 1.0;
+    self->column = column;
+    return 1;
+}
+
+/* Read a label or targets into the row. Return 1, or 0 if Python code must read them. */
+static int read_target(SingleRows *self, PyObject *y)
+{
+    real *targets = self->row.values + self->sums.m;
+    if (self->targets == Py_None)
+        return self->sums.n == 1 && read_number(self->features->types, y, targets);
+    if (!PyDict_CheckExact(self->targets)) {
+        Reader *reader = (Reader *)self->targets;
+        return reader->size == self->sums.n && read_dict(reader, y, targets) == self->sums.n;
+    }
+    PyObject *found = is_one_of(self->label_types, y) ? PyDict_GetItemWithError(self->targets, y) : NULL;
+    return found && set_label(self, PyLong_AsSsize_t(found));
+}
+
+/* Whether features that have not varied so far do not vary in the row that is read. */
+static int is_constant_where_known(const SingleRows *self)
+{
+    const real *constants = self->constants, *x = self->row.values;
+    for (ptrdiff_t i = 0; constants && i < self->sums.m; i++)
+        if (constants[i] == constants[i] && x[i] != constants[i])
+            return 0;
+    return 1;
+}
+
+#endif
