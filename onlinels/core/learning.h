@@ -15,7 +15,9 @@ static int is_weight_beyond(const SingleRows *self, double weight)
  * of a ridge is due before the last of them. */
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
-    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && self->sums.tally[1] > 0.0
+    /* The first row is learnt too, but none after rows without a weight. */
+    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0
+           && (self->sums.tally[1] > 0.0 || self->sums.tally[0] == 0.0)
            && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
@@ -96,8 +98,9 @@ static void learn(SingleRows *self, int is_restored)
 /* Learn a row that is read and prepared. */
 static void learn_read(SingleRows *self)
 {
-    /* If the ridge decays with the rows, it is set to its full size again in the end. */
-    const double share = self->registers[SHARE] * self->decay;
+    /* If the ridge decays with the rows, it is set to its full size again in the end. An empty past does not
+     * decay. */
+    const double share = self->registers[SHARE] * (self->sums.tally[1] > 0.0 ? self->decay : 1.0);
     const int is_restored = share < self->least_share;
     if (self->least_share > 0.0)
         self->registers[SHARE] = is_restored ? 1.0 : share;
@@ -117,18 +120,51 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
     Py_RETURN_NONE;
 }
 
+/* Load a row with its targets (m + n), which Python code has checked. Return 0 with an exception if it does not
+ * fit. */
+static int load_checked(SingleRows *self, PyObject *row)
+{
+    const Py_ssize_t size = self->sums.m + self->sums.n;
+    const real *values = memory_in(row, size, REALS, TO_READ);
+    if (values)
+        memcpy(self->row.values, values, (size_t)size * sizeof(real));
+    return values != NULL;
+}
+
+/* Return whether a row that is checked can be learnt here: can_learn(row, w). Nothing changes. */
+static PyObject *SingleRows_can_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args != 2)
+        return PyErr_Format(PyExc_TypeError, "can_learn(row, w)");
+    const double w = PyFloat_AsDouble(args[1]);
+    return PyErr_Occurred() || !load_checked(self, args[0]) ? NULL : PyBool_FromLong(is_plain(self, w));
+}
+
+/* Learn a row that is checked, and whose label, if it has one, has a column: learn_read(row, w, column). Return
+ * whether it is learnt; otherwise nothing has changed. */
+static PyObject *SingleRows_learn_read(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args != 3)
+        return PyErr_Format(PyExc_TypeError, "learn_read(row, w, column)");
+    const double w = PyFloat_AsDouble(args[1]);
+    const Py_ssize_t column = PyErr_Occurred() ? 0 : PyLong_AsSsize_t(args[2]);
+    if (PyErr_Occurred() || !load_checked(self, args[0]))
+        return NULL;
+    const int can = (!self->counts || set_label(self, column)) && is_plain(self, w);
+    if (can)
+        learn_read(self);
+    return PyBool_FromLong(can);
+}
+
 /* Learn a row with its targets (m + n), which Python code has checked, after a decay of all earlier weights:
  * learn_checked(row, w, decay). */
 static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    const Py_ssize_t size = self->sums.m + self->sums.n;
     if (n_args != 3 || !self->sums.cross)
         return PyErr_Format(PyExc_ValueError, "learn_checked(row, w, decay), into sums of products");
     const double w = PyFloat_AsDouble(args[1]), decay = PyFloat_AsDouble(args[2]);
-    const real *row = PyErr_Occurred() ? NULL : memory_in(args[0], size, REALS, TO_READ);
-    if (!row)
+    if (PyErr_Occurred() || !load_checked(self, args[0]))
         return NULL;
-    memcpy(self->row.values, row, (size_t)size * sizeof(real));
     prepare_row(self, w, decay);
     learn(self, 0);
     Py_RETURN_NONE;

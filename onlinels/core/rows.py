@@ -172,10 +172,10 @@ class SingleRows:
 
         Return whether it is learnt; otherwise nothing has changed, and other code must learn it.
         """
-        if not self.is_plain(values, w):
+        if not self.can_learn(values, w):
             return False
         registers, decay, calls = self.registers, self.decay, list[Call]()
-        share = float(registers[SHARE]) * decay
+        share = float(registers[SHARE]) * (decay if self.sums.tally[1] else 1.0)
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             calls.append((registers.__setitem__, SHARE, 1.0 if is_restored else share))
@@ -184,10 +184,11 @@ class SingleRows:
         apply(calls + self.learning(values, w, decay, is_restored))
         return True
 
-    def is_plain(self, values: Numbers, w: float) -> bool:
+    def can_learn(self, values: Numbers, w: float) -> bool:
         """Return whether a row can be learnt here: only numbers change, and no choice is due."""
         sums, inliers = self.sums, self.inliers
-        can = self.learns and 0.0 < w <= 1.0 and sums.tally[1] > 0.0
+        count, weight, _ = sums.tally.tolist()
+        can = self.learns and 0.0 < w <= 1.0 and (weight > 0.0 or not count)
         if (
             not (can and sums.tally[0] < self.registers[NEXT_DUE])
             or ddot(values, values) > MAX_SQUARES

@@ -52,7 +52,7 @@ from onlinels.linear.forgetting import Clock
 from onlinels.numerics import is_array
 from onlinels.rows.times import Time, elapsed, is_time, rational
 from onlinels.saving import savable, settings_hold
-from onlinels.sums.axes import AXES, Places, has_axes, reindexed
+from onlinels.sums.axes import AXES, Room, has_axes
 from onlinels.sums.folds import select_ridge_from_folds
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
@@ -753,7 +753,7 @@ def penalty_after(
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
     if len(only) > known[0]:
-        penalty = reindexed(penalty, Places.for_growth(known, (len(only), known[1])))
+        penalty = Room(known, (len(only), known[1])).of(penalty)
     penalty = penalty._replace(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:

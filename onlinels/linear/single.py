@@ -74,15 +74,29 @@ def rows_of(state: State) -> Any:
 
 
 def learn_in_place(state: State, rows: Rows) -> bool:
-    """Learn a row that changes numbers alone, where no compiler was; return whether it is one."""
-    targets, is_known = rows.targets, rows.columns is state.columns
-    if len(targets) != 1 or not is_known or rows.shape != state.statistics.products.shape:
+    """Learn a checked row that changes numbers alone; return whether it is one."""
+    if len(rows.targets) != 1 or rows.shape != state.statistics.shape:
         return False
-    single = rows_of(state)
-    column = int(targets[0]) if targets.ndim == 1 else 0
-    return isinstance(single, InNumpy) and single.learn_read(
-        row_of(rows), float(np.max(rows.w)), column
-    )
+    if rows.columns is not state.columns:
+        return False
+    single: Any = rows_of(state)
+    return single is not None and bool(single.learn_read(*arguments_of(rows)))
+
+
+def learn_call(state: State, rows: Rows) -> Calls:
+    """Return the call that learns a checked row into a state, which has room for it.
+
+    There is none if more than numbers change, or if a choice of the ridge is due.
+    """
+    single: Any = rows_of(state)
+    row, w, column = arguments_of(rows)
+    return ((single.learn_read, row, w, column),) if single.can_learn(row, w) else ()
+
+
+def arguments_of(rows: Rows) -> tuple[Floats, float, int]:
+    """Return a row followed by its targets, its weight, and the column of its label, if it has one."""
+    column = int(rows.targets[0]) if rows.targets.ndim == 1 else 0
+    return row_of(rows), float(np.max(rows.w)), column
 
 
 def row_calls(state: State, fold: Subsets | None, rows: Rows, decay: float) -> Calls:

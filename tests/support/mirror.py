@@ -318,7 +318,7 @@ class SingleRows:
     def is_plain(self, w):
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
-        can_learn = can_learn and 0.0 < w <= 1.0 and weight > 0.0
+        can_learn = can_learn and 0.0 < w <= 1.0 and (weight > 0.0 or count == 0.0)
         can_learn = can_learn and self.is_constant_where_known()
         if not (can_learn and ddot(values, values) <= MAX_SQUARES):
             return False
@@ -362,8 +362,8 @@ class SingleRows:
             registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(registers[GROWTH] * rows))
             registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
 
-    def learn_read(self, column):
-        share = self.registers[SHARE] * self.decay
+    def learn_plain(self, column):
+        share = self.registers[SHARE] * (self.decay if self.s.tally[1] > 0.0 else 1.0)
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             self.registers[SHARE] = 1.0 if is_restored else share
@@ -389,8 +389,18 @@ class SingleRows:
         self.load(values, known[0])
         if not self.is_plain(w):
             return NotImplemented
-        self.learn_read(known[1])
+        self.learn_plain(known[1])
         return None
+
+    def can_learn(self, row, w):
+        self.load(row, ())
+        return self.is_plain(w)
+
+    def learn_read(self, row, w, column):
+        can = self.can_learn(row, w)
+        if can:
+            self.learn_plain(column)
+        return can
 
     def learn_checked(self, row, w, decay):
         self.load(row, ())
@@ -413,5 +423,5 @@ class SingleRows:
             scores[k] = self.row.scores
             self.load(x, known)
             self.prepare(w[k], self.decay)
-            self.learn_read(column)
+            self.learn_plain(column)
         return len(X)
