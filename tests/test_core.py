@@ -60,12 +60,7 @@ class HandsOver(mirror.SingleRows):
     def learn(self, *_):
         return NotImplemented
 
-    label = scores = spread = interval = learn
-
-    def can_learn(self, *_):
-        return False
-
-    learn_read = can_learn
+    label = scores = spread = interval = learn_new = learn
 
     def predict_learn(self, *_):
         return 0
@@ -81,7 +76,7 @@ class InNumpy(rows_in_numpy.SingleRows):
             if column >= n:
                 return k
             row = np.append(x, targets[k] if self.counts is None else np.eye(n)[column])
-            found = self.scores_of(x) if self.can_learn(row, w[k]) else NotImplemented
+            found = self.scores_of(x) if self.is_plain(row, w[k]) else NotImplemented
             if found is NotImplemented:
                 return k
             scores[k] = found

@@ -30,12 +30,15 @@ static void prepare_row(SingleRows *self, double w, double decay)
         prepare(&self->inliers, &self->inlier, w, decay);
 }
 
+/* Whether the row is the first, about which rows are centred, so that no feature varies in it. */
+static int is_first(const SingleRows *self) { return self->sums.tally[0] == 0.0 && self->sums.is_centred; }
+
 /* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
  * float64, and it is not the first that dwarfs the others. Then it is prepared. */
 static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
-    if (!can_learn(self, 1, w) || !is_constant_where_known(self)
+    if (!can_learn(self, 1, w) || !(is_first(self) || is_constant_where_known(self))
         || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
     prepare_row(self, w, self->decay);
@@ -106,6 +109,8 @@ static void learn_read(SingleRows *self)
         self->registers[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
         self->counts[self->column] += 1.0;
+    if (self->constants && is_first(self))
+        memcpy(self->constants, self->row.values, (size_t)self->sums.m * sizeof(real));
     learn(self, is_restored);
 }
 
@@ -120,51 +125,32 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
     Py_RETURN_NONE;
 }
 
-/* Load a row with its targets (m + n), which Python code has checked. Return 0 with an exception if it does not
- * fit. */
-static int load_checked(SingleRows *self, PyObject *row)
+/* Learn a sample, as `learn` does with all but the last two arguments, into the arrays of a new state, and put this
+ * in the place of the state that the attributes of a model have: learn_new(x, y, w, attributes, state). No code comes
+ * between, so that a row for which room is made is learnt or not. */
+static PyObject *SingleRows_learn_new(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    const Py_ssize_t size = self->sums.m + self->sums.n;
-    const real *values = memory_in(row, size, REALS, TO_READ);
-    if (values)
-        memcpy(self->row.values, values, (size_t)size * sizeof(real));
-    return values != NULL;
-}
-
-/* Return whether a row that is checked can be learnt here: can_learn(row, w). Nothing changes. */
-static PyObject *SingleRows_can_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
-{
-    if (n_args != 2)
-        return PyErr_Format(PyExc_TypeError, "can_learn(row, w)");
-    const double w = PyFloat_AsDouble(args[1]);
-    return PyErr_Occurred() || !load_checked(self, args[0]) ? NULL : PyBool_FromLong(is_plain(self, w));
-}
-
-/* Learn a row that is checked, and whose label, if it has one, has a column: learn_read(row, w, column). Return
- * whether it is learnt; otherwise nothing has changed. */
-static PyObject *SingleRows_learn_read(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
-{
-    if (n_args != 3)
-        return PyErr_Format(PyExc_TypeError, "learn_read(row, w, column)");
-    const double w = PyFloat_AsDouble(args[1]);
-    const Py_ssize_t column = PyErr_Occurred() ? 0 : PyLong_AsSsize_t(args[2]);
-    if (PyErr_Occurred() || !load_checked(self, args[0]))
-        return NULL;
-    const int can = (!self->counts || set_label(self, column)) && is_plain(self, w);
-    if (can)
-        learn_read(self);
-    return PyBool_FromLong(can);
+    if (n_args < 2 || !PyDict_CheckExact(args[n_args - 2]))
+        return PyErr_Format(PyExc_TypeError, "learn_new(x, y, w, attributes, state)");
+    PyObject *learnt = SingleRows_learn(self, args, n_args - 2);
+    if (learnt != Py_None || !PyDict_SetItemString(args[n_args - 2], "_state", args[n_args - 1]))
+        return learnt;
+    Py_DECREF(learnt);
+    return NULL;
 }
 
 /* Learn a row with its targets (m + n), which Python code has checked, after a decay of all earlier weights:
  * learn_checked(row, w, decay). */
 static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
+    const Py_ssize_t size = self->sums.m + self->sums.n;
     if (n_args != 3 || !self->sums.cross)
         return PyErr_Format(PyExc_ValueError, "learn_checked(row, w, decay), into sums of products");
     const double w = PyFloat_AsDouble(args[1]), decay = PyFloat_AsDouble(args[2]);
-    if (PyErr_Occurred() || !load_checked(self, args[0]))
+    const real *row = PyErr_Occurred() ? NULL : memory_in(args[0], size, REALS, TO_READ);
+    if (!row)
         return NULL;
+    memcpy(self->row.values, row, (size_t)size * sizeof(real));
     prepare_row(self, w, decay);
     learn(self, 0);
     Py_RETURN_NONE;

@@ -149,7 +149,7 @@ class SingleRows:
         """Return NotImplemented."""
         return NotImplemented
 
-    label = scores = spread = interval = learn = hand_over
+    label = scores = spread = interval = learn = learn_new = hand_over
 
     def can_answer(self) -> bool:
         """Return whether the weights answer for the rows learnt so far."""
@@ -172,7 +172,7 @@ class SingleRows:
 
         Return whether it is learnt; otherwise nothing has changed, and other code must learn it.
         """
-        if not self.can_learn(values, w):
+        if not self.is_plain(values, w):
             return False
         registers, decay, calls = self.registers, self.decay, list[Call]()
         share = float(registers[SHARE]) * (decay if self.sums.tally[1] else 1.0)
@@ -181,20 +181,23 @@ class SingleRows:
             calls.append((registers.__setitem__, SHARE, 1.0 if is_restored else share))
         if self.counts is not None:
             calls.append((self.counts.__setitem__, column, self.counts[column] + 1.0))
+        if self.constants is not None and not self.sums.tally[0] and self.sums.is_centred:
+            calls.append((self.constants.__setitem__, ..., values[: self.sums.m].copy()))
         apply(calls + self.learning(values, w, decay, is_restored))
         return True
 
-    def can_learn(self, values: Numbers, w: float) -> bool:
+    def is_plain(self, values: Numbers, w: float) -> bool:
         """Return whether a row can be learnt here: only numbers change, and no choice is due."""
         sums, inliers = self.sums, self.inliers
         count, weight, _ = sums.tally.tolist()
+        is_first = not count and sums.is_centred
         can = self.learns and 0.0 < w <= 1.0 and (weight > 0.0 or not count)
         if (
             not (can and sums.tally[0] < self.registers[NEXT_DUE])
             or ddot(values, values) > MAX_SQUARES
         ):
             return False
-        if self.constants is not None:
+        if self.constants is not None and not is_first:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)
             if changes.any():
                 return False

@@ -46,8 +46,6 @@ def rows_of(state: State) -> Any:
         if known is not None and state.penalty.n_varying < len(known):
             constants = known  # If a feature begins to vary, other code learns a row.
     decay, recursion = state.clock.forgetting_factor, following.recursion
-    decays_errors = decay != 1.0 and statistics.rounding.weight
-    is_other = state.clock.half_life is not None or decays_errors or state.subsets.folds
     is_current = solution is not None and solution.n_rows == state.count
     targets, labels = _targets_of(state)
     rows: Any = SingleRows(
@@ -66,37 +64,30 @@ def rows_of(state: State) -> Any:
         most=MAX_RUNNING_LEVERAGE,
         least_share=MIN_SHARE if state.settings.is_recursive and decay != 1.0 else 0.0,
         patience=patience_of(shape[0]),
-        learns=not is_other,
+        learns=learns_rows(state),
         refines=recursion is not None and recursion.trust < 1.0,
         forgets=state.clock.forgets,
     )
     return following.hold(rows)
 
 
+def learns_rows(state: State) -> bool:
+    """Return whether the core learns rows of a state, as long as these are plain."""
+    decays_errors = state.clock.forgetting_factor != 1.0 and state.statistics.rounding.weight
+    is_other = state.clock.half_life is not None or decays_errors or state.subsets.folds
+    return not is_other
+
+
 def learn_in_place(state: State, rows: Rows) -> bool:
-    """Learn a checked row that changes numbers alone; return whether it is one."""
-    if len(rows.targets) != 1 or rows.shape != state.statistics.shape:
+    """Learn a row that changes numbers alone, where no compiler was; return whether it is one."""
+    targets, is_known = rows.targets, rows.columns is state.columns
+    if len(targets) != 1 or not is_known or rows.shape != state.statistics.products.shape:
         return False
-    if rows.columns is not state.columns:
-        return False
-    single: Any = rows_of(state)
-    return single is not None and bool(single.learn_read(*arguments_of(rows)))
-
-
-def learn_call(state: State, rows: Rows) -> Calls:
-    """Return the call that learns a checked row into a state, which has room for it.
-
-    There is none if more than numbers change, or if a choice of the ridge is due.
-    """
-    single: Any = rows_of(state)
-    row, w, column = arguments_of(rows)
-    return ((single.learn_read, row, w, column),) if single.can_learn(row, w) else ()
-
-
-def arguments_of(rows: Rows) -> tuple[Floats, float, int]:
-    """Return a row followed by its targets, its weight, and the column of its label, if it has one."""
-    column = int(rows.targets[0]) if rows.targets.ndim == 1 else 0
-    return row_of(rows), float(np.max(rows.w)), column
+    single = rows_of(state)
+    column = int(targets[0]) if targets.ndim == 1 else 0
+    return isinstance(single, InNumpy) and single.learn_read(
+        row_of(rows), float(np.max(rows.w)), column
+    )
 
 
 def row_calls(state: State, fold: Subsets | None, rows: Rows, decay: float) -> Calls:

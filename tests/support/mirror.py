@@ -310,6 +310,9 @@ class SingleRows:
         same = self.row.values[: self.s.m] == self.constants
         return bool((same | np.isnan(self.constants)).all())
 
+    def is_first(self):
+        return self.s.tally[0] == 0.0 and self.s.is_centred
+
     def prepare(self, w, decay):
         prepare(self.s, self.row, w, decay)
         if self.inliers is not None:
@@ -319,7 +322,7 @@ class SingleRows:
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
         can_learn = can_learn and 0.0 < w <= 1.0 and (weight > 0.0 or count == 0.0)
-        can_learn = can_learn and self.is_constant_where_known()
+        can_learn = can_learn and (self.is_first() or self.is_constant_where_known())
         if not (can_learn and ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
@@ -362,13 +365,15 @@ class SingleRows:
             registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(registers[GROWTH] * rows))
             registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
 
-    def learn_plain(self, column):
+    def learn_read(self, column):
         share = self.registers[SHARE] * (self.decay if self.s.tally[1] > 0.0 else 1.0)
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             self.registers[SHARE] = 1.0 if is_restored else share
         if self.counts is not None:
             self.counts[column] += 1.0
+        if self.constants is not None and self.is_first():
+            self.constants[:] = self.row.values[: self.s.m]
         self.learn_prepared(is_restored)
 
     def targets_of(self, y):
@@ -389,18 +394,14 @@ class SingleRows:
         self.load(values, known[0])
         if not self.is_plain(w):
             return NotImplemented
-        self.learn_plain(known[1])
+        self.learn_read(known[1])
         return None
 
-    def can_learn(self, row, w):
-        self.load(row, ())
-        return self.is_plain(w)
-
-    def learn_read(self, row, w, column):
-        can = self.can_learn(row, w)
-        if can:
-            self.learn_plain(column)
-        return can
+    def learn_new(self, x, y, w, attributes, state):
+        if self.learn(x, y, w) is NotImplemented:
+            return NotImplemented
+        attributes["_state"] = state
+        return None
 
     def learn_checked(self, row, w, decay):
         self.load(row, ())
@@ -423,5 +424,5 @@ class SingleRows:
             scores[k] = self.row.scores
             self.load(x, known)
             self.prepare(w[k], self.decay)
-            self.learn_plain(column)
+            self.learn_read(column)
         return len(X)
