@@ -61,8 +61,13 @@ class Classes:
         return Classes(self.index | places) if new else self
 
     def met(self, y: Any) -> Classes | None:
-        """Return classes with a plain label too; None for a label that `read_label` must read."""
+        """Return classes with a label too; None unless the label and all classes are plain.
+
+        No code of others is run; `read_label` and `extended` read other labels.
+        """
         if type(y) not in PLAIN_LABEL_TYPES or y != y:
+            return None
+        if not PLAIN_LABEL_TYPES.issuperset(map(type, self.index)):
             return None
         return self if y in self.index else Classes(self.index | {y: len(self.index)})
 
