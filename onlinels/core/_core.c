@@ -22,7 +22,7 @@
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 13
+#define LAYOUT 14
 
 /* ---- The module -------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@ They stand here too because Python needs them where no compiler was.
 
 from __future__ import annotations
 
-LAYOUT = 13
+LAYOUT = 14
 """Number of the arguments and arrays of the classes in _core.c, and of what their methods change.
 
 It is raised with every change of these, so that a compiled file of another version is not used.
@@ -98,6 +98,21 @@ MAX_UNITS_GROWTH = 4.1
 
 It is hardly ever met exactly, where rounding would decide.
 """
+
+# The clock of a half-life.
+
+NOW, LOW, TIMED, HALF_LIFE, UNTIL, UNTIL_LOW = range(6)
+"""The hands of a clock, which rows move: the time of the latest row is NOW + LOW, of which dates,
+in nanoseconds, need both, and NOW is NaN where these cannot tell it; whether a row had a time; the
+half-life; and the time at which a ridge is chosen, UNTIL + UNTIL_LOW."""
+
+N_HANDS = 6
+
+MAX_TIME = 2.0**62
+"""Magnitude of times below which `onlinels.core` passes them."""
+
+MAX_HALF_LIVES = 40.0
+"""Half-lives after which the weight of a row, 1e-12, no longer counts."""
 
 # Rows of streams.
 

@@ -130,6 +130,7 @@ class SingleRows:
         registers: Numbers,
         counts: Numbers | None,
         constants: Numbers | None,
+        hands: Numbers | None,
         decay: float,
         most: float,
         least_share: float,
@@ -139,7 +140,9 @@ class SingleRows:
         **of_readers: Any,
     ) -> None:
         self.sums, self.inliers = SumsOfRows(whole), inliers and SumsOfRows(inliers)
-        self.recursion, self.learns = recursion, learns and self.sums.cross is not None
+        self.recursion = recursion
+        # Where there is a clock, other code passes its time.
+        self.learns = learns and self.sums.cross is not None and hands is None
         self.weights: Any = weights if recursion is None else recursion.weights
         self.registers, self.counts, self.constants = registers, counts, constants
         self.decay, self.most, self.least_share = decay, most, least_share

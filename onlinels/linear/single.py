@@ -40,14 +40,15 @@ def rows_of(state: State) -> Any:
     if following.rows is not None or not min(shape):
         return following.rows
     constants = None
+    state.clock.set_until(None)
     if is_selected(state.settings.ridge):
         set_checkpoints(following, state.penalty, state.subsets.n_folds, state.clock)
         known = state.penalty.constants
         if known is not None and state.penalty.n_varying < len(known):
             constants = known  # If a feature begins to vary, other code learns a row.
-    decay, recursion = state.clock.forgetting_factor, following.recursion
-    decays_errors = decay != 1.0 and statistics.rounding.weight
-    is_other = state.clock.half_life is not None or decays_errors or state.subsets.folds
+    clock, recursion = state.clock, following.recursion
+    decays_errors = clock.forgets and statistics.rounding.weight
+    is_other = decays_errors or state.subsets.folds
     is_current = solution is not None and solution.n_rows == state.count
     targets, labels = _targets_of(state)
     rows: Any = SingleRows(
@@ -62,13 +63,15 @@ def rows_of(state: State) -> Any:
         registers=following.registers,
         counts=state.counts,
         constants=constants,
-        decay=decay,
+        hands=clock.hands,
+        decay=clock.forgetting_factor,
         most=MAX_RUNNING_LEVERAGE,
-        least_share=MIN_SHARE if state.settings.is_recursive and decay != 1.0 else 0.0,
+        least_share=MIN_SHARE if state.settings.is_recursive and clock.forgets else 0.0,
         patience=patience_of(shape[0]),
         learns=not is_other,
         refines=recursion is not None and recursion.trust < 1.0,
-        forgets=state.clock.forgets,
+        forgets=clock.forgets,
+        counts_dates=clock.counts_dates,
     )
     return following.hold(rows)
 

@@ -60,6 +60,12 @@ NANOSECONDS: dict[str, int | Fraction] = {
 }
 """Nanoseconds in each unit of numpy that has a fixed length."""
 
+FACTORS = {np.dtype(f"datetime64[{unit}]"): NANOSECONDS[unit] for unit in ("s", "ms", "us", "ns")}
+"""Nanoseconds in the units of most dates of numpy and pandas."""
+
+NOT_A_TIME = -(2**63)
+"""The number of a date that is missing."""
+
 PER_SECOND = 10**9
 """Units of dates in a second."""
 
@@ -212,6 +218,29 @@ def _nanoseconds_of(value: Any, name: str) -> Time:
     moment = value if isinstance(value, datetime) else datetime.combine(value, time())
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (aware - EPOCH) // MICROSECOND * 1000
+
+
+def nanoseconds_of(value: Any) -> Any:
+    """Return the nanoseconds from 1970 to a date, fast; NotImplemented if it is of another kind.
+
+    Examples
+    --------
+    >>> nanoseconds_of(datetime(1970, 1, 2)), nanoseconds_of(np.datetime64(7, "us"))
+    (86400000000000, 7000)
+    >>> nanoseconds_of(np.datetime64("NaT", "us")), nanoseconds_of(1.0)
+    (NotImplemented, NotImplemented)
+    """
+    if type(value) is datetime:
+        since = (value if value.tzinfo else value.replace(tzinfo=UTC)) - EPOCH
+        seconds = 86_400 * since.days + since.seconds
+        return 1_000 * (1_000_000 * seconds + since.microseconds)
+    if hasattr(value, "to_datetime64"):
+        value = value.to_datetime64()
+    if type(value) is not np.datetime64:
+        return NotImplemented
+    factor = FACTORS.get(value.dtype)
+    count = int(value.astype(np.int64))
+    return NotImplemented if factor is None or count == NOT_A_TIME else count * factor
 
 
 def _nanoseconds(dates: NDArray[np.datetime64], name: str) -> list[Time]:
