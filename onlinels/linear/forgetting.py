@@ -412,7 +412,8 @@ def parts_of(time: Time, dates: bool, above: bool = False) -> tuple[float, float
     >>> parts_of(Fraction(1, 3), dates=False), parts_of(Fraction(1, 3), True, above=True)
     (None, (0.0, 1.0))
     """
-    if not abs(time) < MAX_TIME:
+    size: Any = abs(time)
+    if not size < MAX_TIME:
         return None
     if dates:
         whole = ceil(time) if above else time

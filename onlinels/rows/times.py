@@ -46,6 +46,7 @@ DATES = (date, np.datetime64)
 """Types of times; datetime and pandas.Timestamp are dates."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NAIVE_EPOCH = datetime(1970, 1, 1)
 
 NANOSECONDS: dict[str, int | Fraction] = {
     "W": 604_800 * 10**9,
@@ -62,9 +63,6 @@ NANOSECONDS: dict[str, int | Fraction] = {
 
 FACTORS = {np.dtype(f"datetime64[{unit}]"): NANOSECONDS[unit] for unit in ("s", "ms", "us", "ns")}
 """Nanoseconds in the units of most dates of numpy and pandas."""
-
-NOT_A_TIME = -(2**63)
-"""The number of a date that is missing."""
 
 PER_SECOND = 10**9
 """Units of dates in a second."""
@@ -230,17 +228,19 @@ def nanoseconds_of(value: Any) -> Any:
     >>> nanoseconds_of(np.datetime64("NaT", "us")), nanoseconds_of(1.0)
     (NotImplemented, NotImplemented)
     """
-    if type(value) is datetime:
-        since = (value if value.tzinfo else value.replace(tzinfo=UTC)) - EPOCH
-        seconds = 86_400 * since.days + since.seconds
-        return 1_000 * (1_000_000 * seconds + since.microseconds)
-    if hasattr(value, "to_datetime64"):
-        value = value.to_datetime64()
-    if type(value) is not np.datetime64:
-        return NotImplemented
-    factor = FACTORS.get(value.dtype)
-    count = int(value.astype(np.int64))
-    return NotImplemented if factor is None or count == NOT_A_TIME else count * factor
+    if type(value) is not datetime:
+        if hasattr(value, "to_datetime64"):
+            value = value.to_datetime64()
+        if type(value) is not np.datetime64:
+            return NotImplemented
+        kind, value = value.dtype, value.item()
+        if type(value) is int and kind in FACTORS:
+            return value * FACTORS[kind]
+        if type(value) is not datetime:
+            return NotImplemented
+    since = value - (NAIVE_EPOCH if value.tzinfo is None else EPOCH)
+    seconds = 86_400 * since.days + since.seconds
+    return 1_000 * (1_000_000 * seconds + since.microseconds)
 
 
 def _nanoseconds(dates: NDArray[np.datetime64], name: str) -> list[Time]:
