@@ -176,7 +176,8 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
     if (n_rows < 0)
         return NULL;
     for (; k < n_rows; k++) {
-        if (!load_row(self, rows, k) || !is_plain(self, ((double *)rows[W])[k]) || !answer(self, NULL))
+        const double w = ((double *)rows[W])[k];
+        if (!load_row(self, rows, k) || !is_plain(self, w) || !score_row(self, NULL))
             break;
         memcpy((real *)rows[SCORES] + k * n, self->row.scores, (size_t)n * sizeof(real));
         learn_read(self);
