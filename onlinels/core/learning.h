@@ -262,7 +262,7 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
         return NULL;
     for (; k < n_rows; k++) {
         double w = ((double *)rows[W])[k];
-        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w) || !answer(self, NULL))
+        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w) || !score_row(self, NULL))
             break;
         memcpy((real *)rows[SCORES] + k * n, self->row.scores, (size_t)n * sizeof(real));
         move_clock(self, rows[TIMES] != NULL);
