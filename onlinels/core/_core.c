@@ -18,11 +18,12 @@
 #error "Without the global interpreter lock, rows are learnt by onlinels/core/rows.py."
 #endif
 
+#include "checkpoints.h"
 #include "experts.h"
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 15
+#define LAYOUT 16
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -49,6 +50,8 @@ static PyMethodDef experts_methods[] = {
     {NULL, NULL, 0, NULL}};
 static PyMethodDef module_methods[] = {
     {"settle", settle, METH_VARARGS, NULL},
+    {"select_ridge", choose_ridge, METH_VARARGS, NULL},
+    {"accepts_ridge", accepts_ridge, METH_VARARGS, NULL},
     {"scale", scale, METH_VARARGS, NULL},
     {"scale_after", scale_after, METH_VARARGS, NULL},
     {"mix_scores", mix_scores, METH_VARARGS, NULL},
