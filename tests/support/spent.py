@@ -17,9 +17,9 @@ def planned(change, holder, original=Change.planned):
     return calls if old is change.state else (*calls, (object.__setattr__, old, "__class__", Spent))
 
 
-def learnt_new(model, x, y, w, original=learn_new):
+def learnt_new(model, x, y, w, t, original=learn_new):
     """Let the core learn a row with new names or a new label; the state before it is spent then."""
-    old, is_learnt = model._state, original(model, x, y, w)
+    old, is_learnt = model._state, original(model, x, y, w, t)
     if is_learnt:
         object.__setattr__(old, "__class__", Spent)
     return is_learnt
