@@ -144,12 +144,6 @@ class Room(NamedTuple):
                 changes[name] = self.array(old, axes) if axes else self.of(old)
         return with_changes(thing, changes)
 
-    def vector(self, old: Matrix) -> Matrix:
-        """Return an array (features followed by targets,) with this room."""
-        made, (m, _), (m_old, n_old) = np.zeros(sum(self.new)), self.new, self.old
-        made[:m_old], made[m : m + n_old] = old[:m_old], old[m_old:]
-        return made
-
     def array(self, old: Matrix, axes: tuple[Axis, ...]) -> Matrix:
         """Return an array with this room along its axes, or the array itself."""
         (m, n), (n_old, n_targets) = self.new, self.old

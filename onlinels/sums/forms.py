@@ -9,7 +9,7 @@ from scipy.linalg.blas import dger
 from scipy.sparse import csr_array
 
 from onlinels.checks import Floats, row_blocks
-from onlinels.numerics import Calls, are_columns, enlarged, product, shallow_copy
+from onlinels.numerics import Calls, are_columns, product
 from onlinels.saving import savable
 from onlinels.sums.axes import Places, Room, has_axes, moved_by_axes
 from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric
@@ -139,8 +139,9 @@ class GramSums:
 
     def with_room(self, room: Room) -> GramSums:
         """Return these sums with room for more features and targets; see `Room`."""
-        new = shallow_copy(self)
-        new.gram, new.cross = self.gram.with_room(room), enlarged(self.cross, *room.new)
+        new = object.__new__(type(self))
+        new.gram, new.cross = self.gram.with_room(room), np.zeros(room.new, order="F")
+        new.cross[: room.old[0], : room.old[1]] = self.cross
         return new
 
     def add(self, other: Any) -> None:
