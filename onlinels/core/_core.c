@@ -23,7 +23,7 @@
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 16
+#define LAYOUT 17
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -38,6 +38,7 @@ static PyMethodDef rows_methods[] = {
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
+    {"learn_new", (PyCFunction)(void (*)(void))SingleRows_learn_new, METH_FASTCALL, NULL},
     {"learn_checked", (PyCFunction)(void (*)(void))SingleRows_learn_checked, METH_FASTCALL, NULL},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},

@@ -61,7 +61,7 @@ from onlinels.linear.forgetting import Clock
 from onlinels.numerics import is_array
 from onlinels.rows.times import Time, elapsed, is_time, rational
 from onlinels.saving import savable, settings_hold
-from onlinels.sums.axes import AXES, Places, has_axes, reindexed
+from onlinels.sums.axes import AXES, Room, has_axes
 from onlinels.sums.folds import select_ridge_from_folds
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
@@ -399,6 +399,15 @@ class Penalty(NamedTuple):
     def _arrays(self) -> list[tuple[str, Floats]]:
         arrays = ((name, getattr(self, name)) for name in AXES[Penalty])
         return [(name, each) for name, each in arrays if each is not None]
+
+
+def first_penalty() -> tuple[Penalty, float]:
+    """Return the choice for a model without rows, and when the next is due: see `choose_penalty`.
+
+    It does not depend on any setting, and is no selection: a fleet of models is made in no time.
+    """
+    first = Penalty(doubles_at=next_doubling(0), constants=np.zeros(0))
+    return first, float(next_checkpoint(0, 0))
 
 
 def only_values(statistics: Statistics) -> Floats:
@@ -778,7 +787,7 @@ def penalty_after(
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
     if len(only) > known[0]:
-        penalty = reindexed(penalty, Places.for_growth(known, (len(only), known[1])))
+        penalty = Room(known, (len(only), known[1])).of(penalty)
     penalty = penalty._replace(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:
