@@ -829,8 +829,8 @@ class Columns:
         columns, index = self, self._index
         new = [name for name in x if name not in index]
         if new:
-            columns = shallow_copy(self)
-            names = sorted_names(new)
+            columns, names = object.__new__(Columns), sorted_names(new)
+            vars(columns).update(vars(self))
             columns.names = (*self.names, *names)
             columns._index = index | dict(zip(names, count(len(index)), strict=False))
             columns.places, columns._last, columns._reader = self.places.copy(), None, None

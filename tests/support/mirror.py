@@ -252,6 +252,8 @@ class SingleRows:
 
     def __init__(self, *, whole, inliers, recursion, weights, **others):
         vars(self).update(others)
+        # Where there is a clock, other code passes its time.
+        self.learns = self.learns and self.hands is None
         self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
         self.r, self.row, self.inlier = (
             recursion_of(recursion, weights),
