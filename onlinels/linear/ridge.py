@@ -44,6 +44,7 @@ from onlinels.core.constants import (
     LEAST_DUE_SHARE,
     MAX_MEAN_WEIGHT,
     MAX_UNITS_GROWTH,
+    MIN_PAPER_RIDGE,
     ROWS_SELECTED_ONE_BY_ONE,
 )
 from onlinels.core.reference import equal_rows, is_accepted
@@ -601,10 +602,6 @@ def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats
     diagonal = statistics.diagonal
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
     return paper_ridge(squares, statistics.n_targets)
-
-
-MIN_PAPER_RIDGE = 10.0 * float(np.finfo(np.float64).eps)
-"""Smallest ridge of "paper" per feature, relative to the median sum of squares."""
 
 
 def paper_ridge(diagonal: Floats, n_targets: int) -> float:
