@@ -83,6 +83,15 @@ must choose; and the ridge if it acts on scaled features, else 0.0."""
 
 N_REGISTERS = 10
 
+RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT, UNTIL_TIME, IS_KNOWN, BEGAN = range(8)
+"""Numbers of the choice of a ridge, which Python and C write (see `onlinels.linear.ridge.Penalty`):
+the ridge in force, and that selected when the number of rows last doubled, NaN for none; whether
+each acts on scaled features; the number of rows at which the next doubles; the time at which a
+choice is due, NaN for none; whether the only values of features are known; and the count of rows
+from which others begin."""
+
+N_CHOICE = 8
+
 DUE_TOLERANCE = 1e-9
 """Rounding of the weight of all rows, relative to it, that does not make a ridge due or not."""
 

@@ -25,7 +25,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -42,8 +42,14 @@ from onlinels.checks import (
     ignoring,
 )
 from onlinels.core.constants import (
+    BASE_RIDGE,
+    BEGAN,
     CONSTANT_TOLERANCE,
+    DOUBLES_AT,
     DUE_TOLERANCE,
+    IS_BASE_SCALED,
+    IS_KNOWN,
+    IS_SCALED,
     LEAST_DUE_SHARE,
     MAX_FEATURES_SELECTED,
     MAX_MEAN_WEIGHT,
@@ -53,15 +59,17 @@ from onlinels.core.constants import (
     MIN_FEATURES_TO_KEEP_UNITS,
     MIN_RIDGE_IF_DEPENDENT,
     MIN_ROWS_PER_FEATURE,
+    N_CHOICE,
+    RIDGE,
     ROWS_SELECTED_ONE_BY_ONE,
+    UNTIL_TIME,
 )
 from onlinels.core.reference import equal_rows, is_accepted
 from onlinels.linear.following import Following, recursion_at
 from onlinels.linear.forgetting import Clock
-from onlinels.numerics import is_array
 from onlinels.rows.times import Time, elapsed, is_time, rational
 from onlinels.saving import savable, settings_hold
-from onlinels.sums.axes import AXES, Places, has_axes, reindexed
+from onlinels.sums.axes import Places, gathered, reindexed
 from onlinels.sums.folds import select_ridge_from_folds
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
@@ -325,12 +333,11 @@ def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock:
 # ---- 3. What of: the statistics ------------------------------------------------------------------
 
 
-@savable(lambda made: made.until_time is None or is_time(made.until_time))
-@has_axes(units=("features",), base_units=("features",), constants=("features",))
-class Penalty(NamedTuple):
+@savable()
+class Penalty:
     """The ridge that was selected last, the units that it acts on, and the choice that may be kept.
 
-    Attributes
+    Parameters
     ----------
     ridge : float or None
         The selected ridge; None if the statistics were too few to select one, or if the setting is
@@ -344,39 +351,128 @@ class Penalty(NamedTuple):
     doubles_at : int
         Number of equally weighted rows from which they are selected again, whatever they are, and
         below a quarter of which.
-    until_time : int, float, Fraction or None
+    until_time : float or None
         Time of the stream at which a choice is due, as `Clock.now`.
     constants : ndarray (n_features,), or None
         The only value of every feature so far, NaN if it had several; None if not known.
     began : int
         Number of rows before any feature varied, minus one. These rows carry no information about
         the ridge, and the counts of rows begin after them.
+
+    Attributes
+    ----------
+    numbers : ndarray (N_CHOICE + 3 * n_features,)
+        All of these, where `onlinels.core` writes its choices: single numbers (see
+        `onlinels.core.constants`), then `units`, `base_units` and `constants`, which are 0 if they
+        are None. The properties return copies.
+
+    Notes
+    -----
+    A penalty belongs to one model. Python code makes a new one with every change.
     """
 
-    ridge: float | None = None
-    units: Floats | None = None
-    base_ridge: float | None = None
-    base_units: Floats | None = None
-    doubles_at: int = 0
-    until_time: Time | None = None
-    constants: Floats | None = None
-    began: int = 0
+    numbers: Floats
+
+    # Pickles of format 3 hold the arguments.
+    def __new__(
+        cls,
+        ridge: float | None = None,
+        units: Floats | None = None,
+        base_ridge: float | None = None,
+        base_units: Floats | None = None,
+        doubles_at: int = 0,
+        until_time: Time | None = None,
+        constants: Floats | None = None,
+        began: int = 0,
+    ) -> Self:
+        arrays = units, base_units, constants
+        n_features = max([0, *(len(each) for each in arrays if each is not None)])
+        if not (until_time is None or is_time(until_time)):
+            raise ValueError(f"a ridge is due at {until_time!r}")
+        head = [ridge, base_ridge, units is not None, base_units is not None, doubles_at]
+        head += [until_time, constants is not None, began]
+        new = super().__new__(cls)
+        new.numbers = np.zeros(N_CHOICE + 3 * n_features)
+        new.numbers[:N_CHOICE] = [np.nan if each is None else each for each in head]
+        for row, each in zip(new._arrays, arrays, strict=True):
+            if each is not None:
+                row[:] = each
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in PENALTY_NAMES}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.numbers = Penalty(**state).numbers
+
+    @property
+    def _arrays(self) -> Floats:
+        arrays: Floats = self.numbers[N_CHOICE:].reshape(3, -1)
+        return arrays
+
+    def _number(self, place: int) -> float | None:
+        number = float(self.numbers[place])
+        return None if np.isnan(number) else number
+
+    def _array(self, row: int, place: int) -> Floats | None:
+        return self._arrays[row].copy() if self.numbers[place] else None
+
+    @property
+    def ridge(self) -> float | None:
+        """The selected ridge, or None."""
+        return self._number(RIDGE)
+
+    @property
+    def units(self) -> Floats | None:
+        """Units of the features, (n_features,), or None."""
+        return self._array(0, IS_SCALED)
+
+    @property
+    def base_ridge(self) -> float | None:
+        """The ridge selected at the last doubling, or None."""
+        return self._number(BASE_RIDGE)
+
+    @property
+    def base_units(self) -> Floats | None:
+        """Units at the last doubling, (n_features,), or None."""
+        return self._array(1, IS_BASE_SCALED)
+
+    @property
+    def doubles_at(self) -> int:
+        """Number of rows at which both are selected again."""
+        return int(self.numbers[DOUBLES_AT])
+
+    @property
+    def until_time(self) -> float | None:
+        """Time at which a choice is due, or None."""
+        return self._number(UNTIL_TIME)
+
+    @property
+    def constants(self) -> Floats | None:
+        """The only values of features, (n_features,), NaN for several; None if not known."""
+        return self._array(2, IS_KNOWN)
+
+    @property
+    def began(self) -> int:
+        """Number of rows before any feature varied, minus one."""
+        return int(self.numbers[BEGAN])
 
     @property
     def is_base(self) -> bool:
         """Whether the last choice is that of the last doubling."""
-        return self.is_same(self._replace(ridge=self.base_ridge, units=self.base_units))
+        return self.is_same(self.changed(ridge=self.base_ridge, units=self.base_units))
 
     def is_same(self, other: Penalty) -> bool:
         """Return whether another penalty has the same ridge, on the same units."""
-        if self.units is None or other.units is None:
-            return self.ridge == other.ridge and self.units is other.units
-        return self.ridge == other.ridge and np.array_equal(self.units, other.units)
+        mine, theirs = self.units, other.units
+        if mine is None or theirs is None:
+            return self.ridge == other.ridge and mine is theirs
+        return self.ridge == other.ridge and np.array_equal(mine, theirs)
 
     @property
     def n_varying(self) -> int:
         """Number of features that had several values."""
-        return 0 if self.constants is None else int(np.count_nonzero(np.isnan(self.constants)))
+        return int(np.count_nonzero(np.isnan(self._arrays[2]))) if self.numbers[IS_KNOWN] else 0
 
     def is_time_due(self, clock: Clock) -> bool:
         """Return whether a choice is due at the time of a clock."""
@@ -384,20 +480,48 @@ class Penalty(NamedTuple):
             return False
         return elapsed(clock.now, self.until_time) >= 0.0
 
+    def changed(self, **parameters: Any) -> Penalty:
+        """Return a penalty with other parameters."""
+        return Penalty(**self.__getstate__() | parameters)
+
+    def copied(self) -> Penalty:
+        """Return an independent copy."""
+        return self.changed()
+
     def with_units(self, features: Integers, units: Floats) -> Penalty:
         """Return the penalty with units of features that begin to vary."""
-        new: dict[str, Any] = {n: each.copy() for n, each in self._arrays() if n != "constants"}
-        for each in new.values():
-            each[features] = units
-        return self._replace(**new)
+        new = self.copied()
+        for row, place in enumerate((IS_SCALED, IS_BASE_SCALED)):
+            if new.numbers[place]:
+                new._arrays[row, features] = units
+        return new
+
+    def reindexed(self, places: Places) -> Penalty:
+        """Return the penalty of other features; new ones were 0 so far."""
+        new = self.copied()
+        if new.has_arrays:
+            rows = [gathered(each, places.features) for each in new._arrays]
+            new.numbers = np.concatenate((new.numbers[:N_CHOICE], *rows))
+        return new
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether there are units or only values of features."""
+        return bool(self.numbers[[IS_SCALED, IS_BASE_SCALED, IS_KNOWN]].any())
 
     def fits(self, n_features: int) -> bool:
-        """Return whether the arrays have `n_features` entries."""
-        return all(is_array(each, n_features) for _, each in self._arrays())
+        """Return whether the arrays have `n_features` entries, and the numbers are numbers."""
+        numbers, size = self.numbers, self._arrays.shape[1]
+        counts = numbers[[DOUBLES_AT, BEGAN]]
+        is_sound = np.isfinite(counts).all() and not np.isinf(numbers[:N_CHOICE]).any()
+        return bool(is_sound and (size == n_features or not (size or self.has_arrays)))
 
-    def _arrays(self) -> list[tuple[str, Floats]]:
-        arrays = ((name, getattr(self, name)) for name in AXES[Penalty])
-        return [(name, each) for name, each in arrays if each is not None]
+
+PENALTY_NAMES = (
+    *("ridge", "units", "base_ridge", "base_units"),
+    *("doubles_at", "until_time", "constants", "began"),
+)
+"""What a penalty is made of, in files too."""
 
 
 def only_values(statistics: Statistics) -> Floats:
@@ -421,8 +545,8 @@ def choose_penalty(
     """
     check_folds(ridge, subsets)
     statistics = subsets.whole
-    constants = only_values(statistics) if penalty.constants is None else penalty.constants
-    penalty = penalty._replace(constants=constants)
+    if penalty.constants is None:
+        penalty = penalty.changed(constants=only_values(statistics))
     n_varying = penalty.n_varying
     began = penalty.began if n_varying else max(0, statistics.count - 1)
     count = statistics.count - began
@@ -442,13 +566,13 @@ def choose_penalty(
         number, units = select_ridge_and_units(subsets, tried, clock.forgets)
     if doubles:
         at = next_doubling(equal)
-        penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
+        penalty = penalty.changed(base_ridge=number, base_units=units, doubles_at=at)
     rows = next_checkpoint(count, n_varying, clock.memory, subsets.n_folds)
     until = None
     if clock.now is not None:
-        until = rational(clock.now) + Fraction(time_between_selections(clock))
+        until = float(rational(clock.now) + Fraction(time_between_selections(clock)))
     until_weight = due_weight(statistics.weight, n_varying, subsets.n_folds)
-    penalty = penalty._replace(ridge=number, units=units, until_time=until, began=began)
+    penalty = penalty.changed(ridge=number, units=units, until_time=until, began=began)
     return penalty, float(min(began + rows, MAX_COUNT)), until_weight
 
 
@@ -778,7 +902,7 @@ def penalty_after(
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
     if len(only) > known[0]:
         penalty = reindexed(penalty, Places.for_growth(known, (len(only), known[1])))
-    penalty = penalty._replace(constants=constants, began=began)
+    penalty = penalty.changed(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:
         return penalty, begins[:0], np.zeros(0)
