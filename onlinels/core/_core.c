@@ -23,7 +23,7 @@
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 14
+#define LAYOUT 16
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -33,6 +33,8 @@ static PyMethodDef rows_methods[] = {
     {"label", (PyCFunction)SingleRows_label, METH_O, NULL},
     {"scores", (PyCFunction)SingleRows_scores, METH_O, NULL},
     {"scores_of", (PyCFunction)SingleRows_scores_of, METH_O, NULL},
+    {"probabilities", (PyCFunction)SingleRows_probabilities, METH_O, NULL},
+    {"rule", (PyCFunction)SingleRows_rule, METH_VARARGS, NULL},
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},

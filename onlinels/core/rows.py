@@ -130,6 +130,8 @@ class SingleRows:
         registers: Numbers,
         counts: Numbers | None,
         constants: Numbers | None,
+        hands: Numbers | None,
+        priors: Any,
         decay: float,
         most: float,
         least_share: float,
@@ -139,17 +141,23 @@ class SingleRows:
         **of_readers: Any,
     ) -> None:
         self.sums, self.inliers = SumsOfRows(whole), inliers and SumsOfRows(inliers)
-        self.recursion, self.learns = recursion, learns and self.sums.cross is not None
+        self.recursion = recursion
+        # Where there is a clock, other code passes its time.
+        self.learns = learns and self.sums.cross is not None and hands is None
         self.weights: Any = weights if recursion is None else recursion.weights
         self.registers, self.counts, self.constants = registers, counts, constants
-        self.decay, self.most, self.least_share = decay, most, least_share
+        self.priors, self.decay, self.most, self.least_share = priors, decay, most, least_share
         self.patience, self.refines = patience, refines
 
     def hand_over(self, *arguments: Any) -> Any:
         """Return NotImplemented."""
         return NotImplemented
 
-    label = scores = spread = interval = learn = hand_over
+    label = scores = probabilities = spread = interval = learn = hand_over
+
+    def rule(self, *arrays: Numbers) -> bool:
+        """Return False: other code finds the map to discriminant scores."""
+        return False
 
     def can_answer(self) -> bool:
         """Return whether the weights answer for the rows learnt so far."""
@@ -160,7 +168,7 @@ class SingleRows:
 
     def scores_of(self, row: Numbers) -> Any:
         """Return the scores of a row (m,), a list; NotImplemented if other code must answer."""
-        if not self.can_answer():
+        if self.priors is not None or not self.can_answer():
             return NotImplemented
         m, origin, offset = self.sums.m, self.sums.origin, self.sums.offset
         self.registers[PREDICTED_AT] = self.sums.tally[0]

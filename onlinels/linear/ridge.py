@@ -320,7 +320,8 @@ def is_doubling(count: int, doubles_at: int) -> bool:
 
 
 def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock: Clock) -> None:
-    """Let `onlinels.core` pass checkpoints while the ridge is kept."""
+    """Let `onlinels.core` pass checkpoints while the ridge is kept, and tell when one is due."""
+    clock.set_until(penalty.until_time)
     n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
     are_many = n_varying > MAX_FEATURES_SELECTED
     least = max(MIN_ROWS_PER_FEATURE * n_varying * are_many, 0.25 * penalty.doubles_at)

@@ -17,21 +17,26 @@ from onlinels.core.constants import (
     DUE_TOLERANCE,
     DUE_WEIGHT,
     EPS,
+    EQUAL_PRIORS,
     GAIN,
     GROWTH,
     KEPT,
+    LEARNT_PRIORS,
     LEAST_ROWS,
     MAX_MEAN_WEIGHT,
     MAX_SQUARES,
     MAX_UNITS_GROWTH,
+    MIN_CLASS_SHARE,
     MIN_FREE,
     MIN_INFORMATION,
     MIN_NOISE,
     MIN_ROWS_DWARFED,
     MIN_SCALE,
+    MIN_SCATTER_SHARE,
     MUCH_HEAVIER,
     MUCH_LARGER,
     NEXT_DUE,
+    OTHER_PRIORS,
     PREDICTED_AT,
     ROWS_BETWEEN_ORIGINS,
     ROWS_SELECTED_ONE_BY_ONE,
@@ -41,6 +46,7 @@ from onlinels.core.constants import (
     VALID_UNTIL,
 )
 from onlinels.core.reference import equal_rows, is_weight_due
+from onlinels.linear.scoring import discriminant, posteriors, probabilities_of
 
 
 def squares_of(s):
@@ -273,15 +279,56 @@ class SingleRows:
         self.registers[PREDICTED_AT] = self.s.tally[0]
         return self.row.scores.tolist()
 
+    def find_rule(self):
+        """Return the map to discriminant scores; None if Python code must find it."""
+        s, p, n = self.s, self.priors, len(self.s.target_squares)
+        if p is None or s.cross is None or p.kind == OTHER_PRIORS:
+            return None
+        shares = mean_of(s)[s.m :]
+        weights = s.target_squares + s.tally[1] * shares**2
+        weights[weights <= p.hidden[:n] + p.hidden[n] * shares**2] = 0.0
+        explained, present = self.r.weights.T @ s.cross, weights > MIN_CLASS_SHARE * weights.sum()
+        roots = np.where(present, weights, np.inf) ** -0.5
+        left = 1.0 - np.linalg.eigvalsh(0.5 * (explained + explained.T) * np.outer(roots, roots))
+        if not (left.min() > 0.0 and (1.0 / left).sum() * MIN_SCATTER_SHARE < 1.0):
+            return None  # Rounding prevails.
+        kinds = {LEARNT_PRIORS: "learnt", EQUAL_PRIORS: "equal"}
+        given = kinds.get(p.kind, dict(enumerate(p.given.tolist())))
+        return discriminant(explained, weights, shares, given, range(n))
+
+    def rule(self, matrix, constant):
+        found = self.find_rule() if self.can_answer() else None
+        if found is not None:
+            matrix[:], constant[:] = found
+        return found is not None
+
     def scores(self, x):
         scores = self.answer(x)
-        return NotImplemented if scores is None else scores
+        if scores is None or self.priors is None:
+            return NotImplemented if scores is None else scores
+        rule = self.find_rule()
+        return NotImplemented if rule is None else rule.scores(np.array(scores)).tolist()
 
     scores_of = scores
 
     def label(self, x):
-        scores = self.answer(x)
-        return NotImplemented if scores is None else self.labels[int(np.argmax(scores))]
+        scores = self.scores(x)
+        return scores if scores is NotImplemented else self.labels[int(np.argmax(scores))]
+
+    def probabilities(self, x):
+        scores = self.scores(x)
+        if scores is NotImplemented or len(self.labels) < len(scores):
+            return NotImplemented
+        n, scores = len(scores), np.array([scores])
+        if self.priors is None:
+            found = probabilities_of(scores)[0]
+        else:
+            absent, fixed = np.isneginf(scores[0]), self.priors.fixed
+            left = 1.0 - fixed[n:].sum() - fixed[:n][absent].sum()
+            found = np.append(np.where(absent, fixed[:n], left * posteriors(scores)[0]), fixed[n:])
+        found = found.tolist()
+        is_plain = isinstance(self.targets, dict) and len(self.targets) == n
+        return dict(zip(self.labels, found, strict=True)) if is_plain else found
 
     def spread(self, x):
         if self.r.inverse is None or self.refines:
@@ -408,9 +455,10 @@ class SingleRows:
                 return k
             known = targets[k] if self.counts is None else np.eye(n)[column]
             self.load(x, known)
-            if not self.is_plain(w[k]) or self.answer(x) is None:
+            found = self.scores(x) if self.is_plain(w[k]) else NotImplemented
+            if found is NotImplemented:
                 return k
-            scores[k] = self.row.scores
+            scores[k] = found
             self.load(x, known)
             self.prepare(w[k], self.decay)
             self.learn_read(column)
