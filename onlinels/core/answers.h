@@ -2,24 +2,24 @@
 #ifndef ONLINELS_ANSWERS_H
 #define ONLINELS_ANSWERS_H
 
+#include "checkpoints.h"
 #include "classes.h"
-#include "model.h"
 
 /* Degrees of freedom, relative to the weight of the rows, below which they count as 0. */
 #define MIN_FREE 1e-9
 
-/* Whether the weights answer for the rows learnt so far. */
-static int can_answer(const SingleRows *self)
+/* Whether the weights answer for the rows learnt so far. A choice of a ridge that is due is made here. */
+static int can_answer(SingleRows *self)
 {
     const double count = self->sums.tally[0];
-    return self->recursion.weights && count < self->registers[VALID_UNTIL] && count < self->registers[NEXT_DUE]
+    return is_chosen(self) && self->recursion.weights && count < self->registers[VALID_UNTIL]
            && !(self->refines && count != self->registers[PREDICTED_AT]);
 }
 
 /* Compute the scores of a dict, or of the row that is read. Return 0 if Python code must answer. */
 static int answer(SingleRows *self, PyObject *x)
 {
-    if (!can_answer(self) || (x && read_dict(self->features, x, self->row.values) < 0))
+    if ((x && read_dict(self->features, x, self->row.values) < 0) || !can_answer(self))
         return 0;
     predict(&self->sums, &self->recursion, &self->row);
     self->registers[PREDICTED_AT] = self->sums.tally[0];

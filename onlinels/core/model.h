@@ -9,8 +9,11 @@
 /* ---- A model ----------------------------------------------------------------------------------- */
 
 /* Registers of a model, counts of rows for the most part: see constants.py. */
-enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
-       N_REGISTERS };
+enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, N_REGISTERS };
+
+/* Numbers of the choice of a ridge, and the units that a ridge may act on: see constants.py. */
+enum { RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT, UNTIL_TIME, IS_KNOWN, BEGAN, N_CHOICE };
+enum { CHOSEN_ELSEWHERE, RAW, STANDARD, RAW_OR_STANDARD };
 enum { NO_PRIORS, LEARNT_PRIORS, EQUAL_PRIORS, GIVEN_PRIORS, OTHER_PRIORS };
 #define DUE_TOLERANCE 1e-9
 #define LEAST_DUE_SHARE 0.25
@@ -37,7 +40,16 @@ typedef struct {
     real *numbers;         /* the memory of both rows */
     double *registers;
     double *counts;        /* (n): rows of every class; or NULL */
-    real *constants;       /* (m): the only value of every feature, NaN if it varies; or NULL */
+    real *choice;          /* (N_CHOICE + 3 m): the choice of a ridge, with its units, those of the last doubling, and
+                              the only values of features; or NULL */
+    real *constants;       /* (m): of the choice, the only value of every feature, NaN if it varies; NULL if all vary,
+                              or if none is known */
+    real *of_choice;       /* memory to choose in; NULL before the first choice */
+    double memory;         /* number of rows in which weights decay to 1/e; infinite without a factor */
+    double between;        /* time after a choice in which the next is due; infinite without a half-life */
+    double tested_at;      /* number of rows at which the ridge was rejected */
+    int kinds;             /* CHOSEN_ELSEWHERE, or the units that the ridge may act on */
+    int keeps;             /* whether the ridge of the last doubling may be kept */
     double *hands;         /* (N_HANDS): the clock of a half-life; or NULL */
     double time[2];        /* of the row, in two parts, as that of the clock */
     double passed;         /* time from the clock to the row */
@@ -168,6 +180,28 @@ static int take_priors(SingleRows *self, PyObject *kept, PyObject *priors)
            && take(kept, priors, "hidden", n + 1, REALS, &self->hidden);
 }
 
+/* Take the choice of a ridge and what decides on the next: (numbers, kinds, keeps, memory, between), or None. Return 0
+ * with an exception if it does not fit. */
+static int take_choice(SingleRows *self, PyObject *choice)
+{
+    const Py_ssize_t m = self->sums.m;
+    PyObject *numbers;
+    self->tested_at = -1.0;
+    if (choice == Py_None)
+        return 1;
+    if (!PyTuple_Check(choice)
+        || !PyArg_ParseTuple(choice, "Oipdd", &numbers, &self->kinds, &self->keeps, &self->memory, &self->between)
+        || !(self->choice = memory_in(numbers, N_CHOICE + 3 * m, REALS, TO_WRITE))) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "the choice of a ridge is no tuple");
+        return 0;
+    }
+    real *constants = self->choice + N_CHOICE + 2 * m;
+    for (ptrdiff_t i = 0; self->choice[IS_KNOWN] != 0.0 && i < m; i++)
+        self->constants = constants[i] == constants[i] ? constants : self->constants;
+    return 1;
+}
+
 /* Take the arrays of statistics of all rows and of inliers, of a recursion, and other arrays. Return 0 with an
  * exception if they do not fit. */
 static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
@@ -189,7 +223,7 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
            && (given[2] == Py_None ? take_argument(given[3], m * n, &self->recursion.weights)
                                    : take_recursion(kept, given[2], m, n, &self->recursion))
            && (self->registers = memory_in(given[4], N_REGISTERS, REALS, TO_WRITE))
-           && take_argument(given[5], n, &self->counts) && take_argument(given[6], m, &self->constants)
+           && take_argument(given[5], n, &self->counts) && take_choice(self, given[6])
            && take_argument(given[7], N_HANDS, &self->hands)
            && (given[8] == Py_None || take_priors(self, kept, given[8]));
 }
@@ -197,7 +231,7 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
-                            "weights", "registers", "counts", "constants", "hands", "priors", "decay",
+                            "weights", "registers", "counts", "choice", "hands", "priors", "decay",
                             "most", "least_share", "patience", "learns", "refines", "forgets", "counts_dates", NULL};
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
     PyObject *a[9], *kept = PyList_New(0);
@@ -228,6 +262,7 @@ static void SingleRows_dealloc(SingleRows *self)
     PyMem_Free(self->inliers.panels);
     PyMem_Free(self->inliers.squares);
     PyMem_Free(self->numbers);
+    PyMem_Free(self->of_choice);
     PyMem_Free(self->rule);
     release((PyObject *)self);
 }

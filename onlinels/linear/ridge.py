@@ -44,28 +44,36 @@ from onlinels.checks import (
 from onlinels.core.constants import (
     BASE_RIDGE,
     BEGAN,
+    CHOSEN_ELSEWHERE,
     CONSTANT_TOLERANCE,
     DOUBLES_AT,
     DUE_TOLERANCE,
+    FEATURES_AT_DOUBLINGS,
     IS_BASE_SCALED,
     IS_KNOWN,
     IS_SCALED,
     LEAST_DUE_SHARE,
+    LEAST_GROWTH,
     MAX_FEATURES_SELECTED,
     MAX_MEAN_WEIGHT,
     MAX_TIE,
     MAX_UNITS_GROWTH,
     MAX_UNITS_RATIO,
+    MEMORIES_BETWEEN_SELECTIONS,
     MIN_FEATURES_TO_KEEP_UNITS,
     MIN_RIDGE_IF_DEPENDENT,
     MIN_ROWS_PER_FEATURE,
+    MIN_SELECTION_ROWS,
     N_CHOICE,
+    RAW,
+    RAW_OR_STANDARD,
     RIDGE,
     ROWS_SELECTED_ONE_BY_ONE,
+    STANDARD,
     UNTIL_TIME,
 )
 from onlinels.core.reference import equal_rows, is_accepted
-from onlinels.linear.following import Following, recursion_at
+from onlinels.linear.following import recursion_at
 from onlinels.linear.forgetting import Clock
 from onlinels.rows.times import Time, elapsed, is_time, rational
 from onlinels.saving import savable, settings_hold
@@ -203,20 +211,9 @@ def is_selected(ridge: Any) -> bool:
 
 # ---- 2. When: checkpoints ------------------------------------------------------------------------
 
-MIN_SELECTION_ROWS = 2
-"""Total weight of rows from which a ridge is selected; below it, the paper's ridge is in force."""
-
-LEAST_GROWTH, LEAST_GROWTH_OF_FOLDS, FEATURES_AT_DOUBLINGS = 1 / 16, 1 / 4, 8192
-"""After 16 rows, a checkpoint comes whenever the number of rows has grown by a sixteenth.
-
-From folds, where a choice costs ten times as much, the growth is a quarter. A choice costs the cube
-of the number of features, and learning only the square, so the growth is larger with many features:
-an eighth with 512 features, a quarter with 2,048, and twofold from 8,192 on. Squared errors
-relative to those of a ridge selected just then: demos/benchmarks/bad_order.py.
-"""
-
-MEMORIES_BETWEEN_SELECTIONS = 4
-"""Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
+LEAST_GROWTH_OF_FOLDS = 1 / 4
+"""Growth of the number of rows between checkpoints with folds, where a choice costs ten times as
+much."""
 
 
 def time_between_selections(clock: Clock) -> float:
@@ -319,16 +316,22 @@ def is_doubling(count: int, doubles_at: int) -> bool:
     return not 0.25 * doubles_at <= count < doubles_at
 
 
-def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock: Clock) -> None:
-    """Let `onlinels.core` pass checkpoints while the ridge is kept, and tell when one is due."""
-    clock.set_until(penalty.until_time)
-    n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
-    are_many = n_varying > MAX_FEATURES_SELECTED
-    least = max(MIN_ROWS_PER_FEATURE * n_varying * are_many, 0.25 * penalty.doubles_at)
-    keeps = is_base and depends_on_doublings(n_folds, clock)
-    growth = growth_between(n_varying) if keeps else 0.0
-    scaled = 0.0 if penalty.units is None or penalty.ridge is None else penalty.ridge
-    following.watch(penalty.began, least, penalty.doubles_at, growth, scaled)
+def core_choice(state: State) -> tuple[Any, ...] | None:
+    """Return the choice of a ridge, and what decides on the next, as `onlinels.core` takes them."""
+    penalty, statistics, clock = state.penalty, state.statistics, state.clock
+    settings, n_features, n_folds = state.settings, statistics.n_features, state.subsets.n_folds
+    if not is_selected(settings.ridge) or len(penalty.numbers) != N_CHOICE + 3 * n_features:
+        return None
+    kinds = KINDS_OF_UNITS[settings.own_scaling]
+    is_large = n_features > MAX_FEATURES_SELECTED or n_folds > 1
+    if is_large or not statistics.products.row_arrays() or statistics.rounding.squares.any():
+        kinds = CHOSEN_ELSEWHERE
+    keeps = depends_on_doublings(n_folds, clock)
+    return penalty.numbers, kinds, keeps, clock.memory, time_between_selections(clock)
+
+
+KINDS_OF_UNITS = {None: RAW, "standard": STANDARD, "auto": RAW_OR_STANDARD}
+"""The units that a ridge may act on, by the setting `scaling`."""
 
 
 # ---- 3. What of: the statistics ------------------------------------------------------------------
@@ -374,7 +377,6 @@ class Penalty:
 
     numbers: Floats
 
-    # Pickles of format 3 hold the arguments.
     def __new__(
         cls,
         ridge: float | None = None,
@@ -386,11 +388,12 @@ class Penalty:
         constants: Floats | None = None,
         began: int = 0,
     ) -> Self:
+        """Make a penalty, with its arguments as pickles of format 3 hold them."""
         arrays = units, base_units, constants
         n_features = max([0, *(len(each) for each in arrays if each is not None)])
         if not (until_time is None or is_time(until_time)):
             raise ValueError(f"a ridge is due at {until_time!r}")
-        head = [ridge, base_ridge, units is not None, base_units is not None, doubles_at]
+        head: list[Any] = [ridge, base_ridge, units is not None, base_units is not None, doubles_at]
         head += [until_time, constants is not None, began]
         new = super().__new__(cls)
         new.numbers = np.zeros(N_CHOICE + 3 * n_features)

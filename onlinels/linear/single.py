@@ -14,7 +14,7 @@ from onlinels.core.constants import EQUAL_PRIORS, GIVEN_PRIORS, LEARNT_PRIORS, O
 from onlinels.core.reference import is_one_of
 from onlinels.core.rows import SingleRows as InNumpy
 from onlinels.linear.following import MIN_SHARE, Following, patience_of
-from onlinels.linear.ridge import is_selected, set_checkpoints
+from onlinels.linear.ridge import core_choice
 from onlinels.linear.scoring import normalized, unseen_classes
 from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
@@ -69,13 +69,7 @@ def rows_of(state: State) -> Any:
     shape = statistics.shape
     if following.rows is not None or not min(shape):
         return following.rows
-    constants = None
-    state.clock.set_until(None)
-    if is_selected(state.settings.ridge):
-        set_checkpoints(following, state.penalty, state.subsets.n_folds, state.clock)
-        known = state.penalty.constants
-        if known is not None and state.penalty.n_varying < len(known):
-            constants = known  # If a feature begins to vary, other code learns a row.
+    state.clock.set_until(state.penalty.until_time)
     clock, recursion = state.clock, following.recursion
     decays_errors = clock.forgets and statistics.rounding.weight
     is_other = decays_errors or state.subsets.folds
@@ -93,7 +87,7 @@ def rows_of(state: State) -> Any:
         weights=solution.output_weights if is_current else None,
         registers=following.registers,
         counts=state.counts,
-        constants=constants,
+        choice=core_choice(state),
         hands=clock.hands,
         decay=clock.forgetting_factor,
         priors=priors,
