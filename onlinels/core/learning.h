@@ -7,7 +7,9 @@
 /* Whether rows of weight w can be learnt here, for all that is known before they are read. */
 static int can_learn(const SingleRows *self, double w)
 {
-    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && self->sums.tally[1] > 0.0;
+    /* The first row is learnt too, but none after rows without a weight. */
+    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0
+           && (self->sums.tally[1] > 0.0 || self->sums.tally[0] == 0.0);
 }
 
 /* Whether no choice of a ridge is due before the last of k rows of weight w. One that is due before the first is made
@@ -96,6 +98,9 @@ static void prepare_row(SingleRows *self, double w, double decay)
         prepare(&self->inliers, &self->inlier, w, decay);
 }
 
+/* Whether the row is the first, about which rows are centred, so that no feature varies in it. */
+static int is_first(const SingleRows *self) { return self->sums.tally[0] == 0.0 && self->sums.is_centred; }
+
 /* Whether a row that is read can be learnt here: its numbers stay within float64, and it is not the first that dwarfs
  * the others. Then it is prepared, and a choice that is due is made. */
 static int is_plain(SingleRows *self, double w)
@@ -127,14 +132,17 @@ static void learn(SingleRows *self, int is_restored)
 /* Learn a row that is read and prepared. */
 static void learn_read(SingleRows *self)
 {
-    /* If the ridge decays with the rows, it is set to its full size again in the end. */
-    const double share = self->registers[SHARE] * self->decay;
+    /* If the ridge decays with the rows, it is set to its full size again in the end. An empty past does not
+     * decay. */
+    const double share = self->registers[SHARE] * (self->sums.tally[1] > 0.0 ? self->decay : 1.0);
     const int is_restored = share < self->least_share;
     if (self->least_share > 0.0)
         self->registers[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
         self->counts[self->column] += 1.0;
-    if (self->constants)
+    if (self->constants && is_first(self))
+        memcpy(self->constants, self->row.values, (size_t)self->sums.m * sizeof(real));
+    else if (self->constants)
         note_changes(self);
     learn(self, is_restored);
 }
@@ -151,6 +159,20 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
     move_clock(self, args[3] != Py_None);
     learn_read(self);
     Py_RETURN_NONE;
+}
+
+/* Learn a sample, as `learn` does with all but the last two arguments, into the arrays of a new state, and put this
+ * in the place of the state that the attributes of a model have: learn_new(x, y, w, t, attributes, state). No code comes
+ * between, so that a row for which room is made is learnt or not. */
+static PyObject *SingleRows_learn_new(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args < 2 || !PyDict_CheckExact(args[n_args - 2]))
+        return PyErr_Format(PyExc_TypeError, "learn_new(x, y, w, t, attributes, state)");
+    PyObject *learnt = SingleRows_learn(self, args, n_args - 2);
+    if (learnt != Py_None || !PyDict_SetItemString(args[n_args - 2], "_state", args[n_args - 1]))
+        return learnt;
+    Py_DECREF(learnt);
+    return NULL;
 }
 
 /* Learn a row with its targets (m + n), which Python code has checked, after a decay of all earlier weights:

@@ -77,7 +77,7 @@ from onlinels.linear.following import recursion_at
 from onlinels.linear.forgetting import Clock
 from onlinels.rows.times import Time, elapsed, is_time, rational
 from onlinels.saving import savable, settings_hold
-from onlinels.sums.axes import Places, gathered, reindexed
+from onlinels.sums.axes import Places, Room, gathered
 from onlinels.sums.folds import select_ridge_from_folds
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
@@ -508,6 +508,15 @@ class Penalty:
             new.numbers = np.concatenate((new.numbers[:N_CHOICE], *rows))
         return new
 
+    def with_room(self, room: Room) -> Penalty:
+        """Return the penalty with room for more features, which were 0 so far."""
+        new = self.copied()
+        if new.has_arrays:
+            arrays = np.zeros((3, room.new[0]))
+            arrays[:, : room.old[0]] = new._arrays
+            new.numbers = np.concatenate((new.numbers[:N_CHOICE], arrays.ravel()))
+        return new
+
     @property
     def has_arrays(self) -> bool:
         """Whether there are units or only values of features."""
@@ -526,6 +535,15 @@ PENALTY_NAMES = (
     *("doubles_at", "until_time", "constants", "began"),
 )
 """What a penalty is made of, in files too."""
+
+
+def first_penalty() -> tuple[Penalty, float]:
+    """Return the choice for a model without rows, and when the next is due: see `choose_penalty`.
+
+    It does not depend on any setting, and is no selection: a fleet of models is made in no time.
+    """
+    first = Penalty(doubles_at=next_doubling(0), constants=np.zeros(0))
+    return first, float(next_checkpoint(0, 0))
 
 
 def only_values(statistics: Statistics) -> Floats:
@@ -905,7 +923,7 @@ def penalty_after(
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
     if len(only) > known[0]:
-        penalty = reindexed(penalty, Places.for_growth(known, (len(only), known[1])))
+        penalty = penalty.with_room(Room(known, (len(only), known[1])))
     penalty = penalty.changed(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:

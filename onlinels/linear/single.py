@@ -71,8 +71,6 @@ def rows_of(state: State) -> Any:
         return following.rows
     state.clock.set_until(state.penalty.until_time)
     clock, recursion = state.clock, following.recursion
-    decays_errors = clock.forgets and statistics.rounding.weight
-    is_other = decays_errors or state.subsets.folds
     is_current = solution is not None and solution.n_rows == state.count
     targets, labels = _targets_of(state)
     priors, unseen = _priors_of(state, targets)
@@ -94,12 +92,17 @@ def rows_of(state: State) -> Any:
         most=MAX_RUNNING_LEVERAGE,
         least_share=MIN_SHARE if state.settings.is_recursive and clock.forgets else 0.0,
         patience=patience_of(shape[0]),
-        learns=not is_other,
+        learns=learns_rows(state),
         refines=recursion is not None and recursion.trust < 1.0,
         forgets=clock.forgets,
         counts_dates=clock.counts_dates,
     )
     return following.hold(rows)
+
+
+def learns_rows(state: State) -> bool:
+    """Return whether the core learns rows of a state, as long as these are plain."""
+    return not (state.subsets.folds or (state.clock.forgets and state.statistics.rounding.weight))
 
 
 def learn_in_place(state: State, rows: Rows) -> bool:
