@@ -10,8 +10,6 @@
 #define LEAST_GROWTH (1.0 / 16.0)
 #define FEATURES_AT_DOUBLINGS 8192.0
 #define MEMORIES_BETWEEN_SELECTIONS 4.0
-#define MIN_SUM_OF_SQUARES 1e-305
-#define MIN_DEVIATION 1e-150
 
 /* ---- When --------------------------------------------------------------------------------------- */
 
@@ -71,14 +69,6 @@ static void set_due(SingleRows *self, double rows, ptrdiff_t n_varying)
 }
 
 /* ---- What of ------------------------------------------------------------------------------------ */
-
-/* The sum of squares of a feature, or of a target after these; 0 where it can be rounding alone. */
-static double told(const sums_t *s, ptrdiff_t i)
-{
-    const double square = *s->squares[i], mean = mean_of(s, i);
-    const double of_mean = s->is_centred ? CONSTANT_TOLERANCE * CONSTANT_TOLERANCE * s->tally[1] * mean * mean : 0.0;
-    return square > of_mean && (i >= s->m || square >= MIN_SUM_OF_SQUARES) ? square : 0.0;
-}
 
 /* The standard deviation of a feature, given its sum of squares; 0 if its square would leave the range of numbers. */
 static double deviation_of(const sums_t *s, double square)
@@ -223,6 +213,10 @@ static int choose(SingleRows *self)
     else
         memset(units, 0, size);
     c[BEGAN] = began;
+    self->ridge.ridge = ridge == ridge ? ridge : -1.0; /* the paper's */
+    if (self->kinds != STANDARD)
+        self->ridge.scaling = found ? GIVEN : AS_THEY_ARE;
+    self->solver.factored_at = self->solver.solved_at = self->ruled_at = -1.0;
     if (doubles) {
         c[BASE_RIDGE] = ridge;
         c[IS_BASE_SCALED] = c[IS_SCALED];
@@ -254,7 +248,7 @@ static void pass_checkpoint(SingleRows *self)
     if (equal < rows && is_weight_beyond(self, weight))
         registers[NEXT_DUE] = count;
     if (count != registers[NEXT_DUE] || !self->keeps || is_doubling(self, equal) || !self->recursion.inverse
-        || !(count < registers[VALID_UNTIL]) || self->refines
+        || !(count < registers[VALID_UNTIL]) || self->mode != FOLLOW
         || !is_base(self, c[RIDGE], c[IS_SCALED] != 0.0, c + N_CHOICE) || !are_units_alike(self))
         return;
     const ptrdiff_t n_varying = count_varying(self);

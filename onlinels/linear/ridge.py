@@ -61,6 +61,7 @@ from onlinels.core.constants import (
     MAX_UNITS_RATIO,
     MEMORIES_BETWEEN_SELECTIONS,
     MIN_FEATURES_TO_KEEP_UNITS,
+    MIN_PAPER_RIDGE,
     MIN_RIDGE_IF_DEPENDENT,
     MIN_ROWS_PER_FEATURE,
     MIN_SELECTION_ROWS,
@@ -324,7 +325,7 @@ def core_choice(state: State) -> tuple[Any, ...] | None:
         return None
     kinds = KINDS_OF_UNITS[settings.own_scaling]
     is_large = n_features > MAX_FEATURES_SELECTED or n_folds > 1
-    if is_large or not statistics.products.row_arrays() or statistics.rounding.squares.any():
+    if is_large or not statistics.products.row_arrays():
         kinds = CHOSEN_ELSEWHERE
     keeps = depends_on_doublings(n_folds, clock)
     return penalty.numbers, kinds, keeps, clock.memory, time_between_selections(clock)
@@ -780,10 +781,6 @@ def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats
     diagonal = statistics.diagonal
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
     return paper_ridge(squares, statistics.n_targets)
-
-
-MIN_PAPER_RIDGE = 10.0 * float(np.finfo(np.float64).eps)
-"""Smallest ridge of "paper" per feature, relative to the median sum of squares."""
 
 
 def paper_ridge(diagonal: Floats, n_targets: int) -> float:
