@@ -2,8 +2,8 @@
 #ifndef ONLINELS_ANSWERS_H
 #define ONLINELS_ANSWERS_H
 
+#include "checkpoints.h"
 #include "classes.h"
-#include "model.h"
 
 /* Degrees of freedom, relative to the weight of the rows, below which they count as 0. */
 #define MIN_FREE 1e-9
@@ -45,7 +45,7 @@ static void begin(SingleRows *self)
     double *registers = self->registers, step = RENEWAL_ROWS_PER_FEATURE;
     const double count = self->sums.tally[0];
     if (self->mode != FOLLOW || !self->recursion.inverse || !(count - registers[PREDICTED_AT] <= self->patience)
-        || !(registers[NEXT_DUE] > count + 1.0) || count < self->tried_at + ROWS_BETWEEN_TRIALS)
+        || !(registers[NEXT_DUE] > count + 1.0) || self->ridge.ridge < 0.0 || count < self->tried_at + ROWS_BETWEEN_TRIALS)
         return;
     self->row.imaged_at = -1.0;
     if (!begin_recursion(&self->sums, &self->solver, registers[SHARE], &self->recursion)) {
@@ -58,12 +58,13 @@ static void begin(SingleRows *self)
     registers[VALID_UNTIL] = (floor(count / step) + 1.0) * step;
 }
 
-/* The weights that answer for the rows learnt so far; NULL if Python code must make them. */
+/* The weights that answer for the rows learnt so far; NULL if Python code must make them. A choice of a ridge that is
+ * due is made here. */
 static const real *weights_now(SingleRows *self, int is_told)
 {
     const double count = self->sums.tally[0];
     const recursion_t *r = &self->recursion;
-    if (!(count < self->registers[NEXT_DUE]))
+    if (!is_chosen(self))
         return NULL;
     if (r->weights && count < self->registers[VALID_UNTIL]
         && (self->mode == FOLLOW || count == self->registers[PREDICTED_AT]))

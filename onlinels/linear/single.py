@@ -28,7 +28,7 @@ from onlinels.core.constants import (
 from onlinels.core.reference import is_one_of
 from onlinels.core.rows import SingleRows as InNumpy
 from onlinels.linear.following import MIN_SHARE, Following, patience_of
-from onlinels.linear.ridge import is_selected, set_checkpoints
+from onlinels.linear.ridge import core_choice, is_selected
 from onlinels.linear.scoring import normalized, unseen_classes
 from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
@@ -82,16 +82,10 @@ def rows_of(state: State) -> Any:
     shape = statistics.shape
     if following.rows is not None or not min(shape):
         return following.rows
-    constants = None
-    state.clock.set_until(None)
-    if is_selected(state.settings.ridge):
-        set_checkpoints(following, state.penalty, state.subsets.n_folds, state.clock)
-        known = state.penalty.constants
-        if known is not None and state.penalty.n_varying < len(known):
-            constants = known  # If a feature begins to vary, other code learns a row.
+    state.clock.set_until(state.penalty.until_time)
     clock, (ridge, scaling), mode = state.clock, ridge_of(state), mode_of(state)
     if mode == FOLLOW and is_solved_in_core(state):
-        following.room_for(*shape, statistics.count, ridge)
+        following.room_for(*shape, statistics.count, ridge if ridge > 0.0 else 1.0)
     targets, labels = _targets_of(state)
     priors, unseen = _priors_of(state, targets)
     rows: Any = SingleRows(
@@ -104,8 +98,7 @@ def rows_of(state: State) -> Any:
         recursion=following.recursion,
         registers=following.registers,
         counts=state.counts,
-        constants=constants,
-        units=state.penalty.units,
+        choice=core_choice(state),
         hands=clock.hands,
         priors=priors,
         ridge=ridge,
@@ -144,7 +137,7 @@ def is_solved_in_core(state: State) -> bool:
 def mode_of(state: State) -> int:
     """Return how `onlinels.core` answers questions about a state."""
     if is_solved_in_core(state):
-        return FOLLOW if follows_rows(state) else SOLVE
+        return FOLLOW if state.settings.follows_rows else SOLVE
     recursion = state.following.recursion
     return HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
 
