@@ -41,6 +41,9 @@ class Classes:
     (('cat', 'dog'), array([1, 0]))
     """
 
+    are_plain = False
+    """Whether all labels are known to be of types that compare without other code."""
+
     def __init__(self, index: dict[Label, int] | None = None) -> None:
         self.index: dict[Label, int] = index or {}
         """The column of every label."""
@@ -67,9 +70,13 @@ class Classes:
         """
         if type(y) not in PLAIN_LABEL_TYPES or y != y:
             return None
-        if not PLAIN_LABEL_TYPES.issuperset(map(type, self.index)):
+        if not (self.are_plain or PLAIN_LABEL_TYPES.issuperset(map(type, self.index))):
             return None
-        return self if y in self.index else Classes(self.index | {y: len(self.index)})
+        if y in self.index:
+            return self
+        new = Classes(self.index | {y: len(self.index)})
+        new.are_plain = True
+        return new
 
     def columns(self, labels: Sequence[Label]) -> Integers:
         """Return the columns of known labels, an array (len(labels),)."""
