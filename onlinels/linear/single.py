@@ -93,7 +93,7 @@ def rows_of(state: State) -> Any:
 def is_solved_in_core(state: State) -> bool:
     """Return whether `onlinels.core` solves the sums of a state, unless it meets few digits."""
     return (
-        not issubclass(SingleRows, InNumpy)
+        getattr(SingleRows, "solves", True)
         and state.statistics.n_features <= MAX_FEATURES_SOLVED
         and bool(state.statistics.products.row_arrays())
         and not state.subsets.folds
