@@ -43,10 +43,12 @@ from onlinels.core.constants import (
     DEVIATIONS,
     FOLLOW,
     GIVEN,
+    GIVEN_PRIORS,
     HAND_BACK,
     N_EXPERTS,
     N_LINEAR,
     NEXT_DUE,
+    OTHER_PRIORS,
     PLAIN,
     SOLVE,
     UNSOLVED,
@@ -72,7 +74,10 @@ class HandsOver(mirror.SingleRows):
     def learn(self, *_):
         return NotImplemented
 
-    label = scores = spread = interval = learn
+    label = scores = probabilities = spread = interval = learn_new = learn
+
+    def rule(self, *_):
+        return False
 
     def solve(self, _):
         return UNSOLVED
@@ -455,9 +460,7 @@ SYSTEMS += [(0.0, AS_THEY_ARE)]
 """Ridges, below 0 for the paper's, and what they act on."""
 
 
-def made(
-    seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=False, mode=FOLLOW
-):
+def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=False, mode=FOLLOW):
     """Return what learns single rows, and the objects that it learns them into."""
     numbers, ((outputs, labels), n_targets, _) = np.random.default_rng(seed), TARGETS[targets]
     sums = Statistics.empty(GramSums(n_features, n_targets), is_centred)
@@ -488,11 +491,22 @@ def made(
         outputs = batch.reader_of(outputs, n_targets)
     ridge, scaling = SYSTEMS[seed % len(SYSTEMS)] if mode == SOLVE else SYSTEMS[0]
     units = numbers.choice([0.0, 0.5, 2.0], n_features)
-    sums.rounding.squares[:] = numbers.choice([0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2])
+    sums.rounding.squares[:] = numbers.choice(
+        [0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2]
+    )
+    kind, unseen = seed % 6 if targets == "labels" else 0, ()
+    priors = None
+    if kind:
+        unseen = ("z",) * (kind == GIVEN_PRIORS)
+        shares = np.append(numbers.random(n_targets), [0.1] * len(unseen))
+        hidden = np.array([0.0, 0.0, 1e3, 0.5]) * (seed % 4 == 1)
+        kind = min(kind, OTHER_PRIORS)
+        given = shares[:n_targets] if kind == GIVEN_PRIORS else np.ones(n_targets)
+        priors = single.CorePriors(kind, given, shares / shares.sum(), hidden)
     rows = single.SingleRows(
         features=batch.reader_of(names, n_features),
         targets=outputs,
-        labels=labels,
+        labels=(*labels, *unseen),
         label_types=single.LABEL_TYPES,
         whole=sums,
         inliers=sums.copied() if has_inliers else None,
@@ -503,6 +517,7 @@ def made(
         units=units,
         ridge=ridge,
         scaling=scaling,
+        priors=priors,
         decay=decay,
         most=MAX_RUNNING_LEVERAGE,
         least_share=0.5 if seed % 2 and decay != 1.0 else 0.0,
@@ -537,7 +552,10 @@ def calls_of(seed, targets, n_features, decay=1.0):
             yield kind, (x, y, draws.choice([w, w, w, 2.0, 1, 0.0]))
         elif kind == "ask":
             x = draws.choice([x, x, x, {"x0": 1.0}, {}, {"z": 1.0}, {"x0": None}, None])
-            yield draws.choice(["scores", "spread"] + ["label"] * is_label), (x,)
+            of_labels = ["label", "probabilities"] * is_label
+            yield draws.choice(["scores", "spread", *of_labels]), (x,)
+            if is_label:
+                yield "rule", (np.zeros((n_targets, n_targets), order="F"), np.zeros(n_targets))
             yield "interval", (x, 10.0, (1.5, 2.0, 0.5))
         elif kind == "sample":
             yield "scores_of", (row,)
@@ -565,6 +583,7 @@ def test_functions(targets, is_centred, mode, monkeypatch):
     """In several panels; so long that the scale of a decaying inverse is multiplied in."""
     monkeypatch.setattr("onlinels.sums.packed.PANEL_COLUMNS", 3)
     forms = [(1.0, 8), (1.0, 1), (0.999, 7), (0.9, 3), (0.9, 4), (1.0, 13)]
+    forms += [(1.0, 5), (0.999, 2), (0.95, 3)] * (targets == "labels" and mode == FOLLOW)
     for seed, (decay, n_features) in enumerate(forms[: 2 if mode == HAND_BACK else None]):
         both = []
         for name in ("compiled", "mirror"):
@@ -577,8 +596,8 @@ def test_functions(targets, is_centred, mode, monkeypatch):
             answers = []
             for rows, _ in both:
                 found = getattr(rows, method)(*arguments)
-                is_written = method in ("predict_learn", "solve") and found
-                answers.append([found, arguments[-1].copy() if is_written else None])
+                is_written = method == "rule" or (method in ("predict_learn", "solve") and found)
+                answers.append([found, [each.copy() for each in arguments] if is_written else None])
             assert are_close(*answers, 1e-12), (seed, method, arguments)
             for found, expected in zip(*(arrays_of(*parts) for _, parts in both), strict=True):
                 np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
@@ -647,7 +666,17 @@ def test_header(way, tmp_path):
     folder, built = Path(core.__file__).parent, tmp_path / "harness.so"
     source = Path(__file__).parent / "support" / "recursion_harness.c"
     strict = "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-shared"
-    command = compiler, "-O2", *strict, f"-I{folder}", *options, str(source), "-o", str(built), "-lm"
+    command = (
+        compiler,
+        "-O2",
+        *strict,
+        f"-I{folder}",
+        *options,
+        str(source),
+        "-o",
+        str(built),
+        "-lm",
+    )
     subprocess.run(command, check=True)
     m, n, k, ridge, numbers = 7, 2, 300, 2.0, np.random.default_rng(0)
     X = numbers.normal(size=(k, m)) + 3.0
@@ -753,8 +782,8 @@ def test_memory_is_given_back(n_turns):
         known = single.rows_of(model._state)
         assert len(known.scores(rows[0][0])) == len(known.scores_of(array)) == 2
         for x in odd:
-            assert known.label(x) is known.learn(x, "x", 1.0) is NotImplemented or not x
-        assert known.learn(rows[0][0], Unusual(), 1.0) is NotImplemented
+            assert known.label(x) is known.learn(x, "x", 1.0, None) is NotImplemented or not x
+        assert known.learn(rows[0][0], Unusual(), 1.0, None) is NotImplemented
         model._state.following.drop_rows()
         assert told_of(lambda: COMPILED.SingleRows(**in_vain))[0] == "ValueError"
         assert told_of(COMPILED.Reader, {}, "none", *kinds)[0] == "TypeError"

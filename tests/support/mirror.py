@@ -19,12 +19,14 @@ from onlinels.core.constants import (
     DUE_TOLERANCE,
     DUE_WEIGHT,
     EPS,
+    EQUAL_PRIORS,
     FOLLOW,
     GAIN,
     GIVEN,
     GROWTH,
     HAND_BACK,
     KEPT,
+    LEARNT_PRIORS,
     LEAST_ROWS,
     MAX_FEATURES_SOLVED,
     MAX_MEAN_WEIGHT,
@@ -32,6 +34,7 @@ from onlinels.core.constants import (
     MAX_SHARE_LEFT_OUT,
     MAX_SQUARES,
     MAX_UNITS_GROWTH,
+    MIN_CLASS_SHARE,
     MIN_DEVIATION,
     MIN_EIGENVALUE_SOLVED,
     MIN_EIGENVALUE_UNPENALISED,
@@ -42,10 +45,12 @@ from onlinels.core.constants import (
     MIN_PAPER_RIDGE,
     MIN_ROWS_DWARFED,
     MIN_SCALE,
+    MIN_SCATTER_SHARE,
     MIN_SUM_OF_SQUARES,
     MUCH_HEAVIER,
     MUCH_LARGER,
     NEXT_DUE,
+    OTHER_PRIORS,
     PREDICTED_AT,
     RENEWAL_ROWS,
     RENEWAL_ROWS_PER_FEATURE,
@@ -61,6 +66,7 @@ from onlinels.core.constants import (
     VALID_UNTIL,
 )
 from onlinels.core.reference import equal_rows, is_weight_due
+from onlinels.linear.scoring import discriminant, posteriors, probabilities_of
 
 
 def squares_of(s):
@@ -266,8 +272,8 @@ def factor_system(s, c, share, v):
     set_penalties(s, c, share, v)
     v.system = scale_gram(s, v)
     least = MIN_EIGENVALUE_SOLVED if v.in_force > 0.0 else MIN_EIGENVALUE_UNPENALISED * s.m
-    smallest = np.linalg.eigvalsh(v.system)[0]
-    if smallest < least:
+    v.smallest = np.linalg.eigvalsh(v.system)[0]
+    if v.smallest < least:
         return False
     v.factored_at = s.tally[0]
     return True
@@ -280,9 +286,11 @@ def solve_targets(s, v):
     v.solved_at = s.tally[0]
 
 
+def may_begin(v):
+    return v.is_whole and v.smallest > MIN_EIGENVALUE_UNREFINED
+
+
 def begin_recursion(s, v, share, r):
-    if not v.is_whole:
-        return False
     inverse = np.linalg.inv(v.system)
     if np.abs(inverse).sum(axis=0).max() * MIN_EIGENVALUE_UNREFINED > 1.0:
         return False
@@ -367,6 +375,8 @@ class SingleRows:
 
     def __init__(self, *, whole, inliers, recursion, ridge, scaling, units, **others):
         vars(self).update(others)
+        # Where there is a clock, other code passes its time.
+        self.learns = self.learns and self.hands is None
         self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
         self.r, self.row, self.inlier = (
             recursion_of(recursion),
@@ -375,7 +385,7 @@ class SingleRows:
         )
         self.ridge = SimpleNamespace(ridge=ridge, scaling=scaling, units=units)
         self.v = SimpleNamespace(solved_at=-1.0, factored_at=-1.0, n_narrow=0)
-        self.tried_at, self.n_told = -np.inf, 0
+        self.n_told = 0
 
     def load(self, x, targets):
         self.row.values = self.inlier.values = np.append(x, targets)
@@ -396,12 +406,12 @@ class SingleRows:
     def begin(self):
         count, registers = self.s.tally[0], self.registers
         can = self.mode == FOLLOW and self.r is not None and registers[NEXT_DUE] > count + 1.0
-        if not (can and count - registers[PREDICTED_AT] <= self.patience):
-            return
-        if count < self.tried_at + ROWS_BETWEEN_TRIALS:
+        can = can and 0.0 < count - registers[PREDICTED_AT] <= self.patience and may_begin(self.v)
+        tried_at = -registers[VALID_UNTIL]
+        if not can or (tried_at > 0.0 and count < tried_at + ROWS_BETWEEN_TRIALS):
             return
         if not begin_recursion(self.s, self.v, registers[SHARE], self.r):
-            self.tried_at = count
+            registers[VALID_UNTIL] = -count
             return
         step = RENEWAL_ROWS_PER_FEATURE << max(0, self.s.m - 1).bit_length()
         step = max(RENEWAL_ROWS, step)
@@ -427,13 +437,12 @@ class SingleRows:
         if weights is None:
             return UNSOLVED
         out[:] = weights
+        is_own = self.v.solved_at == self.s.tally[0] and weights is self.v.weights
+        if is_own and self.is_to_tell():
+            self.v.solved_at = -1.0
+            return TO_TELL
         self.registers[PREDICTED_AT] = self.s.tally[0]
-        if self.v.solved_at != self.s.tally[0] or weights is not self.v.weights:
-            return SOLVED
-        if not self.is_to_tell():
-            return SOLVED
-        self.v.solved_at = -1.0
-        return TO_TELL
+        return SOLVED
 
     def hold(self, weights):
         self.v.weights, self.v.solved_at = weights.copy(), self.s.tally[0]
@@ -442,6 +451,8 @@ class SingleRows:
         self.warns, self.n_told = False, self.v.n_narrow
         if self.v.factored_at == self.s.tally[0]:
             self.v.solved_at = self.s.tally[0]
+            self.begin()
+            self.registers[PREDICTED_AT] = self.s.tally[0]
 
     def answer(self, x):
         known = x if isinstance(x, np.ndarray) else self.features.row(x)
@@ -453,15 +464,56 @@ class SingleRows:
         self.registers[PREDICTED_AT] = self.s.tally[0]
         return self.row.scores.tolist()
 
+    def find_rule(self):
+        """Return the map to discriminant scores; None if Python code must find it."""
+        s, p, n = self.s, self.priors, len(self.s.target_squares)
+        if p is None or s.cross is None or p.kind == OTHER_PRIORS:
+            return None
+        shares = mean_of(s)[s.m :]
+        weights = s.target_squares + s.tally[1] * shares**2
+        weights[weights <= p.hidden[:n] + p.hidden[n] * shares**2] = 0.0
+        explained, present = self.r.weights.T @ s.cross, weights > MIN_CLASS_SHARE * weights.sum()
+        roots = np.where(present, weights, np.inf) ** -0.5
+        left = 1.0 - np.linalg.eigvalsh(0.5 * (explained + explained.T) * np.outer(roots, roots))
+        if not (left.min() > 0.0 and (1.0 / left).sum() * MIN_SCATTER_SHARE < 1.0):
+            return None  # Rounding prevails.
+        kinds = {LEARNT_PRIORS: "learnt", EQUAL_PRIORS: "equal"}
+        given = kinds.get(p.kind, dict(enumerate(p.given.tolist())))
+        return discriminant(explained, weights, shares, given, range(n))
+
+    def rule(self, matrix, constant):
+        found = self.find_rule() if self.can_answer() else None
+        if found is not None:
+            matrix[:], constant[:] = found
+        return found is not None
+
     def scores(self, x):
         scores = self.answer(x)
-        return NotImplemented if scores is None else scores
+        if scores is None or self.priors is None:
+            return NotImplemented if scores is None else scores
+        rule = self.find_rule()
+        return NotImplemented if rule is None else rule.scores(np.array(scores)).tolist()
 
     scores_of = scores
 
     def label(self, x):
-        scores = self.answer(x)
-        return NotImplemented if scores is None else self.labels[int(np.argmax(scores))]
+        scores = self.scores(x)
+        return scores if scores is NotImplemented else self.labels[int(np.argmax(scores))]
+
+    def probabilities(self, x):
+        scores = self.scores(x)
+        if scores is NotImplemented or len(self.labels) < len(scores):
+            return NotImplemented
+        n, scores = len(scores), np.array([scores])
+        if self.priors is None:
+            found = probabilities_of(scores)[0]
+        else:
+            absent, fixed = np.isneginf(scores[0]), self.priors.fixed
+            left = 1.0 - fixed[n:].sum() - fixed[:n][absent].sum()
+            found = np.append(np.where(absent, fixed[:n], left * posteriors(scores)[0]), fixed[n:])
+        found = found.tolist()
+        is_plain = isinstance(self.targets, dict) and len(self.targets) == n
+        return dict(zip(self.labels, found, strict=True)) if is_plain else found
 
     def spread(self, x):
         scores = self.answer(x)
@@ -494,6 +546,9 @@ class SingleRows:
         same = self.row.values[: self.s.m] == self.constants
         return bool((same | np.isnan(self.constants)).all())
 
+    def is_first(self):
+        return self.s.tally[0] == 0.0 and self.s.is_centred
+
     def prepare(self, w, decay):
         prepare(self.s, self.row, w, decay)
         if self.inliers is not None:
@@ -502,8 +557,8 @@ class SingleRows:
     def is_plain(self, w):
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
-        can_learn = can_learn and 0.0 < w <= 1.0 and weight > 0.0
-        can_learn = can_learn and self.is_constant_where_known()
+        can_learn = can_learn and 0.0 < w <= 1.0 and (weight > 0.0 or count == 0.0)
+        can_learn = can_learn and (self.is_first() or self.is_constant_where_known())
         if not (can_learn and ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
@@ -516,7 +571,7 @@ class SingleRows:
             follows = not is_restored and count < registers[VALID_UNTIL]
             follows = follows and (since == 0.0 or since + 1.0 <= self.patience)
             if not (follows and follow(self.s, self.r, self.row, self.most)):
-                registers[VALID_UNTIL] = 0.0
+                registers[VALID_UNTIL] = min(0.0, registers[VALID_UNTIL])
         add_row(self.s, self.row)
         if self.inliers is not None:
             change = fade if dwarfs(self.inliers, self.inlier) else add_row
@@ -539,7 +594,8 @@ class SingleRows:
         )
         can_keep = count == registers[NEXT_DUE] and registers[GROWTH] > 0.0 and is_between
         can_keep = can_keep and self.r is not None and count < registers[VALID_UNTIL]
-        if not can_keep or self.mode != FOLLOW or (registers[SCALED] > 0.0 and not self.are_units_alike()):
+        can_keep = can_keep and self.mode == FOLLOW
+        if not can_keep or (registers[SCALED] > 0.0 and not self.are_units_alike()):
             return
         if is_accepted(self.s, self.r):
             one_by_one = rows < ROWS_SELECTED_ONE_BY_ONE
@@ -547,12 +603,14 @@ class SingleRows:
             registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
 
     def learn_read(self, column):
-        share = self.registers[SHARE] * self.decay
+        share = self.registers[SHARE] * (self.decay if self.s.tally[1] > 0.0 else 1.0)
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             self.registers[SHARE] = 1.0 if is_restored else share
         if self.counts is not None:
             self.counts[column] += 1.0
+        if self.constants is not None and self.is_first():
+            self.constants[:] = self.row.values[: self.s.m]
         self.learn_prepared(is_restored)
 
     def targets_of(self, y):
@@ -566,7 +624,7 @@ class SingleRows:
         targets = read.row(y)
         return None if targets is None or len(y) < n else (targets, 0)
 
-    def learn(self, x, y, w):
+    def learn(self, x, y, w, t=None):
         values, known = self.features.row(x), self.targets_of(y)
         if type(w) is not float or values is None or known is None:
             return NotImplemented
@@ -574,6 +632,12 @@ class SingleRows:
         if not self.is_plain(w):
             return NotImplemented
         self.learn_read(known[1])
+        return None
+
+    def learn_new(self, x, y, w, t, attributes, state):
+        if self.learn(x, y, w, t) is NotImplemented:
+            return NotImplemented
+        attributes["_state"] = state
         return None
 
     def learn_checked(self, row, w, decay):
@@ -592,9 +656,10 @@ class SingleRows:
                 return k
             known = targets[k] if self.counts is None else np.eye(n)[column]
             self.load(x, known)
-            if not self.is_plain(w[k]) or self.answer(x) is None:
+            found = self.scores(x) if self.is_plain(w[k]) else NotImplemented
+            if found is NotImplemented:
                 return k
-            scores[k] = self.row.scores
+            scores[k] = found
             self.load(x, known)
             self.prepare(w[k], self.decay)
             self.learn_read(column)
