@@ -20,7 +20,6 @@ from onlinels import (
     dumps,
     loads,
 )
-from onlinels.sums.forms import GramSums
 from support import laws, strategies
 
 SETTINGS = [
@@ -345,21 +344,16 @@ def test_many_features_are_predicted_and_learnt_row_by_row(settings, fit_interce
     np.testing.assert_allclose(model.output_weights, expected, atol=1e-11)
 
 
-def test_a_solution_that_goes_on_is_made_anew_after_so_many_rows(monkeypatch):
+def test_a_solution_that_goes_on_is_made_anew_after_so_many_rows():
     """Predicting and learning in turn solves once in 16,384 rows, and not once a row."""
-    solved, solve = [], GramSums.solve
-
-    def counted(self, *arguments):
-        solved.append(model.count)
-        return solve(self, *arguments)
-
-    monkeypatch.setattr(GramSums, "solve", counted)
     model, (X, y) = LeastSquaresClassifier(ridge=1.0), stream(16_400)
+    valid_until = []
     for x, label in zip(X, y, strict=True):
         model.predict_one(x)
         model.learn_one(x, label)
-    assert [count for count in solved if count > 1000] == [16_384]
-    assert len(solved) < 20
+        valid_until.append(model._state.following.valid_until)
+    assert {*valid_until[20:16_383]} == {16_384.0}
+    assert {*valid_until[16_384:]} == {32_768.0}
 
 
 @pytest.mark.parametrize("n_labels", [0, 1, 2])

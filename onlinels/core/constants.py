@@ -156,7 +156,8 @@ ROWS_BETWEEN_TRIALS = 1024
 PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)
 """Registers of a model, the few numbers that Python and C share: counts of rows at the last
 prediction, from which the weights no longer answer, and at which a ridge is chosen; and the share
-of the ridge that decay has left."""
+of the ridge that decay has left. `VALID_UNTIL` below 0 is minus the count of rows at which the core
+met an inverse that lacked digits."""
 
 DUE_WEIGHT = 4
 """Register of a model: weight of all rows at which a ridge is chosen, also before the count of rows

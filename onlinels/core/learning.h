@@ -123,7 +123,7 @@ static void learn(SingleRows *self, int is_restored)
     const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
                         && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
                         && follow(&self->sums, &self->recursion, &self->row, self->most);
-    if (self->recursion.inverse && !follows)
+    if (!follows && registers[VALID_UNTIL] > 0.0)
         registers[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);
     if (self->inliers.m)

@@ -71,7 +71,6 @@ typedef struct {
     real *rule;            /* the map to discriminant scores, and scratch memory; or NULL */
     double ruled_at;       /* the number of rows of this map */
     double most, least_share, patience;
-    double tried_at;       /* number of rows when the inverse lacked digits; -inf if it did not */
     int kind;              /* of priors */
     Py_ssize_t column;     /* of the label of the row */
     Py_ssize_t n_told;     /* number of features that vary by rounding alone of which Python code has warned */
@@ -234,7 +233,6 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
                         .scores = image + 2 * m, .errors = image + 2 * m + n};
     self->inlier = (row_t){.values = values, .about = image + 2 * size};
     self->ruled_at = -1.0;
-    self->tried_at = -HUGE_VAL;
     return take_sums(kept, given[0], m, n, nowhere, &self->sums)
            && (given[1] == Py_None || take_sums(kept, given[1], m, n, nowhere, &self->inliers))
            && (given[2] == Py_None || take_recursion(kept, given[2], m, n, &self->recursion))

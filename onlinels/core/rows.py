@@ -121,8 +121,11 @@ class SumsOfRows:
 class SingleRows:
     """Single rows of a model in one state, read by other code: dicts are handed back to it.
 
-    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed.
+    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed. Other
+    code solves the sums.
     """
+
+    solves = False
 
     def __init__(
         self,

@@ -185,7 +185,7 @@ def learns_rows(state: State) -> bool:
 def is_solved_in_core(state: State) -> bool:
     """Return whether `onlinels.core` solves the sums of a state, unless it meets few digits."""
     return (
-        not issubclass(SingleRows, InNumpy)
+        getattr(SingleRows, "solves", True)
         and state.statistics.n_features <= MAX_FEATURES_SOLVED
         and bool(state.statistics.products.allows_recursion)
         and not state.subsets.folds
