@@ -15,7 +15,7 @@ static int is_weight_beyond(const SingleRows *self, double weight)
  * of a ridge is due before the last of them. */
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
-    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && self->sums.tally[1] > 0.0
+    return self->learns && self->sums.cross && w > 0.0 && w <= MAX_SQUARES && self->sums.tally[1] > 0.0
            && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
@@ -104,7 +104,7 @@ static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
     if (!can_learn(self, 1, w) || !is_constant_where_known(self)
-        || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
+        || !((w > 1.0 ? w : 1.0) * dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
     prepare_row(self, w, self->decay);
     return self->inliers.m || !dwarfs(&self->sums, &self->row);
@@ -181,7 +181,8 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
 {
     if (n_args != 4)
         return PyErr_Format(PyExc_TypeError, "learn(x, y, w, t)");
-    double w = PyFloat_CheckExact(args[2]) ? PyFloat_AsDouble(args[2]) : 0.0;
+    const int is_number = PyFloat_CheckExact(args[2]) || PyLong_CheckExact(args[2]);
+    double w = is_number ? PyFloat_AsDouble(args[2]) : 0.0;
     if (!(w > 0.0) || !take_time(self, args[3], &w) || read_dict(self->features, args[0], self->row.values) < 0
         || !read_target(self, args[1]) || !is_plain(self, w))
         return not_known();

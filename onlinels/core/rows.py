@@ -190,11 +190,10 @@ class SingleRows:
     def is_plain(self, values: Numbers, w: float) -> bool:
         """Return whether a row can be learnt here: only numbers change, and no choice is due."""
         sums, inliers = self.sums, self.inliers
-        can = self.learns and 0.0 < w <= 1.0 and sums.tally[1] > 0.0
-        if (
-            not (can and sums.tally[0] < self.registers[NEXT_DUE])
-            or ddot(values, values) > MAX_SQUARES
-        ):
+        can = self.learns and 0.0 < w <= MAX_SQUARES and sums.tally[1] > 0.0
+        if not (can and sums.tally[0] < self.registers[NEXT_DUE]):
+            return False
+        if max(w, 1.0) * ddot(values, values) > MAX_SQUARES:
             return False
         if self.constants is not None:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)
