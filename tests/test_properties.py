@@ -180,7 +180,7 @@ def test_every_class_with_properties_is_read_here():
     """All models and transformers of the package are among those above."""
     seen = {*ESTIMATORS}
     for make, _ in MODELS.values():
-        seen |= {type(part) for part in hands_of(make(np.random.default_rng(0)))}
+        seen |= {type(part) for part in parts_of(make(np.random.default_rng(0)))}
     modules = pkgutil.walk_packages(onlinels.__path__, "onlinels.")
     for name in (each.name for each in modules if not each.name.endswith(("__main__", "_core"))):
         for kind in vars(importlib.import_module(name)).values():
@@ -189,10 +189,10 @@ def test_every_class_with_properties_is_read_here():
                 assert any(issubclass(each, kind) for each in seen), kind
 
 
-def hands_of(model):
+def parts_of(model):
     """Yield a model and the models in it."""
     yield model
     inside = [*vars(model).values(), *getattr(model, "steps", {}).values()]
     for each in inside:
         if hasattr(each, "_get_params") and each is not model:
-            yield from hands_of(each)
+            yield from parts_of(each)

@@ -15,7 +15,9 @@ static int is_weight_beyond(const SingleRows *self, double weight)
  * of a ridge is due before the last of them. */
 static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
 {
-    return self->learns && self->sums.cross && w > 0.0 && w <= MAX_SQUARES && self->sums.tally[1] > 0.0
+    /* The first row is learnt too, but none after rows without a weight. */
+    return self->learns && self->sums.cross && w > 0.0 && w <= MAX_SQUARES
+           && (self->sums.tally[1] > 0.0 || self->sums.tally[0] == 0.0)
            && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
@@ -29,12 +31,13 @@ static double elapsed(const double *later, const double *earlier)
 }
 
 /* Find, by the time of the row, the decay of all earlier weights, or the weight of a late row, which is what it
- * would be if it had come in time. Return 0 if Python code must: where the clock tells no time, and for gaps of
- * so many half-lives that it may warn. */
+ * would be if it had come in time. Return 0 if Python code must: where the hands cannot tell the time, and for
+ * gaps of so many half-lives that it may warn. */
 static int pass_time(SingleRows *self, double *w)
 {
     self->passed = elapsed(self->time, self->hands + NOW);
-    const double half_lives = self->passed / self->hands[HALF_LIFE];
+    /* Before the first row, there is nothing to decay. */
+    const double half_lives = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->passed / self->hands[HALF_LIFE];
     if (!(fabs(half_lives) <= MAX_HALF_LIVES && fabs(self->time[0]) < MAX_TIME))
         return 0;
     self->decay = half_lives > 0.0 ? exp2(-half_lives) : 1.0;
@@ -45,9 +48,10 @@ static int pass_time(SingleRows *self, double *w)
 /* Let one unit pass. */
 static int count_time(SingleRows *self, double *w)
 {
-    self->time[0] = self->hands[NOW] + 1.0;
+    const double now = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->hands[NOW];
+    self->time[0] = now + 1.0;
     self->time[1] = 0.0;
-    return !self->counts_dates && fabs(self->hands[NOW]) + 1.0 < MAX_COUNTED && pass_time(self, w);
+    return !self->counts_dates && fabs(now) + 1.0 < MAX_COUNTED && pass_time(self, w);
 }
 
 /* Read the time of the row: a number, of dates an int; or None, by which one unit passes. */
@@ -98,12 +102,15 @@ static void prepare_row(SingleRows *self, double w, double decay)
         prepare(&self->inliers, &self->inlier, w, decay);
 }
 
+/* Whether the row is the first, about which rows are centred, so that no feature varies in it. */
+static int is_first(const SingleRows *self) { return self->sums.tally[0] == 0.0 && self->sums.is_centred; }
+
 /* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
  * float64, and it is not the first that dwarfs the others. Then it is prepared. */
 static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
-    if (!can_learn(self, 1, w) || !is_constant_where_known(self)
+    if (!can_learn(self, 1, w) || !(is_first(self) || is_constant_where_known(self))
         || !((w > 1.0 ? w : 1.0) * dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
     prepare_row(self, w, self->decay);
@@ -166,13 +173,16 @@ static void learn(SingleRows *self, int is_restored)
 /* Learn a row that is read and prepared. */
 static void learn_read(SingleRows *self)
 {
-    /* If the ridge decays with the rows, it is set to its full size again in the end. */
-    const double share = self->registers[SHARE] * self->decay;
+    /* If the ridge decays with the rows, it is set to its full size again in the end. An empty past does not
+     * decay. */
+    const double share = self->registers[SHARE] * (self->sums.tally[1] > 0.0 ? self->decay : 1.0);
     const int is_restored = share < self->least_share;
     if (self->least_share > 0.0)
         self->registers[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
         self->counts[self->column] += 1.0;
+    if (self->constants && is_first(self))
+        memcpy(self->constants, self->row.values, (size_t)self->sums.m * sizeof(real));
     learn(self, is_restored);
 }
 
@@ -189,6 +199,20 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
     move_clock(self, args[3] != Py_None);
     learn_read(self);
     Py_RETURN_NONE;
+}
+
+/* Learn a sample, as `learn` does with all but the last two arguments, into the arrays of a new state, and put this
+ * in the place of the state that the attributes of a model have: learn_new(x, y, w, t, attributes, state). No code comes
+ * between, so that a row for which room is made is learnt or not. */
+static PyObject *SingleRows_learn_new(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args < 2 || !PyDict_CheckExact(args[n_args - 2]))
+        return PyErr_Format(PyExc_TypeError, "learn_new(x, y, w, t, attributes, state)");
+    PyObject *learnt = SingleRows_learn(self, args, n_args - 2);
+    if (learnt != Py_None || !PyDict_SetItemString(args[n_args - 2], "_state", args[n_args - 1]))
+        return learnt;
+    Py_DECREF(learnt);
+    return NULL;
 }
 
 /* Learn a row with its targets (m + n), which Python code has checked, after a decay of all earlier weights:
@@ -263,7 +287,7 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
         return NULL;
     for (; k < n_rows; k++) {
         double w = ((double *)rows[W])[k];
-        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w) || !answer(self, NULL))
+        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w) || !score_row(self, NULL))
             break;
         memcpy((real *)rows[SCORES] + k * n, self->row.scores, (size_t)n * sizeof(real));
         move_clock(self, rows[TIMES] != NULL);

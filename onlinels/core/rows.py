@@ -131,6 +131,7 @@ class SingleRows:
         counts: Numbers | None,
         constants: Numbers | None,
         hands: Numbers | None,
+        priors: Any,
         decay: float,
         most: float,
         least_share: float,
@@ -145,14 +146,18 @@ class SingleRows:
         self.learns = learns and self.sums.cross is not None and hands is None
         self.weights: Any = weights if recursion is None else recursion.weights
         self.registers, self.counts, self.constants = registers, counts, constants
-        self.decay, self.most, self.least_share = decay, most, least_share
+        self.priors, self.decay, self.most, self.least_share = priors, decay, most, least_share
         self.patience, self.refines = patience, refines
 
     def hand_over(self, *arguments: Any) -> Any:
         """Return NotImplemented."""
         return NotImplemented
 
-    label = scores = spread = interval = learn = hand_over
+    label = scores = probabilities = spread = interval = learn = learn_new = hand_over
+
+    def rule(self, *arrays: Numbers) -> bool:
+        """Return False: other code finds the map to discriminant scores."""
+        return False
 
     def can_answer(self) -> bool:
         """Return whether the weights answer for the rows learnt so far."""
@@ -163,7 +168,7 @@ class SingleRows:
 
     def scores_of(self, row: Numbers) -> Any:
         """Return the scores of a row (m,), a list; NotImplemented if other code must answer."""
-        if not self.can_answer():
+        if self.priors is not None or not self.can_answer():
             return NotImplemented
         m, origin, offset = self.sums.m, self.sums.origin, self.sums.offset
         self.registers[PREDICTED_AT] = self.sums.tally[0]
@@ -178,24 +183,28 @@ class SingleRows:
         if not self.is_plain(values, w):
             return False
         registers, decay, calls = self.registers, self.decay, list[Call]()
-        share = float(registers[SHARE]) * decay
+        share = float(registers[SHARE]) * (decay if self.sums.tally[1] else 1.0)
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             calls.append((registers.__setitem__, SHARE, 1.0 if is_restored else share))
         if self.counts is not None:
             calls.append((self.counts.__setitem__, column, self.counts[column] + 1.0))
+        if self.constants is not None and not self.sums.tally[0] and self.sums.is_centred:
+            calls.append((self.constants.__setitem__, ..., values[: self.sums.m].copy()))
         apply(calls + self.learning(values, w, decay, is_restored))
         return True
 
     def is_plain(self, values: Numbers, w: float) -> bool:
         """Return whether a row can be learnt here: only numbers change, and no choice is due."""
         sums, inliers = self.sums, self.inliers
-        can = self.learns and 0.0 < w <= MAX_SQUARES and sums.tally[1] > 0.0
-        if not (can and sums.tally[0] < self.registers[NEXT_DUE]):
+        count, weight, _ = sums.tally.tolist()
+        is_first = not count and sums.is_centred
+        can = self.learns and 0.0 < w <= MAX_SQUARES and (weight > 0.0 or not count)
+        if not (can and count < self.registers[NEXT_DUE]):
             return False
         if max(w, 1.0) * ddot(values, values) > MAX_SQUARES:
             return False
-        if self.constants is not None:
+        if self.constants is not None and not is_first:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)
             if changes.any():
                 return False

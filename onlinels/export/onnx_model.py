@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.checks import Floats, Matrix, check_flag, check_path, ignoring, refusal
-from onlinels.export.predictor import ClassPredictor, Parts, check_seen, labels_of, hands_of
+from onlinels.core.constants import SPREAD_PROBABILITY
+from onlinels.export.predictor import ClassPredictor, Parts, check_seen, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
     N_SQUARE_ROOTS,
@@ -30,7 +31,6 @@ from onlinels.features.input_weights import FixedWeights
 from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
 from onlinels.features.transformer import not_made
-from onlinels.linear.scoring import SPREAD_PROBABILITY
 from onlinels.rows.batch import OUTPUT_NAME, Name
 from onlinels.saving import files
 
@@ -399,7 +399,7 @@ def onnx(
         raise ImportError("onnx is not installed. Run: pip install 'onlinels[onnx]'")
     from onnx import GraphProto
 
-    path, parts, graph = check_path("path", path), hands_of(model), GraphProto(name="onlinels")
+    path, parts, graph = check_path("path", path), parts_of(model), GraphProto(name="onlinels")
     predictor, value, lists = parts.predictor, _input(graph, parts, input_shape), dict[str, Any]()
     if isinstance(value, TableValue):
         lists["feature_names"] = [names[0] for names in value.names]

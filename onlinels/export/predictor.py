@@ -230,12 +230,12 @@ class Parts(NamedTuple):
     channels: tuple[Name, ...] = ()
 
 
-def hands_of(model: Any) -> Parts:
+def parts_of(model: Any) -> Parts:
     """Return the parts of a model at one moment; raise ValueError if it is of another kind."""
     with all_held(*files.locks_of(model)):
         if is_pipeline(model):
             *steps, (_, last) = model.steps.items()
-            parts = hands_of(last)
+            parts = parts_of(last)
             return parts._replace(steps=(*steps, *parts.steps))
         if isinstance(model, LinearModel):
             return Parts((), predictor_of(model), model._state.statistics.feature_mean)
@@ -246,7 +246,7 @@ def hands_of(model: Any) -> Parts:
             # It refuses images of other shapes, also if it returns images as they are.
             first = network.preprocessing.clone({"image_shape": shape})
             steps = ("preprocessing", first), ("features", network.features)
-            parts, hidden = hands_of(network.classifier), copied(network.hidden)
+            parts, hidden = parts_of(network.classifier), copied(network.hidden)
             # In the network, columns are numbers; in a pipeline, outputs of the step before.
             vars(parts.predictor).update(columns=parts.predictor.columns.as_numbered())
             return parts._replace(steps=(*steps, ("hidden", hidden)), shape=shape)
@@ -255,7 +255,7 @@ def hands_of(model: Any) -> Parts:
             known = ", ".join(kind.__name__ for kind in (ShallowConvClassifier, *WRAPPERS))
             expected = f"a linear model, {known}, or a pipeline that ends in one"
             raise refusal("model", found, expected, ESTIMATOR_REMEDY)
-        parts = hands_of(model.classifier)
+        parts = parts_of(model.classifier)
         if isinstance(model, CalibratedClassifier):
             # Laplace's rule of succession (`onlinels.linear.scoring.calibrate`).
             total = float(model.count + len(parts.predictor.outputs))
@@ -328,7 +328,7 @@ def answers_only(model: Any) -> Any:
             windowed = last.clone({"classifier": answers_only(last.classifier)})
             windowed._state, last = last._state, windowed
         else:
-            parts = hands_of(model)
+            parts = parts_of(model)
             steps, last = list(parts.steps), parts.predictor
         kept = [(name, copied(step)) for name, step in steps]
         return compose.Pipeline(*kept, last) if kept else last

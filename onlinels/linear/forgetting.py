@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from math import ceil
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,7 @@ class Clock:
         if half_life is not None:
             self.hands = np.full(N_HANDS, np.nan)
             self.hands[[TIMED, HALF_LIFE]] = timed, self._unit
-            parts = None if now is None else hands_of(now, self.counts_dates)
+            parts = (-np.inf, 0.0) if now is None else hands_of(now, self.counts_dates)
             if parts is not None:
                 self._beyond, self.hands[NOW : LOW + 1] = None, parts
 
@@ -150,9 +150,11 @@ class Clock:
     @property
     def now(self) -> Time | None:
         """Time of the latest row, exactly, of dates in nanoseconds since 1970; None before it."""
-        if self.hands is None or self.hands[NOW] != self.hands[NOW]:
-            return self._beyond
+        if self.hands is None:
+            return None
         high, low = self.hands[NOW : LOW + 1].tolist()
+        if not isfinite(high):
+            return self._beyond
         return int(high) + int(low) if self.counts_dates else exact(high)
 
     @property

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from onlinels.checks import Floats, uncast
 from onlinels.core import SingleRows
+from onlinels.core.constants import EQUAL_PRIORS, GIVEN_PRIORS, LEARNT_PRIORS, OTHER_PRIORS
 from onlinels.core.reference import is_one_of
 from onlinels.core.rows import SingleRows as InNumpy
 from onlinels.linear.following import MIN_SHARE, Following, patience_of
 from onlinels.linear.ridge import is_selected, set_checkpoints
+from onlinels.linear.scoring import normalized, unseen_classes
 from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
-from onlinels.rows.labels import Classes
+from onlinels.rows.labels import Classes, Label
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
+from onlinels.sums.removals import MAX_ROUNDING
 from onlinels.sums.rows import Rows
 from onlinels.sums.subsets import Subsets
 
@@ -26,8 +30,34 @@ if TYPE_CHECKING:
 LABEL_TYPES = PLAIN_NUMBER_TYPES | {str, np.str_, bytes}
 """Types of labels that are compared without Python code."""
 
+MAX_CLASSES_RULED = 128
+"""Number of classes up to which the core finds the discriminants of every row."""
+
 ONE_TARGET = "y"
 """Outputs of a model whose target is one number: not a tuple of names, but this name."""
+
+
+class CorePriors(NamedTuple):
+    """The priors of classes as `onlinels.core` takes them.
+
+    Attributes
+    ----------
+    kind : int
+        `LEARNT_PRIORS`, `EQUAL_PRIORS`, `GIVEN_PRIORS`, or `OTHER_PRIORS`, which other code knows.
+    given : ndarray (n_classes,)
+        Weights of the priors, unless these are learnt.
+    fixed : ndarray (n_labels,)
+        Probability of every label where its class has no weight. The last labels are those that no
+        row has had.
+    hidden : ndarray (n_classes + 1,)
+        Weight of a class that rounding hides after removals: that of every class, and the factor
+        on the square of its share; see `onlinels.sums.audit.held_targets`.
+    """
+
+    kind: int
+    given: Floats
+    fixed: Floats
+    hidden: Floats
 
 
 def rows_of(state: State) -> Any:
@@ -47,14 +77,13 @@ def rows_of(state: State) -> Any:
         if known is not None and state.penalty.n_varying < len(known):
             constants = known  # If a feature begins to vary, other code learns a row.
     clock, recursion = state.clock, following.recursion
-    decays_errors = clock.forgets and statistics.rounding.weight
-    is_other = decays_errors or state.subsets.folds
     is_current = solution is not None and solution.n_rows == state.count
     targets, labels = _targets_of(state)
+    priors, unseen = _priors_of(state, targets)
     rows: Any = SingleRows(
         features=reader_of(state.columns.places, shape[0]),
         targets=targets,
-        labels=labels,
+        labels=(*labels, *unseen),
         label_types=LABEL_TYPES,
         whole=statistics,
         inliers=state.subsets.inliers,
@@ -65,15 +94,21 @@ def rows_of(state: State) -> Any:
         constants=constants,
         hands=clock.hands,
         decay=clock.forgetting_factor,
+        priors=priors,
         most=MAX_RUNNING_LEVERAGE,
         least_share=MIN_SHARE if state.settings.is_recursive and clock.forgets else 0.0,
         patience=patience_of(shape[0]),
-        learns=not is_other,
+        learns=learns_rows(state),
         refines=recursion is not None and recursion.trust < 1.0,
         forgets=clock.forgets,
         counts_dates=clock.counts_dates,
     )
     return following.hold(rows)
+
+
+def learns_rows(state: State) -> bool:
+    """Return whether the core learns rows of a state, as long as these are plain."""
+    return not (state.subsets.folds or (state.clock.forgets and state.statistics.rounding.weight))
 
 
 def learn_in_place(state: State, rows: Rows) -> bool:
@@ -126,3 +161,29 @@ def _targets_of(state: State) -> tuple[Any, Any]:
     if not all(is_one_of(LABEL_TYPES, name) for name in places):
         places = {}
     return reader_of(places, len(outputs)), ()
+
+
+def _priors_of(state: State, targets: Any) -> tuple[CorePriors | None, Iterable[Label]]:
+    """Return the priors of classes, and the labels with a prior that no row has had."""
+    priors, rounding = state.settings.priors, state.statistics.rounding
+    labels: tuple[Label, ...] = () if priors is None else state.outputs.labels
+    n_classes, unseen = len(labels), dict[Label, float]()
+    if priors is None:
+        return None, unseen
+    kind, fixed = LEARNT_PRIORS if priors == "learnt" else EQUAL_PRIORS, np.zeros(n_classes)
+    given = np.ones(n_classes)
+    if isinstance(priors, Mapping):
+        kind = GIVEN_PRIORS
+        # Labels that may be compared by Python code are not compared here.
+        are_plain = len(targets) == n_classes and all(is_one_of(LABEL_TYPES, k) for k in priors)
+        if are_plain:
+            unseen = unseen_classes(priors, labels)
+            shares = normalized(priors, (*labels, *unseen))
+            given, is_named = shares[:n_classes], [k in priors for k in (*labels, *unseen)]
+            fixed = np.where(is_named, shares, 0.0)
+        else:
+            kind = OTHER_PRIORS
+    if n_classes > MAX_CLASSES_RULED:
+        kind = OTHER_PRIORS
+    hidden = MAX_ROUNDING * np.append(rounding.squares[-n_classes:], rounding.weight)
+    return CorePriors(kind, given, fixed, hidden), unseen
