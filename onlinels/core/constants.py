@@ -226,8 +226,9 @@ It is hardly ever met exactly, where rounding would decide.
 
 NOW, LOW, TIMED, HALF_LIFE, UNTIL, UNTIL_LOW = range(6)
 """The hands of a clock, which rows move: the time of the latest row is NOW + LOW, of which dates,
-in nanoseconds, need both, and NOW is NaN where these cannot tell it; whether a row had a time; the
-half-life; and the time at which a ridge is chosen, UNTIL + UNTIL_LOW."""
+in nanoseconds, need both; NOW is minus infinity before the first row, and NaN where these cannot
+tell the time. Then, whether a row had a time; the half-life; and the time at which a ridge is
+chosen, UNTIL + UNTIL_LOW."""
 
 N_HANDS = 6
 

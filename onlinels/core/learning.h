@@ -8,7 +8,7 @@
 static int can_learn(const SingleRows *self, double w)
 {
     /* The first row is learnt too, but none after rows without a weight. */
-    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0
+    return self->learns && self->sums.cross && w > 0.0 && w <= MAX_SQUARES
            && (self->sums.tally[1] > 0.0 || self->sums.tally[0] == 0.0);
 }
 
@@ -29,13 +29,13 @@ static double elapsed(const double *later, const double *earlier)
 }
 
 /* Find, by the time of the row, the decay of all earlier weights, or the weight of a late row, which is what it
- * would be if it had come in time. Return 0 if Python code must: where the clock tells no time, and for gaps of
- * so many half-lives that it may warn. */
+ * would be if it had come in time. Return 0 if Python code must: where the hands cannot tell the time, and for
+ * gaps of so many half-lives that it may warn. */
 static int pass_time(SingleRows *self, double *w)
 {
-    const int is_first = !(self->hands[NOW] == self->hands[NOW]); /* Before the first row, no time has passed. */
-    self->passed = is_first ? HUGE_VAL : elapsed(self->time, self->hands + NOW);
-    const double half_lives = is_first ? 0.0 : self->passed / self->hands[HALF_LIFE];
+    self->passed = elapsed(self->time, self->hands + NOW);
+    /* Before the first row, there is nothing to decay. */
+    const double half_lives = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->passed / self->hands[HALF_LIFE];
     if (!(fabs(half_lives) <= MAX_HALF_LIVES && fabs(self->time[0]) < MAX_TIME))
         return 0;
     self->decay = half_lives > 0.0 ? exp2(-half_lives) : 1.0;
@@ -46,7 +46,7 @@ static int pass_time(SingleRows *self, double *w)
 /* Let one unit pass. */
 static int count_time(SingleRows *self, double *w)
 {
-    const double now = self->hands[NOW] == self->hands[NOW] ? self->hands[NOW] : 0.0;
+    const double now = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->hands[NOW];
     self->time[0] = now + 1.0;
     self->time[1] = 0.0;
     return !self->counts_dates && fabs(now) + 1.0 < MAX_COUNTED && pass_time(self, w);
@@ -108,7 +108,8 @@ static int is_first(const SingleRows *self) { return self->sums.tally[0] == 0.0 
 static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
-    if (!can_learn(self, w) || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
+    if (!can_learn(self, w)
+        || !((w > 1.0 ? w : 1.0) * dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
     prepare_row(self, w, self->decay);
     return (self->inliers.m || !dwarfs(&self->sums, &self->row)) && is_undue(self, 1, w);
@@ -154,7 +155,8 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
 {
     if (n_args != 4)
         return PyErr_Format(PyExc_TypeError, "learn(x, y, w, t)");
-    double w = PyFloat_CheckExact(args[2]) ? PyFloat_AsDouble(args[2]) : 0.0;
+    const int is_number = PyFloat_CheckExact(args[2]) || PyLong_CheckExact(args[2]);
+    double w = is_number ? PyFloat_AsDouble(args[2]) : 0.0;
     if (!(w > 0.0) || !take_time(self, args[3], &w) || read_dict(self->features, args[0], self->row.values) < 0
         || !read_target(self, args[1]) || !is_plain(self, w))
         return not_known();

@@ -230,11 +230,10 @@ class SingleRows:
         sums, inliers = self.sums, self.inliers
         count, weight, _ = sums.tally.tolist()
         is_first = not count and sums.is_centred
-        can = self.learns and 0.0 < w <= 1.0 and (weight > 0.0 or not count)
-        if (
-            not (can and sums.tally[0] < self.registers[NEXT_DUE])
-            or ddot(values, values) > MAX_SQUARES
-        ):
+        can = self.learns and 0.0 < w <= MAX_SQUARES and (weight > 0.0 or not count)
+        if not (can and count < self.registers[NEXT_DUE]):
+            return False
+        if max(w, 1.0) * ddot(values, values) > MAX_SQUARES:
             return False
         if self.constants is not None and not is_first:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)
