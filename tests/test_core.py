@@ -67,7 +67,7 @@ class HandsOver(mirror.SingleRows):
     def learn(self, *_):
         return NotImplemented
 
-    label = scores = probabilities = spread = interval = learn
+    label = scores = probabilities = spread = interval = learn_new = learn
 
     def rule(self, *_):
         return False
@@ -725,8 +725,8 @@ def test_memory_is_given_back(n_turns):
         known = single.rows_of(model._state)
         assert len(known.scores(rows[0][0])) == len(known.scores_of(array)) == 2
         for x in odd:
-            assert known.label(x) is known.learn(x, "x", 1.0) is NotImplemented or not x
-        assert known.learn(rows[0][0], Unusual(), 1.0) is NotImplemented
+            assert known.label(x) is known.learn(x, "x", 1.0, None) is NotImplemented or not x
+        assert known.learn(rows[0][0], Unusual(), 1.0, None) is NotImplemented
         model._state.following.drop_rows()
         assert told_of(lambda: COMPILED.SingleRows(**in_vain))[0] == "ValueError"
         assert told_of(COMPILED.Reader, {}, "none", *kinds)[0] == "TypeError"

@@ -18,11 +18,12 @@
 #error "Without the global interpreter lock, rows are learnt by onlinels/core/rows.py."
 #endif
 
+#include "checkpoints.h"
 #include "experts.h"
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 14
+#define LAYOUT 17
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -37,6 +38,7 @@ static PyMethodDef rows_methods[] = {
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
+    {"learn_new", (PyCFunction)(void (*)(void))SingleRows_learn_new, METH_FASTCALL, NULL},
     {"learn_checked", (PyCFunction)(void (*)(void))SingleRows_learn_checked, METH_FASTCALL, NULL},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
@@ -49,6 +51,8 @@ static PyMethodDef experts_methods[] = {
     {NULL, NULL, 0, NULL}};
 static PyMethodDef module_methods[] = {
     {"settle", settle, METH_VARARGS, NULL},
+    {"select_ridge", choose_ridge, METH_VARARGS, NULL},
+    {"accepts_ridge", accepts_ridge, METH_VARARGS, NULL},
     {"scale", scale, METH_VARARGS, NULL},
     {"scale_after", scale_after, METH_VARARGS, NULL},
     {"mix_scores", mix_scores, METH_VARARGS, NULL},

@@ -16,6 +16,13 @@ enum { NO_PRIORS, LEARNT_PRIORS, EQUAL_PRIORS, GIVEN_PRIORS, OTHER_PRIORS };
 #define LEAST_DUE_SHARE 0.25
 #define ROWS_SELECTED_ONE_BY_ONE 16.0
 #define MAX_UNITS_GROWTH 4.1
+#define MIN_FEATURES_TO_KEEP_UNITS 16
+#define MIN_ROWS_PER_FEATURE 3.0
+
+/* Hands of a clock: see constants.py. */
+enum { NOW, LOW, TIMED, HALF_LIFE, UNTIL, UNTIL_LOW, N_HANDS };
+#define MAX_TIME 4611686018427387904.0
+#define MAX_HALF_LIVES 40.0
 
 typedef struct {
     PyObject_HEAD
@@ -31,17 +38,22 @@ typedef struct {
     double *registers;
     double *counts;        /* (n): rows of every class; or NULL */
     real *constants;       /* (m): the only value of every feature, NaN if it varies; or NULL */
+    double *hands;         /* (N_HANDS): the clock of a half-life; or NULL */
+    double time[2];        /* of the row, in two parts, as that of the clock */
+    double passed;         /* time from the clock to the row */
+    double decay;          /* factor on all earlier weights by the row; constant without a half-life */
     real *priors;          /* (n): of the classes; */
     real *fixed;           /* of all labels: the probability where a class has no weight; */
     real *hidden;          /* (n + 1): rounding errors; see `weights_of_classes`. All NULL without priors */
     real *rule;            /* the map to discriminant scores, and scratch memory; or NULL */
     double ruled_at;       /* the number of rows of this map */
-    double decay, most, least_share, patience;
+    double most, least_share, patience;
     int kind;              /* of priors */
     Py_ssize_t column;     /* of the label of the row */
     int learns;            /* whether rows may be learnt without other code */
     int refines;           /* whether the weights are corrected by the sums before they answer */
     int forgets;           /* whether the weights of rows decay */
+    int counts_dates;      /* whether times are dates, in nanoseconds */
 } SingleRows;
 
 /* An object that a list keeps alive; NULL with an exception if there is none. */
@@ -178,22 +190,23 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
                                    : take_recursion(kept, given[2], m, n, &self->recursion))
            && (self->registers = memory_in(given[4], N_REGISTERS, REALS, TO_WRITE))
            && take_argument(given[5], n, &self->counts) && take_argument(given[6], m, &self->constants)
-           && (given[7] == Py_None || take_priors(self, kept, given[7]));
+           && take_argument(given[7], N_HANDS, &self->hands)
+           && (given[8] == Py_None || take_priors(self, kept, given[8]));
 }
 
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
-                            "weights", "registers", "counts", "constants", "priors", "decay", "most", "least_share",
-                            "patience", "learns", "refines", "forgets", NULL};
+                            "weights", "registers", "counts", "constants", "hands", "priors", "decay",
+                            "most", "least_share", "patience", "learns", "refines", "forgets", "counts_dates", NULL};
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
-    PyObject *a[8], *kept = PyList_New(0);
+    PyObject *a[9], *kept = PyList_New(0);
     if (self && kept
-        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOOddddppp", names, &self->features,
+        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOOOddddpppp", names, &self->features,
                                        &self->targets, &PyTuple_Type, &self->labels, &PyFrozenSet_Type,
-                                       &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7,
+                                       &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7, a + 8,
                                        &self->decay, &self->most, &self->least_share, &self->patience,
-                                       &self->learns, &self->refines, &self->forgets)) {
+                                       &self->learns, &self->refines, &self->forgets, &self->counts_dates)) {
         if (!is_reader((PyObject *)self->features)
             || !(self->targets == Py_None || PyDict_CheckExact(self->targets) || is_reader(self->targets)))
             PyErr_SetString(PyExc_TypeError, "features or targets are no reader");

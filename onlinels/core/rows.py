@@ -130,6 +130,7 @@ class SingleRows:
         registers: Numbers,
         counts: Numbers | None,
         constants: Numbers | None,
+        hands: Numbers | None,
         priors: Any,
         decay: float,
         most: float,
@@ -140,7 +141,9 @@ class SingleRows:
         **of_readers: Any,
     ) -> None:
         self.sums, self.inliers = SumsOfRows(whole), inliers and SumsOfRows(inliers)
-        self.recursion, self.learns = recursion, learns and self.sums.cross is not None
+        self.recursion = recursion
+        # Where there is a clock, other code passes its time.
+        self.learns = learns and self.sums.cross is not None and hands is None
         self.weights: Any = weights if recursion is None else recursion.weights
         self.registers, self.counts, self.constants = registers, counts, constants
         self.priors, self.decay, self.most, self.least_share = priors, decay, most, least_share
@@ -150,7 +153,7 @@ class SingleRows:
         """Return NotImplemented."""
         return NotImplemented
 
-    label = scores = probabilities = spread = interval = learn = hand_over
+    label = scores = probabilities = spread = interval = learn = learn_new = hand_over
 
     def rule(self, *arrays: Numbers) -> bool:
         """Return False: other code finds the map to discriminant scores."""
@@ -180,25 +183,29 @@ class SingleRows:
         if not self.is_plain(values, w):
             return False
         registers, decay, calls = self.registers, self.decay, list[Call]()
-        share = float(registers[SHARE]) * decay
+        share = float(registers[SHARE]) * (decay if self.sums.tally[1] else 1.0)
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             calls.append((registers.__setitem__, SHARE, 1.0 if is_restored else share))
         if self.counts is not None:
             calls.append((self.counts.__setitem__, column, self.counts[column] + 1.0))
+        if self.constants is not None and not self.sums.tally[0] and self.sums.is_centred:
+            calls.append((self.constants.__setitem__, ..., values[: self.sums.m].copy()))
         apply(calls + self.learning(values, w, decay, is_restored))
         return True
 
     def is_plain(self, values: Numbers, w: float) -> bool:
         """Return whether a row can be learnt here: only numbers change, and no choice is due."""
         sums, inliers = self.sums, self.inliers
-        can = self.learns and 0.0 < w <= 1.0 and sums.tally[1] > 0.0
+        count, weight, _ = sums.tally.tolist()
+        is_first = not count and sums.is_centred
+        can = self.learns and 0.0 < w <= 1.0 and (weight > 0.0 or not count)
         if (
             not (can and sums.tally[0] < self.registers[NEXT_DUE])
             or ddot(values, values) > MAX_SQUARES
         ):
             return False
-        if self.constants is not None:
+        if self.constants is not None and not is_first:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)
             if changes.any():
                 return False

@@ -70,14 +70,13 @@ def rows_of(state: State) -> Any:
     if following.rows is not None or not min(shape):
         return following.rows
     constants = None
+    state.clock.set_until(None)
     if is_selected(state.settings.ridge):
         set_checkpoints(following, state.penalty, state.subsets.n_folds, state.clock)
         known = state.penalty.constants
         if known is not None and state.penalty.n_varying < len(known):
             constants = known  # If a feature begins to vary, other code learns a row.
-    decay, recursion = state.clock.forgetting_factor, following.recursion
-    decays_errors = decay != 1.0 and statistics.rounding.weight
-    is_other = state.clock.half_life is not None or decays_errors or state.subsets.folds
+    clock, recursion = state.clock, following.recursion
     is_current = solution is not None and solution.n_rows == state.count
     targets, labels = _targets_of(state)
     priors, unseen = _priors_of(state, targets)
@@ -93,16 +92,23 @@ def rows_of(state: State) -> Any:
         registers=following.registers,
         counts=state.counts,
         constants=constants,
+        hands=clock.hands,
+        decay=clock.forgetting_factor,
         priors=priors,
-        decay=decay,
         most=MAX_RUNNING_LEVERAGE,
-        least_share=MIN_SHARE if state.settings.is_recursive and decay != 1.0 else 0.0,
+        least_share=MIN_SHARE if state.settings.is_recursive and clock.forgets else 0.0,
         patience=patience_of(shape[0]),
-        learns=not is_other,
+        learns=learns_rows(state),
         refines=recursion is not None and recursion.trust < 1.0,
-        forgets=state.clock.forgets,
+        forgets=clock.forgets,
+        counts_dates=clock.counts_dates,
     )
     return following.hold(rows)
+
+
+def learns_rows(state: State) -> bool:
+    """Return whether the core learns rows of a state, as long as these are plain."""
+    return not (state.subsets.folds or (state.clock.forgets and state.statistics.rounding.weight))
 
 
 def learn_in_place(state: State, rows: Rows) -> bool:

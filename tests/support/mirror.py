@@ -252,6 +252,8 @@ class SingleRows:
 
     def __init__(self, *, whole, inliers, recursion, weights, **others):
         vars(self).update(others)
+        # Where there is a clock, other code passes its time.
+        self.learns = self.learns and self.hands is None
         self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
         self.r, self.row, self.inlier = (
             recursion_of(recursion, weights),
@@ -357,6 +359,9 @@ class SingleRows:
         same = self.row.values[: self.s.m] == self.constants
         return bool((same | np.isnan(self.constants)).all())
 
+    def is_first(self):
+        return self.s.tally[0] == 0.0 and self.s.is_centred
+
     def prepare(self, w, decay):
         prepare(self.s, self.row, w, decay)
         if self.inliers is not None:
@@ -365,8 +370,8 @@ class SingleRows:
     def is_plain(self, w):
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
-        can_learn = can_learn and 0.0 < w <= 1.0 and weight > 0.0
-        can_learn = can_learn and self.is_constant_where_known()
+        can_learn = can_learn and 0.0 < w <= 1.0 and (weight > 0.0 or count == 0.0)
+        can_learn = can_learn and (self.is_first() or self.is_constant_where_known())
         if not (can_learn and ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
@@ -410,12 +415,14 @@ class SingleRows:
             registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
 
     def learn_read(self, column):
-        share = self.registers[SHARE] * self.decay
+        share = self.registers[SHARE] * (self.decay if self.s.tally[1] > 0.0 else 1.0)
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             self.registers[SHARE] = 1.0 if is_restored else share
         if self.counts is not None:
             self.counts[column] += 1.0
+        if self.constants is not None and self.is_first():
+            self.constants[:] = self.row.values[: self.s.m]
         self.learn_prepared(is_restored)
 
     def targets_of(self, y):
@@ -429,7 +436,7 @@ class SingleRows:
         targets = read.row(y)
         return None if targets is None or len(y) < n else (targets, 0)
 
-    def learn(self, x, y, w):
+    def learn(self, x, y, w, t=None):
         values, known = self.features.row(x), self.targets_of(y)
         if type(w) is not float or values is None or known is None:
             return NotImplemented
@@ -437,6 +444,12 @@ class SingleRows:
         if not self.is_plain(w):
             return NotImplemented
         self.learn_read(known[1])
+        return None
+
+    def learn_new(self, x, y, w, t, attributes, state):
+        if self.learn(x, y, w, t) is NotImplemented:
+            return NotImplemented
+        attributes["_state"] = state
         return None
 
     def learn_checked(self, row, w, decay):
