@@ -23,7 +23,7 @@
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 17
+#define LAYOUT 18
 
 /* ---- The module -------------------------------------------------------------------------------- */
 

@@ -460,7 +460,9 @@ class SingleRows:
     def learn_many(self, X, targets):
         return False  # Other code learns them.
 
-    def predict_learn(self, X, targets, w, scores):
+    def predict_learn(self, X, targets, w, scores, variances, times):
+        if times is not None:
+            return 0
         n = scores.shape[1]
         for k, x in enumerate(X):
             column = 0 if self.counts is None else targets[k]
@@ -468,10 +470,13 @@ class SingleRows:
                 return k
             known = targets[k] if self.counts is None else np.eye(n)[column]
             self.load(x, known)
-            found = self.scores(x) if self.is_plain(w[k]) else NotImplemented
+            ask = self.scores if variances is None else self.spread
+            found = ask(x) if self.is_plain(w[k]) else NotImplemented
             if found is NotImplemented:
                 return k
-            scores[k] = found
+            scores[k] = found if variances is None else found[0]
+            if variances is not None:
+                variances[k] = found[1]
             self.load(x, known)
             self.prepare(w[k], self.decay)
             self.learn_read(column)
