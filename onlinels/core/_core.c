@@ -1,6 +1,6 @@
 /* The heart in C, bound to CPython's limited API: rows of dicts and arrays, predicted and learnt.
  *
- * The equations stand in recursion.h and stream.h, which know no Python. Their binding: `Reader` in reading.h;
+ * The equations stand in recursion.h, solve.h and stream.h, which know no Python. Their binding: `Reader` in reading.h;
  * `SingleRows` in model.h, its answers in answers.h, the rows that it learns in learning.h; `Experts` in experts.h.
  *
  * No Python code runs inside a call: names and labels of other types than Python's and numpy's own,
@@ -23,7 +23,7 @@
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 18
+#define LAYOUT 19
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -35,6 +35,9 @@ static PyMethodDef rows_methods[] = {
     {"scores_of", (PyCFunction)SingleRows_scores_of, METH_O, NULL},
     {"probabilities", (PyCFunction)SingleRows_probabilities, METH_O, NULL},
     {"rule", (PyCFunction)SingleRows_rule, METH_VARARGS, NULL},
+    {"solve", (PyCFunction)SingleRows_solve, METH_O, NULL},
+    {"hold", (PyCFunction)SingleRows_hold, METH_O, NULL},
+    {"told", (PyCFunction)SingleRows_told, METH_NOARGS, NULL},
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},

@@ -8,20 +8,83 @@
 /* Degrees of freedom, relative to the weight of the rows, below which they count as 0. */
 #define MIN_FREE 1e-9
 
-/* Whether the weights answer for the rows learnt so far. */
-static int can_answer(const SingleRows *self)
+/* Whether the sums are solved here. */
+static int can_solve(const SingleRows *self)
+{
+    return self->mode != HAND_BACK && self->sums.cross && self->sums.m <= MAX_FEATURES_SOLVED;
+}
+
+/* Take memory for weights, and for a solver if the sums are solved here. Return 0 if there is none. */
+static int has_solver(SingleRows *self)
+{
+    const ptrdiff_t m = self->sums.m, n = self->sums.n;
+    const size_t size = can_solve(self) ? size_of_solver(m, n) : (size_t)(m * n);
+    if (!self->solved && (self->solved = PyMem_Calloc(size + 1, sizeof(real))))
+        place_solver(m, n, self->solved, &self->solver);
+    return self->solved != NULL;
+}
+
+/* Factor the system of the rows learnt so far, unless this is done. Return 0 if Python code must. */
+static int is_factored(SingleRows *self)
+{
+    if (!can_solve(self) || !(self->sums.tally[1] > 0.0) || !has_solver(self))
+        return 0;
+    return self->solver.factored_at == self->sums.tally[0]
+           || factor_system(&self->sums, &self->ridge, self->registers[SHARE], &self->solver);
+}
+
+/* Whether Python code may have to warn of the system that is factored. */
+static int is_to_tell(const SingleRows *self)
+{
+    return self->warns || (!self->forgets && self->solver.n_narrow > self->n_told);
+}
+
+/* Begin a recursion from weights that were just solved, if predictions keep coming. */
+static void begin(SingleRows *self)
+{
+    double *registers = self->registers, step = RENEWAL_ROWS_PER_FEATURE;
+    const double count = self->sums.tally[0];
+    if (self->mode != FOLLOW || !self->recursion.inverse || !(count - registers[PREDICTED_AT] <= self->patience)
+        || !(registers[NEXT_DUE] > count + 1.0) || count < self->tried_at + ROWS_BETWEEN_TRIALS)
+        return;
+    self->row.imaged_at = -1.0;
+    if (!begin_recursion(&self->sums, &self->solver, registers[SHARE], &self->recursion)) {
+        self->tried_at = count;
+        return;
+    }
+    for (ptrdiff_t k = 1; k < self->sums.m; k *= 2)
+        step *= 2.0;
+    step = step > RENEWAL_ROWS ? step : RENEWAL_ROWS;
+    registers[VALID_UNTIL] = (floor(count / step) + 1.0) * step;
+}
+
+/* The weights that answer for the rows learnt so far; NULL if Python code must make them. */
+static const real *weights_now(SingleRows *self, int is_told)
 {
     const double count = self->sums.tally[0];
-    return self->recursion.weights && count < self->registers[VALID_UNTIL] && count < self->registers[NEXT_DUE]
-           && !(self->refines && count != self->registers[PREDICTED_AT]);
+    const recursion_t *r = &self->recursion;
+    if (!(count < self->registers[NEXT_DUE]))
+        return NULL;
+    if (r->weights && count < self->registers[VALID_UNTIL]
+        && (self->mode == FOLLOW || count == self->registers[PREDICTED_AT]))
+        return r->weights;
+    if (!self->solved || self->solver.solved_at != count) {
+        if (!is_factored(self) || (!is_told && is_to_tell(self)))
+            return NULL;
+        solve_targets(&self->sums, &self->solver);
+        if (!is_to_tell(self))
+            begin(self);
+    }
+    return self->solver.weights;
 }
 
 /* Compute the scores of a dict, or of the row that is read. Return 0 if Python code must answer. */
 static int answer(SingleRows *self, PyObject *x)
 {
-    if (!can_answer(self) || (x && read_dict(self->features, x, self->row.values) < 0))
+    const real *weights;
+    if ((x && read_dict(self->features, x, self->row.values) < 0) || !(weights = weights_now(self, 0)))
         return 0;
-    predict(&self->sums, &self->recursion, &self->row);
+    predict(&self->sums, weights, &self->row);
     self->registers[PREDICTED_AT] = self->sums.tally[0];
     return 1;
 }
@@ -35,13 +98,14 @@ static int find_rule(SingleRows *self)
     real *matrix = self->rule, *constant = matrix + n * n, *weights = constant + n, *centre = weights + n;
     if (self->ruled_at == count)
         return 1;
-    if (!s->cross || !matrix)
+    const real *known = s->cross && matrix ? weights_now(self, 0) : NULL;
+    if (!known)
         return 0;
     weights_of_classes(s, self->hidden, weights);
     for (ptrdiff_t j = 0; j < n; j++) {
         centre[j] = mean_of(s, m + j);
         for (ptrdiff_t i = 0; i < n; i++)
-            matrix[j * n + i] = dot(m, self->recursion.weights + i * m, s->cross + j * m);
+            matrix[j * n + i] = dot(m, known + i * m, s->cross + j * m);
     }
     const real *priors = self->kind == LEARNT_PRIORS ? weights : self->priors;
     const int shrinks = self->kind == EQUAL_PRIORS;
@@ -61,6 +125,53 @@ static int score_row(SingleRows *self, PyObject *x)
     if (self->kind != NO_PRIORS)
         discriminate(n, self->rule, self->rule + n * n, self->row.scores, self->row.errors);
     return 1;
+}
+
+/* What became of a solution: Python code must make it; it answers; or it answers when Python code has seen whether to
+ * warn of it. */
+enum { UNSOLVED, SOLVED, TO_TELL };
+
+/* Write the weights that answer now into an array (m, n), and return what became of them: solve(weights). */
+static PyObject *SingleRows_solve(SingleRows *self, PyObject *array)
+{
+    const Py_ssize_t size = self->sums.m * self->sums.n;
+    real *out = memory_in(array, size, REALS, TO_WRITE);
+    const real *weights = out ? weights_now(self, 1) : NULL;
+    if (weights) {
+        memcpy(out, weights, (size_t)size * sizeof(real));
+        self->registers[PREDICTED_AT] = self->sums.tally[0];
+    }
+    if (!out)
+        return NULL;
+    if (!weights || weights != self->solver.weights || !is_to_tell(self))
+        return PyLong_FromLong(weights ? SOLVED : UNSOLVED);
+    self->solver.solved_at = -1.0;
+    return PyLong_FromLong(TO_TELL);
+}
+
+/* Let weights (m, n) that Python code has solved answer until the next row: hold(weights). */
+static PyObject *SingleRows_hold(SingleRows *self, PyObject *array)
+{
+    const Py_ssize_t size = self->sums.m * self->sums.n;
+    const real *weights = memory_in(array, size, REALS, PyBUF_ANY_CONTIGUOUS);
+    if (weights && has_solver(self)) {
+        memcpy(self->solver.weights, weights, (size_t)size * sizeof(real));
+        self->solver.solved_at = self->sums.tally[0];
+    }
+    if (!weights)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Note that Python code has seen whether to warn of the last solution: told(). */
+static PyObject *SingleRows_told(SingleRows *self, PyObject *unused)
+{
+    (void)unused;
+    self->warns = 0;
+    self->n_told = self->solver.n_narrow;
+    if (self->solved && self->solver.factored_at == self->sums.tally[0])
+        self->solver.solved_at = self->sums.tally[0];
+    Py_RETURN_NONE;
 }
 
 /* A list of n numbers, or of pairs of numbers if there are second ones. */
@@ -133,7 +244,7 @@ static PyObject *SingleRows_rule(SingleRows *self, PyObject *arrays)
     real *constant = matrix ? memory_of(arrays, 1, n, REALS, TO_WRITE) : NULL;
     if (!constant)
         return NULL;
-    const int is_known = self->kind != NO_PRIORS && can_answer(self) && find_rule(self);
+    const int is_known = self->kind != NO_PRIORS && find_rule(self);
     if (is_known) {
         memcpy(matrix, self->rule, (size_t)(n * n) * sizeof(real));
         memcpy(constant, self->rule + n * n, (size_t)n * sizeof(real));
@@ -145,9 +256,15 @@ static PyObject *SingleRows_rule(SingleRows *self, PyObject *arrays)
  * the degrees of freedom, or 0 if Python code must answer. */
 static double spread_of(SingleRows *self, PyObject *x)
 {
-    if (!self->recursion.inverse || self->refines || !answer(self, x) || !is_constant_where_known(self))
+    double free;
+    if (!answer(self, x) || !is_constant_where_known(self))
         return 0.0;
-    const double free = spread(&self->sums, &self->recursion, &self->row, self->forgets);
+    if (self->recursion.inverse && self->mode == FOLLOW && self->sums.tally[0] < self->registers[VALID_UNTIL])
+        free = spread(&self->sums, &self->recursion, &self->row, self->forgets);
+    else if (is_factored(self))
+        free = spread_of_factor(&self->sums, &self->solver, &self->ridge, &self->row, self->forgets);
+    else
+        return 0.0;
     return free > MIN_FREE * self->sums.tally[1] ? free : 0.0;
 }
 

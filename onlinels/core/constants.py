@@ -5,7 +5,7 @@ They stand here too because Python needs them where no compiler was.
 
 from __future__ import annotations
 
-LAYOUT = 18
+LAYOUT = 19
 """Number of the arguments and arrays of the classes in _core.c, and of what their methods change.
 
 It is raised with every change of these, so that a compiled file of another version is not used.
@@ -90,6 +90,66 @@ MIN_NOISE = 1e-8
 
 MIN_INFORMATION = 1e-12
 """Information about the ridge, relative to the trace of K^2, below which rounding prevails."""
+
+# Weights solved from the sums.
+
+MAX_FEATURES_SOLVED = 128
+"""Number of features up to which the compiled core solves for the weights, not LAPACK."""
+
+MIN_EIGENVALUE_SOLVED = 1e-12
+"""Smallest eigenvalue of the system scaled to unit diagonal, estimated, from which the core solves.
+
+Below, LAPACK tells which directions are present (`onlinels.sums.solve`).
+"""
+
+MIN_EIGENVALUE_UNPENALISED = 1e-11
+"""The same without a ridge, for each feature."""
+
+MIN_EIGENVALUE_UNREFINED = 1e-3
+"""Smallest eigenvalue, of the system scaled to unit diagonal, that needs no refinement."""
+
+MIN_SUM_OF_SQUARES = 1e-305
+"""Sum of squares of a feature below which it counts as constant."""
+
+MIN_DEVIATION = 1e-150
+"""Standard deviation of a feature below which the feature counts as constant."""
+
+MAX_ROUNDING = 16.0
+"""Multiple of the estimated rounding error up to which a sum of squares may be nothing else."""
+
+MIN_PAPER_RIDGE = 10.0 * EPS
+"""Smallest ridge of "paper" per feature, relative to the median sum of squares."""
+
+MAX_SHARE_LEFT_OUT = 1e-24
+"""Sum of squares, relative to the penalty, of a feature that the core leaves out of an inverse."""
+
+GOLDEN_RATIO = 0.6180339887498949
+"""Its multiples, less their whole parts, are all different: entries of a first direction."""
+
+AS_THEY_ARE, GIVEN, DEVIATIONS = range(3)
+"""What a ridge acts on: features as they are, divided by given deviations, or by those of all rows.
+"""
+
+# How a model answers.
+
+FOLLOW, SOLVE, HAND_BACK = range(3)
+"""How `SingleRows` answers questions: by a recursion that follows rows, and is begun and renewed in
+the core; by solving the sums; or by weights that Python code has made."""
+
+UNSOLVED, SOLVED, TO_TELL = range(3)
+"""What became of a solution: Python code must make it; it answers; or it answers when Python code
+has seen whether to warn of it."""
+
+RENEWAL_ROWS, RENEWAL_ROWS_PER_FEATURE = 16_384, 16
+"""A recursion is replaced at multiples of 16,384 rows, or of 16 rows per feature.
+
+Learning never amplifies the errors of an inverse relative to the sums: the errors only add up.
+Measured over 20,000 rows of 5 to 64 features, independent or correlated, with outliers or far from
+0: the weights differ from solved weights by 1e-16 to 3e-12, after 20,000 rows as after 2,000.
+"""
+
+ROWS_BETWEEN_TRIALS = 1024
+"""Number of rows after which an inverse that lacked digits is tried again."""
 
 # Registers of a model, and checkpoints of its ridge.
 

@@ -141,7 +141,7 @@ static void pass_checkpoint(SingleRows *self)
     if (count != registers[NEXT_DUE])
         return;
     if (!(registers[GROWTH] > 0.0 && equal >= registers[LEAST_ROWS] && equal < registers[DOUBLES_AT])
-        || !(self->recursion.inverse && count < registers[VALID_UNTIL]) || self->refines
+        || !(self->recursion.inverse && count < registers[VALID_UNTIL]) || self->mode != FOLLOW
         || (registers[SCALED] > 0.0 && !are_units_alike(self)))
         return;
     self->row.imaged_at = -1.0; /* The image serves as scratch memory. */

@@ -51,6 +51,7 @@ from onlinels.core.constants import (
     MAX_UNITS_GROWTH,
     MAX_UNITS_RATIO,
     MIN_FEATURES_TO_KEEP_UNITS,
+    MIN_PAPER_RIDGE,
     MIN_RIDGE_IF_DEPENDENT,
     MIN_ROWS_PER_FEATURE,
     ROWS_SELECTED_ONE_BY_ONE,
@@ -644,10 +645,6 @@ def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats
     diagonal = statistics.diagonal
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
     return paper_ridge(squares, statistics.n_targets)
-
-
-MIN_PAPER_RIDGE = 10.0 * float(np.finfo(np.float64).eps)
-"""Smallest ridge of "paper" per feature, relative to the median sum of squares."""
 
 
 def paper_ridge(diagonal: Floats, n_targets: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +11,20 @@ import numpy as np
 
 from onlinels.checks import Floats, uncast
 from onlinels.core import SingleRows
-from onlinels.core.constants import EQUAL_PRIORS, GIVEN_PRIORS, LEARNT_PRIORS, OTHER_PRIORS
+from onlinels.core.constants import (
+    AS_THEY_ARE,
+    DEVIATIONS,
+    EQUAL_PRIORS,
+    FOLLOW,
+    GIVEN,
+    GIVEN_PRIORS,
+    HAND_BACK,
+    LEARNT_PRIORS,
+    MAX_FEATURES_SOLVED,
+    MAX_ROUNDING,
+    OTHER_PRIORS,
+    SOLVE,
+)
 from onlinels.core.reference import is_one_of
 from onlinels.core.rows import SingleRows as InNumpy
 from onlinels.linear.following import MIN_SHARE, Following, patience_of
@@ -20,7 +34,6 @@ from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
 from onlinels.rows.labels import Classes, Label
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
-from onlinels.sums.removals import MAX_ROUNDING
 from onlinels.sums.rows import Rows
 from onlinels.sums.subsets import Subsets
 
@@ -76,8 +89,9 @@ def rows_of(state: State) -> Any:
         known = state.penalty.constants
         if known is not None and state.penalty.n_varying < len(known):
             constants = known  # If a feature begins to vary, other code learns a row.
-    clock, recursion = state.clock, following.recursion
-    is_current = solution is not None and solution.n_rows == state.count
+    clock, (ridge, scaling), mode = state.clock, ridge_of(state), mode_of(state)
+    if mode == FOLLOW and is_solved_in_core(state):
+        following.room_for(*shape, statistics.count, ridge)
     targets, labels = _targets_of(state)
     priors, unseen = _priors_of(state, targets)
     rows: Any = SingleRows(
@@ -87,28 +101,67 @@ def rows_of(state: State) -> Any:
         label_types=LABEL_TYPES,
         whole=statistics,
         inliers=state.subsets.inliers,
-        recursion=recursion,
-        weights=solution.output_weights if is_current else None,
+        recursion=following.recursion,
         registers=following.registers,
         counts=state.counts,
         constants=constants,
+        units=state.penalty.units,
         hands=clock.hands,
-        decay=clock.forgetting_factor,
         priors=priors,
+        ridge=ridge,
+        scaling=scaling,
+        decay=clock.forgetting_factor,
         most=MAX_RUNNING_LEVERAGE,
         least_share=MIN_SHARE if state.settings.is_recursive and clock.forgets else 0.0,
         patience=patience_of(shape[0]),
+        mode=mode,
         learns=learns_rows(state),
-        refines=recursion is not None and recursion.trust < 1.0,
         forgets=clock.forgets,
         counts_dates=clock.counts_dates,
+        warns=bool(is_selected(state.settings.ridge) and statistics.rounding.squares.any()),
     )
+    if solution is not None and solution.n_rows == state.count:
+        rows.hold(solution.output_weights)
     return following.hold(rows)
 
 
 def learns_rows(state: State) -> bool:
     """Return whether the core learns rows of a state, as long as these are plain."""
     return not (state.subsets.folds or (state.clock.forgets and state.statistics.rounding.weight))
+def is_solved_in_core(state: State) -> bool:
+    """Return whether `onlinels.core` solves the sums of a state, unless it meets few digits."""
+    return (
+        not issubclass(SingleRows, InNumpy)
+        and state.statistics.n_features <= MAX_FEATURES_SOLVED
+        and bool(state.statistics.products.row_arrays())
+        and not state.subsets.folds
+    )
+
+
+def mode_of(state: State) -> int:
+    """Return how `onlinels.core` answers questions about a state."""
+    if is_solved_in_core(state):
+        return FOLLOW if follows_rows(state) else SOLVE
+    recursion = state.following.recursion
+    return HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
+
+
+def follows_rows(state: State) -> bool:
+    """Return whether a recursion can follow the rows of a state.
+
+    Before a ridge is selected, the paper's ridge is in force, which changes with every row.
+    """
+    is_paper = state.penalty.ridge is None and not isinstance(state.settings.ridge, numbers.Real)
+    return state.settings.follows_rows and not is_paper
+
+
+def ridge_of(state: State) -> tuple[float, int]:
+    """Return the ridge c of a state, -1.0 for the paper's, and what it acts on."""
+    ridge, scaling = state.penalty.ridge, AS_THEY_ARE if state.penalty.units is None else GIVEN
+    if ridge is None:
+        is_number = isinstance(state.settings.ridge, numbers.Real)
+        ridge = float(state.settings.ridge) if is_number else -1.0
+    return ridge, DEVIATIONS if state.settings.own_scaling == "standard" else scaling
 
 
 def learn_in_place(state: State, rows: Rows) -> bool:
