@@ -20,7 +20,7 @@ from onlinels.core.constants import EPS
 from onlinels.core.reference import hashes_of
 from onlinels.numerics import Block, is_array
 from onlinels.saving import Short, savable
-from onlinels.sums.axes import Places, has_axes, moved_by_axes
+from onlinels.sums.axes import Places, Room, has_axes, moved_by_axes
 
 MAX_LOST = 5e-7
 """Largest estimated error of the fit, relative to the targets, that removals may cause.
@@ -97,6 +97,13 @@ class Rounding(NamedTuple):
         if self.is_none:
             return Rounding.none(len(places.of("columns")), self.offset)
         return moved_by_axes(self, places)
+
+    def with_room(self, room: Room) -> Rounding:
+        """Return the errors of more features and targets, which were 0 so far."""
+        if self.is_none:
+            return Rounding.none(sum(room.new), self.offset)
+        squares, sums = (room.array(each, ("columns",)) for each in (self.squares, self.sums))
+        return self._replace(squares=squares, sums=sums)
 
     def scaled(self, decay: float) -> Rounding:
         """Return the errors of sums that are multiplied by a factor."""
