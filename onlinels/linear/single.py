@@ -95,7 +95,7 @@ def rows_of(state: State) -> Any:
     targets, labels = _targets_of(state)
     priors, unseen = _priors_of(state, targets)
     rows: Any = SingleRows(
-        features=reader_of(state.columns.places, shape[0]),
+        features=state.columns.reader,
         targets=targets,
         labels=(*labels, *unseen),
         label_types=LABEL_TYPES,
@@ -128,6 +128,8 @@ def rows_of(state: State) -> Any:
 def learns_rows(state: State) -> bool:
     """Return whether the core learns rows of a state, as long as these are plain."""
     return not (state.subsets.folds or (state.clock.forgets and state.statistics.rounding.weight))
+
+
 def is_solved_in_core(state: State) -> bool:
     """Return whether `onlinels.core` solves the sums of a state, unless it meets few digits."""
     return (

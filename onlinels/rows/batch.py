@@ -753,11 +753,17 @@ class Columns:
         """Return what identifies a feature: its plain name."""
         return numbered(name) if self.is_numbered else plain_value(name)
 
-    def row(self, x: Any) -> Floats | None:
-        """Return a dict of names that are noted as a row of all columns; None for anything else."""
+    @property
+    def reader(self) -> Reader | None:
+        """What reads dicts of names that are noted, for all models with these columns."""
         if self._reader is None:
             self._reader = reader_of(self.places, len(self))
-        known = self._reader.row(x) if len(self) and self._reader is not None else None
+        return self._reader
+
+    def row(self, x: Any) -> Floats | None:
+        """Return a dict of names that are noted as a row of all columns; None for anything else."""
+        reader = self.reader
+        known = reader.row(x) if len(self) and reader is not None else None
         return None if known is None else np.frombuffer(known)
 
     def are(self, layout: Layout) -> bool:
