@@ -25,7 +25,6 @@ from onlinels.linear.scoring import (
 )
 from onlinels.linear.settings import Settings
 from onlinels.linear.single import rows_of
-from onlinels.linear.single import rows_of
 from onlinels.numerics import product
 from onlinels.rows.answers import table_like
 from onlinels.rows.batch import Batch, check_mapping, matched_by_position, read_sample

@@ -42,6 +42,9 @@ class Classes:
     (('cat', 'dog'), array([1, 0]))
     """
 
+    are_plain = False
+    """Whether all labels are known to be of types that compare without other code."""
+
     def __init__(self, index: dict[Label, int] | None = None) -> None:
         self.index: dict[Label, int] = index or {}
         """The column of every label."""
@@ -62,10 +65,19 @@ class Classes:
         return Classes(self.index | places) if new else self
 
     def met(self, y: Any) -> Classes | None:
-        """Return classes with a plain label too; None for a label that `read_label` must read."""
+        """Return classes with a label too; None unless the label and all classes are plain.
+
+        No code of others is run; `read_label` and `extended` read other labels.
+        """
         if type(y) not in PLAIN_LABEL_TYPES or y != y:
             return None
-        return self if y in self.index else Classes(self.index | {y: len(self.index)})
+        if not (self.are_plain or PLAIN_LABEL_TYPES.issuperset(map(type, self.index))):
+            return None
+        if y in self.index:
+            return self
+        new = Classes(self.index | {y: len(self.index)})
+        new.are_plain = True
+        return new
 
     def columns(self, labels: Sequence[Label]) -> Integers:
         """Return the columns of known labels, an array (len(labels),)."""
