@@ -147,7 +147,7 @@ def rows_of(state: State) -> Any:
     priors, unseen = (None, ()) if state.settings.priors is None else _priors_of(state, targets)
     solution = following.solution
     rows: Any = SingleRows(
-        features=reader_of(state.columns.places, n_features),
+        features=state.columns.reader,
         targets=targets,
         labels=(*labels, *unseen) if unseen else labels,
         label_types=LABEL_TYPES,
