@@ -12,7 +12,8 @@ SOURCES = sorted([*FOLDER.glob("*.h"), *FOLDER.glob("*.c")])
 OF_PYTHON = {name: value for name, value in vars(constants).items() if name.isupper()}
 
 OF_C = "ROWS_AT_ONCE COLUMNS_AT_ONCE MAX_COUNTED N_FACTORS COUNTS MEANS VARIANCES FAR N_SCALE_PARTS"
-OF_C += " N_SHARED X TARGETS W SCORES N_ARRAYS"
+OF_C += " N_SHARED X TARGETS W SCORES N_ARRAYS LEVEL CHANGE N_QUANTITIES"
+OF_C += " PLAIN_NUMBER LAST_NUMBER MEAN_NUMBER N_OTHERS MAX_FORECASTS"
 """What C alone needs: steps of its loops, and places in its own arrays."""
 
 

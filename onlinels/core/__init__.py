@@ -17,11 +17,15 @@ from onlinels.core.reference import (
 )
 from onlinels.core.rows import SingleRows
 
-__all__ = ["IN_USE", "Experts", "Reader", "SingleRows", "judge_row", "mix_scores"]
+__all__ = ["IN_USE", "Experts", "Reader", "SingleRows", "StreamRows", "judge_row", "mix_scores"]
 __all__ += ["note_core", "scale", "scale_after", "settle"]
 
 Reader: Any = None
 """What reads dicts; None without the extension, where other code does."""
+
+StreamRows: Any = None
+"""What predicts and learns rows of stream models; None without the extension, where other code does.
+"""
 
 IN_USE = "reference"
 """What learns single rows: "compiled", or "reference" without the extension.
@@ -37,6 +41,7 @@ if os.environ.get("ONLINELS_CORE") != "reference":
         if compiled.LAYOUT == LAYOUT:
             Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
             Experts, settle = compiled.Experts, compiled.settle  # type: ignore[misc]
+            StreamRows = compiled.StreamRows
             judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
             scale, scale_after = compiled.scale, compiled.scale_after
             IN_USE = "compiled"

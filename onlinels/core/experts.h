@@ -200,24 +200,36 @@ static void Experts_dealloc(Experts *self)
     release((PyObject *)self);
 }
 
+static int are_experts(PyObject *object)
+{
+    return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == (void *)Experts_dealloc;
+}
+
+/* Score a row of scaled features after a label, unless it was scored just now. */
+static void score_row(Experts *self, const real *z, Py_ssize_t last)
+{
+    stream_row_t *row = &self->row;
+    const size_t size = (size_t)self->experts.m * sizeof(real);
+    if (self->is_scored && last == row->last && !memcmp(row->z, z, size))
+        return;
+    memcpy(row->z, z, size);
+    row->last = last;
+    score(&self->experts, row);
+    self->is_scored = 1;
+}
+
 /* Score a row of scaled features after a label: scores(features, last, out). */
 static PyObject *Experts_scores(Experts *self, PyObject *args)
 {
     const experts_t *e = &self->experts;
-    stream_row_t *row = &self->row;
+    const stream_row_t *row = &self->row;
     const Py_ssize_t last = PyLong_AsSsize_t(PyTuple_GetItem(args, 1));
     real *z = PyErr_Occurred() ? NULL : memory_of(args, 0, e->m, REALS, TO_READ);
     const Py_ssize_t n = e->n_scores + e->n;
     real *out = z ? memory_of(args, 2, n, REALS, TO_WRITE) : NULL;
     if (!out)
         return NULL;
-    const size_t size = (size_t)e->m * sizeof(real);
-    if (!self->is_scored || last != row->last || memcmp(row->z, z, size)) {
-        memcpy(row->z, z, size);
-        row->last = last;
-        score(e, row);
-        self->is_scored = 1;
-    }
+    score_row(self, z, last);
     memcpy(out, row->scores, (size_t)n * sizeof(real));
     Py_RETURN_NONE;
 }
