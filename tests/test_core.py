@@ -766,6 +766,7 @@ def test_a_compiled_file_of_another_version_is_not_used():
 def reference_of_streams():
     """Let stream models score and learn rows by the reference."""
     with (
+        mock.patch.object(stream_base, "StreamRows", None),
         mock.patch.object(stream_base, "Experts", reference.Experts),
         mock.patch.object(classifier, "judge_row", reference.judge_row),
         mock.patch.object(classifier, "mix_scores", reference.mix_scores),

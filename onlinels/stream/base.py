@@ -133,7 +133,7 @@ class ExpertsState(ABC):
         places, size = self.columns.places, len(row.values)
         is_at_once = row.is_numeric and not self.delay
         plain = self.plain.rows(self.n_outputs) if StreamRows and is_at_once and places else None
-        if plain is None or not isinstance(self.experts, Experts):
+        if plain is None:
             return
         # C writes to these arrays, which others may share.
         self.scaler = self.scaler.copied()
