@@ -27,6 +27,12 @@ StreamRows: Any = None
 """What predicts and learns rows of stream models; None without the extension, where other code does.
 """
 
+select_ridge: Any = None
+"""Selects the ridge and its units from sums; None without the extension."""
+
+accepts_ridge: Any = None
+"""Tests a ridge by the sums; None without the extension."""
+
 IN_USE = "reference"
 """What learns single rows: "compiled", or "reference" without the extension.
 
@@ -44,6 +50,7 @@ if os.environ.get("ONLINELS_CORE") != "reference":
             StreamRows = compiled.StreamRows
             judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
             scale, scale_after = compiled.scale, compiled.scale_after
+            select_ridge, accepts_ridge = compiled.select_ridge, compiled.accepts_ridge
             IN_USE = "compiled"
 
 

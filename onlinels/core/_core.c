@@ -1,6 +1,6 @@
 /* The heart in C, bound to CPython's limited API: rows of dicts and arrays, predicted and learnt.
  *
- * The equations stand in recursion.h and stream.h, which know no Python. Their binding: `Reader` in reading.h;
+ * The equations stand in recursion.h, solve.h and stream.h, which know no Python. Their binding: `Reader` in reading.h;
  * `SingleRows` in model.h, its answers in answers.h, the rows that it learns in learning.h; `Experts` in experts.h,
  * and `StreamRows` in stream_rows.h.
  *
@@ -19,10 +19,11 @@
 #error "Without the global interpreter lock, rows are learnt by onlinels/core/rows.py."
 #endif
 
+#include "checkpoints.h"
 #include "stream_rows.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 14
+#define LAYOUT 19
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -32,9 +33,15 @@ static PyMethodDef rows_methods[] = {
     {"label", (PyCFunction)SingleRows_label, METH_O, NULL},
     {"scores", (PyCFunction)SingleRows_scores, METH_O, NULL},
     {"scores_of", (PyCFunction)SingleRows_scores_of, METH_O, NULL},
+    {"probabilities", (PyCFunction)SingleRows_probabilities, METH_O, NULL},
+    {"rule", (PyCFunction)SingleRows_rule, METH_VARARGS, NULL},
+    {"solve", (PyCFunction)SingleRows_solve, METH_O, NULL},
+    {"hold", (PyCFunction)SingleRows_hold, METH_O, NULL},
+    {"told", (PyCFunction)SingleRows_told, METH_NOARGS, NULL},
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
+    {"learn_new", (PyCFunction)(void (*)(void))SingleRows_learn_new, METH_FASTCALL, NULL},
     {"learn_checked", (PyCFunction)(void (*)(void))SingleRows_learn_checked, METH_FASTCALL, NULL},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
@@ -56,6 +63,8 @@ static PyMethodDef stream_methods[] = {
     {NULL, NULL, 0, NULL}};
 static PyMethodDef module_methods[] = {
     {"settle", settle, METH_VARARGS, NULL},
+    {"select_ridge", choose_ridge, METH_VARARGS, NULL},
+    {"accepts_ridge", accepts_ridge, METH_VARARGS, NULL},
     {"scale", scale, METH_VARARGS, NULL},
     {"scale_after", scale_after, METH_VARARGS, NULL},
     {"mix_scores", mix_scores, METH_VARARGS, NULL},

@@ -206,7 +206,7 @@ static int are_experts(PyObject *object)
 }
 
 /* Score a row of scaled features after a label, unless it was scored just now. */
-static void score_row(Experts *self, const real *z, Py_ssize_t last)
+static void score_scaled(Experts *self, const real *z, Py_ssize_t last)
 {
     stream_row_t *row = &self->row;
     const size_t size = (size_t)self->experts.m * sizeof(real);
@@ -229,7 +229,7 @@ static PyObject *Experts_scores(Experts *self, PyObject *args)
     real *out = z ? memory_of(args, 2, n, REALS, TO_WRITE) : NULL;
     if (!out)
         return NULL;
-    score_row(self, z, last);
+    score_scaled(self, z, last);
     memcpy(out, row->scores, (size_t)n * sizeof(real));
     Py_RETURN_NONE;
 }

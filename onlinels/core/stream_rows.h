@@ -204,7 +204,7 @@ static int forecast(StreamRows *self)
         scale_row(m, self->scale, self->values, self->inputs);
     else
         see_changes(m, self->scale, &self->number, self->values, self->inputs);
-    score_row(self->experts, self->inputs, self->last);
+    score_scaled(self->experts, self->inputs, self->last);
     if (n) {
         memcpy(self->scores, scores, (size_t)(n_scores + n) * sizeof(real));
         memcpy(self->scores + PLAIN * n, self->plain->row.scores, (size_t)n * sizeof(real));
@@ -318,7 +318,7 @@ static PyObject *StreamRows_learn(StreamRows *self, PyObject *const *args, Py_ss
         || !read_ordinary(self, args[0])
         || !(self->sample ? is_asked(self) : !self->waits && forecast(self)))
         return not_known();
-    score_row(self->experts, self->inputs, self->last);
+    score_scaled(self->experts, self->inputs, self->last);
     if (!prepare_experts(e, w))
         return not_known();
     find_errors(self, target);

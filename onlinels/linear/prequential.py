@@ -264,7 +264,13 @@ def _answer_rows(model: LinearModel, rows: Rows, start: int, scores: Floats) -> 
     targets = np.require(part.targets, requirements=("C", "A"))
     found = np.empty((len(targets), n_known))
     weights = np.full(len(targets), part.w)
-    n_answered: int = single.predict_learn(values, targets, weights, found)
+    arrays: tuple[Any, ...] = values, targets, weights, found
+    if part.times is not None:
+        times = model._state.clock.parts(part.times)
+        if times is None:
+            return 0
+        arrays = *arrays, times
+    n_answered: int = single.predict_learn(*arrays)
     scores[start : start + n_answered, :n_known] = found[:n_answered]
     return n_answered
 

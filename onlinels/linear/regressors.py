@@ -119,8 +119,8 @@ class RealValuedModel(LinearModel):
         def read() -> tuple[list[float], list[float], float]:
             batch = self._read_one(x)
             # As a prediction, which lets the weights follow the next rows.
-            means, variances = self._row_scores(x), self._variances(batch, own=1.0)[0]
-            return means.tolist(), variances.tolist(), self._spread().free
+            means, variances = self._scores_one(x), self._variances(batch, own=1.0)[0]
+            return means, variances.tolist(), self._spread().free
 
         return read_whole(read, self)
 
@@ -195,11 +195,7 @@ class RealValuedModel(LinearModel):
             if with_dist:
                 means, variances, _ = self._spread_one(x)
                 return self._one(list(map(gaussian, means, variances)))
-            rows = self._state.following.rows
-            predicted = NotImplemented if rows is None else rows.scores(x)
-            if predicted is NotImplemented:
-                predicted = self._row_scores(x).tolist()
-            return self._one(predicted)
+            return self._one(self._scores_one(x))
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
         """Return the prediction for every row, or a normal distribution, in the kind of `X`.

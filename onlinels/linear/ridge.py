@@ -8,9 +8,11 @@
    fallen to between a half and a quarter.
 3. Whenever the number of rows, or of the equally weighted rows, has doubled, the ridge is selected
    from the statistics, and whether it acts on raw or on standardised features. In between, both are
-   kept if the restricted likelihood accepts them; otherwise both are selected again. So a choice
-   depends on the statistics at two checkpoints, and on nothing else. With forgetting, every choice
-   is a selection. A `KFold` selects by the errors on held-out folds (`onlinels.sums.folds`).
+   kept if the restricted likelihood accepts them; otherwise the ridge is selected again, and up to
+   15 varying features the units, too. So a choice depends on the statistics at two checkpoints, and
+   on nothing else. With forgetting, every choice is a selection. A `KFold` selects by the errors on
+   held-out folds (`onlinels.sums.folds`). Up to 128 features, C tests and selects
+   (core/selection.h).
 4. The ridge is the selected ridge, the number, or the paper's; a part of it may be in force, the
    share that decay has left.
 5. A batch is cut at its last checkpoints. A feature that begins to vary in it has a unit of its own
@@ -27,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from onlinels import core
 from onlinels.checks import (
     BLOCK_BYTES,
     MAX_COUNT,
@@ -42,8 +45,15 @@ from onlinels.core.constants import (
     CONSTANT_TOLERANCE,
     DUE_TOLERANCE,
     LEAST_DUE_SHARE,
+    MAX_FEATURES_SELECTED,
     MAX_MEAN_WEIGHT,
+    MAX_TIE,
     MAX_UNITS_GROWTH,
+    MAX_UNITS_RATIO,
+    MIN_FEATURES_TO_KEEP_UNITS,
+    MIN_PAPER_RIDGE,
+    MIN_RIDGE_IF_DEPENDENT,
+    MIN_ROWS_PER_FEATURE,
     ROWS_SELECTED_ONE_BY_ONE,
 )
 from onlinels.core.reference import equal_rows, is_accepted
@@ -52,15 +62,15 @@ from onlinels.linear.forgetting import Clock
 from onlinels.numerics import is_array
 from onlinels.rows.times import Time, elapsed, is_time, rational
 from onlinels.saving import savable, settings_hold
-from onlinels.sums.axes import AXES, Places, has_axes, reindexed
+from onlinels.sums.axes import AXES, Room, has_axes
 from onlinels.sums.folds import select_ridge_from_folds
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
 from onlinels.sums.selection import (
     MAX_FEATURES_DECOMPOSED,
-    MIN_RIDGE_IF_DEPENDENT,
     Choice,
     Sums,
+    accepts_ridge,
     dependent_columns,
     first_best,
     in_units,
@@ -198,13 +208,6 @@ an eighth with 512 features, a quarter with 2,048, and twofold from 8,192 on. Sq
 relative to those of a ridge selected just then: demos/benchmarks/bad_order.py.
 """
 
-MAX_UNITS_RATIO, MAX_TIE = 2.1, 2.0
-"""Ratio of the largest unit to the smallest up to which raw features come first, and the difference
-in minus twice the log-likelihood up to which the first of two kinds of units is selected.
-
-Few rows of small whole numbers often have the ratio 2 exactly, where rounding would decide.
-"""
-
 MEMORIES_BETWEEN_SELECTIONS = 4
 """Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
 
@@ -310,9 +313,11 @@ def is_doubling(count: int, doubles_at: int) -> bool:
 
 
 def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock: Clock) -> None:
-    """Let `onlinels.core` pass checkpoints while the ridge is kept."""
+    """Let `onlinels.core` pass checkpoints while the ridge is kept, and tell when one is due."""
+    clock.set_until(penalty.until_time)
     n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
-    least = max(MIN_ROWS_PER_FEATURE * n_varying, 0.25 * penalty.doubles_at)
+    are_many = n_varying > MAX_FEATURES_SELECTED
+    least = max(MIN_ROWS_PER_FEATURE * n_varying * are_many, 0.25 * penalty.doubles_at)
     keeps = is_base and depends_on_doublings(n_folds, clock)
     growth = growth_between(n_varying) if keeps else 0.0
     scaled = 0.0 if penalty.units is None or penalty.ridge is None else penalty.ridge
@@ -397,12 +402,13 @@ class Penalty(NamedTuple):
         return [(name, each) for name, each in arrays if each is not None]
 
 
-MIN_ROWS_PER_FEATURE = 3
-"""Number of rows per feature from which a choice may be kept.
+def first_penalty() -> tuple[Penalty, float]:
+    """Return the choice for a model without rows, and when the next is due: see `choose_penalty`.
 
-With fewer rows, errors depend more on the ridge than the likelihood does: with about as many rows
-as features, keeping accepted ridges made errors 2 to 7% larger on average.
-"""
+    It does not depend on any setting, and is no selection: a fleet of models is made in no time.
+    """
+    first = Penalty(doubles_at=next_doubling(0), constants=np.zeros(0))
+    return first, float(next_checkpoint(0, 0))
 
 
 def only_values(statistics: Statistics) -> Floats:
@@ -431,18 +437,19 @@ def choose_penalty(
     n_varying = penalty.n_varying
     began = penalty.began if n_varying else max(0, statistics.count - 1)
     count = statistics.count - began
-    deviations = None if scaling is None else statistics.deviations
-    tried = [deviations]
-    if scaling == "auto" and deviations is not None:
-        tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
     equal = int(equal_rows(count, statistics.weight, float(statistics.tally[2])))
     doubles = is_doubling(equal, penalty.doubles_at)
-    are_few = equal < MIN_ROWS_PER_FEATURE * n_varying
     is_new = doubles or number is None or not depends_on_doublings(subsets.n_folds, clock)
-    if are_few and not is_new:
-        tried = [None if units is None else deviations]
-    if is_new or are_few or not is_kept(penalty, statistics, running):
+    are_alike = not is_new and have_units(units, statistics)
+    # An explicit "standard" follows every row.
+    deviations = None if scaling is None else statistics.deviations
+    own = deviations if scaling == "standard" else units
+    may_keep = are_alike and not are_few(equal, n_varying)
+    if not (may_keep and is_kept(penalty, own, statistics, running)):
+        tried = kinds_of_units(scaling, deviations)
+        if not is_new and n_varying >= MIN_FEATURES_TO_KEEP_UNITS:
+            tried = [own if are_alike or units is None else deviations]
         number, units = select_ridge_and_units(subsets, tried, clock.forgets)
     if doubles:
         at = next_doubling(equal)
@@ -461,36 +468,69 @@ def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
     return n_folds == 1 and not clock.forgets
 
 
-def are_alike(units: Floats) -> bool:
-    """Return whether raw and standardised features are about the same, so that raw come first.
+def kinds_of_units(scaling: Any, deviations: Floats | None) -> list[Floats | None]:
+    """Return the units that a ridge may act on; of tied units, the first are selected.
+
+    Raw features come first if raw and standardised features are about the same.
 
     Examples
     --------
-    >>> are_alike(np.array([1.0, 1.5, 0.0])), are_alike(np.array([1.0, 10.0]))
-    (True, False)
+    >>> kinds_of_units("auto", np.array([1.0, 1.5, 0.0]))
+    [None, array([1. , 1.5, 0. ])]
+    >>> kinds_of_units("auto", np.array([1.0, 10.0]))
+    [array([ 1., 10.]), None]
     """
-    varying = units[units > 0.0]
-    return bool(not varying.size or varying.max() <= MAX_UNITS_RATIO * varying.min())
+    if scaling != "auto" or deviations is None:
+        return [deviations]
+    varying = deviations[deviations > 0.0]
+    are_alike = not varying.size or varying.max() <= MAX_UNITS_RATIO * varying.min()
+    return [None, deviations] if are_alike else [deviations, None]
 
 
-def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None) -> bool:
-    """Return whether the ridge and units selected at the last doubling are kept.
+def have_units(units: Floats | None, statistics: Statistics) -> bool:
+    """Return whether no square of a deviation is more than about four times a unit, or less."""
+    if units is None:
+        return True
+    now, before = statistics.deviations**2, units**2
+    return not ((now > MAX_UNITS_GROWTH * before) | (before > MAX_UNITS_GROWTH * now)).any()
 
-    They are unless Rao's score test rejects the ridge (`onlinels.core.reference.is_accepted`), or
-    the square of a unit has changed about fourfold.
+
+def are_few(equal: int, n_varying: int) -> bool:
+    """Return whether there are so few rows for so many features that no ridge is kept."""
+    return n_varying > MAX_FEATURES_SELECTED and equal < MIN_ROWS_PER_FEATURE * n_varying
+
+
+def is_kept(
+    penalty: Penalty, units: Floats | None, statistics: Statistics, running: Recursion | None
+) -> bool:
+    """Return whether the ridge that was selected at the last doubling is kept, on units.
+
+    It is unless Rao's score test rejects the ridge (`onlinels.core.reference.is_accepted`).
     """
-    ridge, units = float(penalty.base_ridge or 0.0), penalty.base_units
-    if units is not None:
-        now, before = statistics.deviations**2, units**2
-        if (now > MAX_UNITS_GROWTH * before).any() or (before > MAX_UNITS_GROWTH * now).any():
-            return False
-    if running is None or running.trust < 1.0 or not penalty.is_base:
-        penalties, diagonal = penalties_of(ridge, units, statistics)
-        weights = np.asfortranarray(statistics.solve(penalties, diagonal))
-        running = recursion_at(statistics, weights, ridge, penalties)
+    ridge, shape = float(penalty.base_ridge or 0.0), statistics.shape
     freedom = statistics.weight - statistics.is_centred
     squares = float(statistics.target_squares.sum())
-    return running is not None and is_accepted(running.arrays, freedom, squares)
+    if running is not None and running.trust == 1.0 and penalty.is_base:
+        return is_accepted(running.arrays, freedom, squares)
+    if not min(shape):
+        return False
+    if shape[0] <= MAX_FEATURES_SELECTED:
+        sums, diagonal = statistics.sums(), statistics.diagonal
+        known = core.accepts_ridge and core.accepts_ridge(*arrays_of(sums, diagonal), units, ridge)
+        if known is not None:
+            return bool(known)
+        return accepts_ridge(in_units(varying_only(sums, diagonal), units), ridge)
+    penalties, diagonal = penalties_of(ridge, units, statistics)
+    weights = np.asfortranarray(statistics.solve(penalties, diagonal))
+    found = recursion_at(statistics, weights, ridge, penalties)
+    return found is not None and is_accepted(found.arrays, freedom, squares)
+
+
+def arrays_of(sums: Sums, diagonal: Floats, is_short: bool = False) -> tuple[Any, ...]:
+    """Return sums as `onlinels.core` takes them, given their diagonal; see checkpoints.h."""
+    total = float(sums.target_squares.sum())
+    numbers = total, float(sums.weight), int(sums.n_free), is_short
+    return np.asfortranarray(sums.gram), np.ascontiguousarray(sums.cross.T), diagonal, numbers
 
 
 def select_ridge_and_units(
@@ -519,6 +559,10 @@ def select_ridge_and_units(
         is_full = mean_weight <= MAX_MEAN_WEIGHT and statistics.count > n_varying
         is_short = bool(is_full and sums.weight < n_varying <= MAX_FEATURES_DECOMPOSED)
         sums = sums if is_short else replace(sums, weight=sums.weight / mean_weight)
+    if core.select_ridge is not None and len(diagonal) <= MAX_FEATURES_SELECTED:
+        found = core.select_ridge(*arrays_of(sums, diagonal, is_short), *tried)
+        if found is not None:
+            return found[0], tried[found[1]]
     choice, which = select(sums, statistics.count, tried, is_short)
     ridge, units = choice.ridge, tried[which]
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
@@ -601,10 +645,6 @@ def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats
     diagonal = statistics.diagonal
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
     return paper_ridge(squares, statistics.n_targets)
-
-
-MIN_PAPER_RIDGE = 10.0 * float(np.finfo(np.float64).eps)
-"""Smallest ridge of "paper" per feature, relative to the median sum of squares."""
 
 
 def paper_ridge(diagonal: Floats, n_targets: int) -> float:
@@ -744,7 +784,7 @@ def penalty_after(
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
     if len(only) > known[0]:
-        penalty = reindexed(penalty, Places.for_growth(known, (len(only), known[1])))
+        penalty = Room(known, (len(only), known[1])).of(penalty)
     penalty = penalty._replace(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from onlinels.checks import Floats, uncast
 from onlinels.core import SingleRows
+from onlinels.core.constants import (
+    AS_THEY_ARE,
+    DEVIATIONS,
+    EQUAL_PRIORS,
+    FOLLOW,
+    GIVEN,
+    GIVEN_PRIORS,
+    HAND_BACK,
+    LEARNT_PRIORS,
+    MAX_FEATURES_SOLVED,
+    MAX_ROUNDING,
+    OTHER_PRIORS,
+    SOLVE,
+)
 from onlinels.core.reference import is_one_of
 from onlinels.core.rows import SingleRows as InNumpy
 from onlinels.linear.following import MIN_SHARE, Following, patience_of
 from onlinels.linear.ridge import is_selected, set_checkpoints
+from onlinels.linear.scoring import normalized, unseen_classes
 from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
-from onlinels.rows.labels import Classes
+from onlinels.rows.labels import Classes, Label
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
 from onlinels.sums.subsets import Subsets
@@ -26,8 +43,34 @@ if TYPE_CHECKING:
 LABEL_TYPES = PLAIN_NUMBER_TYPES | {str, np.str_, bytes}
 """Types of labels that are compared without Python code."""
 
+MAX_CLASSES_RULED = 128
+"""Number of classes up to which the core finds the discriminants of every row."""
+
 ONE_TARGET = "y"
 """Outputs of a model whose target is one number: not a tuple of names, but this name."""
+
+
+class CorePriors(NamedTuple):
+    """The priors of classes as `onlinels.core` takes them.
+
+    Attributes
+    ----------
+    kind : int
+        `LEARNT_PRIORS`, `EQUAL_PRIORS`, `GIVEN_PRIORS`, or `OTHER_PRIORS`, which other code knows.
+    given : ndarray (n_classes,)
+        Weights of the priors, unless these are learnt.
+    fixed : ndarray (n_labels,)
+        Probability of every label where its class has no weight. The last labels are those that no
+        row has had.
+    hidden : ndarray (n_classes + 1,)
+        Weight of a class that rounding hides after removals: that of every class, and the factor
+        on the square of its share; see `onlinels.sums.audit.held_targets`.
+    """
+
+    kind: int
+    given: Floats
+    fixed: Floats
+    hidden: Floats
 
 
 def rows_of(state: State) -> Any:
@@ -40,37 +83,85 @@ def rows_of(state: State) -> Any:
     if following.rows is not None or not min(shape):
         return following.rows
     constants = None
+    state.clock.set_until(None)
     if is_selected(state.settings.ridge):
         set_checkpoints(following, state.penalty, state.subsets.n_folds, state.clock)
         known = state.penalty.constants
         if known is not None and state.penalty.n_varying < len(known):
             constants = known  # If a feature begins to vary, other code learns a row.
-    decay, recursion = state.clock.forgetting_factor, following.recursion
-    decays_errors = decay != 1.0 and statistics.rounding.weight
-    is_other = state.clock.half_life is not None or decays_errors or state.subsets.folds
-    is_current = solution is not None and solution.n_rows == state.count
+    clock, (ridge, scaling), mode = state.clock, ridge_of(state), mode_of(state)
+    if mode == FOLLOW and is_solved_in_core(state):
+        following.room_for(*shape, statistics.count, ridge)
     targets, labels = _targets_of(state)
+    priors, unseen = _priors_of(state, targets)
     rows: Any = SingleRows(
         features=reader_of(state.columns.places, shape[0]),
         targets=targets,
-        labels=labels,
+        labels=(*labels, *unseen),
         label_types=LABEL_TYPES,
         whole=statistics,
         inliers=state.subsets.inliers,
-        recursion=recursion,
-        weights=solution.output_weights if is_current else None,
+        recursion=following.recursion,
         registers=following.registers,
         counts=state.counts,
         constants=constants,
-        decay=decay,
+        units=state.penalty.units,
+        hands=clock.hands,
+        priors=priors,
+        ridge=ridge,
+        scaling=scaling,
+        decay=clock.forgetting_factor,
         most=MAX_RUNNING_LEVERAGE,
-        least_share=MIN_SHARE if state.settings.is_recursive and decay != 1.0 else 0.0,
+        least_share=MIN_SHARE if state.settings.is_recursive and clock.forgets else 0.0,
         patience=patience_of(shape[0]),
-        learns=not is_other,
-        refines=recursion is not None and recursion.trust < 1.0,
-        forgets=state.clock.forgets,
+        mode=mode,
+        learns=learns_rows(state),
+        forgets=clock.forgets,
+        counts_dates=clock.counts_dates,
+        warns=bool(is_selected(state.settings.ridge) and statistics.rounding.squares.any()),
     )
+    if solution is not None and solution.n_rows == state.count:
+        rows.hold(solution.output_weights)
     return following.hold(rows)
+
+
+def learns_rows(state: State) -> bool:
+    """Return whether the core learns rows of a state, as long as these are plain."""
+    return not (state.subsets.folds or (state.clock.forgets and state.statistics.rounding.weight))
+def is_solved_in_core(state: State) -> bool:
+    """Return whether `onlinels.core` solves the sums of a state, unless it meets few digits."""
+    return (
+        not issubclass(SingleRows, InNumpy)
+        and state.statistics.n_features <= MAX_FEATURES_SOLVED
+        and bool(state.statistics.products.row_arrays())
+        and not state.subsets.folds
+    )
+
+
+def mode_of(state: State) -> int:
+    """Return how `onlinels.core` answers questions about a state."""
+    if is_solved_in_core(state):
+        return FOLLOW if follows_rows(state) else SOLVE
+    recursion = state.following.recursion
+    return HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
+
+
+def follows_rows(state: State) -> bool:
+    """Return whether a recursion can follow the rows of a state.
+
+    Before a ridge is selected, the paper's ridge is in force, which changes with every row.
+    """
+    is_paper = state.penalty.ridge is None and not isinstance(state.settings.ridge, numbers.Real)
+    return state.settings.follows_rows and not is_paper
+
+
+def ridge_of(state: State) -> tuple[float, int]:
+    """Return the ridge c of a state, -1.0 for the paper's, and what it acts on."""
+    ridge, scaling = state.penalty.ridge, AS_THEY_ARE if state.penalty.units is None else GIVEN
+    if ridge is None:
+        is_number = isinstance(state.settings.ridge, numbers.Real)
+        ridge = float(state.settings.ridge) if is_number else -1.0
+    return ridge, DEVIATIONS if state.settings.own_scaling == "standard" else scaling
 
 
 def learn_in_place(state: State, rows: Rows) -> bool:
@@ -123,3 +214,29 @@ def _targets_of(state: State) -> tuple[Any, Any]:
     if not all(is_one_of(LABEL_TYPES, name) for name in places):
         places = {}
     return reader_of(places, len(outputs)), ()
+
+
+def _priors_of(state: State, targets: Any) -> tuple[CorePriors | None, Iterable[Label]]:
+    """Return the priors of classes, and the labels with a prior that no row has had."""
+    priors, rounding = state.settings.priors, state.statistics.rounding
+    labels: tuple[Label, ...] = () if priors is None else state.outputs.labels
+    n_classes, unseen = len(labels), dict[Label, float]()
+    if priors is None:
+        return None, unseen
+    kind, fixed = LEARNT_PRIORS if priors == "learnt" else EQUAL_PRIORS, np.zeros(n_classes)
+    given = np.ones(n_classes)
+    if isinstance(priors, Mapping):
+        kind = GIVEN_PRIORS
+        # Labels that may be compared by Python code are not compared here.
+        are_plain = len(targets) == n_classes and all(is_one_of(LABEL_TYPES, k) for k in priors)
+        if are_plain:
+            unseen = unseen_classes(priors, labels)
+            shares = normalized(priors, (*labels, *unseen))
+            given, is_named = shares[:n_classes], [k in priors for k in (*labels, *unseen)]
+            fixed = np.where(is_named, shares, 0.0)
+        else:
+            kind = OTHER_PRIORS
+    if n_classes > MAX_CLASSES_RULED:
+        kind = OTHER_PRIORS
+    hidden = MAX_ROUNDING * np.append(rounding.squares[-n_classes:], rounding.weight)
+    return CorePriors(kind, given, fixed, hidden), unseen

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from inspect import signature
-from itertools import compress
+from itertools import compress, count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -143,6 +143,9 @@ def sorted_names(names: Iterable[Name]) -> list[Name]:
     >>> sorted_names(["b", "h10", "h9", "a"])
     ['h9', 'h10', 'a', 'b']
     """
+    names = list(names)
+    if set(map(type, names)) == {str} and OUTPUT_NAME not in "".join(names):  # type: ignore[arg-type]
+        return sorted(names, key=repr)  # As below, where no name is that of an output.
     return sorted(names, key=_sorting_key)
 
 
@@ -801,6 +804,29 @@ class Columns:
                 columns._stems |= {str(each.name) for each in arrays if each.are_outputs}
                 columns.places = columns.places.copy()
                 columns._last = columns._reader = None
+        return columns
+
+    def met(self, x: Any) -> Columns | None:
+        """Return columns with the names of a sample too, noted for `onlinels.core`.
+
+        None if the sample is not a dict of numbers by plain names, or if these columns are not
+        named by such alone: `read_row`, `extended` and `note` read it then.
+        """
+        if type(x) is not dict or self._plain or self._lengths or self._stems or self.is_numbered:
+            return None
+        is_named = PLAIN_NAME_TYPES.issuperset(map(type, x))
+        if not (is_named and PLAIN_NUMBER_TYPES.issuperset(map(type, x.values()))):
+            return None
+        columns, index = self, self._index
+        new = [name for name in x if name not in index]
+        if new:
+            columns = shallow_copy(self)
+            names = sorted_names(new)
+            columns.names = (*self.names, *names)
+            columns._index = index = index | dict(zip(names, count(len(self)), strict=False))
+            columns.places, columns._last, columns._reader = self.places.copy(), None, None
+        if len(columns.places) <= 2 * len(columns):
+            columns.places.update(zip(x, map(index.__getitem__, x), strict=True))
         return columns
 
     def staying(self, gone: NDArray[np.bool_]) -> Integers:

@@ -60,6 +60,12 @@ class Classes:
         places = {label: column for column, label in enumerate(new, len(self))}
         return Classes(self.index | places) if new else self
 
+    def met(self, y: Any) -> Classes | None:
+        """Return classes with a plain label too; None for a label that `read_label` must read."""
+        if type(y) not in PLAIN_LABEL_TYPES or y != y:
+            return None
+        return self if y in self.index else Classes(self.index | {y: len(self.index)})
+
     def columns(self, labels: Sequence[Label]) -> Integers:
         """Return the columns of known labels, an array (len(labels),)."""
         return np.array(list(map(self.index.__getitem__, labels)), dtype=np.intp)

@@ -9,6 +9,7 @@ from scipy.linalg.blas import dger
 from scipy.sparse import csr_array
 
 from onlinels.checks import Floats, row_blocks
+from onlinels.core.constants import MIN_EIGENVALUE_UNREFINED
 from onlinels.numerics import Calls, are_columns, product
 from onlinels.saving import savable
 from onlinels.sums.axes import Places, has_axes, moved_by_axes
@@ -31,9 +32,6 @@ MAX_CLASSES_BY_PRODUCT = 64
 
 Measured: with 10 classes in batches of 7 rows, learning takes two thirds of the time.
 """
-
-MIN_EIGENVALUE_UNREFINED = 1e-3
-"""Smallest eigenvalue, of the system scaled to unit diagonal, that needs no refinement."""
 
 
 def products_fit(sums: Any) -> bool:

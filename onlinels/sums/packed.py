@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 from onlinels.checks import Floats, Matrix
 from onlinels.numerics import Calls, are_columns, enlarged, product
 from onlinels.saving import savable
-from onlinels.sums.axes import Places, gathered, is_growth
+from onlinels.sums.axes import Places, Room, gathered, is_growth
 
 PANEL_COLUMNS = 1024
 """Number of columns of a panel.
@@ -178,6 +178,21 @@ class PackedSymmetric:
         for number, mine in enumerate(self.panels):
             both = zip(mine, new.panels[number], strict=True)
             new.panels[number] = Panel(*(enlarged(part, *larger.shape) for part, larger in both))
+        return new
+
+    def with_room(self, room: Room) -> Self:
+        """Return a matrix with room for more columns, or this matrix."""
+        if room.new[0] == self.size:
+            return self
+        new = type(self)(room.new[0])
+        for number, mine in enumerate(self.panels):
+            width, larger = len(mine.corner), new.panels[number]
+            if width == len(larger.corner):
+                new.panels[number] = mine
+                continue
+            larger.corner[:width, :width] = mine.corner
+            if mine.start:
+                larger.above[:, :width] = mine.above
         return new
 
     def times(self, columns: Floats) -> Floats:

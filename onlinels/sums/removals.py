@@ -30,9 +30,6 @@ MAX_LOST = 5e-7
 MAX_WHOLE = 2.0**40
 """Sum of squares up to which other than whole numbers are hardly ever rounded to whole numbers."""
 
-MAX_ROUNDING = 16.0
-"""Multiple of the estimated rounding error up to which a sum of squares may be nothing else."""
-
 ROWS_PER_PRODUCT = 256
 """Number of rows whose products BLAS sums up, about, before it adds them to the sums."""
 

@@ -17,21 +17,26 @@ from onlinels.core.constants import (
     DUE_TOLERANCE,
     DUE_WEIGHT,
     EPS,
+    EQUAL_PRIORS,
     GAIN,
     GROWTH,
     KEPT,
+    LEARNT_PRIORS,
     LEAST_ROWS,
     MAX_MEAN_WEIGHT,
     MAX_SQUARES,
     MAX_UNITS_GROWTH,
+    MIN_CLASS_SHARE,
     MIN_FREE,
     MIN_INFORMATION,
     MIN_NOISE,
     MIN_ROWS_DWARFED,
     MIN_SCALE,
+    MIN_SCATTER_SHARE,
     MUCH_HEAVIER,
     MUCH_LARGER,
     NEXT_DUE,
+    OTHER_PRIORS,
     PREDICTED_AT,
     ROWS_BETWEEN_ORIGINS,
     ROWS_SELECTED_ONE_BY_ONE,
@@ -41,6 +46,7 @@ from onlinels.core.constants import (
     VALID_UNTIL,
 )
 from onlinels.core.reference import equal_rows, is_weight_due
+from onlinels.linear.scoring import discriminant, posteriors, probabilities_of
 
 
 def squares_of(s):
@@ -246,6 +252,8 @@ class SingleRows:
 
     def __init__(self, *, whole, inliers, recursion, weights, **others):
         vars(self).update(others)
+        # Where there is a clock, other code passes its time.
+        self.learns = self.learns and self.hands is None
         self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
         self.r, self.row, self.inlier = (
             recursion_of(recursion, weights),
@@ -273,15 +281,56 @@ class SingleRows:
         self.registers[PREDICTED_AT] = self.s.tally[0]
         return self.row.scores.tolist()
 
+    def find_rule(self):
+        """Return the map to discriminant scores; None if Python code must find it."""
+        s, p, n = self.s, self.priors, len(self.s.target_squares)
+        if p is None or s.cross is None or p.kind == OTHER_PRIORS:
+            return None
+        shares = mean_of(s)[s.m :]
+        weights = s.target_squares + s.tally[1] * shares**2
+        weights[weights <= p.hidden[:n] + p.hidden[n] * shares**2] = 0.0
+        explained, present = self.r.weights.T @ s.cross, weights > MIN_CLASS_SHARE * weights.sum()
+        roots = np.where(present, weights, np.inf) ** -0.5
+        left = 1.0 - np.linalg.eigvalsh(0.5 * (explained + explained.T) * np.outer(roots, roots))
+        if not (left.min() > 0.0 and (1.0 / left).sum() * MIN_SCATTER_SHARE < 1.0):
+            return None  # Rounding prevails.
+        kinds = {LEARNT_PRIORS: "learnt", EQUAL_PRIORS: "equal"}
+        given = kinds.get(p.kind, dict(enumerate(p.given.tolist())))
+        return discriminant(explained, weights, shares, given, range(n))
+
+    def rule(self, matrix, constant):
+        found = self.find_rule() if self.can_answer() else None
+        if found is not None:
+            matrix[:], constant[:] = found
+        return found is not None
+
     def scores(self, x):
         scores = self.answer(x)
-        return NotImplemented if scores is None else scores
+        if scores is None or self.priors is None:
+            return NotImplemented if scores is None else scores
+        rule = self.find_rule()
+        return NotImplemented if rule is None else rule.scores(np.array(scores)).tolist()
 
     scores_of = scores
 
     def label(self, x):
-        scores = self.answer(x)
-        return NotImplemented if scores is None else self.labels[int(np.argmax(scores))]
+        scores = self.scores(x)
+        return scores if scores is NotImplemented else self.labels[int(np.argmax(scores))]
+
+    def probabilities(self, x):
+        scores = self.scores(x)
+        if scores is NotImplemented or len(self.labels) < len(scores):
+            return NotImplemented
+        n, scores = len(scores), np.array([scores])
+        if self.priors is None:
+            found = probabilities_of(scores)[0]
+        else:
+            absent, fixed = np.isneginf(scores[0]), self.priors.fixed
+            left = 1.0 - fixed[n:].sum() - fixed[:n][absent].sum()
+            found = np.append(np.where(absent, fixed[:n], left * posteriors(scores)[0]), fixed[n:])
+        found = found.tolist()
+        is_plain = isinstance(self.targets, dict) and len(self.targets) == n
+        return dict(zip(self.labels, found, strict=True)) if is_plain else found
 
     def spread(self, x):
         if self.r.inverse is None or self.refines:
@@ -310,6 +359,9 @@ class SingleRows:
         same = self.row.values[: self.s.m] == self.constants
         return bool((same | np.isnan(self.constants)).all())
 
+    def is_first(self):
+        return self.s.tally[0] == 0.0 and self.s.is_centred
+
     def prepare(self, w, decay):
         prepare(self.s, self.row, w, decay)
         if self.inliers is not None:
@@ -318,8 +370,8 @@ class SingleRows:
     def is_plain(self, w):
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
-        can_learn = can_learn and 0.0 < w <= 1.0 and weight > 0.0
-        can_learn = can_learn and self.is_constant_where_known()
+        can_learn = can_learn and 0.0 < w <= 1.0 and (weight > 0.0 or count == 0.0)
+        can_learn = can_learn and (self.is_first() or self.is_constant_where_known())
         if not (can_learn and ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
@@ -363,12 +415,14 @@ class SingleRows:
             registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
 
     def learn_read(self, column):
-        share = self.registers[SHARE] * self.decay
+        share = self.registers[SHARE] * (self.decay if self.s.tally[1] > 0.0 else 1.0)
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             self.registers[SHARE] = 1.0 if is_restored else share
         if self.counts is not None:
             self.counts[column] += 1.0
+        if self.constants is not None and self.is_first():
+            self.constants[:] = self.row.values[: self.s.m]
         self.learn_prepared(is_restored)
 
     def targets_of(self, y):
@@ -382,7 +436,7 @@ class SingleRows:
         targets = read.row(y)
         return None if targets is None or len(y) < n else (targets, 0)
 
-    def learn(self, x, y, w):
+    def learn(self, x, y, w, t=None):
         values, known = self.features.row(x), self.targets_of(y)
         if type(w) is not float or values is None or known is None:
             return NotImplemented
@@ -390,6 +444,12 @@ class SingleRows:
         if not self.is_plain(w):
             return NotImplemented
         self.learn_read(known[1])
+        return None
+
+    def learn_new(self, x, y, w, t, attributes, state):
+        if self.learn(x, y, w, t) is NotImplemented:
+            return NotImplemented
+        attributes["_state"] = state
         return None
 
     def learn_checked(self, row, w, decay):
@@ -408,9 +468,10 @@ class SingleRows:
                 return k
             known = targets[k] if self.counts is None else np.eye(n)[column]
             self.load(x, known)
-            if not self.is_plain(w[k]) or self.answer(x) is None:
+            found = self.scores(x) if self.is_plain(w[k]) else NotImplemented
+            if found is NotImplemented:
                 return k
-            scores[k] = self.row.scores
+            scores[k] = found
             self.load(x, known)
             self.prepare(w[k], self.decay)
             self.learn_read(column)

@@ -44,7 +44,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
         r.inverse[j * m + j] = 1 / ridge;
     for (; i < k; i++) {
         memcpy(row.values, rows + i * size, (size_t)size * sizeof(real));
-        predict(&s, &r, &row);
+        predict(&s, r.weights, &row);
         for (ptrdiff_t j = 0; j < n; j++)
             scores[i * n + j] = row.scores[j];
         prepare(&s, &row, 1.0, decay);
