@@ -69,6 +69,8 @@ static PyMethodDef module_methods[] = {
     {"scale_after", scale_after, METH_VARARGS, NULL},
     {"mix_scores", mix_scores, METH_VARARGS, NULL},
     {"judge_row", judge_row, METH_VARARGS, NULL},
+    {"mix_forecasts", mix_numbers, METH_VARARGS, NULL},
+    {"judge_forecast", judge_forecast, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
 #define FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC)

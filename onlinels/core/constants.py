@@ -379,3 +379,10 @@ With it 90% intervals contained 87.9% to 90.7% of the targets on twenty streams.
 
 MAX_LOG_WIDTH = 3.0
 """Limit of the logarithm of the width, in both directions."""
+
+LATE_CAUTION = 0.2
+"""Part of the expected misses by which intervals are too wide if targets are very late.
+
+The size of errors changes before late targets arrive, more often upwards. With 1,000 rows of delay,
+90% intervals contained 1.5% more of the targets than without it.
+"""

@@ -36,6 +36,7 @@
 #define DEVIATION_PER_ABSOLUTE 1.2533141373155001
 #define WIDTH_STEP 0.05
 #define MAX_LOG_WIDTH 3.0
+#define LATE_CAUTION 0.2
 
 /* ---- Scales -------------------------------------------------------------------------------------- */
 
@@ -386,23 +387,27 @@ static double deviation_of(const numbers_t *t)
     return t->n_errors < MIN_ERRORS ? HUGE_VAL : DEVIATION_PER_ABSOLUTE * t->error * exp(t->width);
 }
 
-/* Count the errors of n forecasts and of their mixture, after a row of weight w whose target came at once; see
- * `judge` in `onlinels/stream/regressor.py`. */
-static void judge_number(ptrdiff_t n, numbers_t *t, const real *forecasts, double mixture, double target, double w)
+/* Count the errors of n forecasts and of their mixture, after a row of weight w. Errors of late targets count longer:
+ * their pace is below 1. */
+static void judge_number(ptrdiff_t n, numbers_t *t, const real *forecasts, double mixture, double target, double w,
+                         double pace)
 {
-    const double error = fabs(mixture - target), expected = 1.0 - INTERVAL_PROBABILITY;
+    const double error = fabs(mixture - target), decay = 1.0 - (1.0 - NUMBER_ERROR_DECAY) * pace;
     if (t->n_errors >= MIN_ERRORS) {
+        /* Compared with the current width, which earlier late targets have changed already. */
         const double missed = error > INTERVAL_DEVIATIONS * deviation_of(t);
-        const double width = t->width + (w < 1.0 ? w : 1.0) * WIDTH_STEP * (missed - expected);
+        const double expected = (1.0 - INTERVAL_PROBABILITY) * (1.0 - LATE_CAUTION * (1.0 - pace));
+        /* Larger weights would make the width oscillate. */
+        const double width = t->width + (w < 1.0 ? w : 1.0) * WIDTH_STEP * pace * (missed - expected);
         t->width = width < -MAX_LOG_WIDTH ? -MAX_LOG_WIDTH : width < MAX_LOG_WIDTH ? width : MAX_LOG_WIDTH;
     }
-    t->weight = NUMBER_ERROR_DECAY * t->weight + w;
+    t->weight = decay * t->weight + w;
     const double most = MAX_RELATIVE_ERROR * t->error, known = t->error > 0.0 && error > most ? most : error;
     t->error = t->weight != 0.0 ? t->error + w * (known - t->error) / t->weight : 0.0;
     for (ptrdiff_t k = 0; t->error > 0.0 && k < n; k++) {
         const double relative = fabs(forecasts[k] - target) / t->error;
         const double loss = relative < MAX_RELATIVE_ERROR ? relative : MAX_RELATIVE_ERROR;
-        t->losses[k] = (real)(NUMBER_ERROR_DECAY * t->losses[k] + w * loss);
+        t->losses[k] = (real)(decay * t->losses[k] + w * loss);
     }
     t->n_errors += w > 0.0;
 }

@@ -331,7 +331,7 @@ static PyObject *StreamRows_learn(StreamRows *self, PyObject *const *args, Py_ss
         self->target = target;
     } else {
         const double plain = (double)target / self->number.unit, most = MAX_PLAIN_VALUE;
-        judge_number(e->n_scores + N_OTHERS, &self->number, self->best, *self->mixture, target, w);
+        judge_number(e->n_scores + N_OTHERS, &self->number, self->best, *self->mixture, target, w, 1.0);
         self->target = (real)(plain > most ? most : plain < -most ? -most : plain);
         learn_number(self->m, &self->number, target, self->values);
     }
