@@ -56,7 +56,7 @@ from onlinels.core.constants import (
 from onlinels.linear import prequential, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
-from onlinels.stream import classifier, features
+from onlinels.stream import classifier, features, regressor
 from onlinels.sums.axes import grown
 from onlinels.sums.forms import GramSums
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
@@ -869,9 +869,12 @@ def test_a_compiled_file_of_another_version_is_not_used():
 def reference_of_streams():
     """Let stream models score and learn rows by the reference."""
     with (
+        mock.patch.object(stream_base, "StreamRows", None),
         mock.patch.object(stream_base, "Experts", reference.Experts),
         mock.patch.object(classifier, "judge_row", reference.judge_row),
         mock.patch.object(classifier, "mix_scores", reference.mix_scores),
+        mock.patch.object(regressor, "mix_forecasts", reference.mix_forecasts),
+        mock.patch.object(regressor, "judge_forecast", reference.judge_forecast),
         mock.patch.object(features, "scale", reference.scale),
         mock.patch.object(features, "scale_after", reference.scale_after),
     ):

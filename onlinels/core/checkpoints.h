@@ -71,7 +71,7 @@ static void set_due(SingleRows *self, double rows, ptrdiff_t n_varying)
 /* ---- What of ------------------------------------------------------------------------------------ */
 
 /* The standard deviation of a feature, given its sum of squares; 0 if its square would leave the range of numbers. */
-static double deviation_of(const sums_t *s, double square)
+static double deviation_at(const sums_t *s, double square)
 {
     const double deviation = sqrt(square / s->tally[1]);
     return deviation >= MIN_DEVIATION ? deviation : 0.0;
@@ -83,7 +83,7 @@ static int are_units_alike(const SingleRows *self)
     const sums_t *s = &self->sums;
     const real *units = self->choice + N_CHOICE + s->m;
     for (ptrdiff_t i = 0; self->choice[IS_BASE_SCALED] != 0.0 && i < s->m; i++) {
-        const double now = deviation_of(s, told(s, i)), then = units[i];
+        const double now = deviation_at(s, told(s, i)), then = units[i];
         if (now * now > MAX_UNITS_GROWTH * then * then || then * then > MAX_UNITS_GROWTH * now * now)
             return 0;
     }
@@ -160,7 +160,7 @@ static int choose(SingleRows *self)
     ptrdiff_t n_told = 0;
     for (ptrdiff_t i = 0; i < m; i++) {
         squares[i] = told(s, i);
-        deviations[i] = weight > 0.0 ? deviation_of(s, squares[i]) : 0.0;
+        deviations[i] = weight > 0.0 ? deviation_at(s, squares[i]) : 0.0;
         n_told += squares[i] > 0.0;
         least = deviations[i] > 0.0 && deviations[i] < least ? deviations[i] : least;
         most = deviations[i] > most ? deviations[i] : most;
