@@ -110,7 +110,8 @@ def test_weights_solve_the_sums_in_every_way(stream, data):
             model.learn_many(rows, y)
     one = model._row_scores(rows[0])
     np.testing.assert_allclose(one, model._batch_scores(rows[:1])[1][0], rtol=1e-6, atol=1e-9)
-    assert residual_of(model) < 1e-8
+    # Without a ridge, directions that count as dependent are left out.
+    assert residual_of(model) < (1e-5 if make().ridge == 0.0 else 1e-8)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -152,7 +153,7 @@ def test_one_row_and_many_have_the_same_weights(stream):
     for x, target in zip(rows, y, strict=True):
         first.predict_one(x)
         one = solve(ready(first._state)).output_weights
-        many = solve(ready(second._state)).output_weights if second.count else one
+        many = solve(ready(second._state)).output_weights
         second.predict_one(x)
         np.testing.assert_array_equal(one, many)
         first.learn_one(x, target)
