@@ -2,8 +2,8 @@
 #ifndef ONLINELS_ANSWERS_H
 #define ONLINELS_ANSWERS_H
 
+#include "checkpoints.h"
 #include "classes.h"
-#include "model.h"
 
 /* Degrees of freedom, relative to the weight of the rows, below which they count as 0. */
 #define MIN_FREE 1e-9
@@ -47,7 +47,7 @@ static void begin(SingleRows *self)
     const double count = self->sums.tally[0], tried_at = -registers[VALID_UNTIL];
     const double since = count - registers[PREDICTED_AT]; /* 0 if a model from which this is copied was asked */
     if (self->mode != FOLLOW || !self->recursion.inverse || !(since > 0.0 && since <= self->patience)
-        || !(registers[NEXT_DUE] > count + 1.0) || !may_begin(&self->solver)
+        || !(registers[NEXT_DUE] > count + 1.0) || self->ridge.ridge < 0.0 || !may_begin(&self->solver)
         || (tried_at > 0.0 && count < tried_at + ROWS_BETWEEN_TRIALS))
         return;
     for (ptrdiff_t k = 1; k < self->sums.m; k *= 2)
@@ -65,11 +65,12 @@ static int is_followed(const SingleRows *self)
     return self->recursion.inverse && self->sums.tally[0] < self->registers[VALID_UNTIL];
 }
 
-/* The weights that answer for the rows learnt so far; NULL if Python code must make them. */
+/* The weights that answer for the rows learnt so far; NULL if Python code must make them. A choice of a ridge that is
+ * due is made here. */
 static const real *weights_now(SingleRows *self, int is_told)
 {
     const double count = self->sums.tally[0];
-    if (!(count < self->registers[NEXT_DUE]))
+    if (!is_chosen(self))
         return NULL;
     if (is_followed(self) && (self->mode == FOLLOW || count == self->registers[PREDICTED_AT]))
         return self->recursion.weights;

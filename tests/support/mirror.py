@@ -4,12 +4,14 @@ Functions have the names, the arguments and the order of these headers, where eq
 stand. `Reader` and `SingleRows` do what those of _core.c do.
 """
 
-from math import ceil
+from fractions import Fraction
+from math import ceil, inf, isfinite
 from types import SimpleNamespace
 
 import numpy as np
 from scipy.linalg.blas import ddot
 
+from onlinels.checks import MAX_COUNT
 from onlinels.core.constants import (
     AS_THEY_ARE,
     BEGAN,
@@ -24,15 +26,19 @@ from onlinels.core.constants import (
     GAIN,
     GIVEN,
     GROWTH,
+    HALF_LIFE,
     HAND_BACK,
     KEPT,
     LEARNT_PRIORS,
     LEAST_ROWS,
+    LOW,
     MAX_FEATURES_SOLVED,
+    MAX_HALF_LIVES,
     MAX_MEAN_WEIGHT,
     MAX_ROUNDING,
     MAX_SHARE_LEFT_OUT,
     MAX_SQUARES,
+    MAX_TIME,
     MAX_UNITS_GROWTH,
     MIN_CLASS_SHARE,
     MIN_DEVIATION,
@@ -50,6 +56,7 @@ from onlinels.core.constants import (
     MUCH_HEAVIER,
     MUCH_LARGER,
     NEXT_DUE,
+    NOW,
     OTHER_PRIORS,
     PREDICTED_AT,
     RENEWAL_ROWS,
@@ -61,8 +68,11 @@ from onlinels.core.constants import (
     SCALED,
     SHARE,
     SOLVED,
+    TIMED,
     TO_TELL,
     UNSOLVED,
+    UNTIL,
+    UNTIL_LOW,
     VALID_UNTIL,
 )
 from onlinels.core.reference import equal_rows, is_weight_due
@@ -375,8 +385,6 @@ class SingleRows:
 
     def __init__(self, *, whole, inliers, recursion, ridge, scaling, units, **others):
         vars(self).update(others)
-        # Where there is a clock, other code passes its time.
-        self.learns = self.learns and self.hands is None
         self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
         self.r, self.row, self.inlier = (
             recursion_of(recursion),
@@ -557,9 +565,9 @@ class SingleRows:
     def is_plain(self, w):
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
-        can_learn = can_learn and 0.0 < w <= 1.0 and (weight > 0.0 or count == 0.0)
+        can_learn = can_learn and 0.0 < w <= MAX_SQUARES and (weight > 0.0 or count == 0.0)
         can_learn = can_learn and (self.is_first() or self.is_constant_where_known())
-        if not (can_learn and ddot(values, values) <= MAX_SQUARES):
+        if not (can_learn and max(w, 1.0) * ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
         return self.inliers is not None or not dwarfs(self.s, self.row)
@@ -624,13 +632,56 @@ class SingleRows:
         targets = read.row(y)
         return None if targets is None or len(y) < n else (targets, 0)
 
+    # The time of a row: an exact number, or None, by which one unit passes.
+
+    def pass_time(self, w, time):
+        """Return the weight of a row by its time; None if Python code must find it."""
+        if self.hands is None:
+            return w
+        before = float(self.hands[NOW])
+        now = (
+            int(before) + int(self.hands[LOW]) if self.counts_dates and isfinite(before) else before
+        )
+        if time is None:
+            is_small = not self.counts_dates and not abs(before) + 1.0 >= MAX_COUNT
+            time = max(before, 0.0) + 1.0 if before == -inf or is_small else None
+        is_known = (int,) if self.counts_dates else (int, float)
+        if type(time) not in is_known or (
+            type(time) is int and not self.counts_dates and abs(time) >= MAX_COUNT
+        ):
+            return None
+        self.time = time
+        self.passed = (
+            float(Fraction(time) - Fraction(now))
+            if isfinite(time) and isfinite(now)
+            else time - now
+        )
+        half_lives = 0.0 if before == -inf else self.passed / self.hands[HALF_LIFE]
+        if not (abs(half_lives) <= MAX_HALF_LIVES and abs(time) < MAX_TIME):
+            return None
+        self.decay = 0.5 ** max(half_lives, 0.0)
+        return w * 2.0 ** min(half_lives, 0.0)
+
+    def move_clock(self, is_timed):
+        if self.hands is None:
+            return
+        if self.passed > 0.0:
+            low = self.time % 2**32 if self.counts_dates else 0
+            self.hands[NOW : LOW + 1] = self.time - low, low
+        self.hands[TIMED] = self.hands[TIMED] or is_timed
+        passed = self.hands[NOW] - self.hands[UNTIL] + (self.hands[LOW] - self.hands[UNTIL_LOW])
+        if passed >= 0.0:
+            self.registers[NEXT_DUE] = self.s.tally[0] + 1.0
+
     def learn(self, x, y, w, t=None):
         values, known = self.features.row(x), self.targets_of(y)
-        if type(w) is not float or values is None or known is None:
+        if type(w) not in (float, int) or values is None or known is None:
             return NotImplemented
         self.load(values, known[0])
-        if not self.is_plain(w):
+        w = self.pass_time(float(w), t)
+        if w is None or not self.is_plain(w):
             return NotImplemented
+        self.move_clock(t is not None)
         self.learn_read(known[1])
         return None
 
@@ -648,7 +699,7 @@ class SingleRows:
     def learn_many(self, X, targets):
         return False  # Other code learns them.
 
-    def predict_learn(self, X, targets, w, scores):
+    def predict_learn(self, X, targets, w, scores, variances, times):
         n = scores.shape[1]
         for k, x in enumerate(X):
             column = 0 if self.counts is None else targets[k]
@@ -656,11 +707,17 @@ class SingleRows:
                 return k
             known = targets[k] if self.counts is None else np.eye(n)[column]
             self.load(x, known)
-            found = self.scores(x) if self.is_plain(w[k]) else NotImplemented
+            t = None if times is None else float(times[k, 0])
+            t = int(t) + int(times[k, 1]) if times is not None and self.counts_dates else t
+            own, ask = self.pass_time(w[k], t), self.scores if variances is None else self.spread
+            found = ask(x) if own and self.is_plain(own) else NotImplemented
             if found is NotImplemented:
                 return k
-            scores[k] = found
+            scores[k] = found if variances is None else found[0]
+            if variances is not None:
+                variances[k] = found[1]
             self.load(x, known)
-            self.prepare(w[k], self.decay)
+            self.prepare(own, self.decay)
+            self.move_clock(times is not None)
             self.learn_read(column)
         return len(X)
