@@ -155,7 +155,9 @@ class SingleRows:
         """Return NotImplemented."""
         return NotImplemented
 
-    label = scores = probabilities = spread = interval = learn = learn_new = hand_over
+    label = scores = probabilities = calibrated = add_losses = spread = variances = interval = (
+        learn
+    ) = learn_new = hand_over
 
     def rule(self, *arrays: Numbers) -> bool:
         """Return False: other code finds the map to discriminant scores."""

@@ -339,12 +339,18 @@ class SingleRows:
         if scores is None or not self.is_constant_where_known():
             return NotImplemented
         free = spread(self.s, self.r, self.row, self.forgets)
-        is_known = free > MIN_FREE * self.s.tally[1]
-        return (scores, self.row.errors.tolist(), free) if is_known else NotImplemented
+        if not free > MIN_FREE * self.s.tally[1]:
+            self.row.errors[:], free = np.inf, 0.0
+        return scores, self.row.errors.tolist(), free
+
+    def hand_over(self, *_):
+        return NotImplemented
+
+    variances = calibrated = add_losses = hand_over
 
     def interval(self, x, least, terms):
         known = self.spread(x)
-        if known is NotImplemented or not known[2] >= least:
+        if known is NotImplemented or not 0.0 < known[2] >= least:
             return NotImplemented
         scores, variances, free = known
         halves = np.polyval(terms[::-1], 1.0 / free) * np.sqrt(variances)
