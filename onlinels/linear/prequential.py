@@ -14,7 +14,7 @@ from onlinels.linear.model import LinearModel, checked, read_rows, teach
 from onlinels.linear.ridge import changes_in, totals_after
 from onlinels.linear.scoring import discriminant
 from onlinels.linear.single import rows_of
-from onlinels.linear.state import State, chosen
+from onlinels.linear.state import State, chosen, recursion_beside
 from onlinels.numerics import enlarged, read_whole, shallow_copy
 from onlinels.rows.answers import labels_like, table_like
 from onlinels.rows.batch import Batch, names_of, warn_of_other_columns
@@ -419,4 +419,5 @@ def _current_recursion(model: LinearModel) -> Recursion | None:
     if following.asked(model._state.statistics) is None:
         following.ask_again(model.count)
         model._solved()
+    recursion_beside(model._state)
     return model._state.following.asked(model._state.statistics)
