@@ -74,7 +74,9 @@ class HandsOver(mirror.SingleRows):
     def learn(self, *_):
         return NotImplemented
 
-    label = scores = probabilities = spread = interval = learn_new = learn
+    label = scores = probabilities = calibrated = add_losses = spread = variances = interval = (
+        learn_new
+    ) = learn
 
     def rule(self, *_):
         return False

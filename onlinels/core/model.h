@@ -231,7 +231,7 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
         return PyErr_NoMemory() != NULL;
     real *nowhere = values + size, *about = nowhere + size, *image = about + ROWS_AT_ONCE * size;
     self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m, .imaged_at = -1.0,
-                        .scores = image + 2 * m, .errors = image + 2 * m + n};
+                        .scores = image + 2 * m, .errors = image + 2 * m + n, .own = 1.0};
     self->inlier = (row_t){.values = values, .about = image + 2 * size};
     self->ruled_at = -1.0;
     return take_sums(kept, given[0], m, n, nowhere, &self->sums)

@@ -534,12 +534,20 @@ class SingleRows:
             free = spread_of_factor(self.s, self.v, self.ridge, self.row, self.forgets)
         else:
             return NotImplemented
-        is_known = free > MIN_FREE * self.s.tally[1]
-        return (scores, self.row.errors.tolist(), free) if is_known else NotImplemented
+        if free != 0.0 and not free > MIN_FREE * self.s.tally[1]:
+            self.row.errors[:], free = np.inf, 0.0
+        elif free == 0.0:
+            return NotImplemented
+        return scores, self.row.errors.tolist(), free
+
+    def hand_over(self, *_):
+        return NotImplemented
+
+    variances = calibrated = add_losses = hand_over
 
     def interval(self, x, least, terms):
         known = self.spread(x)
-        if known is NotImplemented or not known[2] >= least:
+        if known is NotImplemented or not 0.0 < known[2] >= least:
             return NotImplemented
         scores, variances, free = known
         halves = np.polyval(terms[::-1], 1.0 / free) * np.sqrt(variances)
