@@ -45,7 +45,8 @@ static void begin(SingleRows *self)
     double *registers = self->registers, step = RENEWAL_ROWS_PER_FEATURE;
     const double count = self->sums.tally[0];
     if (self->mode != FOLLOW || !self->recursion.inverse || !(count - registers[PREDICTED_AT] <= self->patience)
-        || !(registers[NEXT_DUE] > count + 1.0) || self->ridge.ridge < 0.0 || count < self->tried_at + ROWS_BETWEEN_TRIALS)
+        || !(registers[NEXT_DUE] > count + (tests_ridge(self) ? 1.0 : MIN_ROWS_FOLLOWED)) || self->ridge.ridge < 0.0
+        || count < self->tried_at + ROWS_BETWEEN_TRIALS)
         return;
     self->row.imaged_at = -1.0;
     if (!begin_recursion(&self->sums, &self->solver, registers[SHARE], &self->recursion)) {
