@@ -212,8 +212,8 @@ static int choose(SingleRows *self)
     const real *found = is_kept && c[IS_BASE_SCALED] != 0.0 ? base_units : is_kept ? NULL : kinds[which];
     const int is_same = ridge == c[RIDGE] && (found != NULL) == (c[IS_SCALED] != 0.0)
                         && (!found || !memcmp(found, units, size));
-    if (!is_same || self->registers[SHARE] != 1.0)
-        self->registers[VALID_UNTIL] = 0.0;
+    if (!is_same || self->registers[SHARE] != 1.0 || self->registers[VALID_UNTIL] < 0.0)
+        self->registers[VALID_UNTIL] = 0.0; /* With more rows, an inverse may have its digits. */
     c[RIDGE] = ridge;
     c[IS_SCALED] = found != NULL;
     if (found)
@@ -232,7 +232,6 @@ static int choose(SingleRows *self)
         memcpy(base_units, units, size);
     }
     self->registers[SHARE] = 1.0;
-    self->tried_at = -HUGE_VAL; /* With more rows, an inverse may have its digits. */
     set_due(self, rows, n_varying);
     if (self->hands) {
         c[UNTIL_TIME] = (self->hands[NOW] + self->hands[LOW]) + self->between;

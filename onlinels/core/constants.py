@@ -5,7 +5,7 @@ They stand here too because Python needs them where no compiler was.
 
 from __future__ import annotations
 
-LAYOUT = 20
+LAYOUT = 21
 """Number of the arguments and arrays of the classes in _core.c, and of what their methods change.
 
 It is raised with every change of these, so that a compiled file of another version is not used.
@@ -156,7 +156,8 @@ ROWS_BETWEEN_TRIALS = 1024
 PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)
 """Registers of a model, the few numbers that Python and C share: counts of rows at the last
 prediction, from which the weights no longer answer, and at which a ridge is chosen; and the share
-of the ridge that decay has left."""
+of the ridge that decay has left. `VALID_UNTIL` below 0 is minus the count of rows at which the core
+met an inverse that lacked digits."""
 
 DUE_WEIGHT = 4
 """Register of a model: weight of all rows at which a ridge is chosen, also before the count of rows
@@ -225,8 +226,9 @@ It is hardly ever met exactly, where rounding would decide.
 
 NOW, LOW, TIMED, HALF_LIFE, UNTIL, UNTIL_LOW = range(6)
 """The hands of a clock, which rows move: the time of the latest row is NOW + LOW, of which dates,
-in nanoseconds, need both, and NOW is NaN where these cannot tell it; whether a row had a time; the
-half-life; and the time at which a ridge is chosen, UNTIL + UNTIL_LOW."""
+in nanoseconds, need both; NOW is minus infinity before the first row, and NaN where these cannot
+tell the time. Then, whether a row had a time; the half-life; and the time at which a ridge is
+chosen, UNTIL + UNTIL_LOW."""
 
 N_HANDS = 6
 

@@ -8,7 +8,7 @@
 static int can_learn(const SingleRows *self, double w)
 {
     /* The first row is learnt too, but none after rows without a weight. */
-    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0
+    return self->learns && self->sums.cross && w > 0.0 && w <= MAX_SQUARES
            && (self->sums.tally[1] > 0.0 || self->sums.tally[0] == 0.0);
 }
 
@@ -29,12 +29,13 @@ static double elapsed(const double *later, const double *earlier)
 }
 
 /* Find, by the time of the row, the decay of all earlier weights, or the weight of a late row, which is what it
- * would be if it had come in time. Return 0 if Python code must: where the clock tells no time, and for gaps of
- * so many half-lives that it may warn. */
+ * would be if it had come in time. Return 0 if Python code must: where the hands cannot tell the time, and for
+ * gaps of so many half-lives that it may warn. */
 static int pass_time(SingleRows *self, double *w)
 {
     self->passed = elapsed(self->time, self->hands + NOW);
-    const double half_lives = self->passed / self->hands[HALF_LIFE];
+    /* Before the first row, there is nothing to decay. */
+    const double half_lives = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->passed / self->hands[HALF_LIFE];
     if (!(fabs(half_lives) <= MAX_HALF_LIVES && fabs(self->time[0]) < MAX_TIME))
         return 0;
     self->decay = half_lives > 0.0 ? exp2(-half_lives) : 1.0;
@@ -45,9 +46,10 @@ static int pass_time(SingleRows *self, double *w)
 /* Let one unit pass. */
 static int count_time(SingleRows *self, double *w)
 {
-    self->time[0] = self->hands[NOW] + 1.0;
+    const double now = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->hands[NOW];
+    self->time[0] = now + 1.0;
     self->time[1] = 0.0;
-    return !self->counts_dates && fabs(self->hands[NOW]) + 1.0 < MAX_COUNTED && pass_time(self, w);
+    return !self->counts_dates && fabs(now) + 1.0 < MAX_COUNTED && pass_time(self, w);
 }
 
 /* Read the time of the row: a number, of dates an int; or None, by which one unit passes. */
@@ -106,7 +108,8 @@ static int is_first(const SingleRows *self) { return self->sums.tally[0] == 0.0 
 static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
-    if (!can_learn(self, w) || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
+    if (!can_learn(self, w)
+        || !((w > 1.0 ? w : 1.0) * dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
     prepare_row(self, w, self->decay);
     return (self->inliers.m || !dwarfs(&self->sums, &self->row)) && is_undue(self, 1, w);
@@ -121,7 +124,7 @@ static void learn(SingleRows *self, int is_restored)
     const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
                         && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
                         && follow(&self->sums, &self->recursion, &self->row, self->most);
-    if (self->recursion.inverse && !follows)
+    if (!follows && registers[VALID_UNTIL] > 0.0)
         registers[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);
     if (self->inliers.m)
@@ -152,7 +155,8 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
 {
     if (n_args != 4)
         return PyErr_Format(PyExc_TypeError, "learn(x, y, w, t)");
-    double w = PyFloat_CheckExact(args[2]) ? PyFloat_AsDouble(args[2]) : 0.0;
+    const int is_number = PyFloat_CheckExact(args[2]) || PyLong_CheckExact(args[2]);
+    double w = is_number ? PyFloat_AsDouble(args[2]) : 0.0;
     if (!(w > 0.0) || !take_time(self, args[3], &w) || read_dict(self->features, args[0], self->row.values) < 0
         || !read_target(self, args[1]) || !is_plain(self, w))
         return not_known();
@@ -162,8 +166,8 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
 }
 
 /* Learn a sample, as `learn` does with all but the last two arguments, into the arrays of a new state, and put this
- * in the place of the state that the attributes of a model have: learn_new(x, y, w, t, attributes, state). No code comes
- * between, so that a row for which room is made is learnt or not. */
+ * in the place of the state that the attributes of a model have: learn_new(x, y, w, t, attributes, state). No code
+ * comes between, so that a row for which room is made is learnt or not. */
 static PyObject *SingleRows_learn_new(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
     if (n_args < 2 || !PyDict_CheckExact(args[n_args - 2]))
@@ -194,18 +198,21 @@ static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *arg
 
 /* ---- Rows of arrays ---------------------------------------------------------------------------- */
 
-/* The arrays of k rows: X (k, m), targets (k, n) or columns of labels (k,), w (k,), scores (k, n), to write, and
- * times (k, 2), which may lack. */
-enum { X, TARGETS, W, SCORES, TIMES, N_ARRAYS };
+/* The arrays of k rows: X (k, m), targets (k, n) or columns of labels (k,), w (k,), scores (k, n), to write;
+ * variances (k, n), to write, or None; and times (k, 2), or None. */
+enum { X, TARGETS, W, SCORES, SPREADS, TIMES, N_ARRAYS };
 
 /* Take the first arrays of rows. Return k, or -1 with an exception. */
 static Py_ssize_t take_rows(const SingleRows *self, PyObject *arrays, Py_ssize_t count, void **found)
 {
     const Py_ssize_t n = self->sums.n, k = PyObject_Size(PyTuple_GetItem(arrays, X));
-    const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n, 2 * k};
+    const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n, k * n, 2 * k};
     for (Py_ssize_t i = 0; i < count; i++) {
         const char *formats = i == TARGETS && self->counts ? INTEGERS : REALS;
-        if (k < 0 || !(found[i] = memory_of(arrays, i, sizes[i], formats, i == SCORES ? TO_WRITE : TO_READ)))
+        const int flags = i == SCORES || i == SPREADS ? TO_WRITE : TO_READ;
+        const int may_lack = i >= SPREADS && PyTuple_GetItem(arrays, i) == Py_None;
+        found[i] = k < 0 || may_lack ? NULL : memory_of(arrays, i, sizes[i], formats, flags);
+        if (!found[i] && !may_lack)
             return -1;
     }
     return k;
@@ -235,21 +242,24 @@ static int load_time(SingleRows *self, void *const *rows, Py_ssize_t k, double *
     return pass_time(self, w);
 }
 
-/* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets,
- * w, scores) or, with times, predict_learn(X, targets, w, scores, times). Return the number of rows. */
+/* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets, w, scores,
+ * variances, times). Return the number of rows. */
 static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
 {
-    void *rows[N_ARRAYS] = {NULL};
-    const Py_ssize_t n_arrays = PyTuple_Size(arrays) > TIMES ? N_ARRAYS : TIMES;
-    const Py_ssize_t n = self->sums.n, n_rows = take_rows(self, arrays, n_arrays, rows);
+    void *rows[N_ARRAYS];
+    const Py_ssize_t n = self->sums.n, n_rows = take_rows(self, arrays, N_ARRAYS, rows);
+    const size_t size = (size_t)n * sizeof(real);
     Py_ssize_t k = 0;
     if (n_rows < 0)
         return NULL;
     for (; k < n_rows; k++) {
         double w = ((double *)rows[W])[k];
-        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w) || !score_row(self, NULL))
+        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w)
+            || !(rows[SPREADS] ? spread_of(self, NULL) > 0.0 : score_row(self, NULL)))
             break;
-        memcpy((real *)rows[SCORES] + k * n, self->row.scores, (size_t)n * sizeof(real));
+        memcpy((real *)rows[SCORES] + k * n, self->row.scores, size);
+        if (rows[SPREADS])
+            memcpy((real *)rows[SPREADS] + k * n, self->row.errors, size);
         move_clock(self, rows[TIMES] != NULL);
         learn_read(self);
     }

@@ -70,7 +70,6 @@ typedef struct {
     real *rule;            /* the map to discriminant scores, and scratch memory; or NULL */
     double ruled_at;       /* the number of rows of this map */
     double most, least_share, patience;
-    double tried_at;       /* number of rows when the inverse lacked digits; -inf if it did not */
     int kind;              /* of priors */
     Py_ssize_t column;     /* of the label of the row */
     Py_ssize_t n_told;     /* number of features that vary by rounding alone of which Python code has warned */
@@ -117,7 +116,8 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssiz
     if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
         || !take(kept, statistics, "prints", 2 * (m + n), HASHES, &s->prints)
         || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares)
-        || !take(kept, kept_attribute(kept, statistics, "rounding"), "squares", m + n, REALS, &s->rounding)
+        || !(s->rounding = memory_in(kept_attribute(kept, kept_attribute(kept, statistics, "rounding"), "squares"),
+                                     m + n, REALS, TO_READ))
         || !(panels = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
         return 0;
     s->m = m;
@@ -232,7 +232,6 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
                         .scores = image + 2 * m, .errors = image + 2 * m + n};
     self->inlier = (row_t){.values = values, .about = image + 2 * size};
     self->ruled_at = -1.0;
-    self->tried_at = -HUGE_VAL;
     return take_sums(kept, given[0], m, n, nowhere, &self->sums)
            && (given[1] == Py_None || take_sums(kept, given[1], m, n, nowhere, &self->inliers))
            && (given[2] == Py_None || take_recursion(kept, given[2], m, n, &self->recursion))

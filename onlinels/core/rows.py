@@ -121,8 +121,11 @@ class SumsOfRows:
 class SingleRows:
     """Single rows of a model in one state, read by other code: dicts are handed back to it.
 
-    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed.
+    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed. Other
+    code solves the sums.
     """
+
+    solves = False
 
     def __init__(
         self,
@@ -227,11 +230,10 @@ class SingleRows:
         sums, inliers = self.sums, self.inliers
         count, weight, _ = sums.tally.tolist()
         is_first = not count and sums.is_centred
-        can = self.learns and 0.0 < w <= 1.0 and (weight > 0.0 or not count)
-        if (
-            not (can and sums.tally[0] < self.registers[NEXT_DUE])
-            or ddot(values, values) > MAX_SQUARES
-        ):
+        can = self.learns and 0.0 < w <= MAX_SQUARES and (weight > 0.0 or not count)
+        if not (can and count < self.registers[NEXT_DUE]):
+            return False
+        if max(w, 1.0) * ddot(values, values) > MAX_SQUARES:
             return False
         if self.constants is not None and not is_first:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)

@@ -317,18 +317,21 @@ def is_doubling(count: int, doubles_at: int) -> bool:
     return not 0.25 * doubles_at <= count < doubles_at
 
 
-def core_choice(state: State) -> tuple[Any, ...] | None:
-    """Return the choice of a ridge, and what decides on the next, as `onlinels.core` takes them."""
-    penalty, statistics, clock = state.penalty, state.statistics, state.clock
-    settings, n_features, n_folds = state.settings, statistics.n_features, state.subsets.n_folds
-    if not is_selected(settings.ridge) or len(penalty.numbers) != N_CHOICE + 3 * n_features:
+def core_choice(state: State, kinds: int) -> tuple[Any, ...] | None:
+    """Return the choice of a ridge, and what decides on the next, as `onlinels.core` takes them.
+
+    `kinds` are those of the units that the ridge may act on.
+    """
+    numbers, statistics, clock = state.penalty.numbers, state.statistics, state.clock
+    n_features, n_folds = statistics.n_features, state.subsets.n_folds
+    if len(numbers) != N_CHOICE + 3 * n_features:
         return None
-    kinds = KINDS_OF_UNITS[settings.own_scaling]
     is_large = n_features > MAX_FEATURES_SELECTED or n_folds > 1
-    if is_large or not statistics.products.row_arrays():
+    if is_large or not statistics.products.allows_recursion:
         kinds = CHOSEN_ELSEWHERE
-    keeps = depends_on_doublings(n_folds, clock)
-    return penalty.numbers, kinds, keeps, clock.memory, time_between_selections(clock)
+    if not clock.forgets:
+        return numbers, kinds, n_folds == 1, np.inf, np.inf
+    return numbers, kinds, False, clock.memory, time_between_selections(clock)
 
 
 KINDS_OF_UNITS = {None: RAW, "standard": STANDARD, "auto": RAW_OR_STANDARD}
@@ -511,11 +514,13 @@ class Penalty:
 
     def with_room(self, room: Room) -> Penalty:
         """Return the penalty with room for more features, which were 0 so far."""
-        new = self.copied()
-        if new.has_arrays:
-            arrays = np.zeros((3, room.new[0]))
-            arrays[:, : room.old[0]] = new._arrays
-            new.numbers = np.concatenate((new.numbers[:N_CHOICE], arrays.ravel()))
+        old, size, new = self.numbers, N_CHOICE, object.__new__(Penalty)
+        if old[IS_KNOWN] or old[IS_SCALED] or old[IS_BASE_SCALED]:
+            size += 3 * room.new[0]
+        new.numbers = np.zeros(size)
+        new.numbers[:N_CHOICE] = old[:N_CHOICE]
+        if size > N_CHOICE and len(old) > N_CHOICE:
+            new._arrays[:, : room.old[0]] = self._arrays
         return new
 
     @property
