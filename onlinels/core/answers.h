@@ -46,8 +46,9 @@ static void begin(SingleRows *self)
     double *registers = self->registers, step = RENEWAL_ROWS_PER_FEATURE;
     const double count = self->sums.tally[0], tried_at = -registers[VALID_UNTIL];
     const double since = count - registers[PREDICTED_AT]; /* 0 if a model from which this is copied was asked */
+    const double least = tests_ridge(self) ? 1.0 : MIN_ROWS_FOLLOWED;
     if (self->mode != FOLLOW || !self->recursion.inverse || !(since > 0.0 && since <= self->patience)
-        || !(registers[NEXT_DUE] > count + 1.0) || self->ridge.ridge < 0.0 || !may_begin(&self->solver)
+        || !(registers[NEXT_DUE] > count + least) || self->ridge.ridge < 0.0 || !may_begin(&self->solver)
         || (tried_at > 0.0 && count < tried_at + ROWS_BETWEEN_TRIALS))
         return;
     for (ptrdiff_t k = 1; k < self->sums.m; k *= 2)
