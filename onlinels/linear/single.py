@@ -128,6 +128,8 @@ def rows_of(state: State) -> Any:
 def learns_rows(state: State) -> bool:
     """Return whether the core learns rows of a state, as long as these are plain."""
     return not (state.subsets.folds or (state.clock.forgets and state.statistics.rounding.weight))
+
+
 def is_solved_in_core(state: State) -> bool:
     """Return whether `onlinels.core` solves the sums of a state, unless it meets few digits."""
     return (
