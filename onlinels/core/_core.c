@@ -18,12 +18,11 @@
 #error "Without the global interpreter lock, rows are learnt by onlinels/core/rows.py."
 #endif
 
-#include "checkpoints.h"
 #include "experts.h"
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 18
+#define LAYOUT 21
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -43,6 +42,7 @@ static PyMethodDef rows_methods[] = {
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
     {"learn_new", (PyCFunction)(void (*)(void))SingleRows_learn_new, METH_FASTCALL, NULL},
     {"learn_checked", (PyCFunction)(void (*)(void))SingleRows_learn_checked, METH_FASTCALL, NULL},
+    {"choose", (PyCFunction)SingleRows_choose, METH_NOARGS, NULL},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};

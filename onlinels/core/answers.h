@@ -2,8 +2,8 @@
 #ifndef ONLINELS_ANSWERS_H
 #define ONLINELS_ANSWERS_H
 
+#include "checkpoints.h"
 #include "classes.h"
-#include "model.h"
 
 /* Degrees of freedom, relative to the weight of the rows, below which they count as 0. */
 #define MIN_FREE 1e-9
@@ -39,35 +39,41 @@ static int is_to_tell(const SingleRows *self)
     return self->warns || (!self->forgets && self->solver.n_narrow > self->n_told);
 }
 
-/* Begin a recursion from weights that were just solved, if predictions keep coming. */
+/* Begin a recursion from weights that were just solved, if predictions keep coming. Where its inverse lacks digits, the
+ * sums are solved at every question, until the next trial. */
 static void begin(SingleRows *self)
 {
     double *registers = self->registers, step = RENEWAL_ROWS_PER_FEATURE;
-    const double count = self->sums.tally[0];
-    if (self->mode != FOLLOW || !self->recursion.inverse || !(count - registers[PREDICTED_AT] <= self->patience)
-        || !(registers[NEXT_DUE] > count + 1.0) || count < self->tried_at + ROWS_BETWEEN_TRIALS)
+    const double count = self->sums.tally[0], tried_at = -registers[VALID_UNTIL];
+    const double since = count - registers[PREDICTED_AT]; /* 0 if a model from which this is copied was asked */
+    if (self->mode != FOLLOW || !self->recursion.inverse || !(since > 0.0 && since <= self->patience)
+        || !(registers[NEXT_DUE] > count + 1.0) || self->ridge.ridge < 0.0 || !may_begin(&self->solver)
+        || (tried_at > 0.0 && count < tried_at + ROWS_BETWEEN_TRIALS))
         return;
-    self->row.imaged_at = -1.0;
-    if (!begin_recursion(&self->sums, &self->solver, registers[SHARE], &self->recursion)) {
-        self->tried_at = count;
-        return;
-    }
     for (ptrdiff_t k = 1; k < self->sums.m; k *= 2)
         step *= 2.0;
     step = step > RENEWAL_ROWS ? step : RENEWAL_ROWS;
-    registers[VALID_UNTIL] = (floor(count / step) + 1.0) * step;
+    self->row.imaged_at = -1.0;
+    registers[VALID_UNTIL] = begin_recursion(&self->sums, &self->solver, registers[SHARE], &self->recursion)
+                                 ? (floor(count / step) + 1.0) * step
+                                 : -count;
 }
 
-/* The weights that answer for the rows learnt so far; NULL if Python code must make them. */
+/* Whether the recursion has followed all rows. */
+static int is_followed(const SingleRows *self)
+{
+    return self->recursion.inverse && self->sums.tally[0] < self->registers[VALID_UNTIL];
+}
+
+/* The weights that answer for the rows learnt so far; NULL if Python code must make them. A choice of a ridge that is
+ * due is made here. */
 static const real *weights_now(SingleRows *self, int is_told)
 {
     const double count = self->sums.tally[0];
-    const recursion_t *r = &self->recursion;
-    if (!(count < self->registers[NEXT_DUE]))
+    if (!is_chosen(self))
         return NULL;
-    if (r->weights && count < self->registers[VALID_UNTIL]
-        && (self->mode == FOLLOW || count == self->registers[PREDICTED_AT]))
-        return r->weights;
+    if (is_followed(self) && (self->mode == FOLLOW || count == self->registers[PREDICTED_AT]))
+        return self->recursion.weights;
     if (!self->solved || self->solver.solved_at != count) {
         if (!is_factored(self) || (!is_told && is_to_tell(self)))
             return NULL;
@@ -137,16 +143,17 @@ static PyObject *SingleRows_solve(SingleRows *self, PyObject *array)
     const Py_ssize_t size = self->sums.m * self->sums.n;
     real *out = memory_in(array, size, REALS, TO_WRITE);
     const real *weights = out ? weights_now(self, 1) : NULL;
-    if (weights) {
-        memcpy(out, weights, (size_t)size * sizeof(real));
-        self->registers[PREDICTED_AT] = self->sums.tally[0];
-    }
     if (!out)
         return NULL;
-    if (!weights || weights != self->solver.weights || !is_to_tell(self))
-        return PyLong_FromLong(weights ? SOLVED : UNSOLVED);
-    self->solver.solved_at = -1.0;
-    return PyLong_FromLong(TO_TELL);
+    if (!weights)
+        return PyLong_FromLong(UNSOLVED);
+    memcpy(out, weights, (size_t)size * sizeof(real));
+    if (weights == self->solver.weights && is_to_tell(self)) {
+        self->solver.solved_at = -1.0;
+        return PyLong_FromLong(TO_TELL);
+    }
+    self->registers[PREDICTED_AT] = self->sums.tally[0];
+    return PyLong_FromLong(SOLVED);
 }
 
 /* Let weights (m, n) that Python code has solved answer until the next row: hold(weights). */
@@ -163,14 +170,17 @@ static PyObject *SingleRows_hold(SingleRows *self, PyObject *array)
     Py_RETURN_NONE;
 }
 
-/* Note that Python code has seen whether to warn of the last solution: told(). */
+/* Note that Python code has seen whether to warn of the last solution, so that it answers: told(). */
 static PyObject *SingleRows_told(SingleRows *self, PyObject *unused)
 {
     (void)unused;
     self->warns = 0;
     self->n_told = self->solver.n_narrow;
-    if (self->solved && self->solver.factored_at == self->sums.tally[0])
+    if (self->solved && self->solver.factored_at == self->sums.tally[0]) {
         self->solver.solved_at = self->sums.tally[0];
+        begin(self);
+        self->registers[PREDICTED_AT] = self->sums.tally[0];
+    }
     Py_RETURN_NONE;
 }
 
@@ -259,7 +269,7 @@ static double spread_of(SingleRows *self, PyObject *x)
     double free;
     if (!answer(self, x) || !is_constant_where_known(self))
         return 0.0;
-    if (self->recursion.inverse && self->mode == FOLLOW && self->sums.tally[0] < self->registers[VALID_UNTIL])
+    if (is_followed(self) && self->mode == FOLLOW)
         free = spread(&self->sums, &self->recursion, &self->row, self->forgets);
     else if (is_factored(self))
         free = spread_of_factor(&self->sums, &self->solver, &self->ridge, &self->row, self->forgets);

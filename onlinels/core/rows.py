@@ -18,10 +18,12 @@ from onlinels.core.constants import (
     DUE_WEIGHT,
     EPS,
     FOLLOW,
+    IS_KNOWN,
     MAX_SQUARES,
     MIN_ROWS_DWARFED,
     MUCH_HEAVIER,
     MUCH_LARGER,
+    N_CHOICE,
     NEXT_DUE,
     PREDICTED_AT,
     ROWS_BETWEEN_ORIGINS,
@@ -119,8 +121,11 @@ class SumsOfRows:
 class SingleRows:
     """Single rows of a model in one state, read by other code: dicts are handed back to it.
 
-    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed.
+    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed. Other
+    code solves the sums.
     """
+
+    solves = False
 
     def __init__(
         self,
@@ -130,7 +135,7 @@ class SingleRows:
         recursion: Any,
         registers: Numbers,
         counts: Numbers | None,
-        constants: Numbers | None,
+        choice: tuple[Any, ...] | None,
         hands: Numbers | None,
         priors: Any,
         decay: float,
@@ -147,13 +152,22 @@ class SingleRows:
         self.learns = learns and self.sums.cross is not None and hands is None
         self.solved: Any = None
         self.solved_at = -1.0
-        self.registers, self.counts, self.constants = registers, counts, constants
+        self.registers, self.counts = registers, counts
+        numbers = np.zeros(N_CHOICE) if choice is None else choice[0]
+        self.began, constants = float(numbers[BEGAN]), numbers[N_CHOICE + 2 * self.sums.m :]
+        # If a feature begins to vary, other code learns a row.
+        is_known = numbers[IS_KNOWN] and (constants == constants).any()
+        self.constants = constants if is_known else None
         self.priors, self.decay, self.most, self.least_share = priors, decay, most, least_share
         self.patience, self.mode = patience, mode
 
     def hand_over(self, *arguments: Any) -> Any:
         """Return NotImplemented."""
         return NotImplemented
+
+    def choose(self) -> bool:
+        """Return whether no ridge is due: other code chooses one."""
+        return bool(self.sums.tally[0] < self.registers[NEXT_DUE])
 
     label = scores = probabilities = spread = interval = learn = learn_new = hand_over
 
@@ -239,7 +253,7 @@ class SingleRows:
             if follows and count < registers[VALID_UNTIL]:
                 calls += self.follow(about, self.sums.weight_of(w, decay), decay)
             calls = calls or [(registers.__setitem__, VALID_UNTIL, 0.0)]
-        began, due = float(registers[BEGAN]), float(registers[DUE_WEIGHT])
+        began, due = self.began, float(registers[DUE_WEIGHT])
         after = weight * decay + w, decay**2 * squared + w**2
         if is_weight_due(count + 1.0 - began, *after, due):
             calls.append((registers.__setitem__, NEXT_DUE, count + 1.0))

@@ -159,6 +159,11 @@ class Clock:
         return int(high) + int(low) if self.counts_dates else exact(high)
 
     @property
+    def is_told(self) -> bool:
+        """Whether hands tell the time, or there is none so far."""
+        return self._beyond is None
+
+    @property
     def timed(self) -> bool:
         """Whether any row had a timestamp."""
         return self.hands is not None and bool(self.hands[TIMED])
