@@ -752,7 +752,7 @@ class SingleRows:
         self.prepare(w, decay)
         self.learn_prepared()
 
-    def learn_many(self, X, targets):
+    def learn_many(self, X, targets, times=None):
         return False  # Other code learns them.
 
     def predict_learn(self, X, targets, w, scores, variances, times):
