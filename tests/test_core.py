@@ -19,6 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pandas as pd
@@ -128,6 +129,7 @@ def core_in_use(name):
         mock.patch.object(single, "SingleRows", rows),
         mock.patch.object(prequential, "IN_USE", "compiled"),
         mock.patch.object(batch, "Reader", reader),
+        mock.patch.object(batch, "FIRST_COLUMNS", WeakValueDictionary()),
     ):
         yield
 

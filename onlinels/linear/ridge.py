@@ -322,12 +322,12 @@ def core_choice(state: State, kinds: int) -> tuple[Any, ...] | None:
 
     `kinds` are those of the units that the ridge may act on.
     """
-    numbers, statistics, clock = state.penalty.numbers, state.statistics, state.clock
-    n_features, n_folds = statistics.n_features, state.subsets.n_folds
+    numbers, products, clock = state.penalty.numbers, state.subsets.whole.products, state.clock
+    n_features, n_folds = products.shape[0], state.subsets.n_folds
     if len(numbers) != N_CHOICE + 3 * n_features:
         return None
     is_large = n_features > MAX_FEATURES_SELECTED or n_folds > 1
-    if is_large or not statistics.products.allows_recursion:
+    if is_large or not products.allows_recursion:
         kinds = CHOSEN_ELSEWHERE
     if not clock.forgets:
         return numbers, kinds, n_folds == 1, np.inf, np.inf
