@@ -26,8 +26,7 @@ Reader: Any = None
 """What reads dicts; None without the extension, where other code does."""
 
 StreamRows: Any = None
-"""What predicts and learns rows of stream models; None without the extension, where other code does.
-"""
+"""What predicts and learns rows of stream models; None without the extension."""
 
 select_ridge: Any = None
 """Selects the ridge and its units from sums; None without the extension."""

@@ -17,8 +17,8 @@ from scipy.linalg.blas import ddot, dger, dsymv, dsyr
 from onlinels.core.apply import Call, apply
 from onlinels.core.constants import (
     CELLS_OF_PARTITION,
-    DEVIATIONS_IN_BINS,
     DEVIATION_PER_ABSOLUTE,
+    DEVIATIONS_IN_BINS,
     ERROR_DECAY,
     GAIN,
     GRADIENT_RATE,

@@ -168,7 +168,7 @@ class ExpertsState(ABC):
 
     @abstractmethod
     def own_arrays(self) -> dict[str, Any]:
-        """Return further arguments of `onlinels.core.StreamRows`, in arrays that no state shares."""
+        """Return further arguments of `StreamRows`, in arrays that no other state has."""
 
     @abstractmethod
     def take_told(self, n_learnt: int, last: int, numbers: tuple[Any, ...], past: Any) -> None:
@@ -444,7 +444,8 @@ class StreamModel(ABC):
     def count(self) -> int:
         """Number of rows learnt."""
         state = self._known
-        return state.count + (state.rows.count() if state.rows is not None else 0)
+        n_learnt: int = state.count + (0 if state.rows is None else state.rows.count())
+        return n_learnt
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the scores or the prediction, and the ten features with the largest effects.

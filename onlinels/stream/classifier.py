@@ -162,7 +162,7 @@ class ClassifierState(ExpertsState):
         return len(self.classes)
 
     def own_arrays(self) -> dict[str, Any]:
-        """Return further arguments of `onlinels.core.StreamRows`, in arrays that no state shares."""
+        """Return further arguments of `StreamRows`, in arrays that no other state has."""
         self.errors, self.losses = self.errors.copy(), self.losses.copy()
         classes = self.classes
         # If the labels may be compared by Python code, no row is known.

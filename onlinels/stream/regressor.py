@@ -242,7 +242,7 @@ class RegressorState(ExpertsState):
         return min(n_rows, super().n_rows_until_event())
 
     def own_arrays(self) -> dict[str, Any]:
-        """Return further arguments of `onlinels.core.StreamRows`, in arrays that no state shares."""
+        """Return further arguments of `StreamRows`, in arrays that no other state has."""
         self.losses, self.targets = self.losses.copy(), self.targets.copied()
         (before, row_before), (last, row) = self.past
         rows = row_before.copy(), row.copy()
@@ -324,7 +324,7 @@ class RegressorState(ExpertsState):
         rate = LEARNING_RATE * self.pace
         mixture = mix_forecasts(scores, *learnt, plain, self.unit, last, *self.limits, rate)
         if not self.n_errors:
-            # Before any error is known, a median limits the effect of an expert far from all others.
+            # A median limits the effect of an expert far from all others, until errors are known.
             mixture = median_of(forecasts, self.shares)
         return Forecast(forecasts, mixture, past, inputs)
 
