@@ -85,9 +85,6 @@ MAX_VALUE = 1e150
 MAX_COUNT = 1 << 53
 """Number of rows up to which float64 holds every whole number, so that each further row counts."""
 
-MIN_SUM_OF_SQUARES = 1e-305
-"""Weighted sum of squares below which a feature counts as 0: float64 has lost its digits."""
-
 LEARNABLE = f"of magnitude at most {MAX_VALUE:g}"
 """The numbers that are learnt."""
 

@@ -1,6 +1,12 @@
 """Forgetting: the data decays, the ridge does not; equal to the batch with decayed weights."""
 
+import copy
+import pickle
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from unittest import mock
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -9,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
+from onlinels import LeastSquaresClassifier, LeastSquaresRegressor, dumps, loads
+from onlinels.linear import prequential
 from support import laws, strategies
 from support.strategies import kinds
 
@@ -213,3 +220,130 @@ def test_times_that_leave_nothing_of_the_past_are_told():
         model.learn_one({"a": 1.0}, 1.0, t=1e9)
     with pytest.warns(UserWarning, match="t is so early .* does not count.* half-lives before"):
         model.learn_one({"a": 1.0}, 1.0, t=300.0)
+
+
+NUMBERS = {
+    "counted": lambda step: None,
+    "float": lambda step: 0.5 * step,
+    "int": int,
+    "numpy": lambda step: np.float64(0.25 * step),
+    "numpy int": np.int64,
+    "fraction": lambda step: Fraction(int(step), 3),
+    "beyond float64": lambda step: 2**53 + int(step),
+}
+"""Times as numbers, by a number of steps that pass."""
+
+
+def moment(step):
+    return datetime(2026, 3, 29) + timedelta(minutes=10 * step, microseconds=step)
+
+
+DATES = {
+    "naive": moment,
+    "aware": lambda step: moment(step).replace(tzinfo=UTC),
+    "in a zone": lambda step: moment(step).replace(tzinfo=ZoneInfo("Europe/Berlin")),
+    "numpy": lambda step: np.datetime64(moment(step), "ns") + np.timedelta64(step, "ns"),
+    "pandas": lambda step: pd.Timestamp(moment(step), tz="Asia/Kolkata"),
+    "a day": lambda step: moment(step).date(),
+    "picoseconds": lambda step: np.datetime64(int(step) * 10**15 + 7, "ps"),
+}
+"""Dates, by a number of steps that pass: some of them far apart."""
+
+COPIES = {
+    "copy": copy.copy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "file": lambda model: loads(dumps(model)),
+}
+
+
+def taught_twice(models, row, w, t):
+    """Let models learn a row twice in a batch."""
+    for model in models:
+        model.learn_many([row[0]] * 2, [row[1]] * 2, [w] * 2, t)
+
+
+def forecasting(models, row, w, t):
+    """Predict rows, then learn them: by the core, and by other code. What fails moves nothing."""
+    t = None if t is None else [t] * 2
+    failing = mock.patch.object(prequential, "known_before", side_effect=MemoryError)
+    with failing, suppress(MemoryError):
+        models[0].predict_learn_many([row[0]] * 2, [row[1]] * 2, [w] * 2, t)
+    models[0].predict_learn_many([row[0]] * 2, [row[1]] * 2, [w] * 2, t)
+    with mock.patch.object(prequential, "IN_USE", "reference"):
+        models[1].predict_learn_many([row[0]] * 2, [row[1]] * 2, [w] * 2, t)
+
+
+def merging(models, row, w, t):
+    """Let models merge others, which are returned."""
+    others = [models[0].empty() for _ in models]
+    for model, other in zip(models, others, strict=True):
+        other.learn_one(*row, w, t)
+        other.learn_one(*row, w, t)
+        model.merge(other)
+    return others
+
+
+def unlearning(models, row, w, t):
+    """Let models take out what is no row, if they hold anything like it."""
+    for model in models:
+        with suppress(ValueError):
+            model.unlearn_one(*row, 0.0)
+
+
+def fading(models, row, w, t):
+    for model in models:
+        model.fade(0.75)
+
+
+def asking(models, row, w, t):
+    assert models[0].predict_one(row[0]) == pytest.approx(models[1].predict_one(row[0]), abs=1e-7)
+
+
+def row_by_row(models, row, w, t):
+    """Let the core learn a row, if it can, and other code the single row of a batch."""
+    models[0].learn_one(*row, w, t)
+    models[1].learn_many([row[0]], [row[1]], [w], None if t is None else [t])
+
+
+WEIGHTS = [1.0, 1.0, 0.5, 3.0, 0.0]
+CHANGES = [row_by_row] * 5 + [
+    merging,
+    unlearning,
+    fading,
+    asking,
+    forecasting,
+    taught_twice,
+    *COPIES,
+]
+
+
+@pytest.mark.filterwarnings("ignore:t is")
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+@pytest.mark.parametrize("kinds_of_time", [NUMBERS, DATES], ids=["numbers", "dates"])
+@strategies.examples(60)
+@given(st.data(), st.sampled_from([1.0, "auto"]), st.booleans())
+def test_single_rows_pass_the_time_that_a_clock_passes(
+    accumulator, kinds_of_time, data, ridge, intercept
+):
+    """Copies, files, merges, removals and faded rows leave no clock behind, and move no other."""
+    half_life = 6.0 if kinds_of_time is NUMBERS else timedelta(hours=1)
+    settings = {"accumulator": accumulator, "fit_intercept": intercept, "half_life": half_life}
+    models = [LeastSquaresRegressor(ridge, **settings) for _ in range(2)]
+    random, before = np.random.default_rng(data.draw(st.integers(0, 99))), []
+    for step in range(data.draw(st.integers(10, 40))):
+        row = dict(enumerate(random.normal(size=3).tolist())), random.normal()
+        kinds = sorted(kinds_of_time) if data.draw(st.integers(0, 5)) == 0 else [*kinds_of_time][:3]
+        kind = data.draw(st.sampled_from(kinds))
+        t = kinds_of_time[kind](step - data.draw(st.sampled_from([0, 0, 0, 1, 5])))
+        w, change = (data.draw(st.sampled_from(each)) for each in (WEIGHTS, CHANGES))
+        if change in COPIES:
+            before.append((models[0], copy.deepcopy(models[0])))
+            models[0] = COPIES[change](models[0])
+        else:
+            others = change(models, row, w, t) or ()
+            before += [(other, copy.deepcopy(other)) for other in others]
+        assert models[0]._state.clock == models[1]._state.clock
+    laws.assert_same_model(*models)
+    for model, as_it_was in before:
+        assert model._state.clock == as_it_was._state.clock
+        laws.assert_same_model(model, as_it_was)

@@ -79,7 +79,9 @@ def ridge_of(rows, setting="auto", scaling="auto"):
 def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
     rows, model = stream(105), LeastSquaresClassifier()
     with monkeypatch.context() as patch:
-        patch.setattr("onlinels.linear.ridge.select", mock.Mock(side_effect=MemoryError))
+        patch.setattr(
+            "onlinels.linear.ridge.select_ridge_and_units", mock.Mock(side_effect=MemoryError)
+        )
         with pytest.raises(MemoryError):
             model.learn_many(rows.X, rows.y)
         with pytest.raises(MemoryError):
@@ -115,7 +117,7 @@ def is_accepted(rows, ridge):
 
 
 CHECKPOINTS = [
-    *((6, 6, 6), (7, 7, 7), (9, 9, 9), (17, 17, 17), (32, 31, 16)),
+    *((6, 6, 4), (7, 7, 4), (9, 9, 8), (17, 17, 16), (32, 31, 16)),
     *((64, 63, 33), (82, 82, 67), (93, 88, 67), (300, 296, 261)),
 ]
 """How many rows there are, up to the last checkpoint, and up to the last doubling."""
@@ -124,7 +126,7 @@ CHECKPOINTS = [
 @pytest.mark.parametrize("step", [1, 23, 400])
 @pytest.mark.parametrize(("counts", "noise"), pairs_in_turn(CHECKPOINTS, [0.3, 1.0, 20.0]), ids=str)
 def test_the_ridge_of_the_last_doubling_is_kept_while_it_is_accepted(counts, step, noise):
-    """Otherwise, and while the rows hardly outnumber the features, a checkpoint selects."""
+    """Otherwise, a checkpoint selects, however few rows there are."""
     n_rows, checkpoint, doubling = counts
     random = np.random.default_rng(n_rows)
     X, errors = random.normal(size=(n_rows, 6)), noise * random.normal(size=n_rows)

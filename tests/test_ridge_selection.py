@@ -1,21 +1,27 @@
 """The ridge chosen from sums, against the definitions on the rows themselves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.linalg import eigh
 
-from onlinels import LeastSquaresMultiTargetRegressor
-from onlinels.linear.ridge import select
+from onlinels import LeastSquaresMultiTargetRegressor, core
+from onlinels.core.constants import MIN_RIDGE_IF_DEPENDENT, RIDGES_PER_DECADE
+from onlinels.linear.ridge import arrays_of, kinds_of_units, select
 from onlinels.sums.axes import grown
 from onlinels.sums.selection import (
-    RIDGES_PER_DECADE,
     Sums,
+    accepts_ridge,
+    dependent_columns,
     exponents,
+    in_units,
     judge_by_eigenvalues,
     judge_by_tridiagonal,
     likelihood_criterion,
+    new_row_criterion,
     reduced_to_rank,
     select_ridge,
 )
@@ -96,6 +102,73 @@ def drawn_sums(random, size):
     return Sums((gram + gram.T) / 2.0, basis @ rotated, squares, float(n_rows)), n_rows
 
 
+compiled = pytest.mark.skipif(core.select_ridge is None, reason="there is no compiled core")
+
+
+def copied(sums):
+    return replace(sums, gram=sums.gram.copy(order="F"), cross=sums.cross.copy(order="F"))
+
+
+def hostile_sums(random):
+    """Return sums of a few rows of features of any units, some of them dependent or constant."""
+    n_rows, size, n_targets = random.integers(2, 120), random.integers(1, 24), random.integers(1, 4)
+    X = random.normal(size=(n_rows, size)) * 10.0 ** random.uniform(-2.0, 2.0, size)
+    kind = random.integers(6)
+    X[:, ::2] = X[:, ::2] > 0.0 if kind == 0 else X[:, ::2]
+    X *= 10.0 ** random.integers(-60, 60) if kind == 1 else 1.0
+    if kind == 2:
+        X[:, -1] = X[:, 0] + X[:, size // 2]
+    if kind == 3:
+        X[:, 0] = 0.0
+    noise = 10.0 ** random.integers(-6, 3) * np.abs(X).max()
+    Y = X @ random.normal(size=(size, n_targets)) + noise * random.normal(size=(n_rows, n_targets))
+    X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    return Sums(X.T @ X, X.T @ Y, (Y**2).sum(axis=0), float(n_rows), 1), int(n_rows)
+
+
+@compiled
+@pytest.mark.parametrize("is_short", [False, True])
+@strategies.examples(100)
+@given(st.integers(0, 2**32 - 1))
+def test_both_languages_select_the_same_ridge_and_units(is_short, seed):
+    """Nearly always exactly; otherwise ridges that are as good, up to the tie."""
+    random = np.random.default_rng(seed)
+    sums, n_rows = hostile_sums(random) if seed % 4 else drawn_sums(random, int(seed % 90 + 1))
+    if is_short:
+        sums = replace(sums, weight=max(1.0, min(n_rows, len(sums.gram) / 2.0)))
+    diagonal = sums.gram.diagonal().copy()
+    kinds = kinds_of_units("auto", np.sqrt(diagonal / n_rows))
+    ridge, which = core.select_ridge(*arrays_of(copied(sums), diagonal, is_short), *kinds)
+    choice, expected = select(copied(sums), n_rows, kinds, is_short)
+    own = in_units(copied(sums), kinds[expected])
+    dependent = dependent_columns(copied(sums).gram)
+    largest = own.gram.diagonal()[dependent].max(initial=0.0)
+    if choice.ridge < MIN_RIDGE_IF_DEPENDENT * largest:
+        choice = choice._replace(ridge=MIN_RIDGE_IF_DEPENDENT * largest)
+    assert which == expected
+    if ridge == pytest.approx(choice.ridge, rel=1e-9):
+        return
+    ridges = np.array([ridge, choice.ridge])
+    if is_short:
+        found = new_row_criterion(own)(ridges)
+    else:
+        found = likelihood_criterion(own, judge_by_eigenvalues(copied(own)), ridges)
+    assert abs(found[0] - found[1]) <= choice.tie
+
+
+@compiled
+@strategies.examples(100)
+@given(st.integers(0, 2**32 - 1), st.floats(-6.0, 6.0))
+def test_both_languages_test_a_ridge_alike(seed, power):
+    """Unless it is at the edge, where a ridge that is a little different is judged differently."""
+    sums, _ = hostile_sums(np.random.default_rng(seed))
+    arrays, ridge = arrays_of(copied(sums), sums.gram.diagonal().copy()), 10.0**power
+    ridge *= float(sums.gram.diagonal().max())
+    near = [accepts_ridge(copied(sums), ridge * factor) for factor in (0.999, 1.0, 1.001)]
+    if len(set(near)) == 1:
+        assert core.accepts_ridge(*arrays, None, ridge) == near[0]
+
+
 def likelihoods(sums, ridges):
     """The criterion from eigenvalues and vectors of the Gram."""
     eigenvalues, vectors = eigh(sums.gram, lower=False)
@@ -114,8 +187,7 @@ def test_the_likelihood_of_a_large_gram_is_within_a_tenth_of_its_maximum(seed):
     first, last = exponents(float(np.linalg.norm(sums.gram.diagonal())))
     criterion = likelihoods(sums, 10.0 ** (np.arange(first, last + 1) / RIDGES_PER_DECADE))
     freedom = sums.weight * len(sums.target_squares) / 2.0
-    copied = Sums(sums.gram.copy(), sums.cross, sums.target_squares, sums.weight)
-    ridge = select_ridge(copied, n_rows).ridge
+    ridge = select_ridge(copied(sums), n_rows).ridge
     found = likelihoods(sums, np.array([ridge]))[0]
     assert freedom * (found - criterion.min()) < 0.1
 

@@ -23,6 +23,12 @@ __all__ += ["note_core", "scale", "scale_after", "settle"]
 Reader: Any = None
 """What reads dicts; None without the extension, where other code does."""
 
+select_ridge: Any = None
+"""Selects the ridge and its units from sums; None without the extension."""
+
+accepts_ridge: Any = None
+"""Tests a ridge by the sums; None without the extension."""
+
 IN_USE = "reference"
 """What learns single rows: "compiled", or "reference" without the extension.
 
@@ -39,6 +45,7 @@ if os.environ.get("ONLINELS_CORE") != "reference":
             Experts, settle = compiled.Experts, compiled.settle  # type: ignore[misc]
             judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
             scale, scale_after = compiled.scale, compiled.scale_after
+            select_ridge, accepts_ridge = compiled.select_ridge, compiled.accepts_ridge
             IN_USE = "compiled"
 
 

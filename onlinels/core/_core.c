@@ -1,6 +1,6 @@
 /* The heart in C, bound to CPython's limited API: rows of dicts and arrays, predicted and learnt.
  *
- * The equations stand in recursion.h and stream.h, which know no Python. Their binding: `Reader` in reading.h;
+ * The equations stand in recursion.h, solve.h and stream.h, which know no Python. Their binding: `Reader` in reading.h;
  * `SingleRows` in model.h, its answers in answers.h, the rows that it learns in learning.h; `Experts` in experts.h.
  *
  * No Python code runs inside a call: names and labels of other types than Python's and numpy's own,
@@ -22,7 +22,7 @@
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 13
+#define LAYOUT 21
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -32,10 +32,17 @@ static PyMethodDef rows_methods[] = {
     {"label", (PyCFunction)SingleRows_label, METH_O, NULL},
     {"scores", (PyCFunction)SingleRows_scores, METH_O, NULL},
     {"scores_of", (PyCFunction)SingleRows_scores_of, METH_O, NULL},
+    {"probabilities", (PyCFunction)SingleRows_probabilities, METH_O, NULL},
+    {"rule", (PyCFunction)SingleRows_rule, METH_VARARGS, NULL},
+    {"solve", (PyCFunction)SingleRows_solve, METH_O, NULL},
+    {"hold", (PyCFunction)SingleRows_hold, METH_O, NULL},
+    {"told", (PyCFunction)SingleRows_told, METH_NOARGS, NULL},
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
+    {"learn_new", (PyCFunction)(void (*)(void))SingleRows_learn_new, METH_FASTCALL, NULL},
     {"learn_checked", (PyCFunction)(void (*)(void))SingleRows_learn_checked, METH_FASTCALL, NULL},
+    {"choose", (PyCFunction)SingleRows_choose, METH_NOARGS, NULL},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
@@ -47,6 +54,8 @@ static PyMethodDef experts_methods[] = {
     {NULL, NULL, 0, NULL}};
 static PyMethodDef module_methods[] = {
     {"settle", settle, METH_VARARGS, NULL},
+    {"select_ridge", choose_ridge, METH_VARARGS, NULL},
+    {"accepts_ridge", accepts_ridge, METH_VARARGS, NULL},
     {"scale", scale, METH_VARARGS, NULL},
     {"scale_after", scale_after, METH_VARARGS, NULL},
     {"mix_scores", mix_scores, METH_VARARGS, NULL},

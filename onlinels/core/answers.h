@@ -2,27 +2,186 @@
 #ifndef ONLINELS_ANSWERS_H
 #define ONLINELS_ANSWERS_H
 
-#include "model.h"
+#include "checkpoints.h"
+#include "classes.h"
 
 /* Degrees of freedom, relative to the weight of the rows, below which they count as 0. */
 #define MIN_FREE 1e-9
 
-/* Whether the weights answer for the rows learnt so far. */
-static int can_answer(const SingleRows *self)
+/* Whether the sums are solved here. */
+static int can_solve(const SingleRows *self)
+{
+    return self->mode != HAND_BACK && self->sums.cross && self->sums.m <= MAX_FEATURES_SOLVED;
+}
+
+/* Take memory for weights, and for a solver if the sums are solved here. Return 0 if there is none. */
+static int has_solver(SingleRows *self)
+{
+    const ptrdiff_t m = self->sums.m, n = self->sums.n;
+    const size_t size = can_solve(self) ? size_of_solver(m, n) : (size_t)(m * n);
+    if (!self->solved && (self->solved = PyMem_Calloc(size + 1, sizeof(real))))
+        place_solver(m, n, self->solved, &self->solver);
+    return self->solved != NULL;
+}
+
+/* Factor the system of the rows learnt so far, unless this is done. Return 0 if Python code must. */
+static int is_factored(SingleRows *self)
+{
+    if (!can_solve(self) || !(self->sums.tally[1] > 0.0) || !has_solver(self))
+        return 0;
+    return self->solver.factored_at == self->sums.tally[0]
+           || factor_system(&self->sums, &self->ridge, self->registers[SHARE], &self->solver);
+}
+
+/* Whether Python code may have to warn of the system that is factored. */
+static int is_to_tell(const SingleRows *self)
+{
+    return self->warns || (!self->forgets && self->solver.n_narrow > self->n_told);
+}
+
+/* Begin a recursion from weights that were just solved, if predictions keep coming. Where its inverse lacks digits, the
+ * sums are solved at every question, until the next trial. */
+static void begin(SingleRows *self)
+{
+    double *registers = self->registers, step = RENEWAL_ROWS_PER_FEATURE;
+    const double count = self->sums.tally[0], tried_at = -registers[VALID_UNTIL];
+    const double since = count - registers[PREDICTED_AT]; /* 0 if a model from which this is copied was asked */
+    if (self->mode != FOLLOW || !self->recursion.inverse || !(since > 0.0 && since <= self->patience)
+        || !(registers[NEXT_DUE] > count + 1.0) || self->ridge.ridge < 0.0 || !may_begin(&self->solver)
+        || (tried_at > 0.0 && count < tried_at + ROWS_BETWEEN_TRIALS))
+        return;
+    for (ptrdiff_t k = 1; k < self->sums.m; k *= 2)
+        step *= 2.0;
+    step = step > RENEWAL_ROWS ? step : RENEWAL_ROWS;
+    self->row.imaged_at = -1.0;
+    registers[VALID_UNTIL] = begin_recursion(&self->sums, &self->solver, registers[SHARE], &self->recursion)
+                                 ? (floor(count / step) + 1.0) * step
+                                 : -count;
+}
+
+/* Whether the recursion has followed all rows. */
+static int is_followed(const SingleRows *self)
+{
+    return self->recursion.inverse && self->sums.tally[0] < self->registers[VALID_UNTIL];
+}
+
+/* The weights that answer for the rows learnt so far; NULL if Python code must make them. A choice of a ridge that is
+ * due is made here. */
+static const real *weights_now(SingleRows *self, int is_told)
 {
     const double count = self->sums.tally[0];
-    return self->recursion.weights && count < self->registers[VALID_UNTIL] && count < self->registers[NEXT_DUE]
-           && !(self->refines && count != self->registers[PREDICTED_AT]);
+    if (!is_chosen(self))
+        return NULL;
+    if (is_followed(self) && (self->mode == FOLLOW || count == self->registers[PREDICTED_AT]))
+        return self->recursion.weights;
+    if (!self->solved || self->solver.solved_at != count) {
+        if (!is_factored(self) || (!is_told && is_to_tell(self)))
+            return NULL;
+        solve_targets(&self->sums, &self->solver);
+        if (!is_to_tell(self))
+            begin(self);
+    }
+    return self->solver.weights;
 }
 
 /* Compute the scores of a dict, or of the row that is read. Return 0 if Python code must answer. */
 static int answer(SingleRows *self, PyObject *x)
 {
-    if (!can_answer(self) || (x && read_dict(self->features, x, self->row.values) < 0))
+    const real *weights;
+    if ((x && read_dict(self->features, x, self->row.values) < 0) || !(weights = weights_now(self, 0)))
         return 0;
-    predict(&self->sums, &self->recursion, &self->row);
+    predict(&self->sums, weights, &self->row);
     self->registers[PREDICTED_AT] = self->sums.tally[0];
     return 1;
+}
+
+/* Find the map to discriminant scores for the rows learnt so far. Return 0 if Python code must. */
+static int find_rule(SingleRows *self)
+{
+    const sums_t *s = &self->sums;
+    const ptrdiff_t m = s->m, n = s->n;
+    const double count = s->tally[0];
+    real *matrix = self->rule, *constant = matrix + n * n, *weights = constant + n, *centre = weights + n;
+    if (self->ruled_at == count)
+        return 1;
+    const real *known = s->cross && matrix ? weights_now(self, 0) : NULL;
+    if (!known)
+        return 0;
+    weights_of_classes(s, self->hidden, weights);
+    for (ptrdiff_t j = 0; j < n; j++) {
+        centre[j] = mean_of(s, m + j);
+        for (ptrdiff_t i = 0; i < n; i++)
+            matrix[j * n + i] = dot(m, known + i * m, s->cross + j * m);
+    }
+    const real *priors = self->kind == LEARNT_PRIORS ? weights : self->priors;
+    const int shrinks = self->kind == EQUAL_PRIORS;
+    self->ruled_at = -1.0;
+    if (!discriminant(n, weights, centre, priors, shrinks, matrix, constant, centre + n))
+        return 0;
+    self->ruled_at = count;
+    return 1;
+}
+
+/* Compute the scores of classes with priors as discriminants, otherwise as `answer`. */
+static int score_row(SingleRows *self, PyObject *x)
+{
+    const ptrdiff_t n = self->sums.n;
+    if (!answer(self, x) || (self->kind != NO_PRIORS && !find_rule(self)))
+        return 0;
+    if (self->kind != NO_PRIORS)
+        discriminate(n, self->rule, self->rule + n * n, self->row.scores, self->row.errors);
+    return 1;
+}
+
+/* What became of a solution: Python code must make it; it answers; or it answers when Python code has seen whether to
+ * warn of it. */
+enum { UNSOLVED, SOLVED, TO_TELL };
+
+/* Write the weights that answer now into an array (m, n), and return what became of them: solve(weights). */
+static PyObject *SingleRows_solve(SingleRows *self, PyObject *array)
+{
+    const Py_ssize_t size = self->sums.m * self->sums.n;
+    real *out = memory_in(array, size, REALS, TO_WRITE);
+    const real *weights = out ? weights_now(self, 1) : NULL;
+    if (!out)
+        return NULL;
+    if (!weights)
+        return PyLong_FromLong(UNSOLVED);
+    memcpy(out, weights, (size_t)size * sizeof(real));
+    if (weights == self->solver.weights && is_to_tell(self)) {
+        self->solver.solved_at = -1.0;
+        return PyLong_FromLong(TO_TELL);
+    }
+    self->registers[PREDICTED_AT] = self->sums.tally[0];
+    return PyLong_FromLong(SOLVED);
+}
+
+/* Let weights (m, n) that Python code has solved answer until the next row: hold(weights). */
+static PyObject *SingleRows_hold(SingleRows *self, PyObject *array)
+{
+    const Py_ssize_t size = self->sums.m * self->sums.n;
+    const real *weights = memory_in(array, size, REALS, PyBUF_ANY_CONTIGUOUS);
+    if (weights && has_solver(self)) {
+        memcpy(self->solver.weights, weights, (size_t)size * sizeof(real));
+        self->solver.solved_at = self->sums.tally[0];
+    }
+    if (!weights)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Note that Python code has seen whether to warn of the last solution, so that it answers: told(). */
+static PyObject *SingleRows_told(SingleRows *self, PyObject *unused)
+{
+    (void)unused;
+    self->warns = 0;
+    self->n_told = self->solver.n_narrow;
+    if (self->solved && self->solver.factored_at == self->sums.tally[0]) {
+        self->solver.solved_at = self->sums.tally[0];
+        begin(self);
+        self->registers[PREDICTED_AT] = self->sums.tally[0];
+    }
+    Py_RETURN_NONE;
 }
 
 /* A list of n numbers, or of pairs of numbers if there are second ones. */
@@ -39,13 +198,13 @@ static PyObject *list_of(Py_ssize_t n, const real *first, const real *second)
 
 static PyObject *SingleRows_scores(SingleRows *self, PyObject *x)
 {
-    return answer(self, x) ? list_of(self->sums.n, self->row.scores, NULL) : not_known();
+    return score_row(self, x) ? list_of(self->sums.n, self->row.scores, NULL) : not_known();
 }
 
 /* The scores of an array (m,) that Python code has checked. */
 static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
 {
-    if (!read_array(self->features->array_type, row, self->sums.m, self->row.values) || !answer(self, NULL))
+    if (!read_array(self->features->array_type, row, self->sums.m, self->row.values) || !score_row(self, NULL))
         return not_known();
     return list_of(self->sums.n, self->row.scores, NULL);
 }
@@ -53,7 +212,7 @@ static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
 static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
 {
     Py_ssize_t best = 0;
-    if (!answer(self, x))
+    if (!score_row(self, x))
         return not_known();
     for (ptrdiff_t j = 1; j < self->sums.n; j++)
         if (self->row.scores[j] > self->row.scores[best]) /* the first of equal ones */
@@ -61,13 +220,61 @@ static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
     return Py_XNewRef(PyTuple_GetItem(self->labels, best));
 }
 
+/* The probability of every label, a dict; a list if labels are compared by Python code. */
+static PyObject *SingleRows_probabilities(SingleRows *self, PyObject *x)
+{
+    const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->labels);
+    real *p = self->row.scores;
+    double left = 1.0; /* by classes that have a prior, but no row so far */
+    if (n > n_labels || !score_row(self, x))
+        return not_known();
+    for (Py_ssize_t k = n; k < n_labels; k++)
+        left -= self->fixed[k];
+    if (self->kind == NO_PRIORS)
+        project(n, p, self->row.errors);
+    else
+        softmax(n, p, self->fixed, left);
+    const int is_plain = PyDict_CheckExact(self->targets) && PyDict_Size(self->targets) == n;
+    PyObject *found = is_plain ? PyDict_New() : PyList_New(n_labels);
+    for (Py_ssize_t k = 0; found && k < n_labels; k++) {
+        PyObject *share = PyFloat_FromDouble(k < n ? p[k] : self->fixed[k]);
+        if (!share || (is_plain ? PyDict_SetItem(found, PyTuple_GetItem(self->labels, k), share)
+                                : PyList_SetItem(found, k, Py_XNewRef(share))))
+            Py_CLEAR(found);
+        Py_XDECREF(share);
+    }
+    return found;
+}
+
+/* Write the map to discriminant scores: rule(matrix, constant). Return whether Python code need not find it. */
+static PyObject *SingleRows_rule(SingleRows *self, PyObject *arrays)
+{
+    const Py_ssize_t n = self->sums.n;
+    real *matrix = memory_of(arrays, 0, n * n, REALS, TO_WRITE);
+    real *constant = matrix ? memory_of(arrays, 1, n, REALS, TO_WRITE) : NULL;
+    if (!constant)
+        return NULL;
+    const int is_known = self->kind != NO_PRIORS && find_rule(self);
+    if (is_known) {
+        memcpy(matrix, self->rule, (size_t)(n * n) * sizeof(real));
+        memcpy(constant, self->rule + n * n, (size_t)n * sizeof(real));
+    }
+    return PyBool_FromLong(is_known);
+}
+
 /* Compute the scores of a dict, and the variances of new targets about them into the errors. Return
  * the degrees of freedom, or 0 if Python code must answer. */
 static double spread_of(SingleRows *self, PyObject *x)
 {
-    if (!self->recursion.inverse || self->refines || !answer(self, x) || !is_constant_where_known(self))
+    double free;
+    if (!answer(self, x) || !is_constant_where_known(self))
         return 0.0;
-    const double free = spread(&self->sums, &self->recursion, &self->row, self->forgets);
+    if (is_followed(self) && self->mode == FOLLOW)
+        free = spread(&self->sums, &self->recursion, &self->row, self->forgets);
+    else if (is_factored(self))
+        free = spread_of_factor(&self->sums, &self->solver, &self->ridge, &self->row, self->forgets);
+    else
+        return 0.0;
     return free > MIN_FREE * self->sums.tally[1] ? free : 0.0;
 }
 

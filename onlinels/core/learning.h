@@ -4,21 +4,93 @@
 
 #include "answers.h"
 
-/* Whether a choice of a ridge is due if all rows have this weight, and are far from equally weighted. */
-static int is_weight_beyond(const SingleRows *self, double weight)
+/* Whether rows of weight w can be learnt here, for all that is known before they are read. */
+static int can_learn(const SingleRows *self, double w)
 {
-    const double due = self->registers[DUE_WEIGHT];
-    return (due > 0.0 && weight >= due) || weight < LEAST_DUE_SHARE * due;
+    /* The first row is learnt too, but none after rows without a weight. */
+    return self->learns && self->sums.cross && w > 0.0 && w <= MAX_SQUARES
+           && (self->sums.tally[1] > 0.0 || self->sums.tally[0] == 0.0);
 }
 
-/* Whether k rows of weight w can be learnt here, for all that is known before they are read: no choice
- * of a ridge is due before the last of them. */
-static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
+/* Whether no choice of a ridge is due before the last of k rows of weight w. One that is due before the first is made
+ * here: this comes after everything else is checked. */
+static int is_undue(SingleRows *self, Py_ssize_t k, double w)
 {
-    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0 && self->sums.tally[1] > 0.0
-           && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
+    return is_chosen(self) && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
+
+/* ---- The time of a row ------------------------------------------------------------------------- */
+
+/* The time from one to another, each in two parts (see constants.py): rounded once. */
+static double elapsed(const double *later, const double *earlier)
+{
+    return (later[0] - earlier[0]) + (later[1] - earlier[1]);
+}
+
+/* Find, by the time of the row, the decay of all earlier weights, or the weight of a late row, which is what it
+ * would be if it had come in time. Return 0 if Python code must: where the hands cannot tell the time, and for
+ * gaps of so many half-lives that it may warn. */
+static int pass_time(SingleRows *self, double *w)
+{
+    self->passed = elapsed(self->time, self->hands + NOW);
+    /* Before the first row, there is nothing to decay. */
+    const double half_lives = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->passed / self->hands[HALF_LIFE];
+    if (!(fabs(half_lives) <= MAX_HALF_LIVES && fabs(self->time[0]) < MAX_TIME))
+        return 0;
+    self->decay = half_lives > 0.0 ? exp2(-half_lives) : 1.0;
+    *w *= half_lives < 0.0 ? exp2(half_lives) : 1.0;
+    return 1;
+}
+
+/* Let one unit pass. */
+static int count_time(SingleRows *self, double *w)
+{
+    const double now = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->hands[NOW];
+    self->time[0] = now + 1.0;
+    self->time[1] = 0.0;
+    return !self->counts_dates && fabs(now) + 1.0 < MAX_COUNTED && pass_time(self, w);
+}
+
+/* Read the time of the row: a number, of dates an int; or None, by which one unit passes. */
+static int take_time(SingleRows *self, PyObject *t, double *w)
+{
+    if (!self->hands)
+        return 1;
+    if (t == Py_None)
+        return count_time(self, w);
+    double *time = self->time;
+    time[1] = 0.0;
+    if (self->counts_dates && PyLong_CheckExact(t)) {
+        const int64_t count = PyLong_AsLongLong(t);
+        if (PyErr_Occurred())
+            return 0;
+        time[1] = (double)(count & 0xFFFFFFFF);
+        time[0] = (double)(count - (count & 0xFFFFFFFF));
+        return pass_time(self, w);
+    }
+    if (self->counts_dates || !(PyFloat_CheckExact(t) || PyLong_CheckExact(t)))
+        return 0;
+    time[0] = PyFloat_AsDouble(t);
+    /* Float64 need not hold an int beyond. */
+    return !(PyLong_CheckExact(t) && !(fabs(time[0]) < MAX_COUNTED)) && !PyErr_Occurred() && pass_time(self, w);
+}
+
+/* Let the clock pass the time of the row, which is learnt next: then a choice of the ridge may be due. */
+static void move_clock(SingleRows *self, int is_timed)
+{
+    double *hands = self->hands;
+    if (!hands)
+        return;
+    if (self->passed > 0.0)
+        memcpy(hands + NOW, self->time, sizeof(self->time));
+    if (is_timed)
+        hands[TIMED] = 1.0;
+    if (elapsed(hands + NOW, hands + UNTIL) >= 0.0)
+        self->registers[NEXT_DUE] = self->sums.tally[0] + 1.0;
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------- */
 
 /* Prepare to learn the row with a weight w, after a decay of all earlier weights. */
 static void prepare_row(SingleRows *self, double w, double decay)
@@ -28,52 +100,19 @@ static void prepare_row(SingleRows *self, double w, double decay)
         prepare(&self->inliers, &self->inlier, w, decay);
 }
 
-/* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
- * float64, and it is not the first that dwarfs the others. Then it is prepared. */
+/* Whether the row is the first, about which rows are centred, so that no feature varies in it. */
+static int is_first(const SingleRows *self) { return self->sums.tally[0] == 0.0 && self->sums.is_centred; }
+
+/* Whether a row that is read can be learnt here: its numbers stay within float64, and it is not the first that dwarfs
+ * the others. Then it is prepared, and a choice that is due is made. */
 static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
-    if (!can_learn(self, 1, w) || !is_constant_where_known(self)
-        || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
+    if (!can_learn(self, w)
+        || !((w > 1.0 ? w : 1.0) * dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
     prepare_row(self, w, self->decay);
-    return self->inliers.m || !dwarfs(&self->sums, &self->row);
-}
-
-/* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
-static int are_units_alike(const SingleRows *self)
-{
-    const sums_t *s = &self->sums;
-    for (ptrdiff_t i = 0; i < s->m; i++) {
-        const double now = *s->squares[i] / s->tally[1];
-        const double then = self->recursion.penalties[i] / self->registers[SCALED];
-        if (now != 0.0 && (now > MAX_UNITS_GROWTH * then || then > MAX_UNITS_GROWTH * now))
-            return 0;
-    }
-    return 1;
-}
-
-/* Pass a checkpoint, if one is due, and the ridge is kept; otherwise, a choice is due. */
-static void pass_checkpoint(SingleRows *self)
-{
-    double *registers = self->registers;
-    const double count = self->sums.tally[0], weight = self->sums.tally[1], squared = self->sums.tally[2];
-    /* The number of rows; of equally weighted rows, (sum w)^2 / sum w^2, if these are at most half as many */
-    const double rows = count - registers[BEGAN], square = weight * weight;
-    const double equal = 2.0 * square > rows * squared ? rows : floor(weight * (weight / (squared ? squared : 1.0)));
-    if (equal < rows && is_weight_beyond(self, weight))
-        registers[NEXT_DUE] = count;
-    if (count != registers[NEXT_DUE])
-        return;
-    if (!(registers[GROWTH] > 0.0 && equal >= registers[LEAST_ROWS] && equal < registers[DOUBLES_AT])
-        || !(self->recursion.inverse && count < registers[VALID_UNTIL]) || self->refines
-        || (registers[SCALED] > 0.0 && !are_units_alike(self)))
-        return;
-    self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
-    if (is_accepted(&self->sums, &self->recursion, self->row.image)) {
-        registers[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(registers[GROWTH] * rows));
-        registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE);
-    }
+    return (self->inliers.m || !dwarfs(&self->sums, &self->row)) && is_undue(self, 1, w);
 }
 
 /* Learn the prepared row: into the sums, and into the weights if these follow rows. */
@@ -85,7 +124,7 @@ static void learn(SingleRows *self, int is_restored)
     const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
                         && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
                         && follow(&self->sums, &self->recursion, &self->row, self->most);
-    if (self->recursion.inverse && !follows)
+    if (!follows && registers[VALID_UNTIL] > 0.0)
         registers[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);
     if (self->inliers.m)
@@ -96,25 +135,48 @@ static void learn(SingleRows *self, int is_restored)
 /* Learn a row that is read and prepared. */
 static void learn_read(SingleRows *self)
 {
-    /* If the ridge decays with the rows, it is set to its full size again in the end. */
-    const double share = self->registers[SHARE] * self->decay;
+    /* If the ridge decays with the rows, it is set to its full size again in the end. An empty past does not
+     * decay. */
+    const double share = self->registers[SHARE] * (self->sums.tally[1] > 0.0 ? self->decay : 1.0);
     const int is_restored = share < self->least_share;
     if (self->least_share > 0.0)
         self->registers[SHARE] = is_restored ? 1.0 : share;
     if (self->counts)
         self->counts[self->column] += 1.0;
+    if (self->constants && is_first(self))
+        memcpy(self->constants, self->row.values, (size_t)self->sums.m * sizeof(real));
+    else if (self->constants)
+        note_changes(self);
     learn(self, is_restored);
 }
 
+/* Learn a dict: learn(x, y, w, t), where the time t is a number or None. */
 static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    if (n_args != 3)
-        return PyErr_Format(PyExc_TypeError, "learn(x, y, w)");
-    if (!PyFloat_CheckExact(args[2]) || read_dict(self->features, args[0], self->row.values) < 0
-        || !read_target(self, args[1]) || !is_plain(self, PyFloat_AsDouble(args[2])))
+    if (n_args != 4)
+        return PyErr_Format(PyExc_TypeError, "learn(x, y, w, t)");
+    const int is_number = PyFloat_CheckExact(args[2]) || PyLong_CheckExact(args[2]);
+    double w = is_number ? PyFloat_AsDouble(args[2]) : 0.0;
+    if (!(w > 0.0) || !take_time(self, args[3], &w) || read_dict(self->features, args[0], self->row.values) < 0
+        || !read_target(self, args[1]) || !is_plain(self, w))
         return not_known();
+    move_clock(self, args[3] != Py_None);
     learn_read(self);
     Py_RETURN_NONE;
+}
+
+/* Learn a sample, as `learn` does with all but the last two arguments, into the arrays of a new state, and put this
+ * in the place of the state that the attributes of a model have: learn_new(x, y, w, t, attributes, state). No code
+ * comes between, so that a row for which room is made is learnt or not. */
+static PyObject *SingleRows_learn_new(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args < 2 || !PyDict_CheckExact(args[n_args - 2]))
+        return PyErr_Format(PyExc_TypeError, "learn_new(x, y, w, t, attributes, state)");
+    PyObject *learnt = SingleRows_learn(self, args, n_args - 2);
+    if (learnt != Py_None || !PyDict_SetItemString(args[n_args - 2], "_state", args[n_args - 1]))
+        return learnt;
+    Py_DECREF(learnt);
+    return NULL;
 }
 
 /* Learn a row with its targets (m + n), which Python code has checked, after a decay of all earlier weights:
@@ -136,18 +198,21 @@ static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *arg
 
 /* ---- Rows of arrays ---------------------------------------------------------------------------- */
 
-/* The arrays of k rows: X (k, m), targets (k, n) or columns of labels (k,), w (k,), and scores (k, n), to
- * write. */
-enum { X, TARGETS, W, SCORES, N_ARRAYS };
+/* The arrays of k rows: X (k, m), targets (k, n) or columns of labels (k,), w (k,), scores (k, n), to write;
+ * variances (k, n), to write, or None; and times (k, 2), or None. */
+enum { X, TARGETS, W, SCORES, SPREADS, TIMES, N_ARRAYS };
 
 /* Take the first arrays of rows. Return k, or -1 with an exception. */
 static Py_ssize_t take_rows(const SingleRows *self, PyObject *arrays, Py_ssize_t count, void **found)
 {
     const Py_ssize_t n = self->sums.n, k = PyObject_Size(PyTuple_GetItem(arrays, X));
-    const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n};
+    const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n, k * n, 2 * k};
     for (Py_ssize_t i = 0; i < count; i++) {
         const char *formats = i == TARGETS && self->counts ? INTEGERS : REALS;
-        if (k < 0 || !(found[i] = memory_of(arrays, i, sizes[i], formats, i == SCORES ? TO_WRITE : TO_READ)))
+        const int flags = i == SCORES || i == SPREADS ? TO_WRITE : TO_READ;
+        const int may_lack = i >= SPREADS && PyTuple_GetItem(arrays, i) == Py_None;
+        found[i] = k < 0 || may_lack ? NULL : memory_of(arrays, i, sizes[i], formats, flags);
+        if (!found[i] && !may_lack)
             return -1;
     }
     return k;
@@ -166,19 +231,36 @@ static int load_row(SingleRows *self, void *const *rows, Py_ssize_t k)
     return 1;
 }
 
-/* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets,
- * w, scores). Return the number of rows. */
+/* The time of row k of arrays. */
+static int load_time(SingleRows *self, void *const *rows, Py_ssize_t k, double *w)
+{
+    if (!self->hands)
+        return 1;
+    if (!rows[TIMES])
+        return count_time(self, w);
+    memcpy(self->time, (double *)rows[TIMES] + 2 * k, sizeof(self->time));
+    return pass_time(self, w);
+}
+
+/* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets, w, scores,
+ * variances, times). Return the number of rows. */
 static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
 {
     void *rows[N_ARRAYS];
     const Py_ssize_t n = self->sums.n, n_rows = take_rows(self, arrays, N_ARRAYS, rows);
+    const size_t size = (size_t)n * sizeof(real);
     Py_ssize_t k = 0;
     if (n_rows < 0)
         return NULL;
     for (; k < n_rows; k++) {
-        if (!load_row(self, rows, k) || !is_plain(self, ((double *)rows[W])[k]) || !answer(self, NULL))
+        double w = ((double *)rows[W])[k];
+        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w)
+            || !(rows[SPREADS] ? spread_of(self, NULL) > 0.0 : score_row(self, NULL)))
             break;
-        memcpy((real *)rows[SCORES] + k * n, self->row.scores, (size_t)n * sizeof(real));
+        memcpy((real *)rows[SCORES] + k * n, self->row.scores, size);
+        if (rows[SPREADS])
+            memcpy((real *)rows[SPREADS] + k * n, self->row.errors, size);
+        move_clock(self, rows[TIMES] != NULL);
         learn_read(self);
     }
     return PyLong_FromSsize_t(k);
@@ -190,7 +272,7 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
     const sums_t *s = &self->sums;
     const double total = dot(k * s->m, rows[X], rows[X]);
     const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
-    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->inliers.m
+    int can = can_learn(self, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->hands && !self->inliers.m
               && s->tally[1] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
         self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
@@ -201,7 +283,7 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
         prepare(s, &self->row, 1.0, 1.0);
         can = can && !(are_far && dwarfs(s, &self->row));
     }
-    return can;
+    return can && is_undue(self, k, 1.0);
 }
 
 /* Learn the rows of an array, which Python code has not checked, all or none: learn_many(X, targets). Return

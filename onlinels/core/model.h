@@ -5,36 +5,80 @@
 #define ONLINELS_MODEL_H
 
 #include "reading.h"
+#include "solve.h"
 
 /* ---- A model ----------------------------------------------------------------------------------- */
 
 /* Registers of a model, counts of rows for the most part: see constants.py. */
-enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
-       N_REGISTERS };
+enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, N_REGISTERS };
+
+/* Numbers of the choice of a ridge, and the units that a ridge may act on: see constants.py. */
+enum { RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT, UNTIL_TIME, IS_KNOWN, BEGAN, N_CHOICE };
+enum { CHOSEN_ELSEWHERE, RAW, STANDARD, RAW_OR_STANDARD };
+enum { NO_PRIORS, LEARNT_PRIORS, EQUAL_PRIORS, GIVEN_PRIORS, OTHER_PRIORS };
 #define DUE_TOLERANCE 1e-9
 #define LEAST_DUE_SHARE 0.25
 #define ROWS_SELECTED_ONE_BY_ONE 16.0
 #define MAX_UNITS_GROWTH 4.1
+#define MIN_FEATURES_TO_KEEP_UNITS 16
+#define MIN_ROWS_PER_FEATURE 3.0
+
+/* Hands of a clock: see constants.py. */
+enum { NOW, LOW, TIMED, HALF_LIFE, UNTIL, UNTIL_LOW, N_HANDS };
+#define MAX_TIME 4611686018427387904.0
+#define MAX_HALF_LIVES 40.0
+
+/* How questions are answered: by a recursion that follows rows, and is begun and renewed here; by solving the sums;
+ * or by weights that Python code has made. Rows may be learnt in all of them. */
+enum { FOLLOW, SOLVE, HAND_BACK };
+#define RENEWAL_ROWS 16384
+#define RENEWAL_ROWS_PER_FEATURE 16
+#define ROWS_BETWEEN_TRIALS 1024
 
 typedef struct {
     PyObject_HEAD
     PyObject *args;        /* the arguments and arrays, which own the objects and memory below */
     Reader *features;
     PyObject *targets;     /* dict: the column of every label; Reader of named targets; or None */
-    PyObject *labels;      /* tuple */
+    PyObject *labels;      /* tuple: of the classes, then of classes that have a prior, but no row so far */
     PyObject *label_types; /* frozenset: types of labels that are compared without Python code */
     sums_t sums, inliers;  /* of all rows; of all but those that dwarf them, without columns if these are none */
     recursion_t recursion;
+    ridge_t ridge;
+    solver_t solver;       /* its weights answer until the next row; other copies of the model have their own */
+    real *solved;          /* the memory of the solver; NULL before the first question */
     row_t row, inlier;     /* the row, and the row about the mean of the inliers */
     real *numbers;         /* the memory of both rows */
     double *registers;
     double *counts;        /* (n): rows of every class; or NULL */
-    real *constants;       /* (m): the only value of every feature, NaN if it varies; or NULL */
-    double decay, most, least_share, patience;
+    real *choice;          /* (N_CHOICE + 3 m): the choice of a ridge, with its units, those of the last doubling, and
+                              the only values of features; or NULL */
+    real *constants;       /* (m): of the choice, the only value of every feature, NaN if it varies; NULL if all vary,
+                              or if none is known */
+    real *of_choice;       /* memory to choose in; NULL before the first choice */
+    double memory;         /* number of rows in which weights decay to 1/e; infinite without a factor */
+    double between;        /* time after a choice in which the next is due; infinite without a half-life */
+    double tested_at;      /* number of rows at which the ridge was rejected */
+    int kinds;             /* CHOSEN_ELSEWHERE, or the units that the ridge may act on */
+    int keeps;             /* whether the ridge of the last doubling may be kept */
+    double *hands;         /* (N_HANDS): the clock of a half-life; or NULL */
+    double time[2];        /* of the row, in two parts, as that of the clock */
+    double passed;         /* time from the clock to the row */
+    double decay;          /* factor on all earlier weights by the row; constant without a half-life */
+    real *priors;          /* (n): of the classes; */
+    real *fixed;           /* of all labels: the probability where a class has no weight; */
+    real *hidden;          /* (n + 1): rounding errors; see `weights_of_classes`. All NULL without priors */
+    real *rule;            /* the map to discriminant scores, and scratch memory; or NULL */
+    double ruled_at;       /* the number of rows of this map */
+    double most, least_share, patience;
+    int kind;              /* of priors */
     Py_ssize_t column;     /* of the label of the row */
+    Py_ssize_t n_told;     /* number of features that vary by rounding alone of which Python code has warned */
+    int mode;              /* FOLLOW, SOLVE or HAND_BACK */
     int learns;            /* whether rows may be learnt without other code */
-    int refines;           /* whether the weights are corrected by the sums before they answer */
     int forgets;           /* whether the weights of rows decay */
+    int counts_dates;      /* whether times are dates, in nanoseconds */
+    int warns;             /* whether Python code may warn of lost digits when the sums are solved */
 } SingleRows;
 
 /* An object that a list keeps alive; NULL with an exception if there is none. */
@@ -73,6 +117,8 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssiz
     if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
         || !take(kept, statistics, "prints", 2 * (m + n), HASHES, &s->prints)
         || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares)
+        || !(s->rounding = memory_in(kept_attribute(kept, kept_attribute(kept, statistics, "rounding"), "squares"),
+                                     m + n, REALS, TO_READ))
         || !(panels = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
         return 0;
     s->m = m;
@@ -129,6 +175,49 @@ static int take_argument(PyObject *array, Py_ssize_t size, void *place)
     return found || array == Py_None;
 }
 
+/* Take the priors of classes, by name. Return 0 with an exception if they do not fit. */
+static int take_priors(SingleRows *self, PyObject *kept, PyObject *priors)
+{
+    const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->labels);
+    PyObject *kind = kept_attribute(kept, priors, "kind");
+    self->kind = kind ? (int)PyLong_AsLong(kind) : NO_PRIORS;
+    if (PyErr_Occurred() || n_labels < n || self->kind <= NO_PRIORS || self->kind > OTHER_PRIORS) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "the labels or the kind of priors do not fit");
+        return 0;
+    }
+    if (self->kind == OTHER_PRIORS)
+        return 1;
+    if (!(self->rule = PyMem_Calloc((size_t)(n * (n + 8)) + 1, sizeof(real))))
+        return PyErr_NoMemory() != NULL;
+    return take(kept, priors, "given", n, REALS, &self->priors)
+           && take(kept, priors, "fixed", n_labels, REALS, &self->fixed)
+           && take(kept, priors, "hidden", n + 1, REALS, &self->hidden);
+}
+
+/* Take the choice of a ridge and what decides on the next: (numbers, kinds, keeps, memory, between), or None. Return 0
+ * with an exception if it does not fit. */
+static int take_choice(SingleRows *self, PyObject *choice)
+{
+    const Py_ssize_t m = self->sums.m;
+    PyObject *numbers;
+    self->tested_at = -1.0;
+    if (choice == Py_None)
+        return 1;
+    if (!PyTuple_Check(choice)
+        || !PyArg_ParseTuple(choice, "Oipdd", &numbers, &self->kinds, &self->keeps, &self->memory, &self->between)
+        || !(self->choice = memory_in(numbers, N_CHOICE + 3 * m, REALS, TO_WRITE))) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "the choice of a ridge is no tuple");
+        return 0;
+    }
+    self->ridge.units = self->choice + N_CHOICE;
+    real *constants = self->choice + N_CHOICE + 2 * m;
+    for (ptrdiff_t i = 0; self->choice[IS_KNOWN] != 0.0 && i < m; i++)
+        self->constants = constants[i] == constants[i] ? constants : self->constants;
+    return 1;
+}
+
 /* Take the arrays of statistics of all rows and of inliers, of a recursion, and other arrays. Return 0 with an
  * exception if they do not fit. */
 static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
@@ -144,30 +233,36 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
     self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m, .imaged_at = -1.0,
                         .scores = image + 2 * m, .errors = image + 2 * m + n};
     self->inlier = (row_t){.values = values, .about = image + 2 * size};
+    self->ruled_at = -1.0;
     return take_sums(kept, given[0], m, n, nowhere, &self->sums)
            && (given[1] == Py_None || take_sums(kept, given[1], m, n, nowhere, &self->inliers))
-           && (given[2] == Py_None ? take_argument(given[3], m * n, &self->recursion.weights)
-                                   : take_recursion(kept, given[2], m, n, &self->recursion))
-           && (self->registers = memory_in(given[4], N_REGISTERS, REALS, TO_WRITE))
-           && take_argument(given[5], n, &self->counts) && take_argument(given[6], m, &self->constants);
+           && (given[2] == Py_None || take_recursion(kept, given[2], m, n, &self->recursion))
+           && (self->registers = memory_in(given[3], N_REGISTERS, REALS, TO_WRITE))
+           && take_argument(given[4], n, &self->counts) && take_choice(self, given[5])
+           && take_argument(given[6], N_HANDS, &self->hands)
+           && (given[7] == Py_None || take_priors(self, kept, given[7]));
 }
 
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
-                            "weights", "registers", "counts", "constants", "decay", "most", "least_share",
-                            "patience", "learns", "refines", "forgets", NULL};
+                            "registers", "counts", "choice", "hands", "priors", "ridge", "scaling",
+                            "decay", "most", "least_share", "patience", "mode", "learns", "forgets", "counts_dates",
+                            "warns", NULL};
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
-    PyObject *a[7], *kept = PyList_New(0);
+    PyObject *a[8], *kept = PyList_New(0);
     if (self && kept
-        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOddddppp", names, &self->features,
+        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOOdiddddipppp", names, &self->features,
                                        &self->targets, &PyTuple_Type, &self->labels, &PyFrozenSet_Type,
-                                       &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6,
-                                       &self->decay, &self->most, &self->least_share, &self->patience,
-                                       &self->learns, &self->refines, &self->forgets)) {
+                                       &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7,
+                                       &self->ridge.ridge, &self->ridge.scaling, &self->decay, &self->most,
+                                       &self->least_share, &self->patience, &self->mode, &self->learns,
+                                       &self->forgets, &self->counts_dates, &self->warns)) {
         if (!is_reader((PyObject *)self->features)
             || !(self->targets == Py_None || PyDict_CheckExact(self->targets) || is_reader(self->targets)))
             PyErr_SetString(PyExc_TypeError, "features or targets are no reader");
+        else if (self->ridge.scaling == GIVEN && a[5] == Py_None)
+            PyErr_SetString(PyExc_ValueError, "the units are not given");
         else if (!PyList_Append(kept, kwargs) && take_arrays(self, kept, a))
             self->args = PyList_AsTuple(kept);
     }
@@ -186,6 +281,9 @@ static void SingleRows_dealloc(SingleRows *self)
     PyMem_Free(self->inliers.panels);
     PyMem_Free(self->inliers.squares);
     PyMem_Free(self->numbers);
+    PyMem_Free(self->of_choice);
+    PyMem_Free(self->rule);
+    PyMem_Free(self->solved);
     release((PyObject *)self);
 }
 

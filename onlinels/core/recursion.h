@@ -175,6 +175,7 @@ typedef struct {
     real *origin;     /* (m + n): the mean is origin + offset, */
     real *offset;     /* (m + n), with twice the digits */
     double *tally;    /* number of rows, total weight, and sum of squares of the weights */
+    const real *rounding; /* (m + n): errors that removals have left in the squares; NULL for none */
     panel_t *panels;  /* A'A */
     real *cross;      /* (m, n): A'Y */
     real **squares;   /* (m + n): where the diagonals of A'A and Y'Y lie */
@@ -217,12 +218,12 @@ KERNEL void centre(const sums_t *s, const row_t *row)
 
 /* ---- Predicting --------------------------------------------------------------------------------- */
 
-/* Compute the scores of a row: W'z, plus the mean of y. */
-static void predict(const sums_t *s, const recursion_t *r, const row_t *row)
+/* Compute the scores of a row from weights W: W'z, plus the mean of y. */
+static void predict(const sums_t *s, const real *weights, const row_t *row)
 {
     centre(s, row);
     for (ptrdiff_t j = 0; j < s->n; j++)
-        row->scores[j] = dot(s->m, r->weights + j * s->m, row->about) + mean_of(s, s->m + j);
+        row->scores[j] = dot(s->m, weights + j * s->m, row->about) + mean_of(s, s->m + j);
 }
 
 /* y = B x, by one pass over B, which adds the pending product too. */
@@ -250,28 +251,45 @@ static double penalty_of(const sums_t *s, const recursion_t *r, ptrdiff_t target
     return r->factors[KEPT] * weighted_squares(s->m, r->penalties, r->weights + target * s->m);
 }
 
-/* Compute the variances of new targets about the scores of a row, into its errors. Return the degrees of
- * freedom: the weight of the rows minus the effective number of parameters, the trace of P A'A = I - P D.
- * If rows are forgotten, their mean weight sum w^2 / sum w comes in. */
+/* The factors v of the noise variance RSS / (n - v p) and u of u P, for p parameters: see reference.py. */
+typedef struct {
+    double of_parameters, of_inverse;
+} errors_t;
+
+static errors_t weights_of_errors(const sums_t *s, int forgets)
+{
+    const double mean = s->tally[2] / s->tally[1];
+    const int decays = forgets && mean < 1.0, fills = mean > MAX_MEAN_WEIGHT;
+    const errors_t e = {!decays ? 1.0 : fills ? mean : 0.0, decays && fills ? mean : 1.0};
+    return e;
+}
+
+/* Turn the residual sums of squares in the errors of a row into variances of new targets about its scores. Return
+ * the degrees of freedom: the weight of the rows minus the effective number of parameters. If rows are forgotten,
+ * their mean weight sum w^2 / sum w comes in. */
+static double scale_errors(const sums_t *s, row_t *row, errors_t e, double leverage, double n_parameters)
+{
+    const double free = s->tally[1] - e.of_parameters * n_parameters;
+    const double factor = 1.0 + e.of_inverse * ((leverage > 0.0 ? leverage : 0.0) + s->is_centred / s->tally[1]);
+    for (ptrdiff_t j = 0; j < s->n; j++) {
+        const double left = row->errors[j], least = EPS * *s->squares[s->m + j]; /* what rounding leaves */
+        row->errors[j] = (real)((left > least ? left : least) / free * factor);
+    }
+    return free;
+}
+
+/* Compute the variances of new targets about the scores of a row into its errors. Return the degrees of freedom,
+ * with the number of parameters tr P A'A = m - tr P D. */
 static double spread(const sums_t *s, const recursion_t *r, row_t *row, int forgets)
 {
     const double leverage = leverage_of(s, r, row); /* from here on, P = B / scale */
     double trace = 0; /* of B D */
     for (ptrdiff_t i = 0; i < s->m; i++)
         trace += r->penalties[i] * r->inverse[i * s->m + i];
-    /* The factors v of RSS / (n - v p) and u of u P: see weights_of_errors in reference.py. */
-    const double mean = s->tally[2] / s->tally[1];
-    const int decays = forgets && mean < 1.0, fills = mean > MAX_MEAN_WEIGHT;
-    const double v = !decays ? 1.0 : fills ? mean : 0.0, u = decays && fills ? mean : 1.0;
+    for (ptrdiff_t j = 0; j < s->n; j++) /* RSS = J - W'DW */
+        row->errors[j] = (real)(r->criterion[j] - penalty_of(s, r, j));
     const double n_parameters = (double)(s->m + s->is_centred) - r->factors[KEPT] / r->factors[SCALE] * trace;
-    const double free = s->tally[1] - v * n_parameters;
-    const double factor = 1.0 + u * ((leverage > 0.0 ? leverage : 0.0) + s->is_centred / s->tally[1]);
-    for (ptrdiff_t j = 0; j < s->n; j++) {
-        /* RSS = J - W'DW; not less than rounding leaves */
-        const double left = r->criterion[j] - penalty_of(s, r, j), least = EPS * *s->squares[s->m + j];
-        row->errors[j] = (real)((left > least ? left : least) / free * factor);
-    }
-    return free;
+    return scale_errors(s, row, weights_of_errors(s, forgets), leverage, n_parameters);
 }
 
 /* Whether the restricted likelihood accepts the ridge D, by Rao's score test at half a standard

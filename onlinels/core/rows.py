@@ -17,15 +17,19 @@ from onlinels.core.constants import (
     CONSTANT_TOLERANCE,
     DUE_WEIGHT,
     EPS,
+    FOLLOW,
+    IS_KNOWN,
     MAX_SQUARES,
     MIN_ROWS_DWARFED,
     MUCH_HEAVIER,
     MUCH_LARGER,
+    N_CHOICE,
     NEXT_DUE,
     PREDICTED_AT,
     ROWS_BETWEEN_ORIGINS,
     SCALE,
     SHARE,
+    UNSOLVED,
     VALID_UNTIL,
 )
 from onlinels.core.reference import Numbers, absorb, is_weight_due, leverage_of, prints_of_row
@@ -117,8 +121,11 @@ class SumsOfRows:
 class SingleRows:
     """Single rows of a model in one state, read by other code: dicts are handed back to it.
 
-    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed.
+    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed. Other
+    code solves the sums.
     """
+
+    solves = False
 
     def __init__(
         self,
@@ -126,45 +133,77 @@ class SingleRows:
         whole: Any,
         inliers: Any,
         recursion: Any,
-        weights: Numbers | None,
         registers: Numbers,
         counts: Numbers | None,
-        constants: Numbers | None,
+        choice: tuple[Any, ...] | None,
+        hands: Numbers | None,
+        priors: Any,
         decay: float,
         most: float,
         least_share: float,
         patience: float,
+        mode: int,
         learns: bool,
-        refines: bool,
         **of_readers: Any,
     ) -> None:
         self.sums, self.inliers = SumsOfRows(whole), inliers and SumsOfRows(inliers)
-        self.recursion, self.learns = recursion, learns and self.sums.cross is not None
-        self.weights: Any = weights if recursion is None else recursion.weights
-        self.registers, self.counts, self.constants = registers, counts, constants
-        self.decay, self.most, self.least_share = decay, most, least_share
-        self.patience, self.refines = patience, refines
+        self.recursion = recursion
+        # Where there is a clock, other code passes its time.
+        self.learns = learns and self.sums.cross is not None and hands is None
+        self.solved: Any = None
+        self.solved_at = -1.0
+        self.registers, self.counts = registers, counts
+        numbers = np.zeros(N_CHOICE) if choice is None else choice[0]
+        self.began, constants = float(numbers[BEGAN]), numbers[N_CHOICE + 2 * self.sums.m :]
+        # If a feature begins to vary, other code learns a row.
+        is_known = numbers[IS_KNOWN] and (constants == constants).any()
+        self.constants = constants if is_known else None
+        self.priors, self.decay, self.most, self.least_share = priors, decay, most, least_share
+        self.patience, self.mode = patience, mode
 
     def hand_over(self, *arguments: Any) -> Any:
         """Return NotImplemented."""
         return NotImplemented
 
-    label = scores = spread = interval = learn = hand_over
+    def choose(self) -> bool:
+        """Return whether no ridge is due: other code chooses one."""
+        return bool(self.sums.tally[0] < self.registers[NEXT_DUE])
 
-    def can_answer(self) -> bool:
-        """Return whether the weights answer for the rows learnt so far."""
+    label = scores = probabilities = spread = interval = learn = learn_new = hand_over
+
+    def rule(self, *arrays: Numbers) -> bool:
+        """Return False: other code finds the map to discriminant scores."""
+        return False
+
+    def solve(self, weights: Numbers) -> int:
+        """Return that other code must solve for the weights."""
+        return UNSOLVED
+
+    def hold(self, weights: Numbers) -> None:
+        """Let weights that other code has solved answer until the next row."""
+        self.solved, self.solved_at = weights, float(self.sums.tally[0])
+
+    def told(self) -> None:
+        """Do nothing: other code warns of every solution."""
+
+    def weights_now(self) -> Any:
+        """Return the weights that answer for the rows learnt so far; None if there are none."""
         count, registers = self.sums.tally[0], self.registers
-        if self.weights is None or (self.refines and count != registers[PREDICTED_AT]):
-            return False
-        return bool(count < registers[VALID_UNTIL] and count < registers[NEXT_DUE])
+        if not count < registers[NEXT_DUE]:
+            return None
+        is_refined = self.mode == FOLLOW or count == registers[PREDICTED_AT]
+        if self.recursion is not None and count < registers[VALID_UNTIL] and is_refined:
+            return self.recursion.weights
+        return self.solved if count == self.solved_at else None
 
     def scores_of(self, row: Numbers) -> Any:
         """Return the scores of a row (m,), a list; NotImplemented if other code must answer."""
-        if not self.can_answer():
+        weights = self.weights_now()
+        if weights is None or self.priors is not None:
             return NotImplemented
         m, origin, offset = self.sums.m, self.sums.origin, self.sums.offset
         self.registers[PREDICTED_AT] = self.sums.tally[0]
-        scores = (row - origin[:m] - offset[:m]) @ self.weights + (origin[m:] + offset[m:])
+        scores = (row - origin[:m] - offset[:m]) @ weights + (origin[m:] + offset[m:])
         return scores.tolist()
 
     def learn_read(self, values: Numbers, w: float, column: int) -> bool:
@@ -175,25 +214,28 @@ class SingleRows:
         if not self.is_plain(values, w):
             return False
         registers, decay, calls = self.registers, self.decay, list[Call]()
-        share = float(registers[SHARE]) * decay
+        share = float(registers[SHARE]) * (decay if self.sums.tally[1] else 1.0)
         is_restored = share < self.least_share
         if self.least_share > 0.0:
             calls.append((registers.__setitem__, SHARE, 1.0 if is_restored else share))
         if self.counts is not None:
             calls.append((self.counts.__setitem__, column, self.counts[column] + 1.0))
+        if self.constants is not None and not self.sums.tally[0] and self.sums.is_centred:
+            calls.append((self.constants.__setitem__, ..., values[: self.sums.m].copy()))
         apply(calls + self.learning(values, w, decay, is_restored))
         return True
 
     def is_plain(self, values: Numbers, w: float) -> bool:
         """Return whether a row can be learnt here: only numbers change, and no choice is due."""
         sums, inliers = self.sums, self.inliers
-        can = self.learns and 0.0 < w <= 1.0 and sums.tally[1] > 0.0
-        if (
-            not (can and sums.tally[0] < self.registers[NEXT_DUE])
-            or ddot(values, values) > MAX_SQUARES
-        ):
+        count, weight, _ = sums.tally.tolist()
+        is_first = not count and sums.is_centred
+        can = self.learns and 0.0 < w <= MAX_SQUARES and (weight > 0.0 or not count)
+        if not (can and count < self.registers[NEXT_DUE]):
             return False
-        if self.constants is not None:
+        if max(w, 1.0) * ddot(values, values) > MAX_SQUARES:
+            return False
+        if self.constants is not None and not is_first:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)
             if changes.any():
                 return False
@@ -211,7 +253,7 @@ class SingleRows:
             if follows and count < registers[VALID_UNTIL]:
                 calls += self.follow(about, self.sums.weight_of(w, decay), decay)
             calls = calls or [(registers.__setitem__, VALID_UNTIL, 0.0)]
-        began, due = float(registers[BEGAN]), float(registers[DUE_WEIGHT])
+        began, due = self.began, float(registers[DUE_WEIGHT])
         after = weight * decay + w, decay**2 * squared + w**2
         if is_weight_due(count + 1.0 - began, *after, due):
             calls.append((registers.__setitem__, NEXT_DUE, count + 1.0))

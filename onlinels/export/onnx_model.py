@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.checks import Floats, Matrix, check_flag, check_path, ignoring, refusal
+from onlinels.core.constants import SPREAD_PROBABILITY
 from onlinels.export.predictor import ClassPredictor, Parts, check_seen, labels_of, parts_of
 from onlinels.features.convolution import (
     MAX_ROUNDING_ERRORS,
@@ -30,7 +31,6 @@ from onlinels.features.input_weights import FixedWeights
 from onlinels.features.minirocket import KERNEL_RADIUS, MiniRocketFeatures, minirocket_kernels
 from onlinels.features.preprocessing import GREY_WEIGHTS, FixedZCA, ImagePreprocessing
 from onlinels.features.transformer import not_made
-from onlinels.linear.scoring import SPREAD_PROBABILITY
 from onlinels.rows.batch import OUTPUT_NAME, Name
 from onlinels.saving import files
 

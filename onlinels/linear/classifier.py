@@ -24,6 +24,7 @@ from onlinels.linear.scoring import (
     unseen_classes,
 )
 from onlinels.linear.settings import Settings
+from onlinels.linear.single import rows_of
 from onlinels.numerics import product
 from onlinels.rows.answers import table_like
 from onlinels.rows.batch import Batch, check_mapping, matched_by_position, read_sample
@@ -223,8 +224,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             return
         with self._lock:
             state = self._state
-            state.following.forget_rule()
-            self._state = replace(state, settings=state.settings._replace(priors=priors))
+            settings = state.settings._replace(priors=priors)
+            following = state.following.without_rule(state.count)
+            self._state = replace(state, settings=settings, following=following)
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -239,12 +241,29 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
         with self._lock:
-            rows = self._state.following.rows
-            if rows is not None and self._state.settings.priors is None:
+            rows = self._state.following.rows or rows_of(self._state)
+            if rows is not None:
                 label = rows.label(x)
                 if label is not NotImplemented:
                     return label
             return super().predict_one(x)
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
+        """Return the probability of every class for one sample, {} before anything is learnt.
+
+        See `predict_proba_many` for classes without rows.
+        """
+        with self._lock:
+            rows = self._state.following.rows or rows_of(self._state)
+            if rows is not None:
+                known = rows.probabilities(x)
+                if type(known) is list:
+                    labels = self.classes
+                    return dict(zip((*labels, *self._unseen(len(labels))), known, strict=True))
+                if known is not NotImplemented:
+                    found: dict[Label, float] = known
+                    return found
+            return super().predict_proba_one(x)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         labels = [read_label(y)] if n_rows is None else read_labels(y, n_rows)
@@ -278,14 +297,18 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _rule(self) -> Discriminant:
         """Return the map from least-squares scores to discriminant scores, as of now."""
         solution, statistics = self._solved(), self._state.statistics
-        if solution.rule is None:
+        if solution.rule is not None:
+            return solution.rule
+        # One rule answers single rows and batches.
+        n_classes, rows = statistics.n_targets, rows_of(self._state)
+        rule = Discriminant(np.empty((n_classes, n_classes), order="F"), np.empty(n_classes))
+        if rows is None or not rows.rule(*rule):
             explained = statistics.products.explained_products(solution.output_weights)
             known = held_targets(statistics), statistics.target_mean
             rule = discriminant(explained, *known, self._state.settings.priors, self.classes)
-            # The labels are compared with those of the priors by code of their own.
-            self._state.following.keep_rule(solution, rule)
-            return rule
-        return solution.rule
+        # The labels are compared with those of the priors by code of their own.
+        self._state.following.keep_rule(solution, rule)
+        return rule
 
     def _weights(self) -> tuple[Floats, Floats]:
         weights, intercept = super()._weights()

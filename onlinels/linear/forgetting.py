@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import timedelta
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dtbsv
 
 from onlinels.checks import Floats, by_row, check_number, ignoring, warn_caller
+from onlinels.core.constants import (
+    HALF_LIFE,
+    LOW,
+    MAX_HALF_LIVES,
+    MAX_TIME,
+    N_HANDS,
+    NOW,
+    TIMED,
+    UNTIL,
+)
 from onlinels.rows.times import (
     NANOSECONDS,
     Duration,
@@ -21,6 +31,7 @@ from onlinels.rows.times import (
     from_seconds,
     is_time,
     nanoseconds_in,
+    nanoseconds_of,
     rational,
     read_duration,
     read_times,
@@ -32,23 +43,19 @@ from onlinels.saving.description import SavedState
 
 HalfLife = float | timedelta | np.timedelta64 | None
 
-MAX_HALF_LIVES = 40.0
-"""Half-lives after which the weight of a row, 1e-12, no longer counts."""
-
 
 def _clock_of(state: SavedState) -> Clock:
-    clock = Clock(**state)
-    return replace(clock, now=from_seconds(clock.now, clock.counts_dates))
+    now, timed = state["now"], state["timed"]
+    if not (type(timed) is bool and (now is not None or not timed)):
+        raise ValueError(f"a clock at {now!r} has timed={timed!r}")
+    made = Clock(**state | {"now": None, "timed": False})
+    now = from_seconds(now, made.counts_dates)
+    if now is not None and (made.half_life is None or not is_time(now)):
+        raise ValueError(f"a clock has the time {now!r}")
+    return made.at(now, timed)
 
 
-def _clock_fits(clock: Clock) -> bool:
-    if clock.now is None:
-        return clock.timed is False
-    return clock.half_life is not None and type(clock.timed) is bool and is_time(clock.now)
-
-
-@savable(_clock_fits, make=_clock_of)
-@dataclass(frozen=True)
+@savable(make=_clock_of)
 class Clock:
     """The time of a stream, in rows or timestamps, and the decay of weights with time.
 
@@ -74,6 +81,19 @@ class Clock:
     timed : bool
         Whether any row had a timestamp.
 
+    Attributes
+    ----------
+    counts_dates : bool
+        Whether timestamps are dates.
+    hands : ndarray (N_HANDS,), or None
+        The time that `now` and `timed` tell, which `onlinels.core` moves with single rows: see
+        `onlinels.core.constants`. None without a half-life.
+
+    Notes
+    -----
+    The hands belong to one clock: `tick`, `joined` and `copied` return clocks with hands of their
+    own, unless there is no half-life.
+
     Examples
     --------
     >>> clock, past, w = Clock(forgetting_factor=0.5).tick(1.0, n_rows=3)
@@ -84,10 +104,74 @@ class Clock:
     ((0.5, array([1.])), (1.0, array([0.5])))
     """
 
-    forgetting_factor: float = 1.0
-    half_life: HalfLife = None
-    now: Time | None = None
-    timed: bool = False
+    def __init__(
+        self,
+        forgetting_factor: float = 1.0,
+        half_life: HalfLife = None,
+        now: Time | None = None,
+        timed: bool = False,
+    ) -> None:
+        self.forgetting_factor, self.half_life = forgetting_factor, half_life
+        self.counts_dates = isinstance(half_life, Duration)
+        self.hands: Floats | None = None
+        # A time that the hands cannot tell.
+        self._beyond = now
+        if half_life is not None:
+            self.hands = np.full(N_HANDS, np.nan)
+            self.hands[[TIMED, HALF_LIFE]] = timed, self._unit
+            parts = (-np.inf, 0.0) if now is None else hands_of(now, self.counts_dates)
+            if parts is not None:
+                self._beyond, self.hands[NOW : LOW + 1] = None, parts
+
+    def __getstate__(self) -> SavedState:
+        own = {"forgetting_factor": self.forgetting_factor, "half_life": self.half_life}
+        return own | {"now": self.now, "timed": self.timed}
+
+    def __setstate__(self, state: SavedState) -> None:
+        Clock.__init__(self, **state)
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={value!r}" for name, value in self.__getstate__().items())
+        return f"Clock({', '.join(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Clock and self.__getstate__() == other.__getstate__()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def at(self, now: Time | None, timed: bool) -> Clock:
+        """Return a clock of these settings at another time."""
+        return Clock(self.forgetting_factor, self.half_life, now, timed)
+
+    def copied(self) -> Clock:
+        """Return a clock that moves on its own."""
+        return self.at(self.now, self.timed)
+
+    @property
+    def now(self) -> Time | None:
+        """Time of the latest row, exactly, of dates in nanoseconds since 1970; None before it."""
+        if self.hands is None:
+            return None
+        high, low = self.hands[NOW : LOW + 1].tolist()
+        if not isfinite(high):
+            return self._beyond
+        return int(high) + int(low) if self.counts_dates else exact(high)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether hands tell the time, or there is none so far."""
+        return self._beyond is None
+
+    @property
+    def timed(self) -> bool:
+        """Whether any row had a timestamp."""
+        return self.hands is not None and bool(self.hands[TIMED])
+
+    def set_until(self, until: Time | None) -> None:
+        """Let `onlinels.core` tell when the time comes at which a choice of the ridge is due."""
+        if self.hands is not None:
+            parts = None if until is None else hands_of(until, self.counts_dates, above=True)
+            self.hands[UNTIL : UNTIL + 2] = parts or (np.inf, 0.0)
 
     @property
     def forgets(self) -> bool:
@@ -103,11 +187,6 @@ class Clock:
     def lasting(self) -> float:
         """Time in which weights decay to 1/e; there must be a half-life."""
         return float(self._unit / np.log(2.0))
-
-    @property
-    def counts_dates(self) -> bool:
-        """Whether timestamps are dates."""
-        return isinstance(self.half_life, Duration)
 
     @property
     def _unit(self) -> float:
@@ -167,6 +246,43 @@ class Clock:
             self._warn_of_gap(self._half_lives(since(times, self.now)))
         return times
 
+    def read_one(self, t: Any) -> Any:
+        """Return the time of a row as `onlinels.core` takes it, a number of Python.
+
+        NotImplemented, if `read` must read it.
+        """
+        if self.half_life is None:
+            return None
+        if isinstance(t, ReadTimes):
+            t = t.times.tolist()[0]
+            is_known = type(t) is int if self.counts_dates else type(t) in (int, float)
+            return t if is_known else NotImplemented
+        if self.counts_dates:
+            return nanoseconds_of(t)
+        if isinstance(t, float):
+            return float(t)
+        is_whole = type(t) is int or (
+            isinstance(t, np.integer) and not isinstance(t, np.timedelta64)
+        )
+        return int(t) if is_whole else NotImplemented
+
+    def parts(self, times: Times) -> Floats | None:
+        """Return times of rows as hands tell them, (n_rows, 2); None if they cannot."""
+        found = np.zeros((len(times), 2))
+        if not self.counts_dates:
+            if times.dtype != np.float64:
+                return None
+            found[:, 0] = times
+            return found
+        if times.dtype != np.float64 and {*map(type, times.tolist())} - {int}:
+            return None
+        if not ((times % 1 == 0) & (abs(times) < MAX_TIME)).all():
+            return None
+        counts = times.astype(np.int64)
+        found[:, 1] = counts % LOW_PART
+        found[:, 0] = counts - counts % LOW_PART
+        return found
+
     def _warn_of_gap(self, ages: Floats) -> None:
         """Warn of rows so many half-lives after the latest one that these no longer count."""
         earliest, latest = float(ages.min()), float(ages.max())
@@ -221,7 +337,7 @@ class Clock:
         if self.now is not None:
             now = max(now, self.now)
             past = float(self._decay(elapsed(now, self.now)))
-        return replace(self, now=now, timed=timed), past, w * self._decay(-since(times, now))
+        return self.at(now, timed), past, w * self._decay(-since(times, now))
 
     def factors(self, n_rows: int, times: Times | None = None) -> Floats:
         """Return the factor by which each row of a batch multiplies the past, (n_rows,)."""
@@ -277,13 +393,45 @@ class Clock:
         has learnt all rows. Without timestamps, the weights do not change.
         """
         if self.now is None or other.now is None:
-            return (other if self.now is None else self), 1.0, 1.0
+            return (other if self.now is None else self).copied(), 1.0, 1.0
         now: Time = max(self.now, other.now)
-        clock = replace(self, now=now, timed=self.timed or other.timed)
+        clock = self.at(now, self.timed or other.timed)
         if not clock.timed:
             return clock, 1.0, 1.0
         ages = elapsed(now, self.now), elapsed(now, other.now)
         return clock, float(self._decay(ages[0])), float(self._decay(ages[1]))
+
+
+LOW_PART = 2**32
+"""Nanoseconds of dates that `LOW` tells: `NOW` tells multiples of them."""
+
+
+def hands_of(time: Time, dates: bool, above: bool = False) -> tuple[float, float] | None:
+    """Return the parts of a time as hands tell it; None if these cannot.
+
+    Numbers have one part, a float. Differences of parts are exact, and so those of dates are
+    rounded once. If `above` is true, a time that hands cannot tell is the next one that they can.
+
+    Examples
+    --------
+    >>> hands_of(2**60 + 1, dates=True), hands_of(0.5, dates=False)
+    ((1.152921504606847e+18, 1.0), (0.5, 0.0))
+    >>> hands_of(Fraction(1, 3), dates=False), hands_of(Fraction(1, 3), True, above=True)
+    (None, (0.0, 1.0))
+    """
+    size: Any = abs(time)
+    if not size < MAX_TIME:
+        return None
+    if dates:
+        whole = ceil(time) if above else time
+        if not isinstance(whole, int):
+            return None
+        low = whole % LOW_PART
+        return float(whole - low), float(low)
+    number = float(time)
+    if above and number < time:
+        number = float(np.nextafter(number, np.inf))
+    return (number, 0.0) if above or number == time else None
 
 
 def running_sums(before: float, added: Floats, factors: Floats) -> Floats:

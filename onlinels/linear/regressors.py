@@ -18,7 +18,7 @@ from onlinels.linear.model import LinearModel, linear_is_sound, read_asked, read
 from onlinels.linear.prequential import Answers, answered, put_in_place
 from onlinels.linear.ridge import Ridge, Scaling
 from onlinels.linear.settings import Settings
-from onlinels.linear.single import ONE_TARGET
+from onlinels.linear.single import ONE_TARGET, rows_of
 from onlinels.linear.solving import Spread, spread_of
 from onlinels.numerics import read_whole
 from onlinels.rows.answers import numbers_like, table_like
@@ -110,7 +110,7 @@ class RealValuedModel(LinearModel):
 
     def _spread_one(self, x: Any) -> tuple[list[float], list[float], float]:
         """Return the means and variances of new targets for a sample, and degrees of freedom."""
-        rows = self._state.following.rows
+        rows = self._state.following.rows or rows_of(self._state)
         known: Any = NotImplemented if rows is None else rows.spread(x)
         if known is not NotImplemented:
             means, variances, free = known
@@ -119,8 +119,8 @@ class RealValuedModel(LinearModel):
         def read() -> tuple[list[float], list[float], float]:
             batch = self._read_one(x)
             # As a prediction, which lets the weights follow the next rows.
-            means, variances = self._row_scores(x), self._variances(batch, own=1.0)[0]
-            return means.tolist(), variances.tolist(), self._spread().free
+            means, variances = self._scores_one(x), self._variances(batch, own=1.0)[0]
+            return means, variances.tolist(), self._spread().free
 
         return read_whole(read, self)
 
@@ -195,11 +195,7 @@ class RealValuedModel(LinearModel):
             if with_dist:
                 means, variances, _ = self._spread_one(x)
                 return self._one(list(map(gaussian, means, variances)))
-            rows = self._state.following.rows
-            predicted = NotImplemented if rows is None else rows.scores(x)
-            if predicted is NotImplemented:
-                predicted = self._row_scores(x).tolist()
-            return self._one(predicted)
+            return self._one(self._scores_one(x))
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
         """Return the prediction for every row, or a normal distribution, in the kind of `X`.
@@ -341,7 +337,8 @@ class RealValuedModel(LinearModel):
             # Measured: a full check takes as long as the interval.
             if type(level) is not float or not 0.0 < level < 1.0:
                 level = check_level(level)
-            rows, terms = self._state.following.rows, quantile_terms(level)
+            rows = self._state.following.rows or rows_of(self._state)
+            terms = quantile_terms(level)
             known = NotImplemented if rows is None else rows.interval(x, *terms)
             if known is not NotImplemented:
                 return self._one(known)

@@ -8,9 +8,11 @@
    fallen to between a half and a quarter.
 3. Whenever the number of rows, or of the equally weighted rows, has doubled, the ridge is selected
    from the statistics, and whether it acts on raw or on standardised features. In between, both are
-   kept if the restricted likelihood accepts them; otherwise both are selected again. So a choice
-   depends on the statistics at two checkpoints, and on nothing else. With forgetting, every choice
-   is a selection. A `KFold` selects by the errors on held-out folds (`onlinels.sums.folds`).
+   kept if the restricted likelihood accepts them; otherwise the ridge is selected again, and up to
+   15 varying features the units, too. So a choice depends on the statistics at two checkpoints, and
+   on nothing else. With forgetting, every choice is a selection. A `KFold` selects by the errors on
+   held-out folds (`onlinels.sums.folds`). Up to 128 features, C tests and selects
+   (core/selection.h).
 4. The ridge is the selected ridge, the number, or the paper's; a part of it may be in force, the
    share that decay has left.
 5. A batch is cut at its last checkpoints. A feature that begins to vary in it has a unit of its own
@@ -23,10 +25,11 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from onlinels import core
 from onlinels.checks import (
     BLOCK_BYTES,
     MAX_COUNT,
@@ -39,28 +42,51 @@ from onlinels.checks import (
     ignoring,
 )
 from onlinels.core.constants import (
+    BASE_RIDGE,
+    BEGAN,
+    CHOSEN_ELSEWHERE,
     CONSTANT_TOLERANCE,
+    DOUBLES_AT,
     DUE_TOLERANCE,
+    FEATURES_AT_DOUBLINGS,
+    IS_BASE_SCALED,
+    IS_KNOWN,
+    IS_SCALED,
     LEAST_DUE_SHARE,
+    LEAST_GROWTH,
+    MAX_FEATURES_SELECTED,
     MAX_MEAN_WEIGHT,
+    MAX_TIE,
     MAX_UNITS_GROWTH,
+    MAX_UNITS_RATIO,
+    MEMORIES_BETWEEN_SELECTIONS,
+    MIN_FEATURES_TO_KEEP_UNITS,
+    MIN_PAPER_RIDGE,
+    MIN_RIDGE_IF_DEPENDENT,
+    MIN_ROWS_PER_FEATURE,
+    MIN_SELECTION_ROWS,
+    N_CHOICE,
+    RAW,
+    RAW_OR_STANDARD,
+    RIDGE,
     ROWS_SELECTED_ONE_BY_ONE,
+    STANDARD,
+    UNTIL_TIME,
 )
 from onlinels.core.reference import equal_rows, is_accepted
-from onlinels.linear.following import Following, recursion_at
+from onlinels.linear.following import recursion_at
 from onlinels.linear.forgetting import Clock
-from onlinels.numerics import is_array
 from onlinels.rows.times import Time, elapsed, is_time, rational
 from onlinels.saving import savable, settings_hold
-from onlinels.sums.axes import AXES, Places, has_axes, reindexed
+from onlinels.sums.axes import Places, Room, gathered
 from onlinels.sums.folds import select_ridge_from_folds
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
 from onlinels.sums.selection import (
     MAX_FEATURES_DECOMPOSED,
-    MIN_RIDGE_IF_DEPENDENT,
     Choice,
     Sums,
+    accepts_ridge,
     dependent_columns,
     first_best,
     in_units,
@@ -186,27 +212,9 @@ def is_selected(ridge: Any) -> bool:
 
 # ---- 2. When: checkpoints ------------------------------------------------------------------------
 
-MIN_SELECTION_ROWS = 2
-"""Total weight of rows from which a ridge is selected; below it, the paper's ridge is in force."""
-
-LEAST_GROWTH, LEAST_GROWTH_OF_FOLDS, FEATURES_AT_DOUBLINGS = 1 / 16, 1 / 4, 8192
-"""After 16 rows, a checkpoint comes whenever the number of rows has grown by a sixteenth.
-
-From folds, where a choice costs ten times as much, the growth is a quarter. A choice costs the cube
-of the number of features, and learning only the square, so the growth is larger with many features:
-an eighth with 512 features, a quarter with 2,048, and twofold from 8,192 on. Squared errors
-relative to those of a ridge selected just then: demos/benchmarks/bad_order.py.
-"""
-
-MAX_UNITS_RATIO, MAX_TIE = 2.1, 2.0
-"""Ratio of the largest unit to the smallest up to which raw features come first, and the difference
-in minus twice the log-likelihood up to which the first of two kinds of units is selected.
-
-Few rows of small whole numbers often have the ratio 2 exactly, where rounding would decide.
-"""
-
-MEMORIES_BETWEEN_SELECTIONS = 4
-"""Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
+LEAST_GROWTH_OF_FOLDS = 1 / 4
+"""Growth of the number of rows between checkpoints with folds, where a choice costs ten times as
+much."""
 
 
 def time_between_selections(clock: Clock) -> float:
@@ -309,25 +317,35 @@ def is_doubling(count: int, doubles_at: int) -> bool:
     return not 0.25 * doubles_at <= count < doubles_at
 
 
-def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock: Clock) -> None:
-    """Let `onlinels.core` pass checkpoints while the ridge is kept."""
-    n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
-    least = max(MIN_ROWS_PER_FEATURE * n_varying, 0.25 * penalty.doubles_at)
-    keeps = is_base and depends_on_doublings(n_folds, clock)
-    growth = growth_between(n_varying) if keeps else 0.0
-    scaled = 0.0 if penalty.units is None or penalty.ridge is None else penalty.ridge
-    following.watch(penalty.began, least, penalty.doubles_at, growth, scaled)
+def core_choice(state: State, kinds: int) -> tuple[Any, ...] | None:
+    """Return the choice of a ridge, and what decides on the next, as `onlinels.core` takes them.
+
+    `kinds` are those of the units that the ridge may act on.
+    """
+    numbers, statistics, clock = state.penalty.numbers, state.statistics, state.clock
+    n_features, n_folds = statistics.n_features, state.subsets.n_folds
+    if len(numbers) != N_CHOICE + 3 * n_features:
+        return None
+    is_large = n_features > MAX_FEATURES_SELECTED or n_folds > 1
+    if is_large or not statistics.products.allows_recursion:
+        kinds = CHOSEN_ELSEWHERE
+    if not clock.forgets:
+        return numbers, kinds, n_folds == 1, np.inf, np.inf
+    return numbers, kinds, False, clock.memory, time_between_selections(clock)
+
+
+KINDS_OF_UNITS = {None: RAW, "standard": STANDARD, "auto": RAW_OR_STANDARD}
+"""The units that a ridge may act on, by the setting `scaling`."""
 
 
 # ---- 3. What of: the statistics ------------------------------------------------------------------
 
 
-@savable(lambda made: made.until_time is None or is_time(made.until_time))
-@has_axes(units=("features",), base_units=("features",), constants=("features",))
-class Penalty(NamedTuple):
+@savable()
+class Penalty:
     """The ridge that was selected last, the units that it acts on, and the choice that may be kept.
 
-    Attributes
+    Parameters
     ----------
     ridge : float or None
         The selected ridge; None if the statistics were too few to select one, or if the setting is
@@ -341,39 +359,128 @@ class Penalty(NamedTuple):
     doubles_at : int
         Number of equally weighted rows from which they are selected again, whatever they are, and
         below a quarter of which.
-    until_time : int, float, Fraction or None
+    until_time : float or None
         Time of the stream at which a choice is due, as `Clock.now`.
     constants : ndarray (n_features,), or None
         The only value of every feature so far, NaN if it had several; None if not known.
     began : int
         Number of rows before any feature varied, minus one. These rows carry no information about
         the ridge, and the counts of rows begin after them.
+
+    Attributes
+    ----------
+    numbers : ndarray (N_CHOICE + 3 * n_features,)
+        All of these, where `onlinels.core` writes its choices: single numbers (see
+        `onlinels.core.constants`), then `units`, `base_units` and `constants`, which are 0 if they
+        are None. The properties return copies.
+
+    Notes
+    -----
+    A penalty belongs to one model. Python code makes a new one with every change.
     """
 
-    ridge: float | None = None
-    units: Floats | None = None
-    base_ridge: float | None = None
-    base_units: Floats | None = None
-    doubles_at: int = 0
-    until_time: Time | None = None
-    constants: Floats | None = None
-    began: int = 0
+    numbers: Floats
+
+    def __new__(
+        cls,
+        ridge: float | None = None,
+        units: Floats | None = None,
+        base_ridge: float | None = None,
+        base_units: Floats | None = None,
+        doubles_at: int = 0,
+        until_time: Time | None = None,
+        constants: Floats | None = None,
+        began: int = 0,
+    ) -> Self:
+        """Make a penalty, with its arguments as pickles of format 3 hold them."""
+        arrays = units, base_units, constants
+        n_features = max([0, *(len(each) for each in arrays if each is not None)])
+        if not (until_time is None or is_time(until_time)):
+            raise ValueError(f"a ridge is due at {until_time!r}")
+        head: list[Any] = [ridge, base_ridge, units is not None, base_units is not None, doubles_at]
+        head += [until_time, constants is not None, began]
+        new = super().__new__(cls)
+        new.numbers = np.zeros(N_CHOICE + 3 * n_features)
+        new.numbers[:N_CHOICE] = [np.nan if each is None else each for each in head]
+        for row, each in zip(new._arrays, arrays, strict=True):
+            if each is not None:
+                row[:] = each
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in PENALTY_NAMES}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.numbers = Penalty(**state).numbers
+
+    @property
+    def _arrays(self) -> Floats:
+        arrays: Floats = self.numbers[N_CHOICE:].reshape(3, -1)
+        return arrays
+
+    def _number(self, place: int) -> float | None:
+        number = float(self.numbers[place])
+        return None if np.isnan(number) else number
+
+    def _array(self, row: int, place: int) -> Floats | None:
+        return self._arrays[row].copy() if self.numbers[place] else None
+
+    @property
+    def ridge(self) -> float | None:
+        """The selected ridge, or None."""
+        return self._number(RIDGE)
+
+    @property
+    def units(self) -> Floats | None:
+        """Units of the features, (n_features,), or None."""
+        return self._array(0, IS_SCALED)
+
+    @property
+    def base_ridge(self) -> float | None:
+        """The ridge selected at the last doubling, or None."""
+        return self._number(BASE_RIDGE)
+
+    @property
+    def base_units(self) -> Floats | None:
+        """Units at the last doubling, (n_features,), or None."""
+        return self._array(1, IS_BASE_SCALED)
+
+    @property
+    def doubles_at(self) -> int:
+        """Number of rows at which both are selected again."""
+        return int(self.numbers[DOUBLES_AT])
+
+    @property
+    def until_time(self) -> float | None:
+        """Time at which a choice is due, or None."""
+        return self._number(UNTIL_TIME)
+
+    @property
+    def constants(self) -> Floats | None:
+        """The only values of features, (n_features,), NaN for several; None if not known."""
+        return self._array(2, IS_KNOWN)
+
+    @property
+    def began(self) -> int:
+        """Number of rows before any feature varied, minus one."""
+        return int(self.numbers[BEGAN])
 
     @property
     def is_base(self) -> bool:
         """Whether the last choice is that of the last doubling."""
-        return self.is_same(self._replace(ridge=self.base_ridge, units=self.base_units))
+        return self.is_same(self.changed(ridge=self.base_ridge, units=self.base_units))
 
     def is_same(self, other: Penalty) -> bool:
         """Return whether another penalty has the same ridge, on the same units."""
-        if self.units is None or other.units is None:
-            return self.ridge == other.ridge and self.units is other.units
-        return self.ridge == other.ridge and np.array_equal(self.units, other.units)
+        mine, theirs = self.units, other.units
+        if mine is None or theirs is None:
+            return self.ridge == other.ridge and mine is theirs
+        return self.ridge == other.ridge and np.array_equal(mine, theirs)
 
     @property
     def n_varying(self) -> int:
         """Number of features that had several values."""
-        return 0 if self.constants is None else int(np.count_nonzero(np.isnan(self.constants)))
+        return int(np.count_nonzero(np.isnan(self._arrays[2]))) if self.numbers[IS_KNOWN] else 0
 
     def is_time_due(self, clock: Clock) -> bool:
         """Return whether a choice is due at the time of a clock."""
@@ -381,28 +488,68 @@ class Penalty(NamedTuple):
             return False
         return elapsed(clock.now, self.until_time) >= 0.0
 
+    def changed(self, **parameters: Any) -> Penalty:
+        """Return a penalty with other parameters."""
+        return Penalty(**self.__getstate__() | parameters)
+
+    def copied(self) -> Penalty:
+        """Return an independent copy."""
+        return self.changed()
+
     def with_units(self, features: Integers, units: Floats) -> Penalty:
         """Return the penalty with units of features that begin to vary."""
-        new: dict[str, Any] = {n: each.copy() for n, each in self._arrays() if n != "constants"}
-        for each in new.values():
-            each[features] = units
-        return self._replace(**new)
+        new = self.copied()
+        for row, place in enumerate((IS_SCALED, IS_BASE_SCALED)):
+            if new.numbers[place]:
+                new._arrays[row, features] = units
+        return new
+
+    def reindexed(self, places: Places) -> Penalty:
+        """Return the penalty of other features; new ones were 0 so far."""
+        new = self.copied()
+        if new.has_arrays:
+            rows = [gathered(each, places.features) for each in new._arrays]
+            new.numbers = np.concatenate((new.numbers[:N_CHOICE], *rows))
+        return new
+
+    def with_room(self, room: Room) -> Penalty:
+        """Return the penalty with room for more features, which were 0 so far."""
+        old, size, new = self.numbers, N_CHOICE, object.__new__(Penalty)
+        if old[IS_KNOWN] or old[IS_SCALED] or old[IS_BASE_SCALED]:
+            size += 3 * room.new[0]
+        new.numbers = np.zeros(size)
+        new.numbers[:N_CHOICE] = old[:N_CHOICE]
+        if size > N_CHOICE and len(old) > N_CHOICE:
+            new._arrays[:, : room.old[0]] = self._arrays
+        return new
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether there are units or only values of features."""
+        return bool(self.numbers[[IS_SCALED, IS_BASE_SCALED, IS_KNOWN]].any())
 
     def fits(self, n_features: int) -> bool:
-        """Return whether the arrays have `n_features` entries."""
-        return all(is_array(each, n_features) for _, each in self._arrays())
+        """Return whether the arrays have `n_features` entries, and the numbers are numbers."""
+        numbers, size = self.numbers, self._arrays.shape[1]
+        counts = numbers[[DOUBLES_AT, BEGAN]]
+        is_sound = np.isfinite(counts).all() and not np.isinf(numbers[:N_CHOICE]).any()
+        return bool(is_sound and (size == n_features or not (size or self.has_arrays)))
 
-    def _arrays(self) -> list[tuple[str, Floats]]:
-        arrays = ((name, getattr(self, name)) for name in AXES[Penalty])
-        return [(name, each) for name, each in arrays if each is not None]
+
+PENALTY_NAMES = (
+    *("ridge", "units", "base_ridge", "base_units"),
+    *("doubles_at", "until_time", "constants", "began"),
+)
+"""What a penalty is made of, in files too."""
 
 
-MIN_ROWS_PER_FEATURE = 3
-"""Number of rows per feature from which a choice may be kept.
+def first_penalty() -> tuple[Penalty, float]:
+    """Return the choice for a model without rows, and when the next is due: see `choose_penalty`.
 
-With fewer rows, errors depend more on the ridge than the likelihood does: with about as many rows
-as features, keeping accepted ridges made errors 2 to 7% larger on average.
-"""
+    It does not depend on any setting, and is no selection: a fleet of models is made in no time.
+    """
+    first = Penalty(doubles_at=next_doubling(0), constants=np.zeros(0))
+    return first, float(next_checkpoint(0, 0))
 
 
 def only_values(statistics: Statistics) -> Floats:
@@ -426,33 +573,34 @@ def choose_penalty(
     """
     check_folds(ridge, subsets)
     statistics = subsets.whole
-    constants = only_values(statistics) if penalty.constants is None else penalty.constants
-    penalty = penalty._replace(constants=constants)
+    if penalty.constants is None:
+        penalty = penalty.changed(constants=only_values(statistics))
     n_varying = penalty.n_varying
     began = penalty.began if n_varying else max(0, statistics.count - 1)
     count = statistics.count - began
-    deviations = None if scaling is None else statistics.deviations
-    tried = [deviations]
-    if scaling == "auto" and deviations is not None:
-        tried = [None, deviations] if are_alike(deviations) else [deviations, None]
     number, units = penalty.base_ridge, penalty.base_units
     equal = int(equal_rows(count, statistics.weight, float(statistics.tally[2])))
     doubles = is_doubling(equal, penalty.doubles_at)
-    are_few = equal < MIN_ROWS_PER_FEATURE * n_varying
     is_new = doubles or number is None or not depends_on_doublings(subsets.n_folds, clock)
-    if are_few and not is_new:
-        tried = [None if units is None else deviations]
-    if is_new or are_few or not is_kept(penalty, statistics, running):
+    are_alike = not is_new and have_units(units, statistics)
+    # An explicit "standard" follows every row.
+    deviations = None if scaling is None else statistics.deviations
+    own = deviations if scaling == "standard" else units
+    may_keep = are_alike and not are_few(equal, n_varying)
+    if not (may_keep and is_kept(penalty, own, statistics, running)):
+        tried = kinds_of_units(scaling, deviations)
+        if not is_new and n_varying >= MIN_FEATURES_TO_KEEP_UNITS:
+            tried = [own if are_alike or units is None else deviations]
         number, units = select_ridge_and_units(subsets, tried, clock.forgets)
     if doubles:
         at = next_doubling(equal)
-        penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
+        penalty = penalty.changed(base_ridge=number, base_units=units, doubles_at=at)
     rows = next_checkpoint(count, n_varying, clock.memory, subsets.n_folds)
     until = None
     if clock.now is not None:
-        until = rational(clock.now) + Fraction(time_between_selections(clock))
+        until = float(rational(clock.now) + Fraction(time_between_selections(clock)))
     until_weight = due_weight(statistics.weight, n_varying, subsets.n_folds)
-    penalty = penalty._replace(ridge=number, units=units, until_time=until, began=began)
+    penalty = penalty.changed(ridge=number, units=units, until_time=until, began=began)
     return penalty, float(min(began + rows, MAX_COUNT)), until_weight
 
 
@@ -461,36 +609,69 @@ def depends_on_doublings(n_folds: int, clock: Clock) -> bool:
     return n_folds == 1 and not clock.forgets
 
 
-def are_alike(units: Floats) -> bool:
-    """Return whether raw and standardised features are about the same, so that raw come first.
+def kinds_of_units(scaling: Any, deviations: Floats | None) -> list[Floats | None]:
+    """Return the units that a ridge may act on; of tied units, the first are selected.
+
+    Raw features come first if raw and standardised features are about the same.
 
     Examples
     --------
-    >>> are_alike(np.array([1.0, 1.5, 0.0])), are_alike(np.array([1.0, 10.0]))
-    (True, False)
+    >>> kinds_of_units("auto", np.array([1.0, 1.5, 0.0]))
+    [None, array([1. , 1.5, 0. ])]
+    >>> kinds_of_units("auto", np.array([1.0, 10.0]))
+    [array([ 1., 10.]), None]
     """
-    varying = units[units > 0.0]
-    return bool(not varying.size or varying.max() <= MAX_UNITS_RATIO * varying.min())
+    if scaling != "auto" or deviations is None:
+        return [deviations]
+    varying = deviations[deviations > 0.0]
+    are_alike = not varying.size or varying.max() <= MAX_UNITS_RATIO * varying.min()
+    return [None, deviations] if are_alike else [deviations, None]
 
 
-def is_kept(penalty: Penalty, statistics: Statistics, running: Recursion | None) -> bool:
-    """Return whether the ridge and units selected at the last doubling are kept.
+def have_units(units: Floats | None, statistics: Statistics) -> bool:
+    """Return whether no square of a deviation is more than about four times a unit, or less."""
+    if units is None:
+        return True
+    now, before = statistics.deviations**2, units**2
+    return not ((now > MAX_UNITS_GROWTH * before) | (before > MAX_UNITS_GROWTH * now)).any()
 
-    They are unless Rao's score test rejects the ridge (`onlinels.core.reference.is_accepted`), or
-    the square of a unit has changed about fourfold.
+
+def are_few(equal: int, n_varying: int) -> bool:
+    """Return whether there are so few rows for so many features that no ridge is kept."""
+    return n_varying > MAX_FEATURES_SELECTED and equal < MIN_ROWS_PER_FEATURE * n_varying
+
+
+def is_kept(
+    penalty: Penalty, units: Floats | None, statistics: Statistics, running: Recursion | None
+) -> bool:
+    """Return whether the ridge that was selected at the last doubling is kept, on units.
+
+    It is unless Rao's score test rejects the ridge (`onlinels.core.reference.is_accepted`).
     """
-    ridge, units = float(penalty.base_ridge or 0.0), penalty.base_units
-    if units is not None:
-        now, before = statistics.deviations**2, units**2
-        if (now > MAX_UNITS_GROWTH * before).any() or (before > MAX_UNITS_GROWTH * now).any():
-            return False
-    if running is None or running.trust < 1.0 or not penalty.is_base:
-        penalties, diagonal = penalties_of(ridge, units, statistics)
-        weights = np.asfortranarray(statistics.solve(penalties, diagonal))
-        running = recursion_at(statistics, weights, ridge, penalties)
+    ridge, shape = float(penalty.base_ridge or 0.0), statistics.shape
     freedom = statistics.weight - statistics.is_centred
     squares = float(statistics.target_squares.sum())
-    return running is not None and is_accepted(running.arrays, freedom, squares)
+    if running is not None and running.trust == 1.0 and penalty.is_base:
+        return is_accepted(running.arrays, freedom, squares)
+    if not min(shape):
+        return False
+    if shape[0] <= MAX_FEATURES_SELECTED:
+        sums, diagonal = statistics.sums(), statistics.diagonal
+        known = core.accepts_ridge and core.accepts_ridge(*arrays_of(sums, diagonal), units, ridge)
+        if known is not None:
+            return bool(known)
+        return accepts_ridge(in_units(varying_only(sums, diagonal), units), ridge)
+    penalties, diagonal = penalties_of(ridge, units, statistics)
+    weights = np.asfortranarray(statistics.solve(penalties, diagonal))
+    found = recursion_at(statistics, weights, ridge, penalties)
+    return found is not None and is_accepted(found.arrays, freedom, squares)
+
+
+def arrays_of(sums: Sums, diagonal: Floats, is_short: bool = False) -> tuple[Any, ...]:
+    """Return sums as `onlinels.core` takes them, given their diagonal; see checkpoints.h."""
+    total = float(sums.target_squares.sum())
+    numbers = total, float(sums.weight), int(sums.n_free), is_short
+    return np.asfortranarray(sums.gram), np.ascontiguousarray(sums.cross.T), diagonal, numbers
 
 
 def select_ridge_and_units(
@@ -519,6 +700,10 @@ def select_ridge_and_units(
         is_full = mean_weight <= MAX_MEAN_WEIGHT and statistics.count > n_varying
         is_short = bool(is_full and sums.weight < n_varying <= MAX_FEATURES_DECOMPOSED)
         sums = sums if is_short else replace(sums, weight=sums.weight / mean_weight)
+    if core.select_ridge is not None and len(diagonal) <= MAX_FEATURES_SELECTED:
+        found = core.select_ridge(*arrays_of(sums, diagonal, is_short), *tried)
+        if found is not None:
+            return found[0], tried[found[1]]
     choice, which = select(sums, statistics.count, tried, is_short)
     ridge, units = choice.ridge, tried[which]
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
@@ -601,10 +786,6 @@ def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats
     diagonal = statistics.diagonal
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
     return paper_ridge(squares, statistics.n_targets)
-
-
-MIN_PAPER_RIDGE = 10.0 * float(np.finfo(np.float64).eps)
-"""Smallest ridge of "paper" per feature, relative to the median sum of squares."""
 
 
 def paper_ridge(diagonal: Floats, n_targets: int) -> float:
@@ -744,8 +925,8 @@ def penalty_after(
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
     if len(only) > known[0]:
-        penalty = reindexed(penalty, Places.for_growth(known, (len(only), known[1])))
-    penalty = penalty._replace(constants=constants, began=began)
+        penalty = penalty.with_room(Room(known, (len(only), known[1])))
+    penalty = penalty.changed(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:
         return penalty, begins[:0], np.zeros(0)

@@ -21,18 +21,16 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats, Integers, check_positive, ignoring
+from onlinels.core.constants import (
+    MAX_ROW_NOISE,
+    MIN_CLASS_SHARE,
+    MIN_SCATTER_SHARE,
+    SPREAD_PROBABILITY,
+)
 from onlinels.locks import Lock
 from onlinels.rows.answers import labels_like, numbers_like, table_like
 from onlinels.rows.labels import Label, read_label
 from onlinels.saving import savable
-
-SPREAD_PROBABILITY = 0.02
-"""Probability that is always distributed equally over all classes.
-
-Measured by progressive validation on four streams and on images: without it about one row in a
-hundred has a label of probability 0, which adds more log-loss than all other rows. From 0.01 to
-0.05 the log-loss hardly changes.
-"""
 
 
 def probabilities_of(scores: Floats) -> Floats:
@@ -210,6 +208,11 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return the scores of one sample, (n_classes,)."""
 
+    def _scores_one(self, x: Mapping[Any, Any]) -> list[float]:
+        """Return the scores of one sample."""
+        scores: list[float] = self._row_scores(x).tolist()
+        return scores
+
     @abstractmethod
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return the input, which determines the kind of the result, and scores (n, n_classes)."""
@@ -237,8 +240,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the score of every class for one sample; see `scores_many`."""
         with self._lock:
-            scores = self._row_scores(x).tolist()
-            return dict(zip(self.classes, scores, strict=True))
+            return dict(zip(self.classes, self._scores_one(x), strict=True))
 
     def scores_many(self, X: Any) -> Any:
         """Return the scores, a column per class, in the kind of `X`.
@@ -262,7 +264,8 @@ class ScoringClassifier(base.MiniBatchClassifier):
         0.8
         """
         with self._lock:
-            return float(margins(self._row_scores(x)[None])[0])
+            scores = sorted(self._scores_one(x))
+            return scores[-1] - scores[-2] if len(scores) > 1 else 0.0
 
     def margin_many(self, X: Any) -> Any:
         """Return the margin of every row: its highest score minus the next, in the kind of `X`.
@@ -308,8 +311,8 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
         with self._lock:
-            scores = self._row_scores(x)
-            return self.classes[scores.argmax()] if scores.size else None
+            scores = self._scores_one(x)
+            return self.classes[scores.index(max(scores))] if scores else None
 
     def predict_many(self, X: Any) -> Any:
         """Return the label with the highest score for every row, in the kind of `X`."""
@@ -349,18 +352,6 @@ def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Labe
 
 Priors = str | Mapping[Label, float] | None
 """The setting `priors`: None, "learnt", "equal", or a dict of prior probabilities by label."""
-
-MIN_CLASS_SHARE = 1e-20
-"""Share of the total weight up to which a class counts as a class without weight.
-
-The sums keep about 16 - log10(1 / share) / 2 digits of its mean.
-"""
-
-MAX_ROW_NOISE = 4.0
-"""Largest noise of one row, in typical squared distances between classes; see `shrinkage`."""
-
-MIN_SCATTER_SHARE = 1e-10
-"""Smallest share of scatter within classes in a direction; rounding hides smaller shares."""
 
 
 @savable()

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from onlinels.checks import Floats, uncast
 from onlinels.core import SingleRows
+from onlinels.core.constants import (
+    AS_THEY_ARE,
+    DEVIATIONS,
+    EQUAL_PRIORS,
+    FOLLOW,
+    GIVEN,
+    GIVEN_PRIORS,
+    HAND_BACK,
+    IS_SCALED,
+    LEARNT_PRIORS,
+    MAX_FEATURES_SOLVED,
+    MAX_ROUNDING,
+    OTHER_PRIORS,
+    RIDGE,
+    SOLVE,
+)
 from onlinels.core.reference import is_one_of
 from onlinels.core.rows import SingleRows as InNumpy
 from onlinels.linear.following import MIN_SHARE, Following, patience_of
-from onlinels.linear.ridge import is_selected, set_checkpoints
+from onlinels.linear.ridge import KINDS_OF_UNITS, core_choice, is_selected
+from onlinels.linear.scoring import normalized, unseen_classes
+from onlinels.linear.settings import Settings
 from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
-from onlinels.rows.labels import Classes
+from onlinels.rows.labels import Classes, Label
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
 from onlinels.sums.subsets import Subsets
@@ -26,8 +47,77 @@ if TYPE_CHECKING:
 LABEL_TYPES = PLAIN_NUMBER_TYPES | {str, np.str_, bytes}
 """Types of labels that are compared without Python code."""
 
+MAX_CLASSES_RULED = 128
+"""Number of classes up to which the core finds the discriminants of every row."""
+
 ONE_TARGET = "y"
 """Outputs of a model whose target is one number: not a tuple of names, but this name."""
+
+
+class CorePriors(NamedTuple):
+    """The priors of classes as `onlinels.core` takes them.
+
+    Attributes
+    ----------
+    kind : int
+        `LEARNT_PRIORS`, `EQUAL_PRIORS`, `GIVEN_PRIORS`, or `OTHER_PRIORS`, which other code knows.
+    given : ndarray (n_classes,)
+        Weights of the priors, unless these are learnt.
+    fixed : ndarray (n_labels,)
+        Probability of every label where its class has no weight. The last labels are those that no
+        row has had.
+    hidden : ndarray (n_classes + 1,)
+        Weight of a class that rounding hides after removals: that of every class, and the factor
+        on the square of its share; see `onlinels.sums.audit.held_targets`.
+    """
+
+    kind: int
+    given: Floats
+    fixed: Floats
+    hidden: Floats
+
+
+class Known(NamedTuple):
+    """What follows from the settings of a model alone, as `onlinels.core` takes it.
+
+    Attributes
+    ----------
+    ridge : float
+        The ridge before one is selected, -1.0 for the paper's.
+    is_selected, follows, is_standard, forgets : bool
+        Whether a ridge is selected at checkpoints; whether a recursion can follow rows; whether the
+        ridge acts on the deviations of features as they are now; whether weights decay.
+    least_share : float
+        Share of the ridge below which it is restored; 0.0 if it does not decay.
+    kinds : int
+        The units that a selected ridge may act on.
+    """
+
+    ridge: float
+    is_selected: bool
+    follows: bool
+    is_standard: bool
+    forgets: bool
+    least_share: float
+    kinds: int
+
+
+@lru_cache(maxsize=64)
+def known_of(
+    ridge: Any, accumulator: Any, forgetting_factor: Any, half_life: Any, scaling: Any
+) -> Known:
+    """Return what follows from settings: a stream of texts asks for it with nearly every row."""
+    settings = Settings(ridge, accumulator, True, forgetting_factor, half_life, None, scaling)
+    forgets, own = forgetting_factor != 1.0 or half_life is not None, settings.own_scaling
+    return Known(
+        ridge=float(ridge) if isinstance(ridge, numbers.Real) else -1.0,
+        is_selected=is_selected(ridge),
+        follows=settings.follows_rows,
+        is_standard=own == "standard",
+        forgets=forgets,
+        least_share=MIN_SHARE if settings.is_recursive and forgets else 0.0,
+        kinds=KINDS_OF_UNITS[own],
+    )
 
 
 def rows_of(state: State) -> Any:
@@ -35,42 +125,80 @@ def rows_of(state: State) -> Any:
 
     `onlinels.core` takes these arrays from statistics and recursion by the names of attributes.
     """
-    following, statistics, solution = state.following, state.statistics, state.following.solution
-    shape = statistics.shape
-    if following.rows is not None or not min(shape):
+    following, statistics, clock = state.following, state.statistics, state.clock
+    n_features, n_targets = statistics.shape
+    if following.rows is not None or not (n_features and n_targets):
         return following.rows
-    constants = None
-    if is_selected(state.settings.ridge):
-        set_checkpoints(following, state.penalty, state.subsets.n_folds, state.clock)
-        known = state.penalty.constants
-        if known is not None and state.penalty.n_varying < len(known):
-            constants = known  # If a feature begins to vary, other code learns a row.
-    decay, recursion = state.clock.forgetting_factor, following.recursion
-    decays_errors = decay != 1.0 and statistics.rounding.weight
-    is_other = state.clock.half_life is not None or decays_errors or state.subsets.folds
-    is_current = solution is not None and solution.n_rows == state.count
+    ridge, accumulator, _, *decays, _, scaling = state.settings
+    known, choice = known_of(ridge, accumulator, *decays, scaling), state.penalty.numbers
+    chosen, count = float(choice[RIDGE]), statistics.count
+    ridge = known.ridge if chosen != chosen else chosen
+    kind = GIVEN if choice[IS_SCALED] else AS_THEY_ARE
+    is_solved = is_solved_in_core(state)
+    mode = FOLLOW if known.follows and is_solved else SOLVE
+    if not is_solved:
+        recursion = following.recursion
+        mode = HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
+    elif mode == FOLLOW:
+        following.room_for(n_features, n_targets, count, ridge if ridge > 0.0 else 1.0)
+    if clock.hands is not None:
+        clock.set_until(state.penalty.until_time)
     targets, labels = _targets_of(state)
+    priors, unseen = (None, ()) if state.settings.priors is None else _priors_of(state, targets)
+    solution = following.solution
     rows: Any = SingleRows(
-        features=reader_of(state.columns.places, shape[0]),
+        features=state.columns.reader,
         targets=targets,
-        labels=labels,
+        labels=(*labels, *unseen) if unseen else labels,
         label_types=LABEL_TYPES,
         whole=statistics,
         inliers=state.subsets.inliers,
-        recursion=recursion,
-        weights=solution.output_weights if is_current else None,
+        recursion=following.recursion,
         registers=following.registers,
         counts=state.counts,
-        constants=constants,
-        decay=decay,
+        choice=core_choice(state, known.kinds) if known.is_selected else None,
+        hands=clock.hands,
+        priors=priors,
+        ridge=ridge,
+        scaling=DEVIATIONS if known.is_standard else kind,
+        decay=clock.forgetting_factor,
         most=MAX_RUNNING_LEVERAGE,
-        least_share=MIN_SHARE if state.settings.is_recursive and decay != 1.0 else 0.0,
-        patience=patience_of(shape[0]),
-        learns=not is_other,
-        refines=recursion is not None and recursion.trust < 1.0,
-        forgets=state.clock.forgets,
+        least_share=known.least_share,
+        patience=patience_of(n_features),
+        mode=mode,
+        learns=learns_rows(state),
+        forgets=known.forgets,
+        counts_dates=clock.counts_dates,
+        warns=known.is_selected and np.count_nonzero(statistics.rounding.squares) > 0,
     )
+    if solution is not None and solution.n_rows == count:
+        rows.hold(solution.output_weights)
     return following.hold(rows)
+
+
+def learns_rows(state: State) -> bool:
+    """Return whether the core learns rows of a state, as long as these are plain."""
+    decays_errors = state.clock.forgets and state.statistics.rounding.weight
+    return not (decays_errors or state.subsets.folds) and state.clock.is_told
+
+
+def is_solved_in_core(state: State) -> bool:
+    """Return whether `onlinels.core` solves the sums of a state, unless it meets few digits."""
+    return (
+        getattr(SingleRows, "solves", True)
+        and state.statistics.n_features <= MAX_FEATURES_SOLVED
+        and bool(state.statistics.products.allows_recursion)
+        and not state.subsets.folds
+    )
+
+
+def follows_rows(state: State) -> bool:
+    """Return whether a recursion can follow the rows of a state.
+
+    Before a ridge is selected, the paper's ridge is in force, which changes with every row.
+    """
+    is_paper = state.penalty.ridge is None and not isinstance(state.settings.ridge, numbers.Real)
+    return state.settings.follows_rows and not is_paper
 
 
 def learn_in_place(state: State, rows: Rows) -> bool:
@@ -115,7 +243,7 @@ def _targets_of(state: State) -> tuple[Any, Any]:
     outputs = state.outputs
     if isinstance(outputs, Classes):
         # If the names may be compared by Python code, no row is known.
-        are_plain = all(is_one_of(LABEL_TYPES, name) for name in outputs.index)
+        are_plain = outputs.are_plain or all(is_one_of(LABEL_TYPES, k) for k in outputs.index)
         return outputs.index if are_plain else {}, outputs.labels
     if isinstance(outputs, str):
         return None, ()
@@ -123,3 +251,29 @@ def _targets_of(state: State) -> tuple[Any, Any]:
     if not all(is_one_of(LABEL_TYPES, name) for name in places):
         places = {}
     return reader_of(places, len(outputs)), ()
+
+
+def _priors_of(state: State, targets: Any) -> tuple[CorePriors | None, Iterable[Label]]:
+    """Return the priors of classes, and the labels with a prior that no row has had."""
+    priors, rounding = state.settings.priors, state.statistics.rounding
+    labels: tuple[Label, ...] = () if priors is None else state.outputs.labels
+    n_classes, unseen = len(labels), dict[Label, float]()
+    if priors is None:
+        return None, unseen
+    kind, fixed = LEARNT_PRIORS if priors == "learnt" else EQUAL_PRIORS, np.zeros(n_classes)
+    given = np.ones(n_classes)
+    if isinstance(priors, Mapping):
+        kind = GIVEN_PRIORS
+        # Labels that may be compared by Python code are not compared here.
+        are_plain = len(targets) == n_classes and all(is_one_of(LABEL_TYPES, k) for k in priors)
+        if are_plain:
+            unseen = unseen_classes(priors, labels)
+            shares = normalized(priors, (*labels, *unseen))
+            given, is_named = shares[:n_classes], [k in priors for k in (*labels, *unseen)]
+            fixed = np.where(is_named, shares, 0.0)
+        else:
+            kind = OTHER_PRIORS
+    if n_classes > MAX_CLASSES_RULED:
+        kind = OTHER_PRIORS
+    hidden = MAX_ROUNDING * np.append(rounding.squares[-n_classes:], rounding.weight)
+    return CorePriors(kind, given, fixed, hidden), unseen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -10,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.checks import Floats, ignoring
-from onlinels.core.constants import EPS, MIN_FREE
+from onlinels.core.constants import EPS, MIN_FREE, TO_TELL, UNSOLVED
 from onlinels.core.reference import weights_of_errors
 from onlinels.linear.ridge import is_selected, penalties_of
 from onlinels.linear.scoring import Discriminant
+from onlinels.linear.single import follows_rows, is_solved_in_core, rows_of
 from onlinels.linear.state import State, chosen, in_force, joined_outputs, places_of
 from onlinels.numerics import enlarged, product
 from onlinels.saving import savable
@@ -72,25 +72,47 @@ def solve(state: State, found: Callable[[State, float, Any], None] | None = None
     if solution is not None and solution.n_rows == statistics.count:
         known: Solution = solution
         return known
-    ridge, units = in_force(state)
-    recursion = following.asked(statistics)
-    if recursion is not None:
-        weights = recursion.weights.copy(order="F")
-    else:
-        penalties, diagonal = penalties_of(ridge, units, statistics)
-        # W = (A'A + D)^-1 A'Y, with D = diag(penalties).
-        weights = np.asfortranarray(statistics.solve(penalties, diagonal))
-        if found is not None:
-            found(state, ridge, units)
-        # Before a ridge is selected, the paper's ridge is in force, which changes with every row.
-        is_paper = state.penalty.ridge is None
-        is_paper = is_paper and not isinstance(state.settings.ridge, numbers.Real)
-        may_follow = state.settings.follows_rows and ridge > 0.0 and not is_paper
-        following.begin(statistics, weights, ridge, penalties, may_follow)
+    (ridge, units), rows = in_force(state), rows_of(state)
+    weights = np.zeros(statistics.shape, order="F")
+    done = UNSOLVED if rows is None else rows.solve(weights)
+    if done == UNSOLVED:
+        weights = _solved_here(state, ridge, units, found)
+    elif done == TO_TELL and found is not None:
+        found(state, ridge, units)
+        rows.told()
     intercept, is_far = statistics.intercept(weights), are_far(statistics, weights)
     solution = Solution(statistics.count, ridge, units, weights, intercept, is_far=is_far)
     following.keep(solution)
     return solution
+
+
+def _solved_here(
+    state: State,
+    ridge: float,
+    units: Floats | None,
+    found: Callable[[State, float, Any], None] | None,
+) -> Floats:
+    """Return the weights of a state that `onlinels.core` does not solve; see `solve`."""
+    following, statistics = state.following, state.statistics
+    recursion = following.asked(statistics)
+    if recursion is not None:
+        followed: Floats = recursion.weights.copy(order="F")
+        return followed
+    penalties, diagonal = penalties_of(ridge, units, statistics)
+    # W = (A'A + D)^-1 A'Y, with D = diag(penalties).
+    weights = np.asfortranarray(statistics.solve(penalties, diagonal))
+    if found is not None:
+        found(state, ridge, units)
+    if is_solved_in_core(state):
+        following.note_question(statistics.count)
+    else:
+        may_follow = follows_rows(state) and ridge > 0.0
+        following.begin(statistics, weights, ridge, penalties, may_follow)
+    rows: Any = rows_of(state)
+    if rows is not None and following.followed(statistics.count) is None:
+        rows.hold(weights)
+        rows.told()
+    return weights
 
 
 def answer(state: State, rows: Any) -> Floats:

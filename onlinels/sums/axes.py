@@ -109,6 +109,11 @@ def moved_by_axes(thing: Thing, places: Places) -> Thing:
         if axes[0] == "pair":
             # `onlinels.core` writes to each row.
             changes[name] = np.ascontiguousarray(changes[name])
+    return with_changes(thing, changes)
+
+
+def with_changes(thing: Thing, changes: dict[str, Any]) -> Thing:
+    """Return an object with other attributes; the old object does not change."""
     if isinstance(thing, tuple):
         replaced: Thing = thing._replace(**changes)  # type: ignore[attr-defined]
         return replaced
@@ -117,12 +122,51 @@ def moved_by_axes(thing: Thing, places: Places) -> Thing:
     return new
 
 
+class Room(NamedTuple):
+    """The numbers of features and of targets, before and after others that were 0 so far come last.
+
+    `reindexed` with `Places.for_growth` does the same, but asks for the place of every column.
+    """
+
+    old: tuple[int, int]
+    new: tuple[int, int]
+
+    def of(self, thing: Thing) -> Thing:
+        """Return an object with this room; it shares arrays in which nothing changes."""
+        own = getattr(thing, "with_room", None)
+        if own is not None:
+            made: Thing = own(self)
+            return made
+        changes: dict[str, Any] = {}
+        for name, axes in AXES[type(thing)].items():
+            old = getattr(thing, name)
+            if old is not None:
+                changes[name] = self.array(old, axes) if axes else self.of(old)
+        return with_changes(thing, changes)
+
+    def array(self, old: Matrix, axes: tuple[Axis, ...]) -> Matrix:
+        """Return an array with this room along its axes, or the array itself."""
+        (m, n), (n_old, n_targets) = self.new, self.old
+        lengths = {"features": m, "targets": n, "columns": m + n, "pair": 2}
+        shape = tuple([lengths[axis] for axis in axes])
+        if old.shape == shape:
+            return old
+        # `onlinels.core` writes to each row of a pair, and BLAS to columns.
+        made = np.zeros(shape, old.dtype, order="C" if axes[0] == "pair" else "F")
+        if axes[-1] == "columns":
+            made[..., :n_old] = old[..., :n_old]
+            made[..., m : m + n_targets] = old[..., n_old:]
+        else:
+            made[tuple(map(slice, old.shape))] = old
+        return made
+
+
 def grown(thing: Shaped, n_features: int, n_targets: int) -> Shaped:
     """Return an object with room for features and targets that were 0 so far, or the object."""
     old = thing.shape
     if old[0] >= n_features and old[1] >= n_targets:
         return thing
-    return reindexed(thing, Places.for_growth(old, (n_features, n_targets)))
+    return Room(old, (max(old[0], n_features), max(old[1], n_targets))).of(thing)
 
 
 def gathered(array: Matrix, *places: Integers) -> Matrix:

@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 from onlinels.checks import Floats, Matrix
 from onlinels.numerics import Calls, are_columns, enlarged, product
 from onlinels.saving import savable
-from onlinels.sums.axes import Places, gathered, is_growth
+from onlinels.sums.axes import Places, Room, gathered, is_growth
 
 PANEL_COLUMNS = 1024
 """Number of columns of a panel.
@@ -78,8 +78,8 @@ class PackedSymmetric:
         self.panels = []
         for start in range(0, size, PANEL_COLUMNS):
             width = min(PANEL_COLUMNS, size - start)
-            parts = (np.zeros((rows, width), order="F") for rows in (start, width))
-            self.panels.append(Panel(*parts))
+            above = np.zeros((start, width), order="F")
+            self.panels.append(Panel(above, np.zeros((width, width), order="F")))
 
     @classmethod
     def of(cls, matrix: Floats) -> Self:
@@ -178,6 +178,22 @@ class PackedSymmetric:
         for number, mine in enumerate(self.panels):
             both = zip(mine, new.panels[number], strict=True)
             new.panels[number] = Panel(*(enlarged(part, *larger.shape) for part, larger in both))
+        return new
+
+    def with_room(self, room: Room) -> Self:
+        """Return a matrix with room for more columns, or this matrix."""
+        size, old = room.new[0], self.panels
+        if size == room.old[0]:
+            return self
+        new = type(self)(size)
+        for number, (above, corner) in enumerate(old):
+            larger, width = new.panels[number], len(corner)
+            if width == PANEL_COLUMNS:
+                new.panels[number] = old[number]
+                continue
+            larger.corner[:width, :width] = corner
+            if number:
+                larger.above[:, :width] = above
         return new
 
     def times(self, columns: Floats) -> Floats:

@@ -13,7 +13,7 @@ from onlinels.core import settle
 from onlinels.core.constants import KEPT, SCALE
 from onlinels.numerics import are_columns, is_array, shallow_copy
 from onlinels.saving import savable
-from onlinels.sums.axes import Places, grown, has_axes, is_growth, moved_by_axes
+from onlinels.sums.axes import Places, Room, grown, has_axes, is_growth, moved_by_axes
 from onlinels.sums.packed import symmetric
 
 BLOCK_ROWS, BLOCK_ROWS_OF_MANY = 32, 64
@@ -304,6 +304,23 @@ class Recursion:
         # P of a feature that was 0 so far is the inverse of its penalty.
         new.inverse[others, others] = 1.0 / (self.share * self.ridge)
         new.full_penalties[others] = self.ridge
+        return new
+
+    def with_room(self, room: Room) -> Recursion:
+        """Return the recursion of more features and targets, which were 0 so far."""
+        self.settle()
+        (m, n), (known, n_targets) = room.new, room.old
+        new = Recursion(m, n, self.ridge, self.least)
+        new.trust, share, scale = self.trust, self.share, float(self.factors[SCALE])
+        new.factors[KEPT] = share
+        # P of a feature that was 0 so far is the inverse of its penalty.
+        new.inverse /= share
+        np.divide(self.inverse, scale, out=new.inverse[:known, :known])
+        new.full_penalties[:known], new.weights[:known, :n_targets] = (
+            self.full_penalties,
+            self.weights,
+        )
+        new.criterion[:n_targets] = self.criterion
         return new
 
     def variances(self) -> Floats:

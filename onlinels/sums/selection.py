@@ -14,6 +14,23 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dgeqrf, dormqr, dpstrf, dpttrf, dpttrs, dsyevd, dsytrd, dtrtrs
 
 from onlinels.checks import Floats, Integers, ignoring
+from onlinels.core.constants import (
+    COARSE,
+    FINE,
+    LIKELIHOOD_TOLERANCE,
+    MAX_PARAMETERS_PER_ROW,
+    MAX_RELATIVE_RIDGE,
+    MAX_RIDGE_EXPONENT,
+    MAX_ROUNDING_ERROR,
+    MIN_COMBINED_SHARE,
+    MIN_INDEPENDENT_SHARE,
+    MIN_INFORMATION,
+    MIN_NOISE,
+    MIN_RELATIVE_RIDGE,
+    RIDGES_PER_DECADE,
+    SQUARED_ERROR_TOLERANCE,
+    TIE_TOLERANCE,
+)
 from onlinels.numerics import product
 
 
@@ -128,51 +145,6 @@ def first_best(choices: Sequence[Choice]) -> int:
     return next(n for n, each in enumerate(choices) if each.criterion <= least + each.tie)
 
 
-RIDGES_PER_DECADE = 256
-"""Number of ridges per decade in the finest grid."""
-
-COARSE, FINE = RIDGES_PER_DECADE // 2, RIDGES_PER_DECADE // 32
-"""Steps of the grids of ridges that are compared: over the whole range, then around the best."""
-
-MIN_RELATIVE_RIDGE = 1e-13
-"""Smallest ridge, relative to the norm of the Gram; below it float64 sums contain noise."""
-
-MIN_RIDGE_IF_DEPENDENT = 1e-6
-"""Smallest ridge if columns depend on each other, relative to the squares of these columns.
-
-Weights along dependent combinations are rounding errors divided by the ridge. Measured at 1e-8:
-the predictions of rows of weight 2 and of rows that come twice agreed to 7e-9; scikit-learn's
-checks require 4e-9.
-"""
-
-MIN_INDEPENDENT_SHARE = 1e-12
-"""Share of the sum of squares of a column from which it is independent of the other columns."""
-
-MIN_COMBINED_SHARE = 1e-6
-"""Share, for columns of unit length, from which a column is part of a combination of others."""
-
-MAX_RELATIVE_RIDGE = 1e3
-"""Largest ridge, relative to the norm of the Gram: weights shrink to 0.1%."""
-
-MAX_RIDGE_EXPONENT = 280
-"""Ridges lie between 1e-280 and 1e280, so that no sum overflows."""
-
-TIE_TOLERANCE = 1e-9
-"""Difference from the minimum of a criterion up to which a larger ridge is preferred."""
-
-LIKELIHOOD_TOLERANCE = 1e-3
-"""The same difference for log-likelihoods.
-
-If the rows do not outnumber the features, they can be fitted exactly: the likelihood is flat
-towards 0, and rounding errors would decide.
-"""
-
-SQUARED_ERROR_TOLERANCE = 1e-6
-"""The same relative difference for squared errors on held-out folds, far above rounding."""
-
-MAX_ROUNDING_ERROR = 1e-14
-"""Squared error, relative to the squares of the targets, up to which it is rounding."""
-
 MAX_FEATURES_DECOMPOSED = 512
 """Number of features up to which the Gram of rows that can be fitted exactly is decomposed.
 
@@ -180,12 +152,6 @@ Eigenvalues keep more digits: without them, another order of the rows, or anothe
 changed the choice in an eighth of these problems (with 200 features and 100 rows in half of them),
 and in one of 5,000 other problems. All other Grams are made tridiagonal, which takes a quarter of
 the time of a decomposition at 64 features.
-"""
-
-MAX_PARAMETERS_PER_ROW = 5.0
-"""Parameters per row of weight 1 up to which errors of new rows are known from the residuals.
-
-With more parameters, the remembered rows are interpolated, and the residuals are rounding.
 """
 
 BLOCK_NUMBERS = 4096
@@ -403,6 +369,30 @@ def judge_by_eigenvalues(sums: Sums) -> Judge:
         return never + squares @ shrunk, -np.log(shrunk).sum(axis=0)
 
     return judge
+
+
+def accepts_ridge(sums: Sums, ridge: float) -> bool:
+    """Return whether Rao's score test accepts a ridge, in the eigenbasis of A'A.
+
+    See `onlinels.core.reference.is_accepted`. The memory of the Gram is overwritten.
+
+    Examples
+    --------
+    >>> sums = Sums(np.diag([1.0, 4.0]), np.array([[3.0], [2.0]]), np.array([12.0]), 5.0)
+    >>> accepts_ridge(sums, 1.0), accepts_ridge(sums, 100.0)
+    (True, False)
+    """
+    freedom, total = sums.weight - sums.n_free, float(sums.target_squares.sum())
+    if not (freedom > 0.0 and total > 0.0 and sums.gram.size):
+        return False
+    eigenvalues, squares, never = spectrum(sums)
+    shrunk = ridge / (eigenvalues + ridge)
+    kept = 1.0 - shrunk
+    least, penalised = never + squares @ shrunk, squares @ (shrunk * kept)
+    score, square = freedom * penalised / least - kept.sum(), kept @ kept
+    information = square - kept.sum() ** 2 / freedom
+    is_known = least > MIN_NOISE * total and information > MIN_INFORMATION * square
+    return bool(is_known and score**2 <= 0.5 * information)
 
 
 def new_row_criterion(sums: Sums) -> Callable[[Floats], Floats]:

@@ -30,7 +30,7 @@ from onlinels.sums.audit import (
     is_rounded,
     rounding_of_removal,
 )
-from onlinels.sums.axes import Places, gathered, reindexed
+from onlinels.sums.axes import Places, Room, gathered, reindexed
 from onlinels.sums.folds import Hashes, hashed_folds, name_hashes
 from onlinels.sums.rows import Mean, Rows
 from onlinels.sums.statistics import Statistics
@@ -127,11 +127,23 @@ class Subsets:
         return self.each(lambda part: part.scaled(factor))
 
     def grown(self, n_features: int, n_targets: int, names: Sequence[Name]) -> Self:
-        """Return subsets with room for features and targets that were 0 so far, or `self`."""
-        known = self.whole.products.shape
-        if known[0] >= n_features and known[1] >= n_targets:
+        """Return subsets with room for features and targets that were 0 so far, or `self`.
+
+        They share arrays in which nothing changes.
+        """
+        old = self.whole.products.shape
+        if old[0] >= n_features and old[1] >= n_targets:
             return self
-        return self.at(Places.for_growth(known, (n_features, n_targets)), names)
+        return self.with_room(Room(old, (max(old[0], n_features), max(old[1], n_targets))), names)
+
+    def with_room(self, room: Room, names: Sequence[Name]) -> Self:
+        """Return subsets with room for more features, of all these names, and for more targets."""
+        whole, inliers = self.whole.with_room(room), self.inliers and self.inliers.with_room(room)
+        folds, hashes = self.folds, self.hashes
+        if folds:
+            folds = tuple(fold.with_room(room, ()) for fold in folds)
+            hashes = np.concatenate((hashes, name_hashes(names[room.old[0] :])))
+        return type(self)(whole, inliers, folds, hashes)
 
     def at(self, places: Places, names: Sequence[Name]) -> Self:
         """Return the subsets of other features, which have names, and of other targets."""
