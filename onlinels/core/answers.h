@@ -271,7 +271,7 @@ static PyObject *SingleRows_calibrated(SingleRows *self, PyObject *const *args, 
             return not_known();
     if (n > PyTuple_Size(self->labels) || !score_row(self, args[0]))
         return not_known();
-    calibrate(n, self->row.scores, self->sums.tally[0], size, of_scales[0], of_scales[1], of_scales[2]);
+    calibrate_scores(n, self->row.scores, self->sums.tally[0], size, of_scales[0], of_scales[1], of_scales[2]);
     const double left = left_by_fixed(self);
     for (Py_ssize_t k = 0; k < n; k++)
         self->row.scores[k] *= (real)left;
@@ -316,16 +316,16 @@ static int spread_row(SingleRows *self, PyObject *x, double own, double *free)
 {
     const sums_t *s = &self->sums;
     row_t *row = &self->row;
-    *free = 0.0;
-    if (!answer(self, x) || !is_constant_where_known(self))
+    *free = NAN;
+    if (!answer(self, x))
         return 0;
     row->own = own;
     if (is_followed(self) && self->mode == FOLLOW)
         *free = spread(s, &self->recursion, row, self->forgets);
     else if (is_factored(self))
         *free = spread_of_factor(s, &self->solver, &self->ridge, row, self->forgets);
-    if (*free == 0.0 || *free > MIN_FREE * s->tally[1])
-        return *free != 0.0;
+    if (*free != *free || *free > MIN_FREE * s->tally[1])
+        return *free == *free && is_constant_where_known(self);
     *free = 0.0;
     for (ptrdiff_t j = 0; j < s->n; j++)
         row->errors[j] = HUGE_VAL;

@@ -66,7 +66,7 @@ static void softmax(ptrdiff_t n, real *p, const real *fixed, double left)
 
 /* Replace n scores p by the softmax of them times a scale, after Laplace's rule of succession, which counts one more
  * row of each class beside the rows learnt: the scale of the least loss, with penalties (n_scales). */
-static void calibrate(ptrdiff_t n, real *p, double count, ptrdiff_t n_scales, const double *scales,
+static void calibrate_scores(ptrdiff_t n, real *p, double count, ptrdiff_t n_scales, const double *scales,
                       const double *losses, const double *penalties)
 {
     ptrdiff_t best = 0;

@@ -275,5 +275,6 @@ def _priors_of(state: State, targets: Any) -> tuple[CorePriors | None, Iterable[
             kind = OTHER_PRIORS
     if n_classes > MAX_CLASSES_RULED:
         kind = OTHER_PRIORS
-    hidden = MAX_ROUNDING * np.append(rounding.squares[-n_classes:], rounding.weight)
+    hidden = np.full(n_classes + 1, MAX_ROUNDING * rounding.weight)
+    hidden[:-1] = MAX_ROUNDING * rounding.squares[-n_classes:]
     return CorePriors(kind, given, fixed, hidden), unseen
