@@ -46,8 +46,9 @@ static void begin(SingleRows *self)
     double *registers = self->registers, step = RENEWAL_ROWS_PER_FEATURE;
     const double count = self->sums.tally[0], tried_at = -registers[VALID_UNTIL];
     const double since = count - registers[PREDICTED_AT]; /* 0 if a model from which this is copied was asked */
+    const double least = tests_ridge(self) ? 1.0 : MIN_ROWS_FOLLOWED;
     if (self->mode != FOLLOW || !self->recursion.inverse || !(since > 0.0 && since <= self->patience)
-        || !(registers[NEXT_DUE] > count + 1.0) || self->ridge.ridge < 0.0 || !may_begin(&self->solver)
+        || !(registers[NEXT_DUE] > count + least) || self->ridge.ridge < 0.0 || !may_begin(&self->solver)
         || (tried_at > 0.0 && count < tried_at + ROWS_BETWEEN_TRIALS))
         return;
     for (ptrdiff_t k = 1; k < self->sums.m; k *= 2)
@@ -220,8 +221,8 @@ static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
     return Py_XNewRef(PyTuple_GetItem(self->labels, best));
 }
 
-/* Return the scores, which have become probabilities, by label: a dict, or a list if labels are compared by Python code.
- * Labels of classes without rows follow, which have what is `fixed`. */
+/* Return the scores, which have become probabilities, by label: a dict, or a list if labels are compared by Python
+ * code. Labels of classes without rows follow, which have what is `fixed`. */
 static PyObject *by_label(const SingleRows *self)
 {
     const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->labels);
@@ -271,7 +272,7 @@ static PyObject *SingleRows_calibrated(SingleRows *self, PyObject *const *args, 
             return not_known();
     if (n > PyTuple_Size(self->labels) || !score_row(self, args[0]))
         return not_known();
-    calibrate_scores(n, self->row.scores, self->sums.tally[0], size, of_scales[0], of_scales[1], of_scales[2]);
+    calibrate(n, self->row.scores, self->sums.tally[0], size, of_scales[0], of_scales[1], of_scales[2]);
     const double left = left_by_fixed(self);
     for (Py_ssize_t k = 0; k < n; k++)
         self->row.scores[k] *= (real)left;
