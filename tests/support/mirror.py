@@ -602,12 +602,11 @@ class SingleRows:
 
     def learn_prepared(self, is_restored=False):
         registers, count = self.registers, self.s.tally[0]
-        if self.r is not None:
-            since = count - registers[PREDICTED_AT]
-            follows = not is_restored and count < registers[VALID_UNTIL]
-            follows = follows and (since == 0.0 or since + 1.0 <= self.patience)
-            if not (follows and follow(self.s, self.r, self.row, self.most)):
-                registers[VALID_UNTIL] = min(0.0, registers[VALID_UNTIL])
+        since = count - registers[PREDICTED_AT]
+        follows = self.r is not None and not is_restored and count < registers[VALID_UNTIL]
+        follows = follows and (since == 0.0 or since + 1.0 <= self.patience)
+        if not (follows and follow(self.s, self.r, self.row, self.most)):
+            registers[VALID_UNTIL] = min(0.0, registers[VALID_UNTIL])
         add_row(self.s, self.row)
         if self.inliers is not None:
             change = fade if dwarfs(self.inliers, self.inlier) else add_row
