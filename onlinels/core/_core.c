@@ -22,7 +22,7 @@
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 21
+#define LAYOUT 22
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
