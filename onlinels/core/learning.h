@@ -253,9 +253,9 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
     if (n_rows < 0)
         return NULL;
     for (; k < n_rows; k++) {
-        double w = ((double *)rows[W])[k];
+        double w = ((double *)rows[W])[k], free;
         if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w)
-            || !(rows[SPREADS] ? spread_of(self, NULL) > 0.0 : score_row(self, NULL)))
+            || !(rows[SPREADS] ? spread_row(self, NULL, 1.0, &free) : score_row(self, NULL)))
             break;
         memcpy((real *)rows[SCORES] + k * n, self->row.scores, size);
         if (rows[SPREADS])
